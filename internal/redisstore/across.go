@@ -6,12 +6,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Having returns those of some tenants that have approvals, in their order.
+// Having returns the given tenants that have approvals, in their order.
 func (a *ApprovalStore) Having(ctx context.Context, tenants []string) ([]string, error) {
 	return a.having(ctx, tenants, func(of string) string { return a.key(approvalTag(of), "index") })
 }
 
-// Holder returns the one of some tenants that has an approval, "" if none has.
+// Holder returns the one of the given tenants that has an approval, or "".
 func (a *ApprovalStore) Holder(ctx context.Context, id string, tenants []string) (string, error) {
 	all, err := a.having(ctx, tenants, func(of string) string { return a.key(approvalTag(of), "record", id) })
 	if err != nil || len(all) == 0 {
@@ -20,12 +20,12 @@ func (a *ApprovalStore) Holder(ctx context.Context, id string, tenants []string)
 	return all[0], nil
 }
 
-// Having returns those of some tenants that have rules, in their order.
+// Having returns the given tenants that have rules, in their order.
 func (p *Policies) Having(ctx context.Context, tenants []string) ([]string, error) {
 	return p.having(ctx, tenants, func(of string) string { return p.key(p.tag(of), "names") })
 }
 
-// having returns those of some tenants of which there is a key.
+// having returns the given tenants for which a key exists.
 func (c client) having(ctx context.Context, tenants []string, keyOf func(tenant string) string) (those []string, err error) {
 	if len(tenants) == 0 {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// keptKeys is how long it can be seen of a key that it was there.
+// keptKeys is the time for which the record of an ended key is kept.
 const keptKeys = 30 * 24 * time.Hour
 
 func (t *Tenants) apiKey(id string) string { return t.key(tag{"key", id}, "record") }
@@ -99,7 +99,7 @@ func (t *Tenants) RotateKey(ctx context.Context, id string, next *tenant.Key, gr
 	return tenant.ErrKeyRotated
 }
 
-// RevokeKey ends a key at once. It may be called again. tenant.ErrKeyUnknown.
+// RevokeKey ends a key at once. It is idempotent. tenant.ErrKeyUnknown.
 func (t *Tenants) RevokeKey(ctx context.Context, of, id string) error {
 	said, err := t.run(ctx, revokeKeyScript, []string{t.apiKey(id)}, of, keptKeys.Milliseconds()).Int64()
 	switch {

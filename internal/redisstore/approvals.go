@@ -13,33 +13,33 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// ApprovalStore has the approvals of all tenants. It is an approvals.Store.
+// ApprovalStore holds the approvals of all tenants. It is an approvals.Store.
 type ApprovalStore struct {
 	client
 	expired atomic.Int64
 }
 
-// keptApprovals is for how long approvals can be read after their end.
+// keptApprovals is the time for which approvals can be read after their end.
 const keptApprovals = time.Hour
 
-// Approvals returns them.
+// Approvals returns the store of approvals.
 func (s *Store) Approvals() *ApprovalStore { return &ApprovalStore{client: s.client(Approvals)} }
 
 func approvalTag(tenant string) tag { return tag{tenant, "approvals"} }
 
-var errApprovals = errors.New("the scripts of approvals answer what cannot be")
+var errApprovals = errors.New("invalid answer of an approval script")
 
-// asking is a way to run a script.
+// asking runs a script.
 type asking func(ctx context.Context, s script, keys []string, args ...any) ([]any, error)
 
-// ask runs a script, and answers with what it says after its counts.
+// ask runs a script, and returns its answer without the counts.
 func (a *ApprovalStore) ask(ctx context.Context, s script, tenant string, args ...any) ([]any, error) {
 	return a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.run(ctx, s, keys, args...).Slice()
 	}, s, tenant, args...)
 }
 
-// askBy is ask with a way to run the script.
+// askBy is ask with another way to run the script.
 func (a *ApprovalStore) askBy(ctx context.Context, run asking, s script, tenant string, args ...any) ([]any, error) {
 	t := approvalTag(tenant)
 	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
@@ -86,7 +86,7 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 	}
 }
 
-// maxUnsigned is how many answers that are not signed are dropped for one call.
+// maxUnsigned bounds the unsigned answers that one call drops.
 const maxUnsigned = 3
 
 // askOnce is one question of Ask. bad is the key that led to what is not signed, which is as if it were not there.
@@ -118,8 +118,8 @@ func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session strin
 	return approvals.CreateResult{}, "", errApprovals
 }
 
-// Redeem implements approvals.Calls. A use that too few replicas have is given back: the call that asked for it does not
-// run, so it does not matter which of the two a failover undoes.
+// Redeem implements approvals.CallStore. A redemption that too few replicas have is released: its call does not
+// run, so a failover may undo either of the two.
 func (a *ApprovalStore) Redeem(ctx context.Context, w *approvals.Binding, id, token string) (was approvals.State, trace string, err error) {
 	said, err := a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.runReplicated(ctx, func(said []any) bool { return textAt(said, 2) == "approved" }, s, keys, args...)
@@ -235,7 +235,7 @@ func (a *ApprovalStore) State(ctx context.Context, tenant, id string) (approvals
 	return state, time.Duration(left) * time.Millisecond, nil
 }
 
-// Pending is what of a tenant waits for an answer. Approvals that are found to be over are noted.
+// Pending returns a tenant's backlog of pending approvals. Approvals that are found expired are recorded.
 func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals.Backlog, err error) {
 	said, err := a.ask(ctx, pendingScript, tenant)
 	if err != nil {
@@ -276,7 +276,7 @@ func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notificat
 	}, connected)
 }
 
-// textAt is a string in what a script answered, or "".
+// textAt returns a string of a script's answer, or "".
 func textAt(said []any, i int) string {
 	if i >= len(said) {
 		return ""

@@ -190,7 +190,7 @@ tell(state, id, lasting ~= '' and session)
 return answer('answered', whole(load(id)))
 `)
 
-// getScript reads one. ARGV: id.
+// getScript reads one approval. ARGV: id.
 var getScript = newScript(approvalsLua + `
 local r = find(ARGV[5])
 if not r then return answer() end
@@ -209,7 +209,7 @@ local oldest = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
 return answer(redis.call('ZCARD', pending), oldest[2] or '0')
 `)
 
-// stateScript says how one stands, and for how many ms. ARGV: id.
+// stateScript returns the state of an approval, and for how many ms it lasts. ARGV: id.
 var stateScript = newScript(approvalsLua + `
 local r = find(ARGV[5])
 if not r then return answer() end

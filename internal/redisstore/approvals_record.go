@@ -18,13 +18,13 @@ func wordFields(w *approvals.Binding) []any {
 	}
 }
 
-// approvalFields are those that an approval is made with.
+// approvalFields are the fields of a new approval.
 func approvalFields(r *approvals.Record) []any {
 	return append(wordFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
 }
 
-// record reads the fields and values of an approval. One that cannot be understood is none.
+// record parses the fields of an approval. A malformed one is absent.
 func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, error) {
 	f := pairs(fields)
 	if !a.signed(tenant, f["id"], f) {
@@ -64,9 +64,9 @@ func readTime(t *time.Time, text string) bool {
 }
 
 const (
-	// scanApprovals is how many entries of the index one script looks at.
+	// scanApprovals is the number of index entries that one script visits.
 	scanApprovals = 200
-	// mostScans is how many scripts look for one page, which may then be short.
+	// mostScans bounds the scripts for one page, which may then be short.
 	mostScans = 20
 )
 

@@ -96,7 +96,7 @@ func (a *ApprovalStore) sessionKey(tenant, sum string) string {
 	return a.key(approvalTag(tenant), "session", sum)
 }
 
-// drop forgets what led a call to an approval, or to a session's answer, that is not signed.
+// drop deletes the unsigned key that led a call to an approval or to a session's answer.
 func (a *ApprovalStore) drop(ctx context.Context, key string) error {
 	return a.do(ctx, func(ctx context.Context, c redis.Cmdable) error { return c.Del(ctx, key).Err() })
 }

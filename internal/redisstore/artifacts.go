@@ -75,7 +75,7 @@ func (s *Sessions) own(ctx context.Context, holdings []affinity.Location) (kept 
 	return kept, err
 }
 
-// maxAddr is more than any host:port has, in bytes.
+// maxAddr exceeds the length of any host:port, in bytes.
 const maxAddr = 300
 
 // Locate implements affinity.Store.

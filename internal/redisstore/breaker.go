@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// How often the breaker asks a Redis that is away; it starts over when Redis has been there
-// for steady. One that is there is asked every idle, so that its absence is known before a
-// call needs it.
+// The breaker's probe intervals while Redis is unavailable. They start over when Redis was available for
+// steady. An available Redis is probed every idle, so that its loss is known before a call needs it.
 const (
 	idle      = time.Second
 	firstWait = 20 * time.Millisecond
@@ -18,18 +17,18 @@ const (
 	steady    = 10 * time.Second
 )
 
-// breaker keeps commands from a Redis that does not answer, and asks it in their stead.
+// breaker is a circuit breaker: it fails commands while Redis does not answer, and probes it.
 type breaker struct {
 	log  *slog.Logger
 	ping func(context.Context) error
 
-	tripped chan struct{} // has room for one: run is to ask
+	tripped chan struct{} // capacity one: run should probe
 
 	mu       sync.Mutex
 	away     bool
 	since    time.Time     // of the last change
-	lastUp   time.Duration // how long Redis was there before it went away
-	changes  int           // how often away has changed
+	lastUp   time.Duration // time for which Redis was available before it failed
+	changes  int           // number of state changes
 	back     chan struct{} // closed, and replaced, when Redis comes back
 	returned []func()
 }
@@ -38,7 +37,7 @@ func newBreaker(log *slog.Logger, ping func(context.Context) error) *breaker {
 	return &breaker{log: log, ping: ping, tripped: make(chan struct{}, 1), back: make(chan struct{})}
 }
 
-// open says whether commands are kept from Redis.
+// open reports whether commands fail without being sent.
 func (b *breaker) open() bool {
 	away, _ := b.state()
 	return away
@@ -53,15 +52,14 @@ func (b *breaker) state() (away bool, since time.Time) {
 	return true, b.since
 }
 
-// epoch is what trip has to be told, taken before the command was sent.
+// epoch returns the value for trip. It is taken before the command is sent.
 func (b *breaker) epoch() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changes
 }
 
-// trip says that a command found no Redis. A command from before the last change knows
-// nothing about the present.
+// trip records that a command could not reach Redis. A command from before the last change is ignored.
 func (b *breaker) trip(epoch int, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +67,7 @@ func (b *breaker) trip(epoch int, why error) {
 		return
 	}
 	b.change(true)
-	b.log.Warn("redis is away; going on with what is known", "because", why.Error())
+	b.log.Warn("redis is away; serving cached data", "because", why.Error())
 	select {
 	case b.tripped <- struct{}{}:
 	default:
@@ -85,7 +83,7 @@ func (b *breaker) change(away bool) {
 	b.changes++
 }
 
-// run watches Redis until ctx ends.
+// run probes Redis until ctx ends.
 func (b *breaker) run(ctx context.Context) {
 	wait := firstWait
 	for b.watch(ctx) {
@@ -105,7 +103,7 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// watch returns when the breaker has tripped. It is false when ctx has ended.
+// watch returns when the breaker has tripped, or false when ctx has ended.
 func (b *breaker) watch(ctx context.Context) bool {
 	ask := time.NewTimer(jitter(idle))
 	defer ask.Stop()
@@ -125,7 +123,7 @@ func (b *breaker) watch(ctx context.Context) bool {
 	}
 }
 
-// wasSteady says whether Redis was there for long before it went away.
+// wasSteady reports whether Redis was available for long before it failed.
 func (b *breaker) wasSteady() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,17 +150,17 @@ func (b *breaker) onReturn(f func()) {
 	b.returned = append(b.returned[:len(b.returned):len(b.returned)], f)
 }
 
-// next is closed when Redis comes back the next time.
+// next returns a channel that is closed when Redis comes back.
 func (b *breaker) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.back
 }
 
-// jitter is d, give or take a quarter.
+// jitter returns d, plus or minus a quarter.
 func jitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2) }
 
-// pause waits for about d. It is false when ctx has ended.
+// pause waits for about d. It returns false when ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(jitter(d))
 	defer t.Stop()

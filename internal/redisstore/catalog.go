@@ -17,10 +17,10 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// Catalog is what replicas share of capabilities' tools. It is a catalog.Store.
+// Catalog is the shared state of capabilities' tools. It is a catalog.Store.
 type Catalog struct{ client }
 
-// Catalog returns it.
+// Catalog returns the store of the catalog.
 func (s *Store) Catalog() *Catalog { return &Catalog{s.client(Policy)} }
 
 func (c *Catalog) in(rest ...string) string { return c.key(tag{"catalog"}, rest...) }
@@ -91,8 +91,7 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]cata
 	return all, nil
 }
 
-// shared reads the hashes of a capability. An accepted hash that cannot be understood is
-// none that any tool has.
+// shared reads the hashes of a capability. A malformed accepted hash matches no tool.
 func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Record {
 	s := catalog.Record{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)), Removed: map[string]bool{}}
 	s.Last = catalog.DiscoveryStatus{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]), Error: about["error"]}
@@ -120,8 +119,7 @@ func (c *Catalog) moment(text string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// set reads a discovered set, nil if it is not the one that is looked for: it has changed
-// meanwhile, and that is told.
+// set reads a discovered set, or nil if it has changed since: another change event follows.
 func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte, err error) {
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		text, err = r.Get(ctx, c.in("set", capability)).Bytes()
@@ -140,7 +138,7 @@ func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte,
 // absentTool ends the accepted hash of a tool that is gone, as changeScript writes it.
 const absentTool = " gone"
 
-// noteChange is Lua: it gives a change its version, and tells everybody.
+// noteChange is Lua: it increments the version, and publishes a change.
 const noteChange = `
 	local function note(state, changes, epoch, channel, capability)
 		redis.call('HSETNX', state, 'epoch', epoch)
@@ -266,7 +264,7 @@ func (c *Catalog) AcquireLease(ctx context.Context, capability string, lease, wi
 	case err != nil:
 		return catalog.Lease{}, err
 	case len(answer) != 2:
-		return catalog.Lease{}, fmt.Errorf("the script of turns answers %v", answer)
+		return catalog.Lease{}, fmt.Errorf("invalid answer of the lease script: %v", answer)
 	case answer[1] == 0:
 		return catalog.Lease{ID: id}, nil
 	}

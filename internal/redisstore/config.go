@@ -8,24 +8,24 @@ import (
 	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
-// Config says which Redis, and how patient to be with it. The zero value is embedded.
+// Config selects a Redis and its timeouts. The zero value is embedded.
 type Config struct {
 	URL      string        // see redisurl.Parse; default "embedded"
-	Password string        // goes before the URL's; default the URL's
-	TLS      *tls.Config   // of rediss; nil: the system's authorities
-	Timeout  time.Duration // how long a command may take; default 250ms
-	// WaitReplicas is how many replicas must have a write that must not be undone, such as the use of an approval, before
-	// it counts; default 0: it counts when the master has it.
+	Password string        // overrides the URL's; default the URL's
+	TLS      *tls.Config   // of rediss; nil: the system's CAs
+	Timeout  time.Duration // of one command; default 250ms
+	// WaitReplicas is the number of replicas that must have a write that must not be undone, such as a
+	// redemption of an approval; default 0: the master alone.
 	WaitReplicas int
-	WaitTimeout  time.Duration // how long that may take; default 1s
+	WaitTimeout  time.Duration // of that wait; default 1s
 
-	// StoreKeys sign what allows something: the first signs, all verify. None: nothing is signed.
+	// StoreKeys sign records that grant something: the first one signs, all verify. None: no signatures.
 	StoreKeys      [][]byte
-	AcceptUnsigned bool // a record without a signature is taken, while those of before the keys are written anew
+	AcceptUnsigned bool // accept records without a signature, while those from before the keys are rewritten
 
-	Dial   time.Duration // how long connecting may take, in the background if a command has no time left; default 1s
+	Dial   time.Duration // of one connection attempt, in the background if a command has no time left; default 1s
 	Prefix string        // of every key and channel; default "cg:"
-	Log    *slog.Logger  // told when Redis goes away and comes back; nil: discard
+	Log    *slog.Logger  // logs the loss and the return of Redis; nil: discarded
 }
 
 func (c *Config) setDefaults() {

@@ -10,18 +10,18 @@ import (
 	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
-// connections bounds those to one node. Commands are short; more wait for their turn.
+// connections bounds the connections to one node. Commands are short; further ones wait.
 const connections = 16
 
-// universal is how the client library wants to be told.
+// universal converts the Config to the client library's options.
 func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
 		Addrs: t.Addrs, MasterName: t.Master, DB: t.DB, IsClusterMode: t.Kind == redisurl.Cluster,
 		Username: t.Username, Password: t.Password,
 		SentinelUsername: t.SentinelUsername, SentinelPassword: t.SentinelPassword,
 
-		// A command has the time that its context says, and is not repeated: whoever sent it
-		// decides. The breaker tries again to connect.
+		// A command has the deadline of its context, and is not retried: its caller decides. The breaker
+		// reconnects.
 		ContextTimeoutEnabled: true,
 		DialTimeout:           cfg.Dial, ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout,
 		MaxRetries: -1, DialerRetries: 1,
@@ -29,7 +29,7 @@ func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 		PoolSize: connections, PipelinePoolSize: -1, ConnMaxIdleTime: 5 * time.Minute,
 		ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 
-		// RESP2 and a plain greeting: all that is needed, and known to every version.
+		// RESP2 and a plain greeting suffice, and every version supports them.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

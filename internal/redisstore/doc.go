@@ -1,15 +1,15 @@
-// Package redisstore is what replicas share: the only package that speaks Redis. It
-// knows four kinds (embedded, one server, Sentinel, Cluster) and shows no difference.
+// Package redisstore is the shared store of replicas, and the only package that speaks Redis. It supports four
+// deployments (embedded, one server, Sentinel, Cluster) and hides their differences.
 //
 //	redisstore.Open ──► Store ── client (for health) ──► health.go
 //	                      │   ── client (for session) ─► pins.go …
 //	                      │
-//	                    breaker ── one goroutine asks whether Redis is back
+//	                    breaker ── one goroutine probes whether Redis is back
 //
-// A feature is one file with one type that embeds client, made by a method of Store. The
-// package that needs the feature owns the interface; cmd/capgate joins the two.
+// A feature is one file with one type that embeds client, made by a method of Store. The package that needs
+// the feature owns the interface; cmd/capgate connects the two.
 //
-//	// Pins says which backend has a session.
+//	// Pins stores the backend of each session.
 //	type Pins struct{ client }
 //
 //	func (s *Store) Pins() *Pins { return &Pins{s.client(Session)} }
@@ -18,31 +18,29 @@
 //		if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return ARGV[1] end
 //		return redis.call('GET', KEYS[1])`)
 //
-//	// Pin returns the backend that has the session, which is addr if none had it.
+//	// Pin returns the backend of the session, or makes it addr if there is none.
 //	func (p *Pins) Pin(ctx context.Context, tenant, session, addr string, ttl time.Duration) (string, error) {
 //		key := p.key(tag{tenant, session}, "pin")
 //		return p.run(ctx, pinScript, []string{key}, addr, ttl.Milliseconds()).Text()
 //	}
 //
-// A single command goes through do, which hands out a context that carries what it is
-// for and when it must end:
+// A single command goes through do, which supplies a context with its purpose and deadline:
 //
 //	err := p.do(ctx, func(ctx context.Context, c redis.Cmdable) error {
 //		return c.Del(ctx, p.key(tag{tenant, session}, "pin")).Err()
 //	})
 //
-// What every feature may rely on, and must see to:
+// The guarantees and obligations of every feature:
 //
-//   - A command ends within Config.Timeout. After one that did not, or that found no Redis,
-//     all fail at once with [ErrAway] until Redis has answered a question in the background.
-//     [Store.OnReturn] tells then; Redis may have come back empty.
-//   - A command that fails may have been carried out, and on a Cluster be carried out twice.
-//     Scripts must allow for that.
+//   - A command ends within Config.Timeout. After a timeout or a connection failure, all commands fail at once
+//     with [ErrAway] until a probe in the background succeeds. Then [Store.OnReturn] is called; Redis may have
+//     come back empty.
+//   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
 //   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrAway.
-//   - Keys are made by key, which escapes what callers chose, and are listed in keys.go. The
-//     keys of one script share one tag, so that they are on the same node of a Cluster.
-//   - Times are Redis' own: TIME in a script, or PX. The embedded one lets keys expire up to
-//     a tenth of a second early.
-//   - What cannot be understood is passed over, and counted with malformed.
-//   - subscribe loses messages whenever a connection breaks; it says when to read again.
+//   - Keys are made by key, which escapes foreign text, and are listed in keys.go. The keys of one script share
+//     one hash tag, so that they are on the same node of a Cluster.
+//   - Times are Redis' own: TIME in a script, or PX. In the embedded Redis keys may expire up to a tenth of a
+//     second early.
+//   - Malformed values are skipped, and counted with malformed.
+//   - subscribe loses messages whenever a connection breaks; it reports when to read again.
 package redisstore

@@ -11,13 +11,13 @@ import (
 	"github.com/capgate/capgate/internal/drains"
 )
 
-// Drains are what operators took out of fleets. It is a drains.Board.
+// Drains are the backends that operators took out of fleets. It is a drains.Store.
 type Drains struct{ client }
 
-// Drains returns the drains.
+// Drains returns the store of drains.
 func (s *Store) Drains() *Drains { return &Drains{s.client(Health)} }
 
-// Exchange implements drains.Board.
+// Exchange implements drains.Store.
 func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, error) {
 	var held, calls strings.Builder
 	for _, x := range r.Active {
@@ -34,7 +34,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 		return drains.View{}, err
 	}
 	if len(answer) != 5 {
-		return drains.View{}, errors.New("the script of drains answers what cannot be")
+		return drains.View{}, errors.New("invalid answer of the drains script")
 	}
 	var v drains.View
 	v.Epoch, _ = answer[0].(string)
@@ -65,7 +65,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 	return v, nil
 }
 
-// Watch implements drains.Board.
+// Watch implements drains.Store.
 func (d *Drains) Watch(ctx context.Context, changed func()) {
 	d.subscribe(ctx, d.channel("drains"), func(string) { changed() }, changed)
 }
@@ -80,7 +80,7 @@ func drainFields(keys []drains.Key) string {
 	return b.String()
 }
 
-// parseDrain reads a number, a capability and an address.
+// parseDrain parses a number, a capability and an address.
 func parseDrain(line string) (key drains.Key, n int64, ok bool) {
 	words := strings.Split(line, " ")
 	if len(words) != 3 || words[1] == "" || words[2] == "" {
@@ -90,7 +90,7 @@ func parseDrain(line string) (key drains.Key, n int64, ok bool) {
 	return drains.Key{Capability: words[1], Addr: words[2]}, n, err == nil && n >= 0
 }
 
-// pairs are the fields and values of a hash.
+// pairs returns the fields and values of a hash.
 func pairs(v any) map[string]string {
 	list, _ := v.([]any)
 	m := make(map[string]string, len(list)/2)
@@ -101,7 +101,7 @@ func pairs(v any) map[string]string {
 	return m
 }
 
-// drainsScript writes with pcall: a Redis that is full can still be read.
+// drainsScript writes with pcall: a Redis without free memory can still be read.
 var drainsScript = newScript(`
 local backends, calls, state, ended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local channel, new, replica, known_epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

@@ -16,7 +16,7 @@ type eagerConn struct {
 	mu      sync.Mutex
 	more    sync.Cond
 	pending []byte
-	err     error // why nothing can be written any more
+	err     error // the error of further writes
 	done    chan struct{}
 }
 
@@ -47,7 +47,7 @@ func (c *eagerConn) Close() error {
 	return err
 }
 
-// SetDeadline is for reading: writing takes no time.
+// SetDeadline sets the read deadline: writes do not block.
 func (c *eagerConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetWriteDeadline does nothing.
@@ -62,7 +62,7 @@ func (c *eagerConn) end(err error) {
 	c.more.Signal()
 }
 
-// pump hands on what was written, until either side ends.
+// pump forwards written data until either side ends.
 func (c *eagerConn) pump() {
 	defer close(c.done)
 	var p []byte

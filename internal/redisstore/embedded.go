@@ -12,20 +12,20 @@ import (
 	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
-// embedded is a Redis inside this process.
+// embedded is a Redis in this process.
 type embedded struct {
 	*miniredis.Miniredis
 
 	mu   sync.Mutex
-	aged time.Time     // when keys were last made to expire
-	rest time.Duration // that must lie between
+	aged time.Time     // time of the last expiry of keys
+	rest time.Duration // least time until the next one
 }
 
 func newEmbedded() *embedded {
 	return &embedded{Miniredis: miniredis.NewMiniRedis(), aged: time.Now()}
 }
 
-// reach lets o's client reach e, which nobody else can: connections are pipes in memory.
+// reach connects o's client to e through pipes in memory, which no other process can reach.
 func (e *embedded) reach(o *redis.UniversalOptions) {
 	o.Addrs = []string{redisurl.Embedded.String()}
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {

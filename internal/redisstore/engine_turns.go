@@ -14,7 +14,7 @@ type EngineTurns struct{ client }
 // EngineTurns returns them.
 func (s *Store) EngineTurns() *EngineTurns { return &EngineTurns{s.client(Engines)} }
 
-var errTurns = errors.New("the script of turns answers what cannot be")
+var errTurns = errors.New("invalid answer of the turns script")
 
 func turnTag(engine string) tag { return tag{"engines", "turns", engine} }
 

@@ -8,24 +8,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrAway is the error of every command while Redis is known not to answer.
+// ErrAway is the error of every command while Redis is known to be unavailable.
 var ErrAway = errors.New("redis is away")
 
-// failed says whether a command did not do what it was sent for. That there is no such
-// key, or no such script yet, is an answer.
+// failed reports whether a command failed. A missing key, or a missing script, is a result.
 func failed(err error) bool {
 	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
-// absent says whether a failure means that there is no Redis to talk to, so that the next
-// command would fail as well.
+// absent reports whether an error means that Redis cannot be reached, so that the next command would fail too.
 func absent(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, redis.ErrClosed) {
-		return false // the caller, or we, left
+		return false // canceled by the caller
 	}
 	var answer redis.Error
 	if !errors.As(err, &answer) {
-		return true // no answer: a connection that broke, or could not be made, or a time that ran out
+		return true // no answer: a broken or failed connection, or a timeout
 	}
 	for _, prefix := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH", "WRONGPASS"} {
 		if strings.HasPrefix(answer.Error(), prefix) {

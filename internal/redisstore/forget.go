@@ -8,12 +8,12 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// forgetAtOnce is how many rules one script deletes.
+// forgetAtOnce is the number of rules that one script deletes.
 const forgetAtOnce = 1000
 
 func (p *Policies) tenantsKey() string { return p.key(tag{"policies"}, "tenants") }
 
-// Ruled returns the tenants that have, or had, rules or candidates, in no order. "" stands for the global ones.
+// Ruled returns the tenants that have, or had, rules or candidates, in no order. "" is for the global ones.
 func (p *Policies) Ruled(ctx context.Context) (tenants []string, err error) {
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		tenants, err = r.SMembers(ctx, p.tenantsKey()).Result()
@@ -22,12 +22,12 @@ func (p *Policies) Ruled(ctx context.Context) (tenants []string, err error) {
 	return tenants, err
 }
 
-// meet remembers that a tenant has rules, before it has.
+// meet records that a tenant has rules, before the first one is written.
 func (p *Policies) meet(ctx context.Context, tenant string) error {
 	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.SAdd(ctx, p.tenantsKey(), tenant).Err() })
 }
 
-// forgetScript deletes some of a tenant's rules about one tool, and says how many are left.
+// forgetScript deletes some of a tenant's rules about one tool, and returns the number of remaining ones.
 //
 // KEYS: rules, names, about. ARGV: how many.
 var forgetScript = newScript(`
@@ -38,8 +38,8 @@ var forgetScript = newScript(`
 	end
 	return redis.call('SCARD', KEYS[3])`)
 
-// DeleteTool deletes every rule, of whichever tenant, user and agent, that is about exactly this
-// tool of this capability, and every candidate. After an error some may be left, and it has to be called again.
+// DeleteTool deletes every rule and every candidate, of any tenant, user and agent, that names exactly this tool of
+// this capability. After an error some may be left, and it must be called again.
 func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) error {
 	n := policy.Name{Capability: capability, Tool: tool}
 	var tenants []string
@@ -59,6 +59,6 @@ func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) erro
 			}
 		}
 	}
-	// To all tenants, and also if there was none: an earlier call may not have got so far.
+	// The event goes to all tenants, even without a deletion: an earlier call may have failed in between.
 	return p.tell(ctx, policy.Change{Name: n})
 }

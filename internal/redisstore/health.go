@@ -11,21 +11,19 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// HealthStore is the health.Roll and the health.Board.
+// HealthStore is the health.Membership and the health.Store.
 type HealthStore struct {
 	client
-	epoch string // for the roll, if there is none
+	epoch string // for a membership without one
 }
 
-// Health returns the roll and the board of all replicas.
+// Health returns the membership and the observations of all replicas.
 func (s *Store) Health() *HealthStore { return &HealthStore{s.client(Health), rand.Text()} }
 
-// shardTTL is the time after the last write in which a page is kept. Votes are written
-// again more often.
+// shardTTL is the lifetime of a shard after its last write. Observations are published more often.
 const shardTTL = 24 * time.Hour
 
-// luaHealthPrelude is what the scripts below begin with: the time in ms, and a way to get rid
-// of a key that is not what it should be.
+// luaHealthPrelude begins the scripts below: the time in ms, and the deletion of keys of a wrong type.
 const luaHealthPrelude = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -37,9 +35,9 @@ local function must(key, kind)
 end
 `
 
-// heartbeatScript takes roll, digests, epoch; replica, digest, ms until death, a new epoch,
-// ms to keep. Each replica does it once a second and gets a line of every other: the
-// lines are kept as they are sent, since a loop in Lua would be much of what Redis does.
+// heartbeatScript takes members, digests, epoch; replica, digest, ms until death, a new epoch, TTL in ms. Each
+// replica runs it once a second and gets a line of every other one. The lines are stored as sent, since a loop
+// in Lua would dominate Redis' CPU time.
 var heartbeatScript = newScript(luaHealthPrelude + `
 must(KEYS[1], 'zset') must(KEYS[2], 'hash') must(KEYS[3], 'string')
 redis.call('SET', KEYS[3], ARGV[4], 'NX')
@@ -53,15 +51,15 @@ end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[5]) end
 return {redis.call('GET', KEYS[3]), whole(now), redis.call('HVALS', KEYS[2])}`)
 
-// leaveScript takes roll, digests; replica, channel, message.
+// leaveScript takes members, digests; replica, channel, message.
 var leaveScript = newScript(`
 redis.call('ZREM', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('PUBLISH', ARGV[2], ARGV[3])
 return 1`)
 
-// publishScript takes a page; channel, the notice's first words, ms to keep, and for each
-// vote its field, how long ago its state began in ms, and the rest, or nothing to delete it.
+// publishScript takes a shard; channel, the beginning of the event, TTL in ms, and for each observation its field,
+// the age of its state in ms, and the rest, or nothing to delete it.
 var publishScript = newScript(luaHealthPrelude + `
 must(KEYS[1], 'hash')
 local version, new = tonumber(redis.call('HGET', KEYS[1], 'v') or ''), ''
@@ -87,8 +85,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
 return 1`)
 
-// shardScript takes a page. What is on it is then read without Lua, which would take
-// several times as long.
+// shardScript takes a shard. Its entries are then read without Lua, which would be several times slower.
 var shardScript = newScript(luaHealthPrelude + `
 local is = redis.call('TYPE', KEYS[1])
 is = type(is) == 'table' and is.ok or is
@@ -101,7 +98,7 @@ func (b *HealthStore) membershipKeys() []string {
 
 func (b *HealthStore) shardKey(n int) string { return b.key(tag{"health", strconv.Itoa(n)}, "page") }
 
-// Heartbeat implements health.Roll.
+// Heartbeat implements health.Membership.
 func (b *HealthStore) Heartbeat(ctx context.Context, beat health.Heartbeat) (health.Members, error) {
 	keys := b.membershipKeys()
 	reply, err := b.run(ctx, heartbeatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(),
@@ -132,18 +129,18 @@ func (b *HealthStore) Heartbeat(ctx context.Context, beat health.Heartbeat) (hea
 	return m, nil
 }
 
-// Leave implements health.Roll.
+// Leave implements health.Membership.
 func (b *HealthStore) Leave(ctx context.Context, replica string) error {
 	return b.run(ctx, leaveScript, b.membershipKeys()[:2], replica, b.channel("health"), eventLeft+" "+replica).Err()
 }
 
-// Publish implements health.Board.
+// Publish implements health.Store.
 func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) error {
 	pages := map[int][]any{}
 	for _, r := range reports {
 		field, ok := encodeKey(r.Key)
 		if !ok {
-			continue // nobody could read it
+			continue // such a key could not be parsed
 		}
 		n := health.ShardOf(r.Capability)
 		if pages[n] == nil {
@@ -163,7 +160,7 @@ func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) erro
 	return nil
 }
 
-// Shard implements health.Board.
+// Shard implements health.Store.
 func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shard, error) {
 	key := b.shardKey(n)
 	reply, err := b.run(ctx, shardScript, []string{key}).StringSlice()
@@ -179,7 +176,7 @@ func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shar
 	}
 	switch is := reply[1]; {
 	case is == "none":
-	case is != "hash": // another type of key, which the next post replaces
+	case is != "hash": // another type of key, which the next publish replaces
 		b.malformed(key)
 	case !whole:
 		p.Version = b.version(key, reply[2])
@@ -193,7 +190,7 @@ func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shar
 	return p, err
 }
 
-// version reads the version of a page, 0 if it makes no sense.
+// version parses the version of a shard; 0 if it is malformed.
 func (b *HealthStore) version(key, s string) uint64 {
 	version, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -203,7 +200,7 @@ func (b *HealthStore) version(key, s string) uint64 {
 	return version
 }
 
-// decodeShard fills in what a page says.
+// decodeShard parses the entries of a shard.
 func (b *HealthStore) decodeShard(p *health.Shard, key string, fields map[string]string) {
 	p.Entries = make([]health.Entry, 0, len(fields))
 	for field, value := range fields {
@@ -225,7 +222,7 @@ func (b *HealthStore) decodeShard(p *health.Shard, key string, fields map[string
 	}
 }
 
-// Watch implements health.Board. It returns when ctx ends.
+// Watch implements health.Store. It returns when ctx ends.
 func (b *HealthStore) Watch(ctx context.Context, tell func(health.Event)) error {
 	channel := b.channel("health")
 	b.subscribe(ctx, channel, func(message string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// How health looks in Redis:
+// The encoding of health in Redis:
 //
 //	digest   replica beat probes sum late                          beat: when, ms since 1970; late in ms
 //	field    capability addr slot                                  slot 0 or 1; "v": the page's version
@@ -29,7 +29,7 @@ const (
 	maxText    = 512 // bytes of a reason that are kept
 )
 
-var errMalformed = errors.New("redis answered something else than it was asked for")
+var errMalformed = errors.New("redis returned an unexpected answer")
 
 func encodeDigest(d health.Digest) string {
 	return fmt.Sprintf("%d %x %d", d.Probes, d.Sum, d.Late.Milliseconds())
@@ -48,7 +48,7 @@ func decodeDigest(s string) (health.Digest, bool) {
 	}, errors.Join(err1, err2, err3) == nil && probes >= 0
 }
 
-// decodeMember reads a digest and who sent it; now is ms since 1970.
+// decodeMember parses a digest and its sender; now is in ms since 1970.
 func decodeMember(s string, now int64) (health.Member, bool) {
 	f := strings.SplitN(s, " ", 3)
 	if len(f) != 3 || f[0] == "" || len(f[0]) > maxReplica {
@@ -78,7 +78,7 @@ func decodeKey(s string) (health.Key, bool) {
 	return k, true
 }
 
-// encodeObservation writes what comes after the times, which are Redis' to write.
+// encodeObservation encodes all but the times, which the script writes.
 func encodeObservation(v *health.Observation) string {
 	refused := 0
 	if v.Refused {

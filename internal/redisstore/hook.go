@@ -6,8 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// hook is asked about every command: it counts, and spares commands the way to a Redis
-// that is away.
+// hook sees every command: it counts, and fails commands while the breaker is open.
 type hook struct{ store *Store }
 
 // DialHook implements redis.Hook.
@@ -37,7 +36,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// watch sends n commands unless Redis is away, and looks at what became of them.
+// watch sends n commands unless the breaker is open, and evaluates their result.
 func (h hook) watch(ctx context.Context, n int, send func() error) error {
 	purpose, _ := ctx.Value(purposeKey{}).(Purpose)
 	b := h.store.breaker

@@ -8,15 +8,15 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 )
 
-// IdempotencyStore has the calls with keys of all tenants. It is an idempotency.Store.
+// IdempotencyStore holds the idempotency keys of all tenants. It is an idempotency.Store.
 type IdempotencyStore struct{ client }
 
-// Idempotency returns them.
+// Idempotency returns the store of idempotency keys.
 func (s *Store) Idempotency() *IdempotencyStore {
 	return &IdempotencyStore{s.client(Idempotency)}
 }
 
-var errIdempotency = errors.New("the scripts of idempotency answer what cannot be")
+var errIdempotency = errors.New("invalid answer of an idempotency script")
 
 // idempotencyLua begins all its scripts. KEYS: record, index. ARGV: id, token. All times are in ms.
 const idempotencyLua = `
@@ -32,7 +32,7 @@ local function keep(ttl)
 end
 `
 
-// claimKeyScript claims a key, or says who has it. ARGV: print, lease, TTL, most.
+// claimKeyScript claims a key, or returns its claim. ARGV: fingerprint, lease, TTL, maximum.
 var claimKeyScript = newScript(idempotencyLua + `
 local print, lease, ttl, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local r = redis.call('HMGET', record, 'state', 'print', 'token', 'until', 'answer')
@@ -54,7 +54,7 @@ keep(math.max(ttl, lease))
 return {'mine', print, '', 0}
 `)
 
-// renewKeyScript lets a claim hold on. ARGV: lease, TTL.
+// renewKeyScript renews a claim. ARGV: lease, TTL.
 var renewKeyScript = newScript(idempotencyLua + `
 local lease, ttl = tonumber(ARGV[3]), tonumber(ARGV[4])
 local r = redis.call('HMGET', record, 'state', 'token')
@@ -64,7 +64,7 @@ keep(math.max(ttl, lease))
 return 1
 `)
 
-// endKeyScript says what became of one. ARGV: state, TTL, answer, channel.
+// endKeyScript stores the result of a claim. ARGV: state, TTL, response, channel.
 var endKeyScript = newScript(idempotencyLua + `
 local state, ttl, answer, channel = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 if redis.call('HGET', record, 'token') ~= token then return 0 end

@@ -9,16 +9,16 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 )
 
-// TenantLimits are what replicas have used of tenants' limits. It is a ratelimit.Store.
+// TenantLimits are the permits and budgets used by replicas. It is a ratelimit.Store.
 type TenantLimits struct {
 	client
 	replica string
-	ttl     time.Duration // how long places are a replica's after it last said so
-	room    int           // values whose budgets are counted apart, of one limit of a tenant
-	ahead   time.Duration // for tests: by how much the clock is to be
+	ttl     time.Duration // lifetime of a replica's permits after its last report
+	room    int           // number of values of one limit with budgets of their own
+	ahead   time.Duration // for tests: offset of the clock
 }
 
-// Limits returns the limits as seen by one replica, whose name no other has.
+// Limits returns the store for one replica, with its unique name.
 func (s *Store) Limits(replica string) *TenantLimits {
 	return &TenantLimits{client: s.client(Limits), replica: replica, ttl: 5 * time.Second, room: 10_000}
 }
@@ -37,10 +37,10 @@ func (l *TenantLimits) Exchange(ctx context.Context, of ratelimit.Owner, asks []
 	}
 	n, err := l.run(ctx, limitsScript, keys, args...).Int64Slice()
 	if err != nil {
-		return nil, fmt.Errorf("limits: %w", err)
+		return nil, fmt.Errorf("tenant limits: %w", err)
 	}
 	if len(n) != limitNumbers*len(asks)+2 {
-		return nil, fmt.Errorf("limits: the script answers %d numbers for %d asks", len(n), len(asks))
+		return nil, fmt.Errorf("limits: the script returned %d numbers for %d requests", len(n), len(asks))
 	}
 	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
 	answers := make([]ratelimit.Answer, len(asks))

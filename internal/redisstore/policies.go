@@ -14,21 +14,20 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Policies are the rules of all tenants. They are a policy.Store, a policy.Rules and a
-// policy.Feed.
+// Policies are the rules of all tenants. It is a policy.Store, a policy.Rules and a policy.Feed.
 type Policies struct {
 	client
-	set string // which rules: those in force, or the candidates
+	set string // the rules in force, or the candidates
 }
 
-// Policies returns them.
+// Policies returns the rules in force.
 func (s *Store) Policies() *Policies { return &Policies{s.client(Policy), "policy"} }
 
-// Candidates are rules of which it is only counted what they would change. They are told of
-// as those in force are: what is decided is kept together with what they would say.
+// Candidates returns candidate rules, whose effect is only counted. Their changes are published like those in
+// force: both are cached together.
 func (p *Policies) Candidates() *Policies { return &Policies{p.client, "candidates"} }
 
-// tag is where the rules of a tenant are; "" has the global ones.
+// tag is the hash tag of a tenant's rules; "" is for the global ones.
 func (p *Policies) tag(tenant string) tag { return tag{tenant, p.set} }
 
 // ruleKeys are those of the rules of a tenant that are about what n is: rules, names, about.
@@ -52,16 +51,16 @@ func parseRuleField(field string) (n policy.Name, ok bool) {
 	return n, ok
 }
 
-// ruleText is a rule's value.
+// ruleText is the value of a rule.
 type ruleText struct {
 	Verdict string `json:"verdict"`
 	By      string `json:"by,omitempty"`
 	Seal    string `json:"seal,omitempty"`  // of verdict and by
 	At      int64  `json:"at"`              // ms since 1970, by Redis' clock
-	Since   int64  `json:"since,omitempty"` // when the first of its name was set; 0: at
+	Since   int64  `json:"since,omitempty"` // time of the first rule of its name; 0: at
 }
 
-// Find implements policy.Store. A value that cannot be understood blocks.
+// Find implements policy.Store. A malformed value blocks.
 func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
 	fields := make([]string, len(names))
 	for i, n := range names {
@@ -94,7 +93,7 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 	return found, nil
 }
 
-// parse reads the rule in a field of a key. What is signed, and not understood, blocks; what is not signed is absent.
+// parse parses the rule in a field of a key. A signed but malformed rule blocks; an unsigned one is absent.
 func (p *Policies) parse(key, field, text string) (rule policy.Rule, signed, ok bool) {
 	var t ruleText
 	bad := json.Unmarshal([]byte(text), &t) != nil
@@ -108,7 +107,7 @@ func (p *Policies) parse(key, field, text string) (rule policy.Rule, signed, ok 
 	return rule, true, ok
 }
 
-// rule is what the text says. What is not understood blocks.
+// rule converts the text. A malformed rule blocks.
 func (t *ruleText) rule() (policy.Rule, bool) {
 	verdict, ok := call.ParseVerdict(t.Verdict)
 	if t.Since == 0 {
@@ -117,7 +116,7 @@ func (t *ruleText) rule() (policy.Rule, bool) {
 	return policy.Rule{Verdict: verdict, By: t.By, At: time.UnixMilli(t.At), Since: time.UnixMilli(t.Since)}, ok
 }
 
-// setRuleScript sets or, without a verdict, deletes a rule, and says whether one was there.
+// setRuleScript sets or, without a verdict, deletes a rule, and reports whether it existed.
 //
 // KEYS: rules, names, about. ARGV: field, verdict, by, most rules, seal or nothing.
 var setRuleScript = newScript(`
@@ -170,8 +169,7 @@ func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verd
 	return was, p.tell(ctx, policy.Change{Tenant: tenant, Name: n})
 }
 
-// tell lets all replicas know of a change. Where it fails after the rule was written they
-// find out when what they know ends.
+// tell publishes a change. If that fails after the write, replicas notice it when their cache entries expire.
 func (p *Policies) tell(ctx context.Context, c policy.Change) error {
 	var version int64
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
@@ -183,7 +181,7 @@ func (p *Policies) tell(ctx context.Context, c policy.Change) error {
 		err = p.publish(ctx, p.channel("policies"), message)
 	}
 	if err != nil {
-		return fmt.Errorf("the rule is written, but other replicas may not know it yet: %w", err)
+		return fmt.Errorf("the rule was written, but the other replicas may not know it yet: %w", err)
 	}
 	return nil
 }
@@ -246,7 +244,7 @@ func (p *Policies) Follow(ctx context.Context, told func(uint64, policy.Change),
 			}
 		}
 		p.malformed(channel)
-		connected() // something has changed
+		connected() // there are changes
 	}, connected)
 }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// recentTTL is how long it is remembered on whom was decided, if nobody calls any more.
+// recentTTL is the lifetime of the recently used keys without calls.
 const recentTTL = 24 * time.Hour
 
 func (p *Policies) recentKey() string { return p.key(tag{"policies"}, "recent") }
 
-// rememberScript adds words, the newest first, and forgets the oldest.
+// rememberScript adds keys, the newest first, and drops the oldest.
 //
 // KEYS: recent. ARGV: most, TTL in ms, words.
 var rememberScript = newScript(`

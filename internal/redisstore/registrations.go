@@ -17,11 +17,10 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// Registrations are the leases of backends that registered themselves. It is a
-// registry.Leases.
+// Registrations are the leases of backends that registered themselves. It is a registry.Leases.
 type Registrations struct {
 	client
-	epoch string // for the version of a Redis that has none yet
+	epoch string // for a Redis without a version
 }
 
 // Registrations returns the leases.
@@ -29,8 +28,8 @@ func (s *Store) Registrations() *Registrations {
 	return &Registrations{s.client(Registry), rand.Text()}
 }
 
-// registration is what is kept of one, beside its lease and its TTL. Its field is its
-// capability and its address with a space between.
+// registration is the stored form of a registration, without its lease and its TTL. Its field is its capability and
+// its address, separated by a space.
 type registration struct {
 	Pinned        []netip.AddrPort `json:"pinned"`
 	Weight        int              `json:"weight"`
@@ -54,7 +53,7 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 	}
 	sum := sumOf(g)
 	answer, err := register(sum, "")
-	if err == nil && answer == "manifest" { // which is not there yet
+	if err == nil && answer == "manifest" { // it is missing
 		answer, err = register(sum, g.Manifest.Text)
 	}
 	switch {
@@ -67,7 +66,7 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 	case answer == "manifests full":
 		return registry.ErrManifests
 	case answer != "registered":
-		return errors.New("the script that registers answers what cannot be")
+		return errors.New("invalid answer of the registration script")
 	}
 	return nil
 }
@@ -110,7 +109,7 @@ func (r *Registrations) Read(ctx context.Context, since string) (registry.Readin
 	live, isLive := answer[1].([]any)
 	ended, isEnded := answer[2].([]any)
 	if !isLive || !isEnded || len(live)%2 != 0 {
-		return got, errors.New("the script that reads registrations answers what cannot be")
+		return got, errors.New("invalid answer of the script that reads registrations")
 	}
 	for i := 0; i < len(live); i += 2 {
 		g, ok := decodeRegistration(live[i], live[i+1])
@@ -134,7 +133,7 @@ func (r *Registrations) Watch(ctx context.Context, changed func()) {
 	r.subscribe(ctx, r.channel("registry"), func(string) { changed() }, changed)
 }
 
-// keys are those of all scripts, in their order.
+// keys returns the keys of all scripts, in order.
 func (r *Registrations) keys() []string {
 	t := tag{"registry"}
 	return []string{r.key(t, "leases"), r.key(t, "ends"), r.key(t, "ended"), r.key(t, "state"), r.key(t, "manifests")}
@@ -148,8 +147,8 @@ func keyOf(field any) (registry.Key, bool) {
 	return registry.Key{Capability: capability, Addr: addr}, ok
 }
 
-// encodeRegistration makes lease, TTL in milliseconds and the rest as JSON, each on a line, so
-// that scripts can read the first two.
+// encodeRegistration returns lease, TTL in milliseconds and the rest as JSON, one a line, so that scripts can parse
+// the first two.
 func encodeRegistration(g *registry.Registration) (string, error) {
 	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Tenant, g.Dialect.String(), g.MaxConcurrent, sumOf(g)})
 	if err != nil {
@@ -158,7 +157,7 @@ func encodeRegistration(g *registry.Registration) (string, error) {
 	return g.Lease + "\n" + strconv.FormatInt(g.TTL.Milliseconds(), 10) + "\n" + string(rest), nil
 }
 
-// sumOf is what the manifest of a registration is known by, "" for none.
+// sumOf returns the sum of a registration's manifest, or "".
 func sumOf(g *registry.Registration) string {
 	if g.Manifest.Sum == (registry.Sum{}) {
 		return ""
@@ -194,8 +193,8 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 	}, ok
 }
 
-// silence is for how long no replica reads before it counts as time in which nobody
-// could renew: replicas read every other second.
+// silence is the time without a read by any replica after which renewals were impossible: replicas read every two
+// seconds.
 const silence = 15 * time.Second
 
 // registrationsLua begins all scripts. now is in milliseconds.
@@ -230,7 +229,7 @@ local function size()
 end
 `
 
-// registerScript renews without a notice: nobody else has to know.
+// registerScript publishes no event for a renewal: nothing changes for other replicas.
 var registerScript = newScript(registrationsLua + manifestsLua + `
 local field, value, ttl, lease, renew, most = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
 local old = redis.call('HGET', leases, field)

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnreplicated is the error of a write that Redis has carried out, but that fewer replicas than
+// ErrUnreplicated is the error of a write that the master has executed, but that fewer replicas than
 // Config.WaitReplicas have: a failover may undo it.
-var ErrUnreplicated = errors.New("redis has not copied the write to enough replicas in time")
+var ErrUnreplicated = errors.New("redis has not replicated the write to enough replicas in time")
 
 // runReplicated is run for writes that must not be undone, such as the use of an approval. Where Config.WaitReplicas
 // is set it waits, on the same connection, until so many replicas have the write. The caller relies on an answer that
@@ -39,11 +39,11 @@ func (c client) runReplicated(ctx context.Context, granted func(said []any) bool
 	return said, err
 }
 
-// onMaster lends f one connection to the server that has a key.
+// onMaster lets f use one connection to the server that has a key.
 func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) error) error {
 	lend := func(node interface{ Conn() *redis.Conn }) error {
 		conn := node.Conn()
-		defer func() { _ = conn.Close() }() // it goes back to its pool
+		defer func() { _ = conn.Close() }() // it returns to its pool
 		return f(conn)
 	}
 	cluster, ok := c.store.redis.(*redis.ClusterClient)
@@ -51,7 +51,7 @@ func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) er
 		node, _ := c.store.redis.(*redis.Client)
 		return lend(node)
 	}
-	return hook{c.store}.watch(ctx, 2, func() error { // the hook is not on nodes
+	return hook{c.store}.watch(ctx, 2, func() error { // nodes have no hook
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return err
@@ -64,29 +64,29 @@ func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) er
 	})
 }
 
-// lookAgain is how old what is known of Redis' replicas may be.
+// lookAgain is the greatest age of the known number of replicas.
 const lookAgain = 15 * time.Second
 
-// replication is what Redis says of its replicas, and when it was asked.
+// replication is Redis' report of its replicas, and its time.
 type replication struct {
 	mu       sync.Mutex
-	replicas int  // the most that a master has
-	refused  bool // this user may not ask
+	replicas int  // the most of any master
+	refused  bool // this user lacks the permission
 	asked    time.Time
 }
 
-// Replicas is how many replicas Redis has, those of the master of a Cluster that has most. It is 0 where the user
-// of Redis may not ask.
+// Replicas returns the number of Redis' replicas, on a Cluster of the master with the most. It is 0 if the user of Redis
+// may not query it.
 func (s *Store) Replicas() int {
 	s.replication.mu.Lock()
 	defer s.replication.mu.Unlock()
 	return s.replication.replicas
 }
 
-// Replicated says whether the writes that must not be undone wait for a replica, or need not.
+// Replicated reports whether writes that must not be undone wait for a replica, or need not.
 func (s *Store) Replicated() bool { return s.cfg.WaitReplicas > 0 || s.Replicas() == 0 }
 
-// countReplicas asks masters for their replicas, now and then.
+// countReplicas periodically queries the masters for their replicas.
 func (s *Store) countReplicas(ctx context.Context) {
 	r := &s.replication
 	r.mu.Lock()
@@ -99,7 +99,7 @@ func (s *Store) countReplicas(ctx context.Context) {
 		return
 	}
 	most, refused := 0, false
-	var mu sync.Mutex // masters are asked at once
+	var mu sync.Mutex // masters are queried concurrently
 	ask := func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx, "replication").Result()
 		mu.Lock()
@@ -126,7 +126,7 @@ func (s *Store) countReplicas(ctx context.Context) {
 	r.replicas = most
 }
 
-// replicasIn reads INFO replication of a master.
+// replicasIn parses the output of INFO replication.
 func replicasIn(info string) int {
 	for line := range strings.SplitSeq(info, "\r\n") {
 		if text, ok := strings.CutPrefix(line, "connected_slaves:"); ok {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is a kind of record that allows something.
+// Kind is a kind of record that grants something.
 type Kind int
 
 // The kinds.
@@ -29,7 +29,7 @@ func (k Kind) String() string {
 	return [kinds]string{"approval", "answer", "rule", "tenant", "key", "signing", "tool"}[k]
 }
 
-// Kinds are all of them.
+// Kinds lists all kinds.
 func Kinds() []Kind {
 	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, SigningRecord, ToolRecord}
 }
@@ -38,19 +38,19 @@ func Kinds() []Kind {
 // is kept under, and to its fields, so that it is good nowhere else. That a record is deleted, or an earlier one of
 // the same key is put back, does not show.
 type seals struct {
-	keys     [][]byte // the first signs, all verify; none: nothing is signed, or looked at
-	unsigned bool     // a record without a signature is taken
+	keys     [][]byte // the first one signs, all verify; none: no signatures
+	unsigned bool     // records without a signature are accepted
 	rejected [kinds]atomic.Int64
-	told     [kinds]atomic.Int64 // when the log was told last, ns
+	told     [kinds]atomic.Int64 // time of the last log line, ns
 }
 
-// on says whether records are signed.
+// on reports whether records are signed.
 func (s *seals) on() bool { return len(s.keys) > 0 }
 
-// TakesUnsigned says whether records that nobody has signed are taken, although there are keys.
+// TakesUnsigned reports whether unsigned records are accepted, although there are keys.
 func (s *Store) TakesUnsigned() bool { return s.seals.on() && s.seals.unsigned }
 
-// sign is the signature of a record, "" where there is no key.
+// sign returns the signature of a record, or "" without a key.
 func (c client) sign(kind Kind, key string, parts ...string) string {
 	if s := &c.store.seals; s.on() {
 		return sealOf(s.keys[0], kind, key, parts)
@@ -78,7 +78,7 @@ func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
 	return false
 }
 
-// sealOf is an HMAC-SHA256 over words of which each has its length before it.
+// sealOf is an HMAC-SHA256 over length-prefixed strings.
 func sealOf(secret []byte, kind Kind, key string, parts []string) string {
 	mac := hmac.New(sha256.New, secret)
 	for _, word := range slices.Concat([]string{"capgate record 1", kind.String(), key}, parts) {

@@ -15,13 +15,13 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Sessions say which backends have sessions and artifacts. They are an affinity.Store.
+// Sessions are the backends of sessions and artifacts. It is an affinity.Store.
 type Sessions struct {
 	client
-	name string // of this replica: who made a pin
+	name string // of this replica, as the maker of pins
 }
 
-// Sessions returns them.
+// Sessions returns the store of sessions.
 func (s *Store) Sessions() *Sessions { return &Sessions{s.client(Session), rand.Text()} }
 
 // Away implements affinity.Store.
@@ -83,7 +83,7 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 	for i := range bindings {
 		keys[i] = s.pinKey(bindings[i].Session)
 	}
-	if len(bindings) == 1 { // a call may wait for it
+	if len(bindings) == 1 { // a call may be waiting
 		args := append(s.pinArgs(bindings[0]), "", "", "")
 		b, err := s.bound(keys[0], s.run(ctx, pinScript, keys, args...))
 		return []affinity.BindResult{b}, err
@@ -121,7 +121,7 @@ func (s *Sessions) Move(ctx context.Context, to affinity.Binding, from affinity.
 	return s.bound(key, s.run(ctx, pinScript, []string{key}, args...))
 }
 
-// moved is what the others are told of a session.
+// moved is the event of a moved session.
 type moved struct {
 	Session affinity.Session
 	Pin     affinity.Pin
@@ -144,21 +144,21 @@ func (s *Sessions) pinArgs(b affinity.Binding) []any {
 	return []any{strconv.FormatUint(b.Pin.Moves, 10), b.Pin.Addr, s.name, b.TTL.Milliseconds(), b.Unused}
 }
 
-// maxAge is the greatest age of a pin that is told, in ms: some years.
+// maxAge bounds the reported age of a pin, in ms: some years.
 const maxAge = 1 << 38
 
-// bound reads what pinScript answers.
+// bound parses the answer of pinScript.
 func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.BindResult, error) {
 	words, err := answer.StringSlice()
 	if err != nil {
 		return affinity.BindResult{}, err
 	}
 	if len(words) != 6 {
-		return affinity.BindResult{}, errors.New("the script that pins sessions answers what cannot be")
+		return affinity.BindResult{}, errors.New("invalid answer of the pin script")
 	}
 	moves, _ := strconv.ParseUint(words[0], 10, 64) // at most 15 digits
 	age, _ := strconv.ParseInt(words[2], 10, 64)    // or it is 0: young
-	age = min(max(age, 0), maxAge)                  // clocks of two masters may differ
+	age = min(max(age, 0), maxAge)                  // the clocks of two masters may differ
 	if words[4] != "0" {
 		s.malformed(key)
 	}
@@ -172,8 +172,7 @@ func (s *Sessions) pinKey(n affinity.Session) string {
 	return s.key(tag{n.Tenant, "pin", n.Capability, digest(n.ID)})
 }
 
-// digest stands for an id that a caller or a backend chose, whatever its length, and
-// does not give it away.
+// digest returns a fixed-length name of a foreign id, which does not reveal it.
 func digest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])

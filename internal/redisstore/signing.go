@@ -7,10 +7,10 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Signing keeps the key that replicas sign URLs with.
+// Signing holds the key with which replicas sign URLs.
 type Signing struct{ client }
 
-// Signing returns it.
+// Signing returns the store of the key.
 func (s *Store) Signing() *Signing { return &Signing{s.client(Identity)} }
 
 // SigningKey implements tenant.SharedKeys.
@@ -20,7 +20,7 @@ func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, 
 	if seal := s.sign(SigningRecord, name, signed); seal != "" {
 		signed += "." + seal
 	}
-	bad := "" // what was found, and is as if it were not there
+	bad := "" // the found value, which is ignored
 	for range 2 {
 		held, err := s.run(ctx, signingScript, []string{name}, signed, bad).Text()
 		if err != nil {
@@ -35,7 +35,7 @@ func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, 
 		}
 		bad = held
 	}
-	return nil, errors.New("the key in redis is signed by none of store_key_file, and another replica keeps it")
+	return nil, errors.New("the signing key in redis has no valid signature of a key in store_key_file, and another replica restores it")
 }
 
 // signingScript keeps a key if there is none, or only one that is to be replaced. ARGV: key, the other or "".

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// PlaceSlots are the places at backends of limited fleets. It is a router.Slots.
+// PlaceSlots are the permits of limited fleets' backends. It is a router.PermitStore.
 type PlaceSlots struct {
 	client
 	replica string
@@ -21,19 +21,19 @@ type PlaceSlots struct {
 }
 
 const (
-	// slotsTTL is how long places are a replica's after it last said so.
+	// slotsTTL is the lifetime of a replica's permits after its last report.
 	slotsTTL = 5 * time.Second
-	// slotsTurn is how long a replica that waits keeps its turn after it last said so.
+	// slotsTurn is how long a waiting replica keeps its position after its last report.
 	slotsTurn = 500 * time.Millisecond
 )
 
-// Slots returns the places as seen by one replica, whose name no other has.
+// Slots returns the permits for one replica, with its unique name.
 func (s *Store) Slots(replica string) *PlaceSlots {
 	return &PlaceSlots{s.client(Slots), replica, slotsTTL, slotsTurn}
 }
 
-// Exchange implements router.Slots. All wants go out at once, one script each: they are
-// on different nodes of a Cluster.
+// Exchange implements router.PermitStore. All demands are sent at once, one script each: they are on different nodes of
+// a Cluster.
 func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	sent := make([]*redis.Cmd, len(wants))
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -71,8 +71,8 @@ func (p *PlaceSlots) args(capability string, w *router.Demand) []any {
 	}
 }
 
-// errOutrun is the end of an exchange that came to Redis after a later one.
-var errOutrun = errors.New("a later exchange came before this one")
+// errOutrun rejects an exchange that arrived after a later one.
+var errOutrun = errors.New("a later exchange has overtaken this one")
 
 func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) {
 	n, err := answer.Int64Slice()
@@ -80,7 +80,7 @@ func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) 
 	case err != nil:
 		return router.Grant{}, err
 	case len(n) != 4:
-		return router.Grant{}, fmt.Errorf("the script that shares places answers %v", n)
+		return router.Grant{}, fmt.Errorf("invalid answer of the permit script: %v", n)
 	case n[0] < 0:
 		return router.Grant{}, errOutrun
 	}
@@ -90,10 +90,10 @@ func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) 
 	return router.Grant{Held: int(n[0]), Waiting: int(n[1]), Replicas: int(n[2])}, nil
 }
 
-// Away implements router.Slots.
+// Away implements router.PermitStore.
 func (p *PlaceSlots) Away() bool { return p.store.Away() }
 
-// Listen implements router.Slots.
+// Listen implements router.PermitStore.
 func (p *PlaceSlots) Listen(ctx context.Context, notice func(capability string)) {
 	p.subscribe(ctx, p.channel("slots"), func(message string) {
 		if from, capability, ok := strings.Cut(message, " "); ok && from != p.replica {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Purpose is what commands are for. Each feature has one.
+// Purpose is the feature for which commands are sent.
 type Purpose int
 
 // The purposes.
 const (
-	Watch       Purpose = iota // asking whether Redis is there
-	Listen                     // to what other replicas tell
-	Health                     // who is alive, who probes whom, drains
+	Watch       Purpose = iota // probes of Redis
+	Listen                     // events of other replicas
+	Health                     // membership and observations, drains
 	Registry                   // backends that register
-	Session                    // which backend has a session or an artifact
-	Slots                      // how many calls a backend may have
-	Policy                     // rules: who may call what
-	Approvals                  // calls that wait for a person
-	Identity                   // who calls: tenants and API keys
-	Limits                     // how much tenants may do
-	Idempotency                // calls with idempotency keys
+	Session                    // backends of sessions and artifacts
+	Slots                      // concurrency limits of backends
+	Policy                     // rules
+	Approvals                  // approvals of calls
+	Identity                   // tenants and API keys
+	Limits                     // tenants' limits
+	Idempotency                // idempotency keys
 	Engines                    // whose turn it is at engines, and whose their sessions are
 	purposes
 )
@@ -29,26 +29,26 @@ func (p Purpose) String() string {
 	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits", "idempotency", "engines"}[p]
 }
 
-// Purposes are all of them.
+// Purposes lists all purposes.
 func Purposes() []Purpose {
 	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency, Engines}
 }
 
-// Stats is what a Store has done. The counters only grow.
+// Stats count the work of a Store. The counters only grow.
 type Stats struct {
-	Commands  map[Purpose]int64 // that were sent to Redis
-	Errors    int64             // commands that failed, those that an absent Redis made fail at once among them
-	Malformed int64             // values found in Redis that could not be understood
-	// Unreplicated are writes that too few replicas had in time.
+	Commands  map[Purpose]int64 // sent to Redis
+	Errors    int64             // failed commands, including those that failed at once while Redis was unavailable
+	Malformed int64             // malformed values in Redis
+	// Unreplicated counts writes that too few replicas had in time.
 	Unreplicated int64
-	Rejected     map[Kind]int64 // records that no store key has signed
+	Rejected     map[Kind]int64 // records without a valid signature
 
 	Away      bool
 	AwaySince time.Time // zero unless Away
 	Embedded  bool
 }
 
-// Stats may be called from any goroutine.
+// Stats is safe for concurrent use.
 func (s *Store) Stats() Stats {
 	away, since := s.breaker.state()
 	stats := Stats{

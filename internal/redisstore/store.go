@@ -11,11 +11,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
-// Store is a Redis, or the one inside this process.
+// Store is a Redis, or the embedded one.
 type Store struct {
 	cfg     Config
 	redis   redis.UniversalClient
-	server  *embedded // that is inside this process; else nil
+	server  *embedded // the embedded one; else nil
 	owner   bool      // of server
 	counts  counts
 	breaker *breaker
@@ -27,11 +27,11 @@ type Store struct {
 	running sync.WaitGroup
 }
 
-// Open fails only for a Config that can never work: a Redis that is not there may come.
-// It waits for a first answer, at most Config.Timeout.
+// Open fails only for an invalid Config: an unavailable Redis may come up later. It waits for a first answer, at most
+// Config.Timeout.
 func Open(cfg Config) (*Store, error) { return open(cfg, nil) }
 
-// open uses a server inside this process that another Store owns, if there is one.
+// open uses an embedded server that another Store owns, if there is one.
 func open(cfg Config, server *embedded) (*Store, error) {
 	cfg.setDefaults()
 	target, err := redisurl.Parse(cfg.URL)
@@ -41,7 +41,7 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	if cfg.Password != "" {
 		target.Password = cfg.Password
 	}
-	logging.Disable() // what matters of it is in the errors, and told once
+	logging.Disable() // its errors are returned, and logged once
 	s := &Store{cfg: cfg, server: server, seals: seals{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
 	options := universal(&cfg, &target)
 	if target.Kind == redisurl.Embedded {
@@ -62,34 +62,34 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	return s, nil
 }
 
-// Close ends everything. Commands fail from then on; subscriptions must have ended.
+// Close closes all connections. Later commands fail; subscriptions must have ended.
 func (s *Store) Close() {
 	s.stop()
-	_ = s.redis.Close() // says only that it was closed before
+	_ = s.redis.Close() // the only error is "already closed"
 	s.running.Wait()
 	if s.owner {
 		s.server.Close()
 	}
 }
 
-// Away says whether Redis is known not to answer.
+// Away reports whether Redis is known to be unavailable.
 func (s *Store) Away() bool {
 	away, _ := s.breaker.state()
 	return away
 }
 
-// OnReturn has f called whenever Redis has come back, perhaps empty. f runs on the one
-// goroutine that watches Redis and must not block.
+// OnReturn registers f for each time that Redis has come back, perhaps empty. f runs on the breaker's goroutine and must
+// not block.
 func (s *Store) OnReturn(f func()) { s.breaker.onReturn(f) }
 
-// ping asks Redis whether it can serve, every master of a Cluster.
+// ping checks whether Redis can serve, on a Cluster every master.
 func (s *Store) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(withPurpose(ctx, Watch), s.cfg.Timeout)
 	defer cancel()
 	var err error
 	if cluster, ok := s.redis.(*redis.ClusterClient); ok {
 		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			s.counts.commands[Watch].Add(1) // the hook is not on nodes
+			s.counts.commands[Watch].Add(1) // nodes have no hook
 			return node.Ping(ctx).Err()
 		})
 	} else {

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// quiet is how long a subscription may be silent before it is asked whether it lives.
+// quiet is the silence of a subscription after which it is pinged.
 const quiet = 5 * time.Second
 
-// subscribe hands messages of a channel to onMessage, until ctx ends. After each time that
-// it has subscribed it calls onConnect: messages may have been lost, so that whatever they
-// tell must be read. Neither may block for long: both run on the goroutine that reads.
+// subscribe passes the messages of a channel to onMessage, until ctx ends. After each subscription it calls onConnect:
+// messages may have been lost, so that their subject must be read. Neither may block for long: both run on the
+// reader's goroutine.
 func (c client) subscribe(ctx context.Context, channel string, onMessage func(message string), onConnect func()) {
 	wait := firstWait
 	for ctx.Err() == nil {
@@ -35,7 +35,7 @@ func (c client) subscribe(ctx context.Context, channel string, onMessage func(me
 	}
 }
 
-// listen subscribes once, and returns when that is over.
+// listen subscribes once, and returns when the subscription ends.
 func (c client) listen(ctx context.Context, channel string, onMessage func(string), onConnect func()) {
 	if c.store.Away() {
 		return

@@ -11,15 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Tenants are the tenants and API keys that all replicas share. It is a tenant.Store.
+// Tenants are the shared tenants and API keys. It is a tenant.Store.
 type Tenants struct{ client }
 
-// Tenants returns them.
+// Tenants returns the store of tenants.
 func (s *Store) Tenants() *Tenants { return &Tenants{s.client(Identity)} }
 
 func recordTag(id string) tag { return tag{id, "tenant"} }
 
-// recordKeys are those of a tenant: record, keys.
+// recordKeys returns the keys of a tenant: record, keys.
 func (t *Tenants) recordKeys(id string) []string {
 	of := recordTag(id)
 	return []string{t.key(of, "record"), t.key(of, "keys")}
@@ -55,7 +55,7 @@ func (t *Tenants) fields(ctx context.Context, key string) (fields map[string]str
 	return fields, err
 }
 
-// CreateTenant keeps a tenant, which has no version yet. tenant.ErrThere, tenant.ErrFull.
+// CreateTenant stores a new tenant. tenant.ErrThere, tenant.ErrFull.
 func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	fields, err := tenantFields(r)
 	if err != nil {
@@ -92,7 +92,7 @@ func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
 	if err != nil {
 		return err
 	}
-	if t.store.seals.on() { // what is signed holds for this very tenant
+	if t.store.seals.on() { // a signature is bound to the tenant's uid
 		held, err := t.FindTenant(ctx, r.ID)
 		if err != nil {
 			return err
@@ -207,12 +207,12 @@ func (t *Tenants) ListTenants(ctx context.Context, after string, most int) (page
 	return page, next, nil
 }
 
-// TenantIDs answers with a page of their ids alone, as ListTenants does.
+// TenantIDs returns a page of their ids alone, like ListTenants.
 func (t *Tenants) TenantIDs(ctx context.Context, after string, most int) (ids []string, next string, err error) {
 	return t.page(ctx, t.indexKey(), after, most)
 }
 
-// page reads some words of a sorted set.
+// page reads a page of a sorted set.
 func (t *Tenants) page(ctx context.Context, key, after string, most int) (page []string, next string, err error) {
 	from := "-"
 	if after != "" {
@@ -237,7 +237,7 @@ func (t *Tenants) count(ctx context.Context, key string) (n int64, err error) {
 	return n, err
 }
 
-// tell lets all replicas know of a change.
+// tell publishes a change.
 func (t *Tenants) tell(ctx context.Context, c tenant.Change) error {
 	var version int64
 	err := t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
@@ -248,7 +248,7 @@ func (t *Tenants) tell(ctx context.Context, c tenant.Change) error {
 		err = t.publish(ctx, t.channel("tenants"), words([]string{strconv.FormatInt(version, 10), c.Tenant, c.Key}))
 	}
 	if err != nil {
-		return fmt.Errorf("it is done, but other replicas may not know it yet, so do it again: %w", err)
+		return fmt.Errorf("the change was written, but other replicas may not know it yet; repeat it: %w", err)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (t *Tenants) Follow(ctx context.Context, told func(uint64, tenant.Change), 
 			}
 		}
 		t.malformed(channel)
-		connected() // something has changed
+		connected() // there are changes
 	}, connected)
 }
 

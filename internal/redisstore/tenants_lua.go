@@ -1,6 +1,6 @@
 package redisstore
 
-// luaNow is the beginning of a script that needs Redis' clock, in ms.
+// luaNow begins a script that needs Redis' clock, in ms.
 const luaNow = `
 	local t = redis.call('TIME')
 	local now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// tenantFields are what can be changed of a tenant.
+// tenantFields are the mutable fields of a tenant.
 func tenantFields(r *tenant.Record) ([]any, error) {
 	var limits []byte
 	if r.Limits != nil {
@@ -23,12 +23,12 @@ func tenantFields(r *tenant.Record) ([]any, error) {
 	}
 	return []any{
 		"name", r.Name, "disabled", strconv.FormatBool(r.Disabled), "limits", string(limits),
-		"capabilities", strings.Join(r.Capabilities.Patterns(), " "), // none has a space in it
+		"capabilities", strings.Join(r.Capabilities.Patterns(), " "), // patterns contain no spaces
 	}, nil
 }
 
-// parseTenant reads a tenant's fields. Of one that cannot be understood nothing is taken: it
-// might have less than what is understood.
+// parseTenant parses a tenant's fields. A malformed record is rejected as a whole: its parse could grant more than
+// was meant.
 func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
 	r = &tenant.Record{ID: id, UID: f["uid"], Name: f["name"]}
 	var wrong [4]error
@@ -42,7 +42,7 @@ func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
 	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && readTime(&r.Created, f["created"]) && readTime(&r.Updated, f["updated"])
 }
 
-// keyFields are those that a key is made with.
+// keyFields are the fields of a new key.
 func keyFields(k *tenant.Key) []any {
 	fields := []any{
 		"tenant", k.Tenant, "uid", k.UID, "name", k.Name, "hash", k.Hash.String(), "scopes", k.Scopes.String(),
@@ -57,7 +57,7 @@ func keyFields(k *tenant.Key) []any {
 	return fields
 }
 
-// parseKey reads a key's fields. One that cannot be understood is none.
+// parseKey parses a key's fields. A malformed one is absent.
 func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 	k := &tenant.Key{ID: id, Tenant: f["tenant"], Name: f["name"]}
 	k.UID, k.CreatedBy, k.Replaces, k.ReplacedBy = f["uid"], f["by"], f["from"], f["to"]
@@ -88,7 +88,7 @@ func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 	return k, true
 }
 
-// listed are the words of a list; an empty text has none.
+// listed splits a list; an empty text has no elements.
 func listed(text string) []string {
 	if text == "" {
 		return nil
@@ -96,7 +96,7 @@ func listed(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// sealTenant adds the seal of a tenant's fields to them.
+// sealTenant adds the seal to a tenant's fields.
 func (t *Tenants) sealTenant(id, uid string, fields []any) []any {
 	all := fieldsOf(fields)
 	all["uid"] = uid
@@ -121,7 +121,7 @@ func (t *Tenants) signedTenant(key string, f map[string]string) bool {
 	return t.verify(TenantRecord, key, f["seal"], parts...)
 }
 
-// sealKey adds the seal of an API key's fields to them. What is added to a key later only ends it.
+// sealKey adds the seal to an API key's fields. Later fields of a key only end it.
 func (t *Tenants) sealKey(id string, fields []any) []any {
 	key := t.apiKey(id)
 	if seal := t.sign(KeyRecord, key, sortedFields(fieldsOf(fields), laterOfKeys)...); seal != "" {
@@ -130,5 +130,5 @@ func (t *Tenants) sealKey(id string, fields []any) []any {
 	return fields
 }
 
-// laterOfKeys are the fields of an API key that its seal is not about.
+// laterOfKeys are the fields of an API key that its seal does not cover.
 var laterOfKeys = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true, "revoked": true}

@@ -16,17 +16,16 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// Webhooks is the outbox of what is told of approvals, and the dead letters. It is a
-// webhook.Store.
+// Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
 type Webhooks struct {
 	client
-	began time.Duration // how far back events of a new tenant are told
+	began time.Duration // age of the oldest events that a new tenant's deliveries include
 }
 
-// Webhooks returns it.
+// Webhooks returns the outbox.
 func (s *Store) Webhooks() *Webhooks { return &Webhooks{s.client(Approvals), time.Minute} }
 
-var errWebhooks = errors.New("the scripts of webhooks answer what cannot be")
+var errWebhooks = errors.New("invalid answer of a webhook script")
 
 func (w *Webhooks) keys() []string {
 	t := tag{"webhooks"}
@@ -100,18 +99,18 @@ func (w *Webhooks) Read(ctx context.Context, tenant, after string, most int) (ev
 	return events, textAt(said, 0), nil
 }
 
-// webhookID is the same for the same event, whoever reads it.
+// webhookID is the same for the same event at every replica.
 func webhookID(tenant, event, approval string) string {
 	sum := sha256.Sum256([]byte(words([]string{tenant, event, approval})))
 	return "msg_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-// eventText is an event as entries have it.
+// eventText encodes an event for the entries.
 func eventText(e *webhook.Event) string {
 	return words([]string{e.Tenant, e.Approval, string(e.Kind), strconv.FormatInt(e.At.UnixMilli(), 10)})
 }
 
-// eventOf reads the words of an event.
+// eventOf parses an encoded event.
 func eventOf(id string, all []string) (webhook.Event, bool) {
 	e := webhook.Event{ID: id, Tenant: all[0], Approval: all[1], Kind: approvals.Kind(all[2])}
 	return e, readTime(&e.At, all[3])
@@ -156,7 +155,7 @@ func (w *Webhooks) Lease(ctx context.Context, most int, lease time.Duration) (ta
 		}
 		if !ok {
 			w.malformed(w.keys()[2])
-			_ = w.Done(ctx, textAt(list, i)) // else again when the lease is over
+			_ = w.Done(ctx, textAt(list, i)) // else it is retried after the lease
 		}
 	}
 	return taken, max(0, time.Duration(counts[3])*time.Millisecond), sizes, nil
@@ -177,7 +176,7 @@ func (w *Webhooks) DeadLetter(ctx context.Context, e *webhook.Entry, why string,
 	return faster(w.run(ctx, buryScript, w.keys(), e.ID, e.Lease, words([]string{strconv.Itoa(e.Attempts), why}), most).Int())
 }
 
-// faster reads how many were dropped, or that another replica was faster.
+// faster parses the number of dropped entries, or webhook.ErrMoved.
 func faster(n int, err error) (int, error) {
 	if err == nil && n < 0 {
 		return 0, webhook.ErrMoved
