@@ -64,6 +64,10 @@ func (b *bench) compare(ctx context.Context) (string, error) {
 		r.peers = append(r.peers, s)
 	}
 	for _, s := range b.opts.scenarios {
+		if why := s.missing(); why != "" {
+			r.note("%s left out: %s", s.name, why)
+			continue
+		}
 		cells, err := b.scenario(ctx, s, r.peers, alive)
 		if err != nil {
 			return "", err
@@ -87,6 +91,17 @@ func (b *bench) scenario(ctx context.Context, s scenario, specs []peers.Spec, al
 	cells := map[string]*cell{}
 	if s.http2 {
 		specs = slices.DeleteFunc(slices.Clone(specs), func(p peers.Spec) bool { return p.Bytes })
+	}
+	if s.tls {
+		specs = slices.DeleteFunc(slices.Clone(specs), func(p peers.Spec) bool { return !p.Secure })
+		secure, err := b.overTLS(ctx, specs)
+		for _, p := range secure {
+			defer b.stopPeer(p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		alive = secure
 	}
 	for _, p := range specs {
 		cells[p.Name] = &cell{}
@@ -116,6 +131,19 @@ func (b *bench) scenario(ctx context.Context, s scenario, specs []peers.Spec, al
 	return cells, nil
 }
 
+// overTLS starts peers that serve TLS, by the names that they have without it.
+func (b *bench) overTLS(ctx context.Context, specs []peers.Spec) (map[string]*peers.Peer, error) {
+	alive := map[string]*peers.Peer{}
+	for _, s := range specs {
+		p, err := b.startPeer(ctx, s.OverTLS(), b.env)
+		if err != nil {
+			return alive, err
+		}
+		alive[s.Name] = p
+	}
+	return alive, nil
+}
+
 // measure gives one peer one window.
 func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, direct load.Result, p *peers.Peer, c *cell) {
 	if c.failed != "" {
@@ -129,7 +157,11 @@ func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, direct
 		}
 		defer b.stopPeer(p)
 	}
-	res, err := b.window(ctx, p, cfg)
+	window := b.window
+	if s.h2load {
+		window = b.h2load
+	}
+	res, err := window(ctx, p, cfg)
 	cost, ok := 0.0, false
 	if err == nil {
 		cost, ok = s.cost(res, direct)

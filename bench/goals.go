@@ -13,11 +13,13 @@ type goal struct {
 func goals() []goal {
 	return []goal{
 		{"unary-saturated", "haproxy", 0.25},
+		{"h2load-tls", "haproxy", 0.30},
 		{"unary-saturated", "grpc-go", 0.08},
 		{"unary-saturated", "envoy", 0.09},
 		{"unary-paced", "haproxy", 0.80},
 		{"unary-paced", "tcp", 1.25},
 		{"chunks-bursts", "haproxy", 0.50},
+		{"bursts", "haproxy", 0.60},
 		{"chunks-paced", "tcp", 1.1},
 		{"download", "haproxy", 0.45},
 		{"download", "tcp", 1.25},

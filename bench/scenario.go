@@ -19,6 +19,8 @@ type scenario struct {
 	direct bool
 	fresh  bool // a new process for it, and one round
 	http2  bool // only for proxies that know streams
+	tls    bool // from clients over TLS: only for proxies that can serve it
+	h2load bool // made by h2load, not by package load
 }
 
 const (
@@ -57,6 +59,12 @@ func scenarios(idle idleOptions) []scenario {
 			cfg: load.Config{Mode: load.Closed, Method: load.Upload, Conns: 4, Streams: 2,
 				RequestSize: artifactSize, Chunks: artifacts},
 			cost: perGiB, rate: volume},
+		{name: "h2load", title: "unary 1 KiB, saturated, by h2load", figure: "µs CPU a call",
+			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8, Streams: 32},
+			cost: perCall, rate: calls, http2: true, h2load: true},
+		{name: "h2load-tls", title: "unary 1 KiB, saturated, over TLS, by h2load", figure: "µs CPU a call",
+			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8, Streams: 32},
+			cost: perCall, rate: calls, http2: true, h2load: true, tls: true},
 		{name: "single", title: "one call at a time", figure: "µs added to p50",
 			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024},
 			cost: addedP50, rate: calls, direct: true},

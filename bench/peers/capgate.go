@@ -31,6 +31,12 @@ func CapgateOn(c Capgate) Spec {
 	return s
 }
 
+// OverTLS is the peer with TLS on its listener. It must be Secure.
+func (s Spec) OverTLS() Spec {
+	s.TLS = true
+	return s
+}
+
 // Before is another build of capgate, to be compared with: the one that s would start if it were at path.
 func Before(s Spec, path string) Spec {
 	s.Path = path
