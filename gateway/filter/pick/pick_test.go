@@ -77,6 +77,7 @@ func Example() {
 		f.Admit(c, &pick.State{})
 		return c.Endpoint.Addr
 	}
-	fmt.Println(begin() != begin())
+	first, second := begin(), begin()
+	fmt.Println(first != second)
 	// Output: true
 }

@@ -45,7 +45,9 @@ func TestUnknown(t *testing.T) {
 func Example() {
 	c, _ := filtertest.NewCall()
 	c.SetPeeked(&filter.Peeked{Capability: "mail"})
-	resolve.New(routerOf("mail", "weather")).Check(c)
+	if refusal := resolve.New(routerOf("mail", "weather")).Check(c); refusal != nil {
+		fmt.Println(refusal.Reason)
+	}
 	fmt.Println(c.Fleet.Capability)
 	// Output: mail
 }
