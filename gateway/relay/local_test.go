@@ -210,7 +210,7 @@ func TestLocalCancel(t *testing.T) {
 		case "Wait":
 			<-w.back.started
 			cancel()
-			_ = <-w.back.left
+			w.back.hasLeft(t)
 		case "full up":
 			<-w.back.started
 			go cancel()
@@ -220,7 +220,7 @@ func TestLocalCancel(t *testing.T) {
 			if !errors.Is(err, io.EOF) {
 				t.Errorf("Send after the end: %v", err)
 			}
-			_ = <-w.back.left
+			w.back.hasLeft(t)
 		case "full down":
 			must(t, s.Send(relay.Message{Data: []byte("1000 10000")}))
 			wantMessage(t, s, pattern(0, 10000))

@@ -215,8 +215,8 @@ func TestServeStop(t *testing.T) {
 	select {
 	case err := <-stopped:
 		t.Fatalf("Shutdown left a call behind: %v", err)
-	case _ = <-w.back.left:
-		t.Fatal("Shutdown has ended a call at once")
+	case err := <-w.back.left:
+		t.Fatalf("Shutdown has ended a call at once: %v", err)
 	case <-time.After(10 * time.Millisecond): // it has no reason to end
 	}
 	cancel()
@@ -246,7 +246,7 @@ func TestServeCrash(t *testing.T) {
 		wantMessage(t, up, []byte("a"))
 		<-w.back.started
 		wantEnd(t, w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"}), codes.Internal)
-		_ = <-w.back.left
+		w.back.hasLeft(t)
 		wantEnd(t, s, codes.Internal)
 		wantEnd(t, up, codes.Internal)
 		told.want(t, "relay shard")
@@ -308,4 +308,12 @@ func TestServeCompressed(t *testing.T) {
 	}
 	s.CloseSend()
 	wantEnd(t, s, codes.OK)
+}
+
+// hasLeft waits until a Wait has ended for want of its caller.
+func (b *backend) hasLeft(t testing.TB) {
+	t.Helper()
+	if err := <-b.left; err == nil {
+		t.Error("the context of a call that has ended has no error")
+	}
 }
