@@ -28,16 +28,12 @@ func asksOf(f *config.Fleet) health.Question {
 
 // newEngines makes what replicas share of OpenParallax engines, and what counts for them.
 func (p *process) newEngines(m *telemetry.Metrics) error {
-	p.turns = turns.New(p.store.EngineTurns(), turns.Options{})
-	p.engineMetrics = metrics.New(p.engineIDs, m)
-	return m.Register(p.engineMetrics)
-}
-
-func (p *process) engines() engine.Shared {
-	return engine.Shared{
-		Turns: p.turns, Sessions: p.store.EngineSessions(), Approvals: p.approvals, Questions: p.store.EngineQuestions(),
-		Meters: p.engineMetrics.Of,
+	counts := metrics.New(p.engineIDs, m)
+	p.engines = engine.Shared{
+		Turns: turns.New(p.store.EngineTurns(), turns.Options{}), Sessions: p.store.EngineSessions(), Approvals: p.approvals,
+		Questions: p.store.EngineQuestions(), Meters: counts.Of,
 	}
+	return m.Register(counts)
 }
 
 // withEngines adds engines to a catalog of capabilities.

@@ -18,8 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/builtin/signing"
-	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
-	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -69,16 +68,15 @@ type process struct {
 	rules       *redisstore.Policies // nil: there are none
 	approvals   *approvals.Service
 	answers     *idempotency.Service
-	turns       *turns.Keeper // of OpenParallax engines
+	engines     engine.Shared // of OpenParallax
 
-	engineMetrics *enginemetrics.Metrics
-	webhook       *webhook.Deliverer // nil: nobody is told of approvals
-	approving     *approval.Service
-	pending       approvals.Backlogs // for metrics
-	shields       *extauthz.Shields
-	limits        *router.Limits
-	shedder       *overload.Shedder // nil: no call is too much
-	who           identities
+	webhook   *webhook.Deliverer // nil: nobody is told of approvals
+	approving *approval.Service
+	pending   approvals.Backlogs // for metrics
+	shields   *extauthz.Shields
+	limits    *router.Limits
+	shedder   *overload.Shedder // nil: no call is too much
+	who       identities
 
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
@@ -189,7 +187,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Operators:     operators,
 		Approver:      p.approvals,
 		Answers:       p.answers,
-		Engines:       p.engines(),
+		Engines:       p.engines,
 		Limits:        p.quotas,
 		Describe:      p.describe,
 		Tools:         p.toolNames,
@@ -309,7 +307,7 @@ func (p *process) run(ctx context.Context) error {
 		p.pending.Run(probing, p.approvals, pendingSource{p.store.Approvals(), p.who.roster})
 	}))
 	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.answers.Run(probing) }))
-	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.turns.Run(probing) }))
+	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.engines.Turns.Run(probing) }))
 	if p.webhook != nil {
 		watchers.Go(func() { p.webhook.Run(probing) })
 	}
@@ -321,7 +319,7 @@ func (p *process) run(ctx context.Context) error {
 	p.logTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.answers.Close()
-	p.turns.Close()
+	p.engines.Turns.Close()
 	cease()
 	stop()
 	watchers.Wait()
