@@ -45,20 +45,7 @@ func fleets() dashboard {
 					query{"capgate_health_staleness_seconds", "{{instance}}"}),
 				chart("Transitions to be told", "short", "They wait for Redis.", gauge("instance", "capgate_health_unposted")),
 			}},
-			{"OpenParallax engines", []panel{
-				chart("Messages that wait", "short", "For their turn at an engine.",
-					gauge("capability", "capgate_engine_messages_waiting"+ofFleet)),
-				chart("Messages worked on, and agents", "short",
-					"Agents by way of the gateway: messages to an engine without one are not answered.",
-					query{"sum by (capability) (capgate_engine_messages_running" + ofFleet + ")",
-						"{{capability}} messages"}, query{"sum by (capability) (capgate_engine_agents" + ofFleet +
-						")", "{{capability}} agents"}),
-				chart("Messages", "reqps", "By how waiting ended; full: too many waited already, left: the "+
-					"caller did, unknown: Redis was away.", per("capability, result", "capgate_engine_turns_total"+ofFleet)),
-				chart("Time until their turn", "s", "", quantiles("capgate_engine_turn_wait_seconds", ofFleet)...),
-				chart("Answers cut off", "reqps", "The caller was too far behind, or the engine's stream broke.",
-					per("capability, reason", "capgate_engine_cut_off_total"+ofFleet)),
-			}},
+			engineRow(),
 			{"Where backends come from", []panel{
 				stacks("Found and registered", "short", "Backends that no file lists one by one.",
 					query{"max by (source) (capgate_registry_backends)", "{{source}}"}),

@@ -27,9 +27,7 @@ func tenants() dashboard {
 				chart("Beyond their limits", "reqps",
 					"Calls that a limit refused; shadow: that it would have refused.",
 					per("tenant, limit, mode", "capgate_tenant_limited_total"+ofTenant)),
-				chart("Messages to engines", "reqps",
-					"By how waiting for their turn ended; full: too many waited already.",
-					per("tenant, result", "capgate_tenant_engine_turns_total"+ofTenant)),
+				engineMessages(),
 				chart("Leases", "cps", "Questions to Redis how much a replica may use. Own share: Redis did not "+
 					"answer, and the replica goes by its own.", per("result", "capgate_limit_leases_total")),
 			}},
