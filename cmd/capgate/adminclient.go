@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	requestTimeout = 10 * time.Second // bounds one question to a gateway
+	requestTimeout = 10 * time.Second // timeout of one request
 	maxResponse    = 64 << 20         // bytes
 )
 
-// adminClient asks a gateway what only operators may.
+// adminClient calls the admin API of a gateway.
 type adminClient struct {
 	base   string // a URL without a path
 	client *http.Client
 }
 
-// addAdmin adds the flag by which commands are told which gateway to ask.
+// addAdmin adds the flag with the address of the admin API.
 func addAdmin(fs *flag.FlagSet) *string {
 	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"),
 		"`address` of the gateway's admin API, or its URL (CAPGATE_ADMIN)")
@@ -45,7 +45,7 @@ func newAdminClient(admin string) (*adminClient, error) {
 	return &adminClient{base: strings.TrimSuffix(u.String(), "/"), client: &http.Client{Timeout: requestTimeout}}, nil
 }
 
-// adminURL takes what a gateway is told to listen at, too.
+// adminURL also accepts the addresses that a gateway may listen at.
 func adminURL(admin string) (*url.URL, error) {
 	if strings.Contains(admin, "://") {
 		u, err := url.Parse(admin)
@@ -64,7 +64,7 @@ func adminURL(admin string) (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, nil
 }
 
-// do makes a request and decodes its answer. A gateway's refusal is an error in its words.
+// do sends a request and decodes the response. A gateway's refusal becomes an error with its message.
 func (p *adminClient) do(ctx context.Context, method, path string, body, answer any) error {
 	var text io.Reader = http.NoBody
 	if body != nil {
@@ -105,14 +105,13 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	return errors.New(problem.Detail)
 }
 
-// What answers at an address.
+// The ports of a gateway.
 const (
 	adminPort  = "admin"
 	publicPort = "public"
 )
 
-// portAt finds out which port of a gateway is at a URL, "" if that is not known: only the operators' one has
-// readiness.
+// portAt returns which port of a gateway is at a URL, "" if that is unknown. Only the admin API has readiness.
 func portAt(ctx context.Context, client *http.Client, base string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", http.NoBody)
 	if err != nil {
@@ -139,14 +138,14 @@ func portAt(ctx context.Context, client *http.Client, base string) string {
 	return ""
 }
 
-// wrongPort says that an operators' command asks the public port.
+// wrongPort returns the error for a command of the admin API that called the public port.
 func wrongPort(base string) string {
 	_, host, _ := strings.Cut(base, "://")
 	return host + " is the public port of a gateway; this asks its admin API, which is admin in its " +
 		"configuration (--admin or CAPGATE_ADMIN)"
 }
 
-// explainAdmin says what a call of the admin API ended with, and whether that was another port.
+// explainAdmin describes the error of a call of the admin API, and whether it reached another port.
 func explainAdmin(ctx context.Context, admin string, err error) string {
 	switch status.Code(err) {
 	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:

@@ -8,16 +8,16 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newAnswers makes what keeps the answers of calls with idempotency keys.
+// newAnswers returns the service of idempotency keys, which stores responses.
 func (p *process) newAnswers(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Idempotency
 	o := idempotency.Options{Keys: s.answerKeys, TTL: cfg.TTL, MaxAnswer: cfg.MaxAnswer, MaxKeys: cfg.MaxKeys}
 	if len(o.Keys) == 0 {
 		o.Keys = s.approvalKeys
 	}
-	if len(o.Keys) == 0 && p.store.Stats().Embedded { // what it keeps ends with this process
+	if len(o.Keys) == 0 && p.store.Stats().Embedded { // stored responses end with this process
 		key := make([]byte, aead.KeyBytes)
-		_, _ = rand.Read(key) // which does not fail
+		_, _ = rand.Read(key) // never fails
 		o.Keys = [][]byte{key}
 	}
 	if p.answers, err = idempotency.New(p.store.Idempotency(), o); err != nil {

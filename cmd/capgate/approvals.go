@@ -38,10 +38,10 @@ be reached.
 Flags:
 `
 
-// anyState is what list takes for no filter; without a word it lists what can be answered.
+// anyState is the value of --state without a filter. By default, list shows the approvals that can be answered.
 const anyState = "all"
 
-// approvalsCommand is capgate approvals, as the command line describes it.
+// approvalsCommand is the command line of capgate approvals.
 type approvalsCommand struct {
 	filter                *capgatepb.ListApprovalsRequest
 	id                    string
@@ -86,7 +86,7 @@ func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&c.old, "old", false, "watch: begin with what happened before, as far as it is kept")
 }
 
-// login is the name by which the operating system knows who runs this.
+// login returns the login name of the user.
 func login() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -104,7 +104,7 @@ func (c *approvalsCommand) take(_ string, words []string) error {
 	return nil
 }
 
-// list prints every approval that the filter takes, the newest first.
+// list prints every approval that the filter selects, the newest first.
 func (c *approvalsCommand) list(ctx context.Context) error {
 	var all []*capgatepb.Approval
 	for c.filter.PageSize = 100; ; {
@@ -117,7 +117,7 @@ func (c *approvalsCommand) list(ctx context.Context) error {
 			break
 		}
 	}
-	// those of several tenants come one tenant after the other
+	// approvals of several tenants arrive one tenant after the other
 	slices.SortStableFunc(all, func(a, b *capgatepb.Approval) int {
 		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
 	})
@@ -131,7 +131,7 @@ func (c *approvalsCommand) list(ctx context.Context) error {
 	return table.Flush()
 }
 
-// show prints all that there is to judge by.
+// show prints the approval with its arguments.
 func (c *approvalsCommand) show(ctx context.Context) error {
 	r, err := c.client.GetApproval(ctx, &capgatepb.GetApprovalRequest{Tenant: c.filter.GetTenant(), ApprovalId: c.id})
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *approvalsCommand) deny(ctx context.Context) error {
 	return err
 }
 
-// callOf says in words what an approval is for.
+// callOf describes the call of an approval.
 func callOf(a *capgatepb.Approval) string {
 	text := word(a.GetTool()) + " of " + word(a.GetCapability())
 	for _, who := range []struct{ what, name string }{{" by user ", a.GetUser()}, {" by agent ", a.GetAgent()}} {
@@ -190,7 +190,7 @@ func callOf(a *capgatepb.Approval) string {
 	return text
 }
 
-// holds says for what else an answer holds.
+// holds describes the further calls that an answer covers.
 func holds(a *capgatepb.Approval) string {
 	switch a.GetRemember() {
 	case "session":

@@ -8,11 +8,10 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// watchAgain is how long watch waits before it connects again.
+// watchAgain is the pause before watch reconnects.
 const watchAgain = time.Second
 
-// watch prints what happens until ctx ends. When the gateway goes away it goes on where
-// it was.
+// watch prints events until ctx ends. After a disconnection it resumes after the last event.
 func (c *approvalsCommand) watch(ctx context.Context) error {
 	req := &capgatepb.WatchApprovalsRequest{Tenant: c.filter.GetTenant()}
 	if c.old {
@@ -43,7 +42,7 @@ func (c *approvalsCommand) watch(ctx context.Context) error {
 	}
 }
 
-// follow prints what happens after an event, until the gateway ends it.
+// follow prints the events after an event, until the gateway ends the stream.
 func (c *approvalsCommand) follow(ctx context.Context, req *capgatepb.WatchApprovalsRequest, began func()) error {
 	stream, err := c.client.WatchApprovals(ctx, req)
 	if err != nil {
@@ -81,7 +80,7 @@ func (c *approvalsCommand) wants(a *capgatepb.Approval) bool {
 	return true
 }
 
-// answered says who has answered, of an answer.
+// answered returns the author of an answer.
 func answered(e *capgatepb.WatchApprovalsResponse) string {
 	a := e.GetApproval()
 	if e.GetEvent() != "approved" && e.GetEvent() != "denied" || a.GetAnsweredBy() == "" {

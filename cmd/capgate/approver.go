@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// newApprovals makes what asks people, and where they answer.
+// newApprovals returns the approvals service with its endpoints.
 func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Approvals
 	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
@@ -43,7 +43,7 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	return p.newWebhook(s, metrics)
 }
 
-// notifyingRules are rules of which this replica's decisions know at once.
+// notifyingRules are rules that invalidate this replica's decisions at once.
 type notifyingRules struct {
 	approvals.Rules
 	decider *policy.Decider
@@ -51,12 +51,12 @@ type notifyingRules struct {
 
 func (r notifyingRules) Set(ctx context.Context, rule policy.Rule) error {
 	err := r.Rules.Set(ctx, rule)
-	// also where it is not known whether it was set
+	// also after an error, because the rule may have been set
 	r.decider.Invalidate(policy.Change{Tenant: rule.Tenant, Name: rule.Name})
 	return err
 }
 
-// readKeys reads a file of keys that encrypt or sign, one a line. The error quotes none.
+// readKeys reads a file of keys that encrypt or sign, one a line. Errors quote no key.
 func readKeys(file string, files fingerprints) (keys [][]byte, err error) {
 	data, err := files.read(file)
 	if err != nil {
@@ -81,7 +81,7 @@ func readKeys(file string, files fingerprints) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// decodeKey is nil for what is neither base64 nor hex.
+// decodeKey decodes base64 or hex; nil for other texts.
 func decodeKey(text string) []byte {
 	if key, err := hex.DecodeString(text); err == nil && len(key) == approvals.KeyBytes {
 		return key

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// openAudit opens the audit log that the file names.
+// openAudit opens the configured audit log.
 func (p *process) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err error) {
 	a := cfg.Audit
 	if a.To == "" {

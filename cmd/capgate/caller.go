@@ -26,7 +26,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// caller is how a command calls a gateway as agents do, as its line says.
+// caller is the connection of a command to a gateway's public port.
 type caller struct {
 	addr            string
 	useTLS          bool
@@ -34,10 +34,10 @@ type caller struct {
 
 	creds  credentials.TransportCredentials
 	secure *tls.Config // nil: cleartext
-	key    string      // API key or token; "": none is shown
+	key    string      // API key or token; "": none
 }
 
-// callerFlags are those that addCaller adds.
+// callerFlags are the flags that addCaller adds.
 var callerFlags = []string{"addr", "tls", "tls-ca", "key-file"}
 
 func addCaller(fs *flag.FlagSet) *caller {
@@ -52,7 +52,7 @@ func addCaller(fs *flag.FlagSet) *caller {
 	return c
 }
 
-// read reads the files that the line names.
+// read reads the files of the flags.
 func (c *caller) read() (err error) {
 	if err = c.readAddr(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *caller) read() (err error) {
 	return err
 }
 
-// readAddr takes the URL of a gateway apart, too.
+// readAddr also accepts the URL of a gateway.
 func (c *caller) readAddr() error {
 	wrong := fmt.Errorf("--addr %q: want host:port, http://host:port or https://host:port", c.addr)
 	scheme, rest, isURL := strings.Cut(c.addr, "://")
@@ -95,7 +95,7 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient(c.addr,
 		grpc.WithTransportCredentials(c.creds),
 		grpc.WithUserAgent(agent),
-		// How large an answer may be is for the gateway to say, not for its client.
+		// The gateway limits the size of responses, not its client.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	if err != nil {
 		return nil, fmt.Errorf("--addr: %w", err)
@@ -103,7 +103,7 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// explain says what a call ended with. Where one side speaks TLS and the other does not, it says so as probe does.
+// explain describes the error of a call. If only one side uses TLS, it says so as probe does.
 func (c *caller) explain(ctx context.Context, err error) string {
 	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
 		return c.addr + " is the admin API of a gateway; calls go to its public port, which is listen in " +
@@ -128,7 +128,7 @@ func (c *caller) explain(ctx context.Context, err error) string {
 	return describeStatus(err)
 }
 
-// asksOperators says whether the port that was called is the operators' one.
+// asksOperators reports whether the address is that of the admin API.
 func (c *caller) asksOperators(ctx context.Context) bool {
 	base, client := "http://"+c.addr, &http.Client{Timeout: requestTimeout}
 	if c.secure != nil {
@@ -137,7 +137,7 @@ func (c *caller) asksOperators(ctx context.Context) bool {
 	return portAt(ctx, client, base) == adminPort
 }
 
-// shown is ctx for calls that show the credential.
+// shown returns a context for calls with the credential.
 func (c *caller) shown(ctx context.Context) context.Context {
 	if c.key == "" {
 		return ctx
@@ -145,7 +145,7 @@ func (c *caller) shown(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.key)
 }
 
-// readKey reads the credential that is to be shown, and never puts it into an error.
+// readKey reads the credential, and never quotes it in an error.
 func readKey(file string) (string, error) {
 	source, key := "CAPGATE_KEY", os.Getenv("CAPGATE_KEY")
 	if file != "" {

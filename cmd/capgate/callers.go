@@ -9,7 +9,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// forCallers registers what callers may ask of the gateway itself.
+// forCallers registers the gateway's own services for callers.
 func (p *process) forCallers(g *grpc.Server) {
 	capgatepb.RegisterCatalogServer(g, p.withEngines(listing.New(p.tools, p.decider, gateway.GRPCStatus)))
 	p.approving.Register(g)
@@ -17,13 +17,13 @@ func (p *process) forCallers(g *grpc.Server) {
 	capgatepb.RegisterArtifactsServer(g, p.signing)
 }
 
-// describe is what is known of a tool, for people who are asked about a call of it.
+// describe returns the description of a tool, for approvers.
 func (p *process) describe(capability, tool string) (string, toolschema.Hash) {
 	t, _ := p.tools.Describe(capability, tool)
 	return t.Description, t.Hash
 }
 
-// toolNames are those of the tools that a capability is known to have.
+// toolNames returns the known tools of a capability.
 func (p *process) toolNames(capability string) []string {
 	tools, _ := p.tools.Tools(capability)
 	names := make([]string, len(tools))
@@ -33,7 +33,7 @@ func (p *process) toolNames(capability string) []string {
 	return names
 }
 
-// current is what a tool is known by.
+// current returns the schema hash of a tool.
 func (p *process) current(capability, tool string) toolschema.Hash {
 	_, hash := p.describe(capability, tool)
 	return hash

@@ -30,7 +30,7 @@ line, 3 if the gateway could not be reached.
 Flags:
 `
 
-// discoverTime bounds discover: two calls of a discovery tool of 2 min each.
+// discoverTime is the timeout of discover: two calls of a discovery tool of 2 min each.
 const discoverTime = 5 * time.Minute
 
 // catalogCommand is capgate catalog.
@@ -91,7 +91,7 @@ func discovered(e *capgatepb.CatalogEntry) string {
 	return e.GetLastSuccess().AsTime().Format(time.RFC3339)
 }
 
-// whyNot says why the newest tools are not in force.
+// whyNot returns the reason for which the newest tools are not in force.
 func whyNot(e *capgatepb.CatalogEntry) string {
 	if e.GetPending() != "" {
 		return e.GetPending()

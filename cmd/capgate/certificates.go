@@ -2,7 +2,7 @@ package main
 
 import "github.com/capgate/capgate/internal/tenant"
 
-// certificates are the rules on certificates in the file.
+// certificates returns the certificate rules of the file.
 func (s *settings) certificates() []tenant.Certificate {
 	rules := make([]tenant.Certificate, len(s.cfg.Certificates))
 	for i, c := range s.cfg.Certificates {

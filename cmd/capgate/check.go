@@ -33,7 +33,7 @@ Exit status: 0, or 1 if something is wrong, 2 for a wrong command line.
 Flags:
 `
 
-// runCheck is capgate check. The verdict goes to stdout, problems to stderr.
+// runCheck runs capgate check. The result goes to stdout, problems to stderr.
 func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are printed below, once
@@ -69,7 +69,7 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// checkConfig says how much is in a configuration that can be served, and warns of what it will forget.
+// checkConfig summarizes a valid configuration, and warns about state that a restart would lose.
 func checkConfig(file string, warnings io.Writer) (string, error) {
 	files := fingerprints{}
 	c, err := parseFile(file, overrides{}, files)
@@ -98,8 +98,8 @@ func checkConfig(file string, warnings io.Writer) (string, error) {
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
 }
 
-// isConfig says whether a file is a configuration and not a manifest: it has fields that only that has. What cannot be
-// read is neither.
+// isConfig reports whether a file is a configuration and not a manifest, by its fields. An unreadable file is
+// neither.
 func isConfig(file string) bool {
 	if info, err := os.Stat(file); err != nil || info.IsDir() {
 		return false
@@ -122,8 +122,8 @@ func isConfig(file string) bool {
 	return false
 }
 
-// allowsNothing says why no call of a fleet's tools can run, "" if one can: there are no rules, nobody is asked, and
-// neither its policy nor its manifest allows a tool.
+// allowsNothing returns the reason for which no tool of a fleet can be called, or "": there are no rules, no
+// approvals, and neither its policy nor its manifest allows a tool.
 func (s *settings) allowsNothing(f *config.Fleet) string {
 	m := s.manifestOf(f)
 	if s.cfg.Policies.Enabled || f.Settings != nil || f.Policy != call.Block || m != nil && m.Dynamic {
@@ -144,8 +144,7 @@ func (s *settings) allowsNothing(f *config.Fleet) string {
 		"policy: allow or ask, or policies: {} for rules", f.Capability, why)
 }
 
-// forgets says what a gateway with tenants does not know any more when it starts again, as its Redis is
-// inside.
+// forgets returns the state that a gateway with tenants loses at a restart, because its Redis is embedded.
 func forgets(c *config.Config) string {
 	if c.Identity.Stored {
 		return "redis is embedded: tenants and API keys that are made are lost at a restart, and no other replica knows them"
@@ -154,7 +153,7 @@ func forgets(c *config.Config) string {
 		"at a restart, and no other replica knows them"
 }
 
-// inFile begins every problem of an error with its file, if it does not begin with a place.
+// inFile prefixes every problem of an error with its file, unless it has a position.
 func inFile(file string, err error) error {
 	var all []error
 	for _, problem := range problemsOf(err) {
@@ -167,7 +166,7 @@ func inFile(file string, err error) error {
 	return errors.Join(all...)
 }
 
-// checkAudit says whether the audit log has a folder: the log itself is made when it is needed.
+// checkAudit checks the folder of the audit log. The log itself is created when it is needed.
 func checkAudit(to string) error {
 	if to == "" || to == "stdout" {
 		return nil
@@ -184,7 +183,7 @@ func checkAudit(to string) error {
 	return nil
 }
 
-// checkManifests says how much is in manifests that keep to their rules.
+// checkManifests summarizes valid manifests.
 func checkManifests(paths []string) (string, error) {
 	all, err := readManifests(paths, fingerprints{})
 	if err != nil {
@@ -204,7 +203,7 @@ func checkManifests(paths []string) (string, error) {
 	return text, nil
 }
 
-// given says whether a flag is on the command line.
+// given reports whether a flag is on the command line.
 func given(fs *flag.FlagSet, name string) (found bool) {
 	fs.Visit(func(f *flag.Flag) { found = found || f.Name == name })
 	return found

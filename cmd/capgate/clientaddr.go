@@ -5,7 +5,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 )
 
-// clientAddrConfig is who is believed about where calls come from.
+// clientAddrConfig returns the trusted proxies of the file.
 func clientAddrConfig(c *config.Proxies) clientaddr.Config {
 	protocols := map[string]clientaddr.Protocol{"v1": clientaddr.V1, "v2": clientaddr.V2}
 	return clientaddr.Config{Trusted: c.From, Hops: c.Hops, Header: c.Header, Protocol: protocols[c.ProxyProtocol]}

@@ -26,10 +26,10 @@ command line, 3 if the gateway could not be reached or refused.
 Flags:
 `
 
-// drainPoll is the time from one look at what is left to the next.
+// drainPoll is the interval of requests for the remaining calls.
 const drainPoll = 250 * time.Millisecond
 
-// drainCommand is capgate drain, as the command line describes it.
+// drainCommand is the command line of capgate drain.
 type drainCommand struct {
 	port    *adminClient
 	backend string
@@ -39,7 +39,7 @@ type drainCommand struct {
 	out     io.Writer
 }
 
-// errCallsLeft is a drain that is not over in time.
+// errCallsLeft is the error of a drain that did not finish in time.
 var errCallsLeft = errors.New("not over")
 
 func runDrain(ctx context.Context, args []string, std stdio) int {
@@ -82,7 +82,7 @@ func runDrain(ctx context.Context, args []string, std stdio) int {
 	}
 }
 
-// exitCallsLeft is the exit status of a drain that stays, with calls in flight.
+// exitCallsLeft is the exit status of a drain with remaining calls.
 const exitCallsLeft = 1
 
 func (d *drainCommand) run(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (d *drainCommand) run(ctx context.Context) error {
 	return d.await(ctx, path)
 }
 
-// await waits until no calls are left, at any replica.
+// await waits until no replica has calls left.
 func (d *drainCommand) await(ctx context.Context, path string) error {
 	if d.request.Capability != "" {
 		path += "?capability=" + url.QueryEscape(d.request.Capability)
@@ -143,7 +143,7 @@ func (d *drainCommand) await(ctx context.Context, path string) error {
 	}
 }
 
-// leftOf says what a drain waits for, and if it is over.
+// leftOf describes the remaining calls of a drain, and reports whether it is over.
 func leftOf(state admin.BackendDrains) (left string, over bool) {
 	var calls int64
 	var unheard, replicas int

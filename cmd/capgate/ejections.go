@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// ejections logs what the router tells on the path of calls, which must not wait for
-// whoever reads the log: what does not fit is not logged. Metrics count all.
+// ejections logs the router's ejections off the path of calls, which must not wait for the log. Events beyond
+// the buffer are not logged. Metrics count all.
 type ejections chan ejection
 
 type ejection struct {

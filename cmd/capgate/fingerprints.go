@@ -14,7 +14,7 @@ import (
 // ConfigMap all names are links that lead elsewhere after a change.
 type fingerprints map[string][sha256.Size]byte
 
-// read reads a file and keeps its print.
+// read reads a file and stores its fingerprint.
 func (p fingerprints) read(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -41,10 +41,10 @@ func wrongFile(name, format string, args ...any) error {
 	return fileError{name, fmt.Errorf(format, args...)}
 }
 
-// directory ends the names of those whose print is of what is in them.
+// directory is the suffix of names whose fingerprint is that of a directory's contents.
 const directory = "/"
 
-// list finds the manifests in a directory, and keeps a print of their names.
+// list returns the manifests in a directory, and stores a fingerprint of their names.
 func (p fingerprints) list(path string) ([]string, error) {
 	path = strings.TrimSuffix(path, directory)
 	names, err := manifestsIn(path)
@@ -52,7 +52,7 @@ func (p fingerprints) list(path string) ([]string, error) {
 	return names, err
 }
 
-// recheck are the prints of the same files now.
+// recheck returns the current fingerprints of the same files.
 func (p fingerprints) recheck() fingerprints {
 	now := fingerprints{}
 	for name := range p {
@@ -67,7 +67,7 @@ func (p fingerprints) recheck() fingerprints {
 
 func (p fingerprints) equal(other fingerprints) bool { return maps.Equal(p, other) }
 
-// agree says whether some files held the same in both; "" is no file.
+// agree reports whether some files are equal in both; "" is no file.
 func (p fingerprints) agree(other fingerprints, names ...string) bool {
 	for _, name := range names {
 		if name != "" && p[name] != other[name] {

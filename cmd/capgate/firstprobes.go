@@ -8,14 +8,14 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// firstProbesTimeout bounds how long a start waits for backends that do not answer.
+// firstProbesTimeout bounds the wait of a start for backends that do not respond.
 const firstProbesTimeout = 2 * time.Second
 
-// firstProbes is done when health has asked every backend once. Before that nobody
-// knows which dialect a backend speaks, so a call in another one would fail.
+// firstProbes is done when health has probed every backend once. Before that, the dialects of backends are
+// unknown, so a call in another dialect would fail.
 type firstProbes struct {
 	mu   sync.Mutex
-	left map[string]bool // capabilities with backends that were not asked yet
+	left map[string]bool // capabilities with backends without a probe
 	done chan struct{}   // closed when left is empty
 }
 
@@ -23,8 +23,7 @@ func newFirstProbes() *firstProbes {
 	return &firstProbes{left: map[string]bool{}, done: make(chan struct{})}
 }
 
-// begin says which fleets there are, before any is probed. Of those without backends there
-// is nothing to see.
+// begin sets the fleets, before the first probe. Fleets without backends are skipped.
 func (l *firstProbes) begin(fleets []health.Fleet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +37,7 @@ func (l *firstProbes) begin(fleets []health.Fleet) {
 	}
 }
 
-// probed takes a fleet's new snapshot.
+// probed handles a fleet's new snapshot.
 func (l *firstProbes) probed(s *health.Snapshot) {
 	for _, b := range s.Backends {
 		if b.State == health.Unknown {
@@ -56,7 +55,7 @@ func (l *firstProbes) probed(s *health.Snapshot) {
 	}
 }
 
-// wait returns when the look is done, its time is over, or ctx has ended.
+// wait returns when all probes are done, the timeout has passed, or ctx has ended.
 func (l *firstProbes) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstProbesTimeout)
 	defer cancel()

@@ -8,15 +8,15 @@ import (
 // What others wrote, names, descriptions, reasons, is shown by these alone: nothing of it does
 // anything to a terminal, nor looks like more than it is.
 
-// word is a name on one line; "-" for none.
+// word returns a name on one line; "-" for none.
 func word(s string) string { return orDash(strings.Join(strings.Fields(visible(s)), " ")) }
 
-// lines is a text in which every further line is indented.
+// lines returns a text with indented continuation lines.
 func lines(s string, indent int) string {
 	return strings.ReplaceAll(visible(s), "\n", "\n"+strings.Repeat(" ", indent))
 }
 
-// beginning is a text on one line, cut after so many characters.
+// beginning returns a text on one line, truncated to so many characters.
 func beginning(s string, most int) string {
 	all := []rune(visible(strings.Join(strings.Fields(s), " ")))
 	if len(all) > most {
@@ -25,8 +25,8 @@ func beginning(s string, most int) string {
 	return string(all)
 }
 
-// visible has no characters but those that print: none that moves a cursor or turns the
-// direction of what is around it.
+// visible returns a text without unprintable characters, such as those that move a cursor or change the
+// direction of text.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
