@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/capgate/capgate/bench/peers"
-	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/bench/rules"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/redistest"
-	"github.com/capgate/capgate/policy"
 )
 
 // everything is what a gateway with everything on has besides: a tenant whose calls show a key and have limits of
@@ -43,14 +40,7 @@ func turnOn(ctx context.Context) (*everything, error) {
 	on.key = tenant.Credential(id, secret)
 	on.config = fmt.Sprintf("tenants:\n  - id: %s\n    capabilities: [\"*\"]\n    keys: [{id: %s, hash: %q}]\n",
 		name, id, tenant.HashOf(secret, nil)) + fmt.Sprintf(manyLimits, tenant.MaxCalls, tenant.MaxBytes)
-	store, err := redisstore.Open(redisstore.Config{URL: on.url, Timeout: 10 * time.Second})
-	if err != nil {
-		on.servers.Close()
-		return nil, err
-	}
-	defer store.Close()
-	rule := policy.Rule{Tenant: name, Name: policy.Name{Capability: "weather", Tool: policy.Any}, Verdict: call.Allow}
-	if err := store.Policies().Set(ctx, rule); err != nil {
+	if err := rules.Allow(ctx, on.url, name, "weather"); err != nil {
 		on.servers.Close()
 		return nil, err
 	}

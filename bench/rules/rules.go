@@ -53,6 +53,17 @@ func Fill(s *redistest.Server) {
 	}
 }
 
+// Allow sets a rule that lets a tenant call all tools of a capability.
+func Allow(ctx context.Context, url, tenant, capability string) error {
+	store, err := redisstore.Open(redisstore.Config{URL: url, Timeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	name := policy.Name{Capability: capability, Tool: policy.Any}
+	return store.Policies().Set(ctx, policy.Rule{Tenant: tenant, Name: name, Verdict: call.Allow})
+}
+
 // callers are those whose decisions are to be in memory.
 type callers struct{}
 

@@ -14,9 +14,6 @@ const outLimit = 64 << 10
 // said yet whether its socket takes them.
 const burstLimit = 320 << 10
 
-// aheadLimit is for how many bytes that its connections have not got yet a shard makes room in one turn.
-const aheadLimit = 2 << 20
-
 // controlLimit ends a connection whose peer makes us answer but does not read.
 const controlLimit = 1 << 20
 

@@ -4,6 +4,9 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
+// aheadLimit is for how many bytes that its connections have not got yet a shard makes room in one turn.
+const aheadLimit = 2 << 20
+
 // space returns the connection's own output with room for n more bytes; what was
 // appended goes back by write.
 //
