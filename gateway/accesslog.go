@@ -75,8 +75,8 @@ func (t *callState) recordOf(r *relay.Result) telemetry.Record {
 	}
 	rec.Shed = t.Shed
 	if t.Decision.Made {
-		rec.Decision = telemetry.Decision{Made: true, Level: t.Decision.Decision.Level, Verdict: t.Decision.Decision.Verdict, Cached: t.Decision.Decision.Cached,
-			Differs: t.Decision.Decision.Differs, Candidate: t.Decision.Decision.Candidate, Approval: t.Decision.Approval}
+		rec.Decision = telemetry.Decision{Made: true, Level: t.Decision.Level, Verdict: t.Decision.Verdict, Cached: t.Decision.Cached,
+			Differs: t.Decision.Differs, Candidate: t.Decision.Candidate, Approval: t.Decision.Approval}
 	}
 	if t.Endpoint != nil && !t.Attempt.Elsewhere {
 		rec.Backend = t.Endpoint.Addr

@@ -138,10 +138,6 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 
 func upstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.Upstream) }
 
-func metricsOf(f *router.Fleet) *telemetry.CapabilityMetrics {
-	return f.Attached.(*telemetry.CapabilityMetrics)
-}
-
 // conns is the number of open connections to the backends of the table.
 func (d *directory) conns() int {
 	d.mu.Lock()

@@ -17,8 +17,10 @@
 // here: accesslog, trace, authenticate (with callers and claim), open, forward.
 //
 // A call that a server inside the process brings back, as the translator does, passes a second list: crossing.go,
-// ends.go and passages.go. A call with an idempotency key goes through keeping.go.
+// and ends.go. A call with an idempotency key goes through keeping.go.
 //
-// The package decides nothing itself: the deciders behind the filters' interfaces do, from memory. The front doors are
-// reached through the relay like any backend, and come back through it as clients, so that no rule exists twice.
+// The front doors authenticate a request once (visit.go), hand what they found out to its calls (arrival.go), and make
+// these by local streams of the relay (localgrpc). So no rule exists twice.
+//
+// The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.
 package gateway

@@ -146,3 +146,9 @@ func (l *keyList) page(size int, after string) (page keyList) {
 	}
 	return page
 }
+
+// tellsTime reports whether an id is a page token of approvals, which depends on the time.
+func tellsTime(id string) bool {
+	text, err := base64.RawURLEncoding.DecodeString(id)
+	return err == nil && strings.Contains(string(text), ":apr_")
+}

@@ -393,10 +393,3 @@ func (g *generator) word(field string) string {
 	}
 	return word
 }
-
-// tellsTime says whether an id is a token for the approvals before one: which those are in
-// another world depends on when that was.
-func tellsTime(id string) bool {
-	text, err := base64.RawURLEncoding.DecodeString(id)
-	return err == nil && strings.Contains(string(text), ":apr_")
-}

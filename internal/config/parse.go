@@ -99,6 +99,12 @@ func (p *parser) top(at strictyaml.Place) {
 		"trusted_proxies": p.proxies,
 		"proxy_protocol":  p.Text(&c.Proxies.ProxyProtocol, oneOf("off", "v1", "v2")),
 	})
+	p.checkTop(at)
+}
+
+// checkTop checks what several sections of the file say together.
+func (p *parser) checkTop(at strictyaml.Place) {
+	c := p.config
 	p.applyShields()
 	p.applyIssuers(at)
 	p.checkReserved()

@@ -174,7 +174,7 @@ type Event struct {
 	Approval Approval // at the time of reading; only its ID and tenant if it was deleted
 }
 
-// Use is the redemption of an approval by one call.
+// Redemption is the use of an approval by one call.
 type Redemption struct {
 	Tenant, ID string
 	Trace      string // traceparent of the requesting span; "": not traced

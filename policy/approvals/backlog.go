@@ -26,7 +26,7 @@ type PendingSource interface {
 	Pending(ctx context.Context, tenant string) (Backlog, error)
 }
 
-// Pendings counts pending approvals for metrics. It queries the store on its own schedule, not for a scrape,
+// Backlogs counts pending approvals for metrics. It queries the store on its own schedule, not for a scrape,
 // and only for tenants with events since their backlog was empty.
 type Backlogs struct {
 	snapshot atomic.Pointer[map[string]Backlog]

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// SettingsWord is the name of Binding.Settings in a MismatchError.
+// SettingsField is the name of Binding.Settings in a MismatchError.
 const SettingsField = "config_json"
 
 // settingsKeys are the keys of the hashes of configurations. These contain secrets, some of few bits, which a

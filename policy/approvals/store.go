@@ -25,16 +25,16 @@ type Draft struct {
 	MaxOpen    int // maximum of a tenant's open approvals
 }
 
-// Asked is the store's result for a Draft.
+// CreateResult is the store's result for a Draft.
 type CreateResult struct {
 	Record             // the existing or the new one; only its ID if a session's answer applies
 	New          bool  // it was created now
-	LimitReached bool  // it was not created: there are Most
+	LimitReached bool  // it was not created: there are MaxOpen already
 	Remembered   State // the answer for the session: Approved, Denied, or none
 	Left         time.Duration
 }
 
-// Calls are the store's operations for calls. Each is atomic, and ends with ctx. An operation that fails may
+// CallStore is the store's operations for calls. Each is atomic, and ends with ctx. An operation that fails may
 // have been applied; its token makes a repetition idempotent.
 type CallStore interface {
 	// Create returns the open approval or the valid denial of the same call, or creates an approval.
@@ -48,7 +48,7 @@ type CallStore interface {
 	Release(ctx context.Context, tenant, id, token string) (bool, error)
 }
 
-// Reply is an answer in the form of the store.
+// StoredAnswer is an answer in the form of the store.
 type StoredAnswer struct {
 	State State // Approved or Denied
 	Answer
@@ -57,7 +57,7 @@ type StoredAnswer struct {
 	SessionTTL time.Duration // its lifetime for a session
 }
 
-// Desk are the store's operations for people.
+// ReviewStore is the store's operations for people.
 type ReviewStore interface {
 	// Get returns ErrUnknown if there is no approval, or a malformed one.
 	Get(ctx context.Context, tenant, id string) (Record, error)
@@ -81,7 +81,7 @@ type RecordEvent struct {
 	Record Record
 }
 
-// Notice is sent to all replicas for each event.
+// Notification is sent to all replicas for each event.
 type Notification struct {
 	Tenant, ID string
 	Kind       Kind

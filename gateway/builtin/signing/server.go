@@ -58,8 +58,9 @@ func New(cfg Config) *Server {
 }
 
 // SignUrl implements capgatepb.ArtifactsServer.
-func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*capgatepb.SignUrlResponse,
-	error) { //nolint:revive // the name is the proto's
+//
+//nolint:revive // the name is the proto's
+func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*capgatepb.SignUrlResponse, error) {
 	caller, err := tenant.FromContext(ctx)
 	if err != nil {
 		return nil, err

@@ -191,7 +191,14 @@ func (g *Gateway) build(o Options) error {
 	o.Relay.Log = logger
 	g.tenants = o.Limits
 	g.affinity = affinity.New(o.Affinity, o.Store)
-	g.gateway, err = gateway.New(gateway.Config{
+	g.gateway, err = gateway.New(g.config(o, decider, routing, metrics, logger))
+	return err
+}
+
+// config is that of the gateway under test.
+func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Router, metrics *telemetry.Metrics,
+	logger *slog.Logger) gateway.Config {
+	return gateway.Config{
 		Affinity:      g.affinity,
 		Relay:         o.Relay,
 		Audit:         o.Audit,
@@ -221,8 +228,7 @@ func (g *Gateway) build(o Options) error {
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
 		Log:           logger,
-	})
-	return err
+	}
 }
 
 // bePatient sets the times of waiting that are not given: a busy machine takes its time for many large messages
@@ -233,52 +239,6 @@ func (o *Options) bePatient() {
 	}
 	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, Patience)
 	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, Patience)
-}
-
-// fleets are what is to be routed and probed.
-func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []health.Fleet) {
-	routes = router.Config{Domains: o.Domains, Limits: limits}
-	for _, f := range o.Fleets {
-		backends := router.Addrs(f.Backends...)
-		for i := range backends {
-			backends[i].Session, backends[i].Tenant = f.Reserved[backends[i].Addr], cmp.Or(f.Tenant, tenant.Default)
-		}
-		routes.Fleets = append(routes.Fleets, router.FleetConfig{
-			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends,
-			Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed,
-			EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
-		})
-		if f.Unprobed {
-			continue
-		}
-		if f.Health.Interval == 0 {
-			f.Health.Interval = time.Hour
-		}
-		if f.Health.Timeout == 0 {
-			f.Health.Timeout = Patience / 2
-		}
-		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect,
-			Config: f.Health})
-	}
-	return routes, probes
-}
-
-// decider makes a Decider that allows what nothing is said of.
-func (o *Options) decider() (*policy.Decider, error) {
-	if o.Policy.Source == nil {
-		table := map[string]catalog.Declaration{}
-		for _, f := range o.Fleets {
-			table[f.Capability] = catalog.Declaration{Fleet: call.Allow}
-		}
-		tools := catalog.New(catalog.Options{})
-		tools.Replace(table)
-		o.Policy.Source = tools
-	}
-	if o.Policy.Entries == 0 {
-		o.Policy.Entries = 1000 // the default takes 20 MB of each gateway
-	}
-	return policy.New(o.Policy)
 }
 
 func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {

@@ -22,8 +22,6 @@ import (
 func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	t.Helper()
 	all := i.hostileClaims(t)
-	good := i.Token(t, nil)
-	parts := strings.Split(good, ".")
 	header := func(change map[string]any) map[string]any {
 		h := map[string]any{"alg": "ES256", "kid": i.KID(t, "ES256"), "typ": "at+jwt"}
 		for name, v := range change {
@@ -53,6 +51,15 @@ func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 			claims, secret)
 	}
 	i.stolen(t, all, attacker, header, claims)
+	i.mangled(t, all, header, claims)
+	return all
+}
+
+// mangled are tokens whose text is not what a signer writes.
+func (i *Issuer) mangled(t testing.TB, all map[string]string, header func(map[string]any) map[string]any, claims map[string]any) {
+	t.Helper()
+	good := i.Token(t, nil)
+	parts := strings.Split(good, ".")
 	other := strings.Split(i.Token(t, map[string]any{"sub": "eve"}), ".")
 	for name, token := range map[string]string{
 		"the signature of another token": parts[0] + "." + other[1] + "." + parts[2],
@@ -91,7 +98,6 @@ func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	} {
 		all[name] = token
 	}
-	return all
 }
 
 // hostileClaims are well signed.
