@@ -234,7 +234,7 @@ func TestAReplicaWithoutPepper(t *testing.T) {
 		without.refused != "CREDENTIAL_INVALID" {
 		t.Errorf("%q, %q", with.refused, without.refused)
 	}
-	bare.stderr.wait(t, bare, `there is no pepper_file here: they are refused","tenant":"acme","key":"`+id)
+	bare.stderr.wait(t, bare, `no pepper_file is configured: they are rejected","tenant":"acme","key":"`+id)
 }
 
 // TestAFloodOfKeys: ids that are not there are asked for once each, and the key that is there stays known.
@@ -297,7 +297,7 @@ func TestKeysInFiles(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "other")
 	if exit, _, stderr = runProgram(t, nil, "keys", "create", "nobody", "--out", other, "--admin",
-		g.admins[0]); exit != 1 || !strings.Contains(stderr, "there is no such tenant") {
+		g.admins[0]); exit != 1 || !strings.Contains(stderr, `there is no tenant "nobody"`) {
 		t.Errorf("of nobody: %d, %s", exit, stderr)
 	}
 	if _, err := os.Stat(other); err == nil {

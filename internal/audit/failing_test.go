@@ -192,6 +192,15 @@ func TestPlacesAreReserved(t *testing.T) {
 	}
 }
 
+// sizeOf is the size of a file in bytes; 0 where there is none.
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // TestKilled: a process that is killed in the middle of its work leaves a log that goes on.
 func TestKilled(t *testing.T) {
 	if path := flag.Arg(0); path != "" {
@@ -200,9 +209,11 @@ func TestKilled(t *testing.T) {
 			fmt.Println(err)
 			os.Exit(1)
 		}
+		before, told := sizeOf(path), false
 		for i := 0; ; i++ {
-			if i == 1000 {
+			if i >= 1000 && i%100 == 0 && !told && sizeOf(path) > before { // its start is written
 				fmt.Println("going")
+				told = true
 			}
 			l.RecordCall(aCall(i), false)
 		}

@@ -197,7 +197,7 @@ func TestSubAgents(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
 	var working sync.WaitGroup
-	t.Cleanup(working.Wait)
+	defer working.Wait() // while the connections are there
 	tokens := make(chan string, 3)
 	var e *served
 	ready := make(chan struct{})
