@@ -11,7 +11,8 @@ type Parked struct {
 // parking is where a stream is parked. It is an event, as whoever resumes a stream has not its shard's lock.
 type parking struct {
 	event  event
-	stream *Stream
+	sh     *shard  // the stream's; not read from that, which may be reset while Resume runs
+	stream *Stream // under the shard's lock
 	resume func(*Stream) // by whoever has taken the ticket, until act
 
 	// ticket is that of the Parked that may still resume the stream, or claimed, or 0.
@@ -23,7 +24,7 @@ type parking struct {
 const claimed = ^uint64(0)
 
 func newParking(s *Stream) *parking {
-	p := &parking{stream: s}
+	p := &parking{sh: s.sh, stream: s}
 	p.event.of = p
 	return p
 }
@@ -46,7 +47,7 @@ func (p Parked) Resume(f func(*Stream)) {
 		return
 	}
 	p.in.resume = f
-	p.in.stream.sh.post(&p.in.event)
+	p.in.sh.post(&p.in.event)
 }
 
 // act implements actor.
