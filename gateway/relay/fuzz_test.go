@@ -159,8 +159,8 @@ func FuzzConn(f *testing.F) {
 			data = data[1+n:]
 		}
 		for _, c := range []*conn{client, back} {
+			c.sh.enter() // a dial may fail meanwhile
 			checkFrames(t, c)
-			c.sh.enter()
 			c.lost(io.EOF)
 			c.sh.leave()
 		}

@@ -56,7 +56,7 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	d := directCalls.Get().(*directCall)
-	defer directCalls.Put(d)
+	defer d.release()
 	if !d.route(r) || !d.readHeader(r.Header) {
 		return false
 	}
@@ -69,6 +69,17 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h.invoke(w, r, d)
 	return true
+}
+
+// release lets the call's memory be used again, but for a large answer, and without what the request brought.
+func (d *directCall) release() {
+	clear(d.body)
+	clear(d.msg)
+	clear(d.header)
+	if len(d.response.Message) > maxDirect {
+		d.response = relay.Response{}
+	}
+	directCalls.Put(d)
 }
 
 // leaveBody gives the mux what was read of a request, in memory of its own.
