@@ -11,8 +11,8 @@ type Parked struct {
 // parking is where a stream is parked. It is an event, as whoever resumes a stream has not its shard's lock.
 type parking struct {
 	event  event
-	sh     *shard  // the stream's; not read from that, which may be reset while Resume runs
-	stream *Stream // under the shard's lock
+	sh     *shard        // the stream's; not read from that, which may be reset while Resume runs
+	stream *Stream       // under the shard's lock
 	resume func(*Stream) // by whoever has taken the ticket, until act
 
 	// ticket is that of the Parked that may still resume the stream, or claimed, or 0.

@@ -194,7 +194,9 @@ func (e *serverEnd) ended(*Stream) {
 // detach ends the call for those who serve it, and what they have begun for it.
 func (e *serverEnd) detach(h *half) {
 	e.leave(h)
-	e.cancel()
+	if s := h.stream; s.result.Failure != DeadlineExceeded || s.deadline != e.deadline {
+		e.cancel() // else the context ends by itself now, and says why
+	}
 	e.close()
 	e.children.cancel(e)
 }
