@@ -77,6 +77,7 @@ type stream interface {
 	Reply(msg []byte)
 	Refuse(st relay.Status)
 	Forward(u *relay.Upstream)
+	Serve(f func(*relay.ServerStream) relay.Status)
 }
 
 // relayed is a stream of the relay.
@@ -159,6 +160,8 @@ func (d *driver) end(t *callState) {
 		s.Refuse(d.statuses.of(a.Refusal))
 	case a.Upstream != nil:
 		s.Forward(a.Upstream)
+	case a.Server != nil:
+		s.Serve(a.Server)
 	default:
 		s.Reply(a.Message)
 	}

@@ -33,6 +33,8 @@ func (s *fakeStream) Reply(msg []byte)        { s.did("reply " + string(msg)) }
 func (s *fakeStream) Refuse(relay.Status)     { s.did("refuse") }
 func (s *fakeStream) Forward(*relay.Upstream) { s.did("forward") }
 
+func (s *fakeStream) Serve(func(*relay.ServerStream) relay.Status) { s.did("serve") }
+
 // Wait implements filter.Stream.
 func (s *fakeStream) Wait() filter.Parked {
 	s.parked, s.waits = s.parked+1, true
@@ -139,7 +141,7 @@ func (d *driven) is(t *testing.T, want ...string) {
 func goOn(*filter.Call) filter.Step     { return filter.Continue }
 func ask(*filter.Call) filter.Step      { return filter.Read }
 func anew(*filter.Call) filter.Step     { return filter.Again }
-func send(t *filter.Call) filter.Step   { return t.Serve(&relay.Upstream{}) }
+func send(t *filter.Call) filter.Step   { return t.Forward(&relay.Upstream{}) }
 func answer(t *filter.Call) filter.Step { return t.Reply([]byte("yes")) }
 func deny(t *filter.Call) filter.Step   { return t.Reject(filter.ShuttingDown) }
 
@@ -376,7 +378,7 @@ func BenchmarkDriver(b *testing.B) {
 		rows = append(rows, bind("row", nothing{}, func(t *callState) *peek.State { return &t.peek }))
 	}
 	up := &relay.Upstream{}
-	rows = append(rows, row{name: "serve", admit: func(t *callState) filter.Step { return t.Serve(up) }})
+	rows = append(rows, row{name: "serve", admit: func(t *callState) filter.Step { return t.Forward(up) }})
 	l := (&filters{}).list("test", rows...)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -389,6 +391,8 @@ func BenchmarkDriver(b *testing.B) {
 type quiet struct{ *fakeStream }
 
 func (quiet) Forward(*relay.Upstream) {}
+
+func (quiet) Serve(func(*relay.ServerStream) relay.Status) {}
 
 type nothing struct{}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
@@ -20,7 +21,7 @@ import (
 // process. A guarded call goes there when its engine is chosen, and comes back as the translator's do.
 type guard struct {
 	*engine.Guard
-	server *local
+	server *localgrpc.Server
 }
 
 func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnInterface) *guard {
@@ -42,12 +43,11 @@ func newGuard(cfg *Config, r *relay.Relay, c *crossings, inside grpc.ClientConnI
 		Refuse: c.refuse,
 		Log:    cfg.Log,
 	})
-	return &guard{Guard: g, server: serveLocal(r, "engines", bytesServer(g.Serve))}
+	return &guard{Guard: g, server: bytesServer(g.Serve)}
 }
 
 // close is for after the relay has ended.
 func (g *guard) close() {
-	g.server.close()
 	g.Close()
 }
 
@@ -88,7 +88,7 @@ func (f guarded) Admit(_ *filter.Call, t *callState) filter.Step {
 	}
 	f.h.leave(t, f.back)
 	t.Stream.TapResponse(t)
-	return t.Serve(f.h.guard.server.upstream)
+	return t.Serve(f.h.guard.server.Serve)
 }
 
 // Done implements filter.Filter.

@@ -49,7 +49,7 @@ func (f forward) Admit(_ *filter.Call, t *callState) filter.Step {
 	}
 	t.traceTry(path)
 	t.Attempt.Started = true
-	return t.Serve(upstreamOf(t.Endpoint))
+	return t.Forward(upstreamOf(t.Endpoint))
 }
 
 // Done implements filter.Filter.
@@ -82,7 +82,7 @@ func (h *handler) forwardInside(t *callState) filter.Step {
 		User: t.Info.User, Agent: t.Info.Agent, Settings: t.Principal.Settings,
 	}
 	t.Stream.SetHeader(tenant.Metadata, who.Text())
-	return t.Serve(h.services)
+	return t.Serve(h.services.Serve)
 }
 
 // translate sends a call that has to be translated to the translator.
@@ -98,7 +98,7 @@ func (f translate) Admit(_ *filter.Call, t *callState) filter.Step {
 	}
 	f.h.leave(t, f.back)
 	t.Stream.TapResponse(t)
-	return t.Serve(f.h.services)
+	return t.Serve(f.h.services.Serve)
 }
 
 // Done implements filter.Filter.

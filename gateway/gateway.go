@@ -68,27 +68,27 @@ type Config struct {
 	Answers       *idempotency.Service // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Engines       engine.Shared        // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain         Drain
-	MaxWaiting    int                  // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
-	MaxMemory     int64                // bytes that calls, requests and connections take together; default 2 GiB
-	OpenCalls     OpenCalls            // that need no credential
-	Exempt        []netip.Prefix       // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
-	MaxBodies     int64                // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
-	Hosts         Hosts                // names that the ports answer to; default loopback's and addresses
-	CORS          cors.Config          // which pages of other sites may call; none: none
-	REST          rest.Config          // of the JSON API; but for MaxBody and EventSource
-	Replicas      func() int           // that share the limits of tenants; it must not block; nil: this one alone
-	Overload      *overload.Shedder    // turns calls away that are too much; whoever made it watches with Turn; nil: none are
-	Warnings      func() []string      // of what works, but not as it should, for /readyz; nil: nothing is said of it
-	Loads         func() ConfigState   // of the configuration, for /readyz; nil: nothing is said of it
-	Shield        authorize.Shield     // judges calls, besides Decider; nil: none does
-	Approver      authorize.Approver   // asks people about calls that need their consent; nil: nobody is asked
-	Describe      authorize.Describe   // for people who are asked; nil: nothing is known
-	Tools         authorize.ToolNames  // for callers that call another; nil: nobody knows them
-	Services      func(*grpc.Server)   // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
-	Limits        *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
-	Leaving       func()               // told when calls are to finish, for what would else go on; nil: nobody
-	Operators     func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
-	Log           *slog.Logger         // nil: discard
+	MaxWaiting    int                         // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
+	MaxMemory     int64                       // bytes that calls, requests and connections take together; default 2 GiB
+	OpenCalls     OpenCalls                   // that need no credential
+	Exempt        []netip.Prefix              // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
+	MaxBodies     int64                       // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
+	Hosts         Hosts                       // names that the ports answer to; default loopback's and addresses
+	CORS          cors.Config                 // which pages of other sites may call; none: none
+	REST          rest.Config                 // of the JSON API; but for MaxBody and EventSource
+	Replicas      func() int                  // that share the limits of tenants; it must not block; nil: this one alone
+	Overload      *overload.Shedder           // turns calls away that are too much; whoever made it watches with Turn; nil: none are
+	Warnings      func() []string             // of what works, but not as it should, for /readyz; nil: nothing is said of it
+	Loads         func() ConfigState          // of the configuration, for /readyz; nil: nothing is said of it
+	Shield        authorize.Shield            // judges calls, besides Decider; nil: none does
+	Approver      authorize.Approver          // asks people about calls that need their consent; nil: nobody is asked
+	Describe      authorize.Describe          // for people who are asked; nil: nothing is known
+	Tools         authorize.ToolNames         // for callers that call another; nil: nobody knows them
+	Services      func(grpc.ServiceRegistrar) // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
+	Limits        *ratelimit.Limiter          // of tenants; whoever made it runs it; nil: there are none
+	Leaving       func()                      // told when calls are to finish, for what would else go on; nil: nobody
+	Operators     func(*http.ServeMux)        // adds to what the operators' port serves; nil: nothing
+	Log           *slog.Logger                // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -101,7 +101,7 @@ type Drain struct {
 type Gateway struct {
 	cfg        Config
 	relay      *relay.Relay
-	services   *local // our own, reached through the relay
+	services   *localgrpc.Server // our own, for calls that pass the relay
 	health     *health.Server
 	turnstile  *fairqueue.Queue
 	shares     *shares
@@ -153,7 +153,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
 	g.services = g.startServices()
-	h.guard, h.keeping, h.services = g.guard, g.keeping, g.services.upstream
+	h.guard, h.keeping, h.services = g.guard, g.keeping, g.services
 	return g, nil
 }
 
@@ -245,16 +245,17 @@ func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 
 // startServices serves what the gateway itself offers over gRPC: translation between
 // dialects, health and reflection.
-func (g *Gateway) startServices() *local {
-	server := dialect.NewServer(g.inside, g.crossings.refuse, grpc.MaxRecvMsgSize(maxMessage), grpc.UnknownServiceHandler(noMethod),
-		grpc.ChainUnaryInterceptor(g.passUnary), grpc.ChainStreamInterceptor(g.passStream))
+func (g *Gateway) startServices() *localgrpc.Server {
+	server := &localgrpc.Server{Name: "services", Unknown: noMethod, Unary: g.passUnary, Stream: g.passStream, MaxMessage: maxMessage,
+		Codec: dialect.Codec()}
+	dialect.Register(server, g.inside, g.crossings.refuse)
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(server, g.health)
 	if g.cfg.Services != nil {
 		g.cfg.Services(server)
 	}
 	reflection.Register(server)
-	return serveLocal(g.relay, "services", server)
+	return server
 }
 
 // noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
@@ -302,9 +303,7 @@ func (g *Gateway) Close() {
 	g.callers.close()
 	g.reader.Close()
 	g.authorize.Close()
-	g.keeping.close()
 	g.guard.close()
-	g.services.close()
 }
 
 func wrap(what string, err error) error {

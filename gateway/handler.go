@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
@@ -35,10 +36,10 @@ type handler struct {
 	router     *router.Router
 	recorder   *telemetry.Recorder
 	metrics    *telemetry.Metrics
-	tracer     *tracing.Tracer // nil: no call is traced
-	services   *relay.Upstream // the gateway's own gRPC services
-	guard      *guard          // of OpenParallax engines
-	keeping    *keeping        // of answers; nil: no call may have an idempotency key
+	tracer     *tracing.Tracer   // nil: no call is traced
+	services   *localgrpc.Server // the gateway's own gRPC services
+	guard      *guard            // of OpenParallax engines
+	keeping    *keeping          // of answers; nil: no call may have an idempotency key
 	log        *slog.Logger
 	statuses   *statuses
 	ratelimit  *ratelimit.Filter

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
@@ -34,7 +35,7 @@ const (
 // and one that runs goes on although its caller leaves.
 type keeping struct {
 	keeper    *idempotency.Service
-	server    *local
+	server    *localgrpc.Server
 	crossings *crossings
 	turnstile *fairqueue.Queue
 	inside    grpc.ClientConnInterface
@@ -46,15 +47,8 @@ func newKeeping(keeper *idempotency.Service, r *relay.Relay, c *crossings, t *fa
 		return nil
 	}
 	k := &keeping{keeper: keeper, crossings: c, turnstile: t, inside: inside}
-	k.server = serveLocal(r, "answers", bytesServer(k.serve))
+	k.server = bytesServer(k.serve)
 	return k
-}
-
-// close is for after the relay has ended.
-func (k *keeping) close() {
-	if k != nil {
-		k.server.close()
-	}
 }
 
 // readKey finds out whether a call has an idempotency key, and may have one.
@@ -119,7 +113,7 @@ func (f keep) Admit(_ *filter.Call, t *callState) filter.Step {
 		t.forward.scanned = true
 		t.Stream.TapResponse(&t.forward.outcome)
 	}
-	return t.Serve(f.h.keeping.server.upstream)
+	return t.Serve(f.h.keeping.server.Serve)
 }
 
 // Done implements filter.Filter.

@@ -37,7 +37,7 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewayte
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Authenticator: ring.authenticator(),
 		Leaving:       answers.Leave,
-		Services: func(g *grpc.Server) {
+		Services: func(g grpc.ServiceRegistrar) {
 			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
 			answers.Register(g)
 		},

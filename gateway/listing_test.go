@@ -52,7 +52,7 @@ func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declar
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
 		Policy: options,
-		Services: func(g *grpc.Server) {
+		Services: func(g grpc.ServiceRegistrar) {
 			all := listing.New(known, decider, gateway.GRPCStatus)
 			capgatepb.RegisterCatalogServer(g, enginelisting.New(all, func() []string { return engines }))
 		},

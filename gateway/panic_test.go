@@ -51,7 +51,7 @@ func TestPanics(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Addr}}},
 		Authenticator: faulty{}, Shield: faulty{},
-		Services: func(s *grpc.Server) {
+		Services: func(s grpc.ServiceRegistrar) {
 			s.RegisterService(&grpc.ServiceDesc{ServiceName: "capgate.v1.Test", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 				StreamName: "Panic", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("boom") },
 			}}}, faulty{})

@@ -82,7 +82,7 @@ func startSigned(t *testing.T) *signedFiles {
 			{Capability: "caps", Backends: []string{addr}, Unprobed: true, Affinity: sticky}, {Capability: "other", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
 		},
 		Authenticator: keys, Signed: signatures, Store: redis.Open(t).Sessions(),
-		Services: func(s *grpc.Server) {
+		Services: func(s grpc.ServiceRegistrar) {
 			capgatepb.RegisterArtifactsServer(s, signing.New(signing.Config{
 				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus, MaxTTL: time.Hour, Now: f.clock,
 			}))

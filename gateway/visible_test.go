@@ -79,7 +79,7 @@ func startVisibility(t *testing.T) *visibility {
 		},
 		Policy:        options,
 		Authenticator: v.keys,
-		Services: func(g *grpc.Server) {
+		Services: func(g grpc.ServiceRegistrar) {
 			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
 		},
 	})

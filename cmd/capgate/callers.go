@@ -10,7 +10,7 @@ import (
 )
 
 // forCallers registers the gateway's own services for callers.
-func (p *process) forCallers(g *grpc.Server) {
+func (p *process) forCallers(g grpc.ServiceRegistrar) {
 	capgatepb.RegisterCatalogServer(g, p.withEngines(listing.New(p.tools, p.decider, gateway.GRPCStatus)))
 	p.approving.Register(g)
 	p.tenancy.Register(g)

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway/dialect"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
@@ -29,7 +28,7 @@ func BenchmarkTranslator(b *testing.B) {
 	backend := grpc.NewServer()
 	legacypb.RegisterCapabilityServiceServer(backend, legacyBackend{})
 	conn := serve(b, backend)
-	translator := serve(b, dialect.NewServer(conn, refuse))
+	translator := serve(b, translator(conn))
 	for _, size := range []int{100, 100 << 10} {
 		args := bytes.Repeat([]byte("x"), size)
 		b.Run(fmt.Sprint("direct/", size), func(b *testing.B) {
@@ -60,7 +59,7 @@ func TestStreamOfLegacy(t *testing.T) {
 	t.Parallel()
 	backend := grpc.NewServer()
 	legacypb.RegisterCapabilityServiceServer(backend, legacyBackend{})
-	stream, err := docpb.NewCapabilityClient(serve(t, dialect.NewServer(serve(t, backend), refuse))).StreamInvoke(t.Context(), &docpb.InvokeRequest{ArgsJson: []byte(`"a"`)})
+	stream, err := docpb.NewCapabilityClient(serve(t, translator(serve(t, backend)))).StreamInvoke(t.Context(), &docpb.InvokeRequest{ArgsJson: []byte(`"a"`)})
 	if err != nil {
 		t.Fatal(err)
 	}

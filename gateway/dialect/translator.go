@@ -2,13 +2,12 @@ package dialect
 
 import (
 	"context"
-	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress; what is not translated passes compressed too
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/recovery"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -21,8 +20,11 @@ const maxMessage = 16 << 20
 // is of gets.
 type Refuse func(ctx context.Context, refusal *call.Refusal) error
 
-// NewServer returns the translator: a gRPC server of all dialects that answers the RPCs
-// in which they differ by making the same call over conn in another dialect. All its other
+// Codec is that of the translator's messages: protobuf, and chunks of uploads as they are.
+func Codec() encoding.CodecV2 { return newCodec() }
+
+// Register adds the translator to a server whose codec is Codec: the services of all dialects, which answer the RPCs
+// in which they differ by making the same call over conn in another dialect. All their other
 // RPCs are UNIMPLEMENTED.
 //
 //	UploadInputArtifact   doc ↔ live
@@ -32,16 +34,13 @@ type Refuse func(ctx context.Context, refusal *call.Refusal) error
 // Of each call one message is in memory at a time; metadata, authority, deadline and
 // cancellation go along, and the status of the far side comes back as it is. conn is to
 // lead back to the gateway itself, where such a call is identified, decided and routed
-// like any other. opts are applied after the translator's own.
-func NewServer(conn grpc.ClientConnInterface, refuse Refuse, opts ...grpc.ServerOption) *grpc.Server {
-	srv := grpc.NewServer(slices.Concat([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessage), grpc.ForceServerCodecV2(newCodec())},
-		recovery.Options("services"), opts)...)
+// like any other.
+func Register(to grpc.ServiceRegistrar, conn grpc.ClientConnInterface, refuse Refuse) {
 	doc := docpb.NewCapabilityClient(conn)
 	legacy := &toLegacy{client: legacypb.NewCapabilityServiceClient(conn), refuse: refuse}
-	docpb.RegisterCapabilityServer(srv, &docSide{live: livepb.NewCapabilityClient(conn), legacy: legacy, refuse: refuse})
-	livepb.RegisterCapabilityServer(srv, &liveSide{doc: doc, legacy: legacy, refuse: refuse})
-	legacypb.RegisterCapabilityServiceServer(srv, &legacySide{doc: doc, refuse: refuse})
-	return srv
+	docpb.RegisterCapabilityServer(to, &docSide{live: livepb.NewCapabilityClient(conn), legacy: legacy, refuse: refuse})
+	livepb.RegisterCapabilityServer(to, &liveSide{doc: doc, legacy: legacy, refuse: refuse})
+	legacypb.RegisterCapabilityServiceServer(to, &legacySide{doc: doc, refuse: refuse})
 }
 
 // docSide serves clients of the doc dialect from backends of the others.

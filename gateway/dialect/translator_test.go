@@ -76,6 +76,13 @@ func refuse(_ context.Context, r *call.Refusal) error {
 	return status.Error(kinds[r.Kind], r.Reason+": "+r.Message)
 }
 
+// translator is a server that translates calls and makes them over conn.
+func translator(conn grpc.ClientConnInterface) *grpc.Server {
+	srv := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20), grpc.ForceServerCodecV2(dialect.Codec()))
+	dialect.Register(srv, conn, refuse)
+	return srv
+}
+
 func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -113,7 +120,7 @@ func chain(t *testing.T, from string, b uploads) *grpc.ClientConn {
 	} else {
 		livepb.RegisterCapabilityServer(backend, liveBackend{uploads: b})
 	}
-	return serve(t, dialect.NewServer(serve(t, backend), refuse))
+	return serve(t, translator(serve(t, backend)))
 }
 
 // uploader is a client's upload in either dialect.

@@ -74,12 +74,16 @@ type Attempt struct {
 	Assigned  bool // Endpoint was picked by an earlier passage of the call
 }
 
-// Answer is what a filter has ended its call with: a rejection, an upstream or a message.
+// Answer is what a filter has ended its call with: a rejection, an upstream, a server in the process or a message.
 type Answer struct {
 	Refusal  *call.Refusal
 	Upstream *relay.Upstream
+	Server   Server
 	Message  []byte
 }
+
+// Server answers calls in the process, by local streams.
+type Server func(*relay.ServerStream) relay.Status
 
 // Reject ends a call with the gateway's own "no".
 func (c *Call) Reject(refusal *call.Refusal) Step {
@@ -101,9 +105,15 @@ func (c *Call) Reply(msg []byte) Step {
 	return Stop
 }
 
-// Serve asks the driver to send a call to an upstream.
-func (c *Call) Serve(u *relay.Upstream) Step {
+// Forward asks the driver to send a call to an upstream.
+func (c *Call) Forward(u *relay.Upstream) Step {
 	c.answer.Upstream = u
+	return Stop
+}
+
+// Serve asks the driver to have a call answered in the process.
+func (c *Call) Serve(s Server) Step {
+	c.answer.Server = s
 	return Stop
 }
 

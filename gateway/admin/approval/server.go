@@ -88,7 +88,7 @@ func (s *Service) Operators() admin.Service {
 }
 
 // Register adds the service of the public port.
-func (s *Service) Register(g *grpc.Server) { capgatepb.RegisterApprovalsServer(g, s.callers) }
+func (s *Service) Register(g grpc.ServiceRegistrar) { capgatepb.RegisterApprovalsServer(g, s.callers) }
 
 // Leave ends all watches, because the gateway is about to stop.
 func (s *Service) Leave() { s.operators.leave() }

@@ -78,7 +78,7 @@ func (s *Service) Operators() admin.Service {
 }
 
 // Register adds what the public port has.
-func (s *Service) Register(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.callers) }
+func (s *Service) Register(g grpc.ServiceRegistrar) { capgatepb.RegisterTenantsServer(g, s.callers) }
 
 // server is the service at one port.
 type server struct {

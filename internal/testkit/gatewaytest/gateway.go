@@ -75,13 +75,13 @@ type Options struct {
 
 	Hosts gateway.Hosts // names that the ports answer to; default loopback's and addresses
 
-	Approver authorize.Approver   // default nobody
-	Answers  *idempotency.Service // of calls with idempotency keys; default none
-	Leaving  func()               // as gateway.Config's; default nobody
-	Engines  engine.Shared        // what replicas share of engines; default nothing, and they are not guarded
-	Shield   authorize.Shield     // default none
-	Tracer   *tracing.Tracer      // default none
-	Services func(*grpc.Server)   // of the public port, that the gateway does not have by itself; default none
+	Approver authorize.Approver          // default nobody
+	Answers  *idempotency.Service        // of calls with idempotency keys; default none
+	Leaving  func()                      // as gateway.Config's; default nobody
+	Engines  engine.Shared               // what replicas share of engines; default nothing, and they are not guarded
+	Shield   authorize.Shield            // default none
+	Tracer   *tracing.Tracer             // default none
+	Services func(grpc.ServiceRegistrar) // of the public port, that the gateway does not have by itself; default none
 }
 
 // Fleet is one capability and its backends.

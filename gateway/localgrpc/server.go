@@ -1,0 +1,133 @@
+package localgrpc
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+// Server serves registered services to local streams. Register all before the first call; then it is safe for
+// concurrent use. The zero value has no service.
+type Server struct {
+	// Name is told with a panic of a handler, which ends its call with INTERNAL.
+	Name string
+	// Unknown answers calls of methods that are not registered; nil: they are UNIMPLEMENTED.
+	Unknown grpc.StreamHandler
+	// Unary runs around each call with one message either way, and Stream around each other; nil: none do.
+	Unary  grpc.UnaryServerInterceptor
+	Stream grpc.StreamServerInterceptor
+	// MaxMessage is the longest message that is decompressed, in bytes; 0: 16 MiB. The relay bounds all others.
+	MaxMessage int
+	// Codec is that of messages; nil: protobuf.
+	Codec encoding.CodecV2
+	// AsBytes has messages be passed as *[]byte instead of decoded.
+	AsBytes bool
+
+	services map[string]*service
+}
+
+// service is a registered one.
+type service struct {
+	impl    any
+	methods map[string]*grpc.MethodDesc
+	streams map[string]*grpc.StreamDesc
+	info    grpc.ServiceInfo
+}
+
+var _ grpc.ServiceRegistrar = (*Server)(nil)
+
+func (s *Server) codec() codec {
+	if s.Codec != nil {
+		return codecV2{s.Codec}
+	}
+	return protobuf()
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	if _, twice := s.services[desc.ServiceName]; twice {
+		panic(fmt.Sprintf("localgrpc: %s is registered twice", desc.ServiceName)) // as grpc-go: a mistake in the program
+	}
+	known := &service{impl: impl, methods: map[string]*grpc.MethodDesc{}, streams: map[string]*grpc.StreamDesc{},
+		info: grpc.ServiceInfo{Metadata: desc.Metadata}}
+	for i := range desc.Methods {
+		m := &desc.Methods[i]
+		known.methods[m.MethodName] = m
+		known.info.Methods = append(known.info.Methods, grpc.MethodInfo{Name: m.MethodName})
+	}
+	for i := range desc.Streams {
+		m := &desc.Streams[i]
+		known.streams[m.StreamName] = m
+		known.info.Methods = append(known.info.Methods, grpc.MethodInfo{Name: m.StreamName,
+			IsClientStream: m.ClientStreams, IsServerStream: m.ServerStreams})
+	}
+	if s.services == nil {
+		s.services = map[string]*service{}
+	}
+	s.services[desc.ServiceName] = known
+}
+
+// GetServiceInfo is what reflection tells of the services.
+func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
+	info := make(map[string]grpc.ServiceInfo, len(s.services))
+	for _, name := range slices.Sorted(maps.Keys(s.services)) {
+		info[name] = s.services[name].info
+	}
+	return info
+}
+
+// Serve answers one call. It is for relay.Stream.Serve.
+func (s *Server) Serve(stream *relay.ServerStream) relay.Status {
+	ss := newServerStream(stream, s)
+	err := recovery.Do(s.Name, func() error { return s.serve(ss) })
+	ss.finish()
+	if err != nil && !ss.sent && len(ss.header) > 0 {
+		_ = ss.SendHeader(nil) // where that fails, the status is not sent either
+	}
+	return StatusOf(err)
+}
+
+func (s *Server) serve(stream *serverStream) error {
+	name, method, _ := strings.Cut(strings.TrimPrefix(stream.path, "/"), "/")
+	known := s.services[name]
+	if known != nil {
+		if m := known.methods[method]; m != nil {
+			return s.serveUnary(stream, known.impl, m)
+		}
+		if m := known.streams[method]; m != nil {
+			return s.serveStream(stream, known.impl, m.Handler, &grpc.StreamServerInfo{FullMethod: stream.path,
+				IsClientStream: m.ClientStreams, IsServerStream: m.ServerStreams})
+		}
+	}
+	if s.Unknown != nil {
+		return s.serveStream(stream, nil, s.Unknown, &grpc.StreamServerInfo{FullMethod: stream.path,
+			IsClientStream: true, IsServerStream: true})
+	}
+	return status.Error(codes.Unimplemented, "the gateway has no such method")
+}
+
+func (s *Server) serveUnary(stream *serverStream, impl any, m *grpc.MethodDesc) error {
+	ctx := grpc.NewContextWithServerTransportStream(stream.ctx, transportStream{stream})
+	reply, err := m.Handler(impl, ctx, stream.RecvMsg, s.Unary)
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(reply)
+}
+
+func (s *Server) serveStream(stream *serverStream, impl any, serve grpc.StreamHandler, info *grpc.StreamServerInfo) error {
+	stream.ctx = grpc.NewContextWithServerTransportStream(stream.ctx, transportStream{stream})
+	if s.Stream != nil {
+		return s.Stream(impl, stream, info, serve)
+	}
+	return serve(impl, stream)
+}

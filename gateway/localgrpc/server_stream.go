@@ -1,0 +1,112 @@
+package localgrpc
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// serverStream is a relay.ServerStream as a grpc.ServerStream.
+type serverStream struct {
+	stream *relay.ServerStream
+	server *Server
+	ctx    context.Context
+	path   string
+	header metadata.MD
+	sent   bool // the header
+
+	sending sync.Mutex  // held while a message is sent
+	over    atomic.Bool // the handler has returned
+}
+
+var _ grpc.ServerStream = (*serverStream)(nil)
+
+func newServerStream(stream *relay.ServerStream, s *Server) *serverStream {
+	md := metadataOf(stream.Header())
+	md[":authority"] = []string{stream.Authority()}
+	return &serverStream{stream: stream, server: s, path: stream.Path(), ctx: metadata.NewIncomingContext(stream.Context(), md)}
+}
+
+// finish waits until a message that another goroutine sends is whole, as the status follows it. Nothing is sent after.
+func (s *serverStream) finish() {
+	s.over.Store(true)
+	s.sending.Lock()
+}
+
+// Context implements grpc.ServerStream.
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// SetHeader implements grpc.ServerStream.
+func (s *serverStream) SetHeader(md metadata.MD) error {
+	if s.sent {
+		return status.Error(codes.Internal, "the header of the answer was sent")
+	}
+	s.header = metadata.Join(s.header, md)
+	return nil
+}
+
+// SendHeader implements grpc.ServerStream.
+func (s *serverStream) SendHeader(md metadata.MD) error {
+	if err := s.SetHeader(md); err != nil {
+		return err
+	}
+	s.sent = true
+	return s.stream.SendHeader(fieldsOf(nil, s.header)...)
+}
+
+// SetTrailer implements grpc.ServerStream.
+func (s *serverStream) SetTrailer(md metadata.MD) {
+	_ = s.stream.SetTrailer(fieldsOf(nil, md)...) // what cannot be a trailer is dropped, as grpc-go does
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *serverStream) SendMsg(m any) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if s.over.Load() {
+		return status.Error(codes.Internal, "the handler of the call has returned")
+	}
+	if !s.sent {
+		if err := s.SendHeader(nil); err != nil {
+			return err
+		}
+	}
+	data, err := s.marshal(m)
+	if err != nil {
+		return err
+	}
+	return s.stream.Send(relay.Message{Data: data})
+}
+
+func (s *serverStream) marshal(m any) ([]byte, error) {
+	if raw, ok := m.(*[]byte); ok && s.server.AsBytes {
+		return *raw, nil
+	}
+	return s.server.codec().marshal(m)
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *serverStream) RecvMsg(m any) error {
+	msg, err := s.stream.Recv(nil)
+	if err != nil {
+		return err
+	}
+	data := msg.Data
+	if msg.Compressed {
+		if data, err = inflate(encodingOf(s.stream.Header()), data, s.server.MaxMessage); err != nil {
+			return err
+		}
+	}
+	if raw, ok := m.(*[]byte); ok && s.server.AsBytes {
+		*raw = data
+		return nil
+	}
+	return s.server.codec().unmarshal(data, m)
+}
