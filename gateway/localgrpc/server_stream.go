@@ -2,6 +2,7 @@ package localgrpc
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -95,6 +96,9 @@ func (s *serverStream) marshal(m any) ([]byte, error) {
 // RecvMsg implements grpc.ServerStream.
 func (s *serverStream) RecvMsg(m any) error {
 	msg, err := s.stream.Recv(nil)
+	if errors.Is(err, relay.ErrMessageTooLarge) {
+		return status.Error(codes.ResourceExhausted, "grpc: received message larger than max")
+	}
 	if err != nil {
 		return err
 	}

@@ -267,6 +267,9 @@ func (c *clientEnd) begun(header []Field) {
 	}
 }
 
+// overlong implements localOwner.
+func (c *clientEnd) overlong(h *half) { c.failLater(h.stream, MessageTooLarge) }
+
 // ended implements localOwner: it is for streams that end without a status of their own.
 func (c *clientEnd) ended(s *Stream) {
 	if c.over {

@@ -32,15 +32,16 @@ type localEnd struct {
 
 	readable, writable chan struct{} // signals to the user
 
-	mu     sync.Mutex
-	in     queue  // to the user; grown and dropped by the shard alone
-	inEnd  bool   // nothing follows in
-	taken  int    // bytes that the user took from in since the shard looked
-	out    []byte // from the user, see put
-	spare  []byte // out before, which the shard may still refer to
-	credit int    // bytes that out may still take
-	outEnd bool   // nothing follows out
-	shut   bool   // the stream has ended: what is sent is lost
+	mu      sync.Mutex
+	in      queue  // to the user; grown and dropped by the shard alone
+	inEnd   bool   // nothing follows in
+	tooMuch bool   // a message that is longer than it may be follows in, for a user who is to be told
+	taken   int    // bytes that the user took from in since the shard looked
+	out     []byte // from the user, see put
+	spare   []byte // out before, which the shard may still refer to
+	credit  int    // bytes that out may still take
+	outEnd  bool   // nothing follows out
+	shut    bool   // the stream has ended: what is sent is lost
 }
 
 // localOwner tells a local downstream from a local upstream.
@@ -50,6 +51,8 @@ type localOwner interface {
 	block(h *half, list *hpack.List, end bool)
 	// ended is called after END_STREAM without trailers, and when the stream leaves the end; perhaps more than once.
 	ended(s *Stream)
+	// overlong is called when a message for the user is longer than it may be; nothing follows it.
+	overlong(h *half)
 }
 
 // Whom to tell.
@@ -153,7 +156,7 @@ func (e *localEnd) look(h *half, have, need int) {
 	case e.discards:
 	case need > prefixLen+e.most:
 		e.dropFront()
-		e.failLater(h.stream, MessageTooLarge)
+		e.owner.overlong(h)
 	case e.unary:
 	case need <= have:
 		e.tell(tellReceiver)

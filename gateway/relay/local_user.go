@@ -126,6 +126,8 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 		}
 	}
 	switch {
+	case e.tooMuch:
+		return m, false, ErrMessageTooLarge
 	case !e.inEnd:
 		return m, false, errNotYet
 	case len(p) > 0:

@@ -96,6 +96,9 @@ func servedMeta(s *relay.ServerStream) relay.Status {
 }
 
 func sent(err error) relay.Status {
+	if errors.Is(err, relay.ErrMessageTooLarge) {
+		return relay.Status{Code: 8, Message: err.Error()}
+	}
 	if err != nil {
 		return relay.Status{Code: 1, Message: err.Error()}
 	}

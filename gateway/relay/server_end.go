@@ -183,6 +183,14 @@ func (e *serverEnd) block(_ *half, list *hpack.List, end bool) {
 	}
 }
 
+// overlong implements localOwner: Recv tells it, and what serves the call decides how that ends.
+func (e *serverEnd) overlong(*half) {
+	e.mu.Lock()
+	e.tooMuch = true
+	e.mu.Unlock()
+	e.tell(tellReceiver)
+}
+
 // ended implements localOwner: the request is whole.
 func (e *serverEnd) ended(*Stream) {
 	e.mu.Lock()

@@ -24,13 +24,18 @@ func (s *ServerStream) Authority() string { return s.end.authority }
 // content-type is there only if it is not application/grpc. It is not to be changed.
 func (s *ServerStream) Header() []Field { return s.end.header }
 
+// ErrMessageTooLarge is the error of a message that is longer than Config.MaxFirstMessage.
+var ErrMessageTooLarge = errors.New("relay: the message is too large")
+
 // Recv waits for the next message, which it puts into buf where there is room. It returns io.EOF when the request is
-// complete, and the error of Context when the call has ended before.
+// complete, the error of Context when the call has ended before, and ErrMessageTooLarge.
 func (s *ServerStream) Recv(buf []byte) (Message, error) {
 	m, err := s.end.receive(buf)
 	switch {
 	case err == nil:
 		return m, nil
+	case errors.Is(err, ErrMessageTooLarge):
+		return m, err
 	case !s.end.whole():
 		return m, s.end.why()
 	case errors.Is(err, io.ErrUnexpectedEOF):
