@@ -21,7 +21,7 @@ const (
 	heldBodies      = 256 << 20 // Config.MaxBodies
 )
 
-// entrance has requests of the front doors pass a turnstile, and hold what they send in a pool.
+// entrance has requests of the front doors pass the fair queue, and hold what they send in a pool.
 func (h *handler) entrance(t *fairqueue.Queue, pool *bodybudget.Budget, doors http.Handler) http.Handler {
 	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
@@ -53,7 +53,7 @@ func (h *handler) charging(full, next http.Handler) http.Handler {
 	})
 }
 
-// passUnary has calls that are to be translated pass the turnstile. What else is asked of the gateway itself does not:
+// passUnary has calls that are to be translated pass the fair queue. What else is asked of the gateway itself does not:
 // by JSON it has passed.
 func (g *Gateway) passUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := g.passes(ctx); err != nil {
@@ -87,7 +87,7 @@ func (g *Gateway) passes(ctx context.Context) error {
 	if !crosses {
 		return nil
 	}
-	err := g.turnstile.Wait(ctx, x.call.Tenant, "")
+	err := g.fairQueue.Wait(ctx, x.call.Tenant, "")
 	if errors.Is(err, fairqueue.ErrFull) {
 		return g.crossings.refuse(ctx, filter.TooMany(x.caller))
 	}

@@ -103,7 +103,7 @@ type Gateway struct {
 	relay      *relay.Relay
 	services   *localgrpc.Server // our own, for calls that pass the relay
 	health     *health.Server
-	turnstile  *fairqueue.Queue
+	fairQueue  *fairqueue.Queue
 	shares     *shares
 	bodies     *bodybudget.Budget
 	inside     *localgrpc.Conn // to our own relay
@@ -133,23 +133,23 @@ func New(cfg Config) (*Gateway, error) {
 	g.bandwidth = h.bandwidth
 	g.callers, g.reader, g.authorize, g.crossings = h.callers, h.reader, h.authorize, h.crossings
 	var err error
-	if g.turnstile, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
+	if g.fairQueue, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
 	}
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
-	web := h.entrance(g.turnstile, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
+	web := h.entrance(g.fairQueue, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.relay = g.relay
 	h.bandwidth.Attach(g.relay)
 	g.inside = &localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}
 	if doors, err = frontDoors(g.inside, &cfg); err != nil {
 		g.relay.Close()
-		g.turnstile.Close()
+		g.fairQueue.Close()
 		return nil, err
 	}
 	g.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
-	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.turnstile, g.inside)
+	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.fairQueue, g.inside)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
 	g.services = g.startServices()
@@ -299,7 +299,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 // Close ends everything at once. Run does it; only a Gateway that is never run needs it.
 func (g *Gateway) Close() {
 	g.relay.Close()
-	g.turnstile.Close()
+	g.fairQueue.Close()
 	g.callers.close()
 	g.reader.Close()
 	g.authorize.Close()

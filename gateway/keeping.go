@@ -37,7 +37,7 @@ type keeping struct {
 	keeper    *idempotency.Service
 	server    *localgrpc.Server
 	crossings *crossings
-	turnstile *fairqueue.Queue
+	fairQueue *fairqueue.Queue
 	inside    grpc.ClientConnInterface
 }
 
@@ -46,7 +46,7 @@ func newKeeping(keeper *idempotency.Service, r *relay.Relay, c *crossings, t *fa
 	if keeper == nil {
 		return nil
 	}
-	k := &keeping{keeper: keeper, crossings: c, turnstile: t, inside: inside}
+	k := &keeping{keeper: keeper, crossings: c, fairQueue: t, inside: inside}
 	k.server = bytesServer(k.serve)
 	return k
 }
@@ -142,7 +142,7 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 		x.errand.refuse.Store(refusal)
 		return GRPCStatus(refusal).Err()
 	}
-	switch err := k.turnstile.Wait(ctx, x.call.Tenant, ""); {
+	switch err := k.fairQueue.Wait(ctx, x.call.Tenant, ""); {
 	case errors.Is(err, fairqueue.ErrFull):
 		refusal := filter.TooMany(x.caller)
 		x.errand.refuse.Store(refusal)
