@@ -29,7 +29,7 @@ func (s scenario) missing() string {
 	return ""
 }
 
-// What h2load says of its calls.
+// The patterns of h2load's summary.
 var (
 	h2loadCalls = regexp.MustCompile(`(\d+) succeeded, (\d+) failed, (\d+) errored`)
 	h2loadData  = regexp.MustCompile(`\((\d+)\) data`)

@@ -36,7 +36,7 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 	return b.InFlight(), true
 }
 
-// adminServices is what the admin API serves below /v1/, and by gRPC.
+// adminServices are the services of the admin API, below /v1/ and over gRPC.
 func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 	redis := redisState(p.store)
 	answers := func() admin.Gateway { return admin.Gateway{Replica: p.replica, Redis: redis()} }

@@ -118,7 +118,7 @@ func (d *directCall) readHeader(header http.Header) bool {
 		v := values[0]
 		switch name {
 		case "Content-Type":
-			if v != "application/json" {
+			if v != "application/json" && v != "application/x-www-form-urlencoded" { // the type that curl -d sends
 				return false
 			}
 		case "Accept":
