@@ -26,7 +26,7 @@ type switched struct {
 	away atomic.Bool
 }
 
-func (s *switched) Away() bool { return s.away.Load() || s.Store.Away() }
+func (s *switched) Unavailable() bool { return s.away.Load() || s.Store.Unavailable() }
 
 // bound is two gateways for the tenants acme and globex, and a capability whose tool List
 // tells whoever asks of the artifact tells.

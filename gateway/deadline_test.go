@@ -111,7 +111,7 @@ func (stuckSessions) Watch(ctx context.Context, _ func(affinity.Session, affinit
 	<-ctx.Done()
 }
 
-func (stuckSessions) Away() bool { return false }
+func (stuckSessions) Unavailable() bool { return false }
 
 // asks says what a call with the tool echo has to wait for, one thing for each name.
 var asks = map[string]func(stuck, *gatewaytest.Options){

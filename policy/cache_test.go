@@ -250,7 +250,7 @@ type world struct {
 }
 
 // TestNothingIsAllowedThatRulesForbid plays random days: rules set and deleted, entries
-// evicted, changes told late or lost, the store away; the same of candidate rules. Once a change was told, or its loss
+// evicted, changes told late or lost, the store unavailable; the same of candidate rules. Once a change was told, or its loss
 // noticed, every decision is what the rules say at that moment; and while the store is
 // there every call gets one.
 func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
@@ -281,8 +281,8 @@ func (w *world) step() {
 	case n == 7 && len(w.pending) > 0:
 		w.pending, w.lost = w.pending[1:], true
 	case n == 8:
-		w.shadow.leave(!w.store.away)
-		w.store.leave(!w.store.away)
+		w.shadow.leave(!w.store.unavailable)
+		w.store.leave(!w.store.unavailable)
 	case n == 10:
 		_, _ = w.decider.Warm(w.t.Context(), everybody)
 	case n == 9:
@@ -295,7 +295,7 @@ func (w *world) step() {
 func (w *world) pick(of ...string) string { return of[w.random.IntN(len(of))] }
 
 func (w *world) change() {
-	if w.store.away {
+	if w.store.unavailable {
 		return
 	}
 	p := place{w.pick("", "t1", "t2"), policy.Name{Capability: w.pick("c", "d", "*"), Tool: w.pick("x", "y", "*")}}
@@ -317,7 +317,7 @@ func (w *world) change() {
 // tell is what a follower does in a round: it passes on what it was told, and where
 // something is missing it says that everything may have changed.
 func (w *world) tell() {
-	if w.store.away {
+	if w.store.unavailable {
 		return
 	}
 	if w.lost {
@@ -337,7 +337,7 @@ func (w *world) ask() {
 	}
 	got, refusal := both(w.t, w.decider, &c)
 	if refusal != nil {
-		if !w.store.away {
+		if !w.store.unavailable {
 			w.t.Fatalf("%+v is refused although the store is there: %v", c, refusal)
 		}
 		return

@@ -13,11 +13,11 @@ import (
 
 // feed is a policy.Feed that a test speaks through.
 type feed struct {
-	mu        sync.Mutex
-	version   uint64
-	away      bool
-	told      func(uint64, policy.Change)
-	connected func()
+	mu          sync.Mutex
+	version     uint64
+	unavailable bool
+	told        func(uint64, policy.Change)
+	connected   func()
 }
 
 func (f *feed) Follow(ctx context.Context, told func(uint64, policy.Change), connected func()) {
@@ -30,8 +30,8 @@ func (f *feed) Follow(ctx context.Context, told func(uint64, policy.Change), con
 func (f *feed) Version(context.Context) (uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.away {
-		return 0, errAway
+	if f.unavailable {
+		return 0, errUnavailable
 	}
 	return f.version, nil
 }
@@ -47,10 +47,10 @@ func (f *feed) change(tell bool, c policy.Change) {
 	}
 }
 
-func (f *feed) set(version uint64, away bool) {
+func (f *feed) set(version uint64, unavailable bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.version, f.away = version, away
+	f.version, f.unavailable = version, unavailable
 }
 
 // following is a decider that follows a feed; aCall is allowed by a rule, and in its cache.

@@ -196,7 +196,7 @@ func newDecider(t testing.TB, o policy.Options) *policy.Decider {
 	if o.Entries == 0 {
 		o.Entries = 16 * 16 // as there are many
 	}
-	o.Timeout = cmp.Or(o.Timeout, time.Minute) // a busy machine does not make the store one that is away
+	o.Timeout = cmp.Or(o.Timeout, time.Minute) // a busy machine does not make the store one that is unavailable
 	d, err := policy.New(o)
 	if err != nil {
 		t.Fatal(err)

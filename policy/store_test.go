@@ -14,11 +14,11 @@ import (
 
 // memory is a store whose rules lie in a map. The zero value is usable.
 type memory struct {
-	mu    sync.Mutex
-	rules map[place]policy.Found
-	away  bool
-	asked int
-	gate  chan struct{} // not nil: questions wait until it is closed
+	mu          sync.Mutex
+	rules       map[place]policy.Found
+	unavailable bool
+	asked       int
+	gate        chan struct{} // not nil: questions wait until it is closed
 }
 
 type place struct {
@@ -26,7 +26,7 @@ type place struct {
 	name   policy.Name
 }
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
 	m.mu.Lock()
@@ -42,8 +42,8 @@ func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) (
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked++
-	if m.away {
-		return nil, errAway
+	if m.unavailable {
+		return nil, errUnavailable
 	}
 	found := make([]policy.Found, len(names))
 	for i, n := range names {
@@ -73,10 +73,10 @@ func (m *memory) questions() int {
 	return m.asked
 }
 
-func (m *memory) leave(away bool) {
+func (m *memory) leave(unavailable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.away = away
+	m.unavailable = unavailable
 }
 
 // clock is a time that a test sets.

@@ -36,11 +36,11 @@ func (l *limiter) exchange(ctx context.Context) {
 	switch {
 	case err != nil || len(grants) != len(demands):
 		l.exhausted = false
-		l.storeAway = l.storeAway || l.limits.away()
+		l.storeUnavailable = l.storeUnavailable || l.limits.unavailable()
 	case len(demands) == 0:
-		l.unansweredSince, l.storeAway, l.shared = never, l.limits.away(), false
+		l.unansweredSince, l.storeUnavailable, l.shared = never, l.limits.unavailable(), false
 	default:
-		l.unansweredSince, l.storeAway = never, l.now()-began >= l.limits.cfg.Timeout
+		l.unansweredSince, l.storeUnavailable = never, l.now()-began >= l.limits.cfg.Timeout
 		l.applyGrants(demands, grants)
 	}
 	before := l.queue.count

@@ -18,19 +18,19 @@ type limiter struct {
 	capability string
 	state      atomic.Pointer[fleetState]
 
-	mu              sync.Mutex
-	limit           Limit
-	pools           map[string]*pool // by address
-	queue           waitQueue
-	scheduled       bool          // an exchange is scheduled or in flight
-	rerun           bool          // another one follows
-	shared          bool          // the store may have records of this replica
-	unansweredSince time.Duration // start of the oldest unanswered demand; never: none
-	storeAway       bool          // the store does not answer, or not in time
-	exhausted       bool          // the store found no permit for a waiting call that may use any backend
-	seq             uint64
-	offset          int           // index of the first backend to ask for permits
-	unusedSince     time.Duration // when the last fleet was removed; 0: one exists; guarded by all.mu
+	mu               sync.Mutex
+	limit            Limit
+	pools            map[string]*pool // by address
+	queue            waitQueue
+	scheduled        bool          // an exchange is scheduled or in flight
+	rerun            bool          // another one follows
+	shared           bool          // the store may have records of this replica
+	unansweredSince  time.Duration // start of the oldest unanswered demand; never: none
+	storeUnavailable bool          // the store does not answer, or not in time
+	exhausted        bool          // the store found no permit for a waiting call that may use any backend
+	seq              uint64
+	offset           int           // index of the first backend to ask for permits
+	unusedSince      time.Duration // when the last fleet was removed; 0: one exists; guarded by all.mu
 
 	waits    int64 // calls that waited
 	rejected int64
@@ -62,8 +62,8 @@ func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitRe
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, ok := l.tryAcquire(&e)
-	if !ok && !l.storeAway && l.limits.away() {
-		l.storeAway = true
+	if !ok && !l.storeUnavailable && l.limits.unavailable() {
+		l.storeUnavailable = true
 		a, ok = l.tryAcquire(&e)
 	}
 	if ok {
@@ -170,7 +170,7 @@ func (l *limiter) tick(renew bool) {
 	defer l.mu.Unlock()
 	now := l.now()
 	if now-l.unansweredSince >= l.limits.cfg.Timeout {
-		l.storeAway = true
+		l.storeUnavailable = true
 	}
 	l.dispatch() // health may have brought a backend back
 	for w := l.queue.expired(now); w != nil; w = l.queue.expired(now) {
@@ -185,7 +185,7 @@ func (l *limiter) tick(renew bool) {
 			p.previousPeak, p.peak = p.peak, p.used
 		}
 	}
-	if renew && (l.shared || l.storeAway) || l.queue.count > 0 {
+	if renew && (l.shared || l.storeUnavailable) || l.queue.count > 0 {
 		l.schedule()
 	}
 	if renew && l.idle() {
@@ -201,7 +201,7 @@ func (l *limiter) idle() bool {
 			return false
 		}
 	}
-	return l.queue.count == 0 && (!l.shared || l.storeAway)
+	return l.queue.count == 0 && (!l.shared || l.storeUnavailable)
 }
 
 // notified is called when permits are wanted or returned at another replica.

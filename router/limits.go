@@ -148,8 +148,8 @@ func (a *Limits) countReplicas() {
 	}
 }
 
-// away reports whether the store is known to be unavailable.
-func (a *Limits) away() bool { return a.cfg.Store != nil && a.cfg.Store.Away() }
+// unavailable reports whether the store is known to be unavailable.
+func (a *Limits) unavailable() bool { return a.cfg.Store != nil && a.cfg.Store.Unavailable() }
 
 // each calls f with every limiter.
 func (a *Limits) each(f func(*limiter)) {

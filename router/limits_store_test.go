@@ -61,7 +61,7 @@ func TestLimitOfADeadReplica(t *testing.T) {
 	})
 }
 
-// While the store is away each replica goes on with what it has, or its share. Then the
+// While the store is unavailable each replica goes on with what it has, or its share. Then the
 // limit holds again.
 func TestLimitWithoutStore(t *testing.T) {
 	t.Parallel()
@@ -89,15 +89,15 @@ func TestLimitWithoutStore(t *testing.T) {
 		if most := all.peak(); most != 6 {
 			t.Errorf("%d calls at once", most)
 		}
-		shared.set(func(b *board) { b.away = true })
+		shared.set(func(b *board) { b.unavailable = true })
 		all.forget()
 		flood()
 		// What each has, and at least two, of six that were shared out.
 		if most := all.peak(); most < 6 || most > 10 {
-			t.Errorf("%d calls at once while the store is away", most)
+			t.Errorf("%d calls at once while the store is unavailable", most)
 		}
 		shared.set(func(b *board) { // and comes back empty
-			b.away, b.entries = false, map[string]map[string]*entry{}
+			b.unavailable, b.entries = false, map[string]map[string]*entry{}
 		})
 		flood()
 		all.forget()
@@ -118,9 +118,9 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 		is          func(*board)
 		first, next time.Duration // that calls may wait
 	}{
-		"known to be away": {func(b *board) { b.away, b.told = true, true }, 0, 0},
-		"away":             {func(b *board) { b.away = true }, 150 * time.Millisecond, 0},
-		"slow":             {func(b *board) { b.slow = 2 * time.Second }, 150 * time.Millisecond, 0},
+		"known to be unavailable": {func(b *board) { b.unavailable, b.told = true, true }, 0, 0},
+		"unavailable":             {func(b *board) { b.unavailable = true }, 150 * time.Millisecond, 0},
+		"slow":                    {func(b *board) { b.slow = 2 * time.Second }, 150 * time.Millisecond, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

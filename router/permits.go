@@ -15,8 +15,8 @@ type PermitStore interface {
 	// Listen calls notify when another replica begins to wait for a permit of a capability, or returns
 	// one that others wait for, until ctx ends. Notifications may be lost. notify must not block.
 	Listen(ctx context.Context, notify func(capability string))
-	// Away reports whether the store is known to be unavailable. It does not block.
-	Away() bool
+	// Unavailable reports whether the store is known to be unavailable. It does not block.
+	Unavailable() bool
 }
 
 // Demand is a replica's demand for the permits of one backend.

@@ -12,15 +12,15 @@ import (
 
 // board is what replicas share in these tests: a small working store of places.
 type board struct {
-	mu        sync.Mutex
-	entries   map[string]map[string]*entry // by capability and address, by replica
-	listeners map[string]func(string)
-	away      bool
-	told      bool          // replicas know when it is away
-	slow      time.Duration // that it takes for an answer
-	deaf      bool          // notices are lost
-	exchanges int
-	wants     int // of all exchanges
+	mu          sync.Mutex
+	entries     map[string]map[string]*entry // by capability and address, by replica
+	listeners   map[string]func(string)
+	unavailable bool
+	told        bool          // replicas know when it is unavailable
+	slow        time.Duration // that it takes for an answer
+	deaf        bool          // notices are lost
+	exchanges   int
+	wants       int // of all exchanges
 }
 
 type entry struct {
@@ -45,7 +45,7 @@ type replica struct {
 	dead bool // nothing gets through any more
 }
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 func (r *replica) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	r.mu.Lock()
@@ -58,8 +58,8 @@ func (r *replica) Exchange(ctx context.Context, capability string, wants []route
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.away || r.dead {
-		return nil, errAway
+	if r.unavailable || r.dead {
+		return nil, errUnavailable
 	}
 	r.exchanges++
 	r.wants += len(wants)
@@ -138,10 +138,10 @@ func (r *replica) Listen(ctx context.Context, notice func(string)) {
 	r.mu.Unlock()
 }
 
-func (r *replica) Away() bool {
+func (r *replica) Unavailable() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.away && r.told
+	return r.unavailable && r.told
 }
 
 // die cuts a replica off.

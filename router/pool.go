@@ -32,7 +32,7 @@ func (p *pool) limitHere() int {
 	switch {
 	case p.limiter.limits.cfg.Store == nil:
 		return p.limit
-	case p.limiter.storeAway:
+	case p.limiter.storeUnavailable:
 		return max(p.held, p.share())
 	}
 	return p.held
@@ -60,7 +60,7 @@ func (p *pool) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.used--
-	if p.waiting > 0 && !l.storeAway && p.held > max(p.used, p.limit/max(p.replicas, 1)) {
+	if p.waiting > 0 && !l.storeUnavailable && p.held > max(p.used, p.limit/max(p.replicas, 1)) {
 		p.held--
 		l.schedule()
 	}

@@ -95,7 +95,7 @@ func (d *drainCommand) run(ctx context.Context) error {
 		}
 		fmt.Fprintf(d.out, "%s is back in %s\n", d.backend, fleetsOf(state))
 		if !state.Shared {
-			fmt.Fprintln(d.out, "redis is away: the other replicas will hear of it when it is back")
+			fmt.Fprintln(d.out, "redis is unavailable: the other replicas will learn of it when it is back")
 		}
 		return nil
 	}
@@ -157,7 +157,7 @@ func leftOf(state admin.BackendDrains) (left string, over bool) {
 	case !drained:
 		return "somebody has brought it back", false
 	case !state.Shared:
-		return "redis is away: the other replicas will hear of it when it is back; " + count(int(calls), "call") +
+		return "redis is unavailable: the other replicas will learn of it when it is back; " + count(int(calls), "call") +
 			" in flight at this one", false
 	case unheard > 0:
 		return count(unheard, "replica") + " of " + fmt.Sprint(replicas) + " did not hear of it yet", false

@@ -118,7 +118,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	b.stop(t)
 }
 
-// While Redis is away a replica drains by itself and says so; the others hear of it when
+// While Redis is unavailable a replica drains by itself and says so; the others hear of it when
 // Redis is back, and is empty.
 func TestDrainWithoutRedis(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ const warming = 2 * time.Second
 
 // warm lets the first calls of those who called other replicas be decided from memory.
 func (p *process) warm(ctx context.Context) {
-	if p.rules == nil || p.store.Away() {
+	if p.rules == nil || p.store.Unavailable() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, warming)

@@ -66,7 +66,7 @@ func redisStats(s *redisstore.Store) func() telemetry.Redis {
 	return func() telemetry.Redis {
 		stats := s.Stats()
 		r := telemetry.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed,
-			Unreplicated: stats.Unreplicated, Up: !stats.Away}
+			Unreplicated: stats.Unreplicated, Up: !stats.Unavailable}
 		r.Rejected = map[string]int64{}
 		for kind, n := range stats.Rejected {
 			r.Rejected[kind.String()] = n
@@ -98,7 +98,7 @@ func redisState(s *redisstore.Store) func() string {
 		switch stats := s.Stats(); {
 		case stats.Embedded:
 			return "embedded"
-		case stats.Away:
+		case stats.Unavailable:
 			return "away"
 		default:
 			return "ok"

@@ -66,7 +66,7 @@ func TestServeWithoutRedis(t *testing.T) {
 	}
 	p.stop(t)
 	log := p.stderr.String()
-	if strings.Count(log, "redis is away") != 1 || strings.Contains(log, "hush") {
+	if strings.Count(log, "redis is unavailable") != 1 || strings.Contains(log, "hush") {
 		t.Errorf("want one line about redis and no password:\n%s", log)
 	}
 }

@@ -47,7 +47,7 @@ fleets: [{capability: caps, backends: [], validate_arguments: true, enforce_cred
 }
 
 // What the manifest recommends that a backend brings decides at all replicas, until another
-// one takes its place, or none, and goes on when Redis is away.
+// one takes its place, or none, and goes on when Redis is unavailable.
 func TestRegisterManifest(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

@@ -277,7 +277,7 @@ func TestRegisterForAllReplicas(t *testing.T) {
 	waitBackends(t, adminA, 2)
 	waitBackends(t, adminB, 2)
 	calls := startLoad(t, 2, dial(t, publicA), dial(t, publicB))
-	calls.during(t, "redis is away for longer than the lease", func() {
+	calls.during(t, "redis is unavailable for longer than the lease", func() {
 		redis.Kill()
 		for _, admin := range []string{adminA, adminB} {
 			waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool { return s > 2 })

@@ -11,7 +11,7 @@ func engineRow() row {
 				"{{capability}} messages"}, query{"sum by (capability) (capgate_engine_agents" + ofFleet +
 				")", "{{capability}} agents"}),
 		chart("Messages", "reqps", "By how waiting ended; full: too many waited already, left: the "+
-			"caller did, unknown: Redis was away.", per("capability, result", "capgate_engine_turns_total"+ofFleet)),
+			"caller did, unknown: Redis was unavailable.", per("capability, result", "capgate_engine_turns_total"+ofFleet)),
 		chart("Time until their turn", "s", "", quantiles("capgate_engine_turn_wait_seconds", ofFleet)...),
 		chart("Answers cut off", "reqps", "The caller was too far behind, or the engine's stream broke.",
 			per("capability, reason", "capgate_engine_cut_off_total"+ofFleet)),

@@ -81,7 +81,7 @@ func tracesRow() row {
 // redisRow is the row "Redis".
 func redisRow() row {
 	return row{"Redis", []panel{
-		chart("Redis answers", "short", "0: it is away.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
+		chart("Redis answers", "short", "0: Redis is unavailable.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
 		stacks("Commands", "cps", "By what they are for.", per("for", "capgate_redis_commands_total"+ofReplica)),
 		chart("Errors", "cps", "Failed or not sent; malformed: values that nobody understands; "+
 			"unreplicated: refused, as too few replicas had a write; not signed: somebody else wrote it.",

@@ -12,16 +12,16 @@ import (
 	"github.com/capgate/capgate/internal/lib/aead"
 )
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 // memory is a store that fails on demand. It knows no time.
 type memory struct {
-	mu       sync.Mutex
-	all      map[string]idempotency.Found
-	tokens   map[string]string
-	away     bool
-	deaf     bool // what it is told to end it fails at, and forgets
-	attempts chan idempotency.State
+	mu          sync.Mutex
+	all         map[string]idempotency.Found
+	tokens      map[string]string
+	unavailable bool
+	deaf        bool // what it is told to end it fails at, and forgets
+	attempts    chan idempotency.State
 }
 
 func newMemory() *memory {
@@ -39,8 +39,8 @@ func (m *memory) set(f func(*memory)) {
 func (m *memory) Begin(_ context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return idempotency.Found{}, errAway
+	if m.unavailable {
+		return idempotency.Found{}, errUnavailable
 	}
 	if f, there := m.all[c.ID]; there {
 		return f, nil
@@ -63,8 +63,8 @@ func (m *memory) End(_ context.Context, c *idempotency.Claim, s idempotency.Stat
 	defer m.mu.Unlock()
 	m.attempts <- s
 	switch {
-	case m.away || m.deaf:
-		return errAway
+	case m.unavailable || m.deaf:
+		return errUnavailable
 	case m.tokens[c.ID] != c.Token:
 	case s == idempotency.None:
 		delete(m.all, c.ID)

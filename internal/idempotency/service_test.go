@@ -128,7 +128,7 @@ func TestCallsThatAreNotMade(t *testing.T) {
 	if _, err := idempotency.New(m, idempotency.Options{Keys: [][]byte{{1}}}); err == nil {
 		t.Error("a short key is taken")
 	}
-	m.set(func(m *memory) { m.away = true })
+	m.set(func(m *memory) { m.unavailable = true })
 	expect(t, k, "without a store", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
 	k.Close()
 	expect(t, k, "after the end", r, never(t), "IDEMPOTENCY_UNAVAILABLE")

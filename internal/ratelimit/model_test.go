@@ -12,11 +12,11 @@ import (
 
 // model is a Store in memory, as the one in Redis is meant to be.
 type model struct {
-	mu       sync.Mutex
-	now      func() time.Time
-	delay    func() time.Duration // before it answers; nil: none
-	away     bool
-	commands int
+	mu          sync.Mutex
+	now         func() time.Time
+	delay       func() time.Duration // before it answers; nil: none
+	unavailable bool
+	commands    int
 
 	buckets map[ratelimit.Name]*bucket
 	days    map[ratelimit.Name]ratelimit.Spent
@@ -34,7 +34,7 @@ type holder struct {
 	ends  time.Time
 }
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 func newModel() *model {
 	m := &model{now: time.Now}
@@ -64,8 +64,8 @@ func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.away {
-		return nil, errAway
+	if r.unavailable {
+		return nil, errUnavailable
 	}
 	r.commands++
 	answers := make([]ratelimit.Answer, len(asks))

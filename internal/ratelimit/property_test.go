@@ -181,11 +181,11 @@ func TestNeverMoreThanABudget(t *testing.T) {
 	}
 }
 
-// TestWithoutTheStore: replicas go by their share when it is away, and when it is slow, and what they
+// TestWithoutTheStore: replicas go by their share when it is unavailable, and when it is slow, and what they
 // used of a budget counts when it is back.
 func TestWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	for name, slow := range map[string]bool{"away": false, "slow": true} {
+	for name, slow := range map[string]bool{"unavailable": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestWithoutTheStore(t *testing.T) {
 				w.demand = []float64{200, 200, 5}
 				w.live(rng, 2*time.Second)
 				w.model.mu.Lock()
-				if w.model.away = !slow; slow {
+				if w.model.unavailable = !slow; slow {
 					w.model.delay = func() time.Duration { return 300 * time.Millisecond }
 				}
 				w.model.mu.Unlock()
@@ -214,7 +214,7 @@ func TestWithoutTheStore(t *testing.T) {
 					}
 				}
 				w.model.mu.Lock()
-				w.model.away, w.model.delay = false, nil
+				w.model.unavailable, w.model.delay = false, nil
 				w.model.mu.Unlock()
 				w.live(rng, 60*time.Second)
 				if n := len(w.admitted); n > 2000+3*33 || n < 1900 {

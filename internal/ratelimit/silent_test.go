@@ -41,7 +41,7 @@ func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 			t.Fatalf("%d calls at one replica, %d at another", len(long), n)
 		}
 		m.mu.Lock()
-		m.away = true
+		m.unavailable = true
 		m.mu.Unlock()
 		pass(time.Second)
 		heard, unheard := begin(all[1], s, 20), begin(all[2], s, 20)

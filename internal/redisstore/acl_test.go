@@ -67,7 +67,8 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 		t.Error(n, err)
 	}
 	u.mayNot("capgate", "CHANGE_ME_1")
-	u.mayNot("capgate-serving", "CHANGE_ME_2", "HSET cg:{acme:policy}:rules f v", "DEL cg:{key:x}:record", "SET cg:{signing}:key x")
+	u.mayNot("capgate-serving", "CHANGE_ME_2", "HSET cg:{acme:policy}:rules f v", "DEL cg:{key:x}:record",
+		"SET cg:{signing}:key x")
 	u.mayNot("capgate-replica", "CHANGE_ME_4", "GET cg:x", "SET cg:x y", "PUBLISH cg:policies x", "INFO")
 	u.mayNot("capgate-watching", "CHANGE_ME_3", "SET cg:x y", "PUBLISH cg:policies x", "DEL cg:{acme:policy}:rules")
 }
@@ -96,7 +97,8 @@ func (u users) mayAdminister(s *redisstore.Store) {
 	if err := s.Tenants().CreateTenant(u.Context(), &tenant.Record{ID: "acme", UID: "u", Name: "Acme"}); err != nil {
 		u.Error(err)
 	}
-	if err := s.Policies().Set(u.Context(), policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}); err != nil {
+	if err := s.Policies().Set(u.Context(), policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "caps", Tool: "x"},
+		Verdict: call.Allow}); err != nil {
 		u.Error(err)
 	}
 }
@@ -133,7 +135,8 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 func (u users) mayNot(user, password string, more ...string) {
 	u.Helper()
 	c := u.client(user, password)
-	for _, command := range append(more, "GET other", "SET other x", "PUBLISH other x", "EVALSHA_RO x 1 other", "CONFIG GET *", "KEYS cg:*", "FLUSHALL",
+	for _, command := range append(more, "GET other", "SET other x", "PUBLISH other x", "EVALSHA_RO x 1 other",
+		"CONFIG GET *", "KEYS cg:*", "FLUSHALL",
 		"FLUSHDB", "ACL LIST", "REPLICAOF NO ONE", "MONITOR", "SHUTDOWN") {
 		var words []any
 		for word := range strings.FieldsSeq(command) {

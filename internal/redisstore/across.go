@@ -26,7 +26,9 @@ func (p *Policies) Having(ctx context.Context, tenants []string) ([]string, erro
 }
 
 // having returns the given tenants for which a key exists.
-func (c client) having(ctx context.Context, tenants []string, keyOf func(tenant string) string) (those []string, err error) {
+func (c client) having(
+	ctx context.Context, tenants []string, keyOf func(tenant string) string,
+) (those []string, err error) {
 	if len(tenants) == 0 {
 		return nil, nil
 	}

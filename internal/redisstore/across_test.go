@@ -33,7 +33,8 @@ func TestAcrossTenants(t *testing.T) {
 				asked, err := s.Approvals().Create(ctx, d)
 				must(t, err)
 				want[asked.ID] = id
-				must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask, Name: policy.Name{Capability: "c", Tool: strconv.Itoa(n)}}))
+				must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask, Name: policy.Name{Capability: "c",
+					Tool: strconv.Itoa(n)}}))
 			}
 		}
 		all, _, err := roster.Page(ctx, "", 100)

@@ -50,7 +50,8 @@ func (t *Tenants) addKey(ctx context.Context, k *tenant.Key) error {
 	if !k.Expires.IsZero() {
 		forgotten = strconv.FormatInt(k.Expires.Add(keptKeys).UnixMilli(), 10)
 	}
-	at, err := t.run(ctx, writeKeyScript, []string{t.apiKey(k.ID)}, append([]any{forgotten}, t.sealKey(k.ID, keyFields(k))...)...).Int64()
+	at, err := t.run(ctx, writeKeyScript, []string{t.apiKey(k.ID)},
+		append([]any{forgotten}, t.sealKey(k.ID, keyFields(k))...)...).Int64()
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,8 @@ func (t *Tenants) RotateKey(ctx context.Context, id string, next *tenant.Key, gr
 	if err := t.addKey(ctx, next); err != nil {
 		return err
 	}
-	said, err := t.run(ctx, retireKeyScript, []string{t.apiKey(id)}, next.Tenant, next.ID, grace.Milliseconds(), keptKeys.Milliseconds()).Int64()
+	said, err := t.run(ctx, retireKeyScript, []string{t.apiKey(id)}, next.Tenant, next.ID, grace.Milliseconds(),
+		keptKeys.Milliseconds()).Int64()
 	if err != nil {
 		return err // it may have been done, so next stays
 	}
@@ -114,7 +116,9 @@ func (t *Tenants) RevokeKey(ctx context.Context, of, id string) error {
 // ListKeys answers with a page of a tenant's keys, by id, and after what to go on, as
 // ListTenants does. uid is the tenant's, "" for one of the file: those that an earlier tenant of its
 // id has left are deleted.
-func (t *Tenants) ListKeys(ctx context.Context, of, uid, after string, most int) (page []*tenant.Key, next string, err error) {
+func (t *Tenants) ListKeys(
+	ctx context.Context, of, uid, after string, most int,
+) (page []*tenant.Key, next string, err error) {
 	ids, next, err := t.page(ctx, t.recordKeys(of)[1], after, most)
 	if err != nil {
 		return nil, "", err
@@ -143,7 +147,9 @@ func (t *Tenants) dropKey(ctx context.Context, of, uid, id string) error {
 	if err != nil || gone == 0 {
 		return err
 	}
-	return t.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.ZRem(ctx, t.recordKeys(of)[1], id).Err() })
+	return t.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.ZRem(ctx, t.recordKeys(of)[1], id).Err()
+	})
 }
 
 // deleteKeys deletes the keys of a tenant that ends. Replicas are told of each: else they would know it for a while, and

@@ -43,7 +43,8 @@ func (a *ApprovalStore) ask(ctx context.Context, s script, tenant string, args .
 func (a *ApprovalStore) askBy(ctx context.Context, run asking, s script, tenant string, args ...any) ([]any, error) {
 	t := approvalTag(tenant)
 	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
-	all := append([]any{a.key(t) + ":", a.channel("approvals"), words([]string{tenant}), keptApprovals.Milliseconds()}, args...)
+	all := append([]any{a.key(t) + ":", a.channel("approvals"), words([]string{tenant}), keptApprovals.Milliseconds()},
+		args...)
 	said, err := run(ctx, s, keys, all...)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,9 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 const maxUnsigned = 3
 
 // askOnce is one question of Ask. bad is the key that led to what is not signed, which is as if it were not there.
-func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session string, args []any) (asked approvals.CreateResult, bad string, err error) {
+func (a *ApprovalStore) askOnce(
+	ctx context.Context, tenant, call, session string, args []any,
+) (asked approvals.CreateResult, bad string, err error) {
 	said, err := a.ask(ctx, askScript, tenant, args...)
 	if err != nil {
 		return approvals.CreateResult{}, "", err
@@ -99,7 +102,8 @@ func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session strin
 	case what == "full":
 		return approvals.CreateResult{LimitReached: true}, "", nil
 	case what == "remembered" && len(said) == 5:
-		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(said, 4), textAt(said, 1), textAt(said, 2)) {
+		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(said, 4), textAt(said, 1),
+			textAt(said, 2)) {
 			return approvals.CreateResult{}, key, nil
 		}
 		left, _ := said[3].(int64)
@@ -120,7 +124,9 @@ func (a *ApprovalStore) askOnce(ctx context.Context, tenant, call, session strin
 
 // Redeem implements approvals.CallStore. A redemption that too few replicas have is released: its call does not
 // run, so a failover may undo either of the two.
-func (a *ApprovalStore) Redeem(ctx context.Context, w *approvals.Binding, id, token string) (was approvals.State, trace string, err error) {
+func (a *ApprovalStore) Redeem(
+	ctx context.Context, w *approvals.Binding, id, token string,
+) (was approvals.State, trace string, err error) {
 	said, err := a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.runReplicated(ctx, func(said []any) bool { return textAt(said, 2) == "approved" }, s, keys, args...)
 	}, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
@@ -177,7 +183,9 @@ func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (
 }
 
 // Answer implements approvals.Desk.
-func (a *ApprovalStore) Answer(ctx context.Context, tenant, id string, r *approvals.StoredAnswer) (approvals.Record, bool, error) {
+func (a *ApprovalStore) Answer(
+	ctx context.Context, tenant, id string, r *approvals.StoredAnswer,
+) (approvals.Record, bool, error) {
 	var lasting any = ""
 	if r.Remember == approvals.ThisSession {
 		lasting = r.SessionTTL.Milliseconds()
@@ -186,7 +194,8 @@ func (a *ApprovalStore) Answer(ctx context.Context, tenant, id string, r *approv
 	if err != nil {
 		return approvals.Record{}, false, err
 	}
-	said, err := a.ask(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected, with.expires,
+	said, err := a.ask(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting,
+		with.session, with.expected, with.expires,
 		"by", r.By, "comment", r.Comment, "remember", r.Remember.String(), "answer_seal", with.seal)
 	if err != nil {
 		return approvals.Record{}, false, err

@@ -41,7 +41,8 @@ func TestAnAnswerForASession(t *testing.T) {
 		a := ask(t, one, request("1"))
 		approve(t, two, a, approvals.Answer{Remember: approvals.ThisSession})
 		for _, k := range []*approvals.Service{one, two} {
-			if got, granted, refusal := k.Create(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID || got.State != approvals.Approved {
+			if got, granted, refusal := k.Create(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID ||
+				got.State != approvals.Approved {
 				t.Errorf("granted %v, %v, %+v", granted, refusal, got)
 			}
 		}
@@ -84,7 +85,8 @@ func TestAnAnswerForASession(t *testing.T) {
 
 func TestADenialForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{SessionTTL: 50 * time.Millisecond})
+		one, two := following(t, open(), approvals.Options{}), following(t, open(),
+			approvals.Options{SessionTTL: 50 * time.Millisecond})
 		a, b := ask(t, one, request("1")), ask(t, one, request("2"))
 		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
 		if _, granted, refusal := one.Create(t.Context(), request("3")); !granted {
@@ -105,7 +107,8 @@ func TestADenialForASession(t *testing.T) {
 		r.Session = ""
 		c := ask(t, one, r)
 		var refusal *call.Refusal
-		if got, err := one.Approve(t.Context(), c.Tenant, c.ID, approvals.Answer{Remember: approvals.ThisSession}); !errors.As(err, &refusal) ||
+		if got, err := one.Approve(t.Context(), c.Tenant, c.ID,
+			approvals.Answer{Remember: approvals.ThisSession}); !errors.As(err, &refusal) ||
 			refusal.Reason != "APPROVAL_NOT_REMEMBERED" || got.State != approvals.Pending {
 			t.Errorf("without a session: %+v, %v", got, err)
 		}
@@ -124,7 +127,9 @@ func TestAMalformedSessionGrantsNothing(t *testing.T) {
 			t.Fatalf("%q, %v", keys, err)
 		}
 		for i, text := range []string{"", "approved", "Approved x", "used x", "approved  x", "\xff"} {
-			if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, keys[0], text, time.Hour).Err() }); err != nil {
+			if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return r.Set(ctx, keys[0], text, time.Hour).Err()
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if got := ask(t, k, request(fmt.Sprint(i))); got.State != approvals.Pending {
@@ -202,7 +207,8 @@ func TestApprovalEvents(t *testing.T) {
 					return nil
 				}
 				kinds, last = append(kinds, string(e.Kind)), e.ID
-				if e.Approval.Tenant != a.Tenant || n > 1 && e.Approval.ID != a.ID && e.Approval.ID != c.ID || e.Approval.Preview == "" {
+				if e.Approval.Tenant != a.Tenant || n > 1 && e.Approval.ID != a.ID && e.Approval.ID != c.ID ||
+					e.Approval.Preview == "" {
 					t.Errorf("%+v", e)
 				}
 				if len(kinds) == n {
@@ -232,7 +238,7 @@ func TestApprovalEvents(t *testing.T) {
 	})
 }
 
-// TestMissedEvents: who was away for too long is told once.
+// TestMissedEvents: who was unavailable for too long is told once.
 func TestMissedEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := keeper(t, open(), approvals.Options{})
@@ -255,14 +261,15 @@ func TestMissedEvents(t *testing.T) {
 				return nil
 			})
 			cancel()
-			if len(kinds) < 2 || kinds[0] != "missed" || strings.Count(fmt.Sprint(kinds), "missed") != 1 || kinds[1] != "asked" {
+			if len(kinds) < 2 || kinds[0] != "missed" || strings.Count(fmt.Sprint(kinds), "missed") != 1 ||
+				kinds[1] != "asked" {
 				t.Errorf("empty %v: %v", empty, kinds)
 			}
 		}
 	})
 }
 
-// TestApprovalsWithoutRedis: while Redis is away nothing is used, and what was approved before
+// TestApprovalsWithoutRedis: while Redis is unavailable nothing is used, and what was approved before
 // can be used after.
 func TestApprovalsWithoutRedis(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,8 @@ func wordFields(w *approvals.Binding) []any {
 
 // approvalFields are the fields of a new approval.
 func approvalFields(r *approvals.Record) []any {
-	return append(wordFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace", r.Trace,
+	return append(wordFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace",
+		r.Trace,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
 }
 
@@ -71,7 +72,9 @@ const (
 )
 
 // List implements approvals.Desk.
-func (a *ApprovalStore) List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Record, next string, err error) {
+func (a *ApprovalStore) List(
+	ctx context.Context, tenant string, f approvals.Filter, after string, most int,
+) (page []approvals.Record, next string, err error) {
 	state := ""
 	if f.State != 0 {
 		state = f.State.String()
@@ -83,7 +86,8 @@ func (a *ApprovalStore) List(ctx context.Context, tenant string, f approvals.Fil
 		}
 	}
 	for range mostScans {
-		said, err := a.ask(ctx, listScript, tenant, append([]any{after, most - len(page), scanApprovals, state}, wanted...)...)
+		said, err := a.ask(ctx, listScript, tenant, append([]any{after, most - len(page), scanApprovals, state},
+			wanted...)...)
 		if err != nil {
 			return nil, "", err
 		}
@@ -104,7 +108,9 @@ func (a *ApprovalStore) List(ctx context.Context, tenant string, f approvals.Fil
 }
 
 // Events implements approvals.Desk.
-func (a *ApprovalStore) Events(ctx context.Context, tenant, after string, most int) (events []approvals.RecordEvent, last string, err error) {
+func (a *ApprovalStore) Events(
+	ctx context.Context, tenant, after string, most int,
+) (events []approvals.RecordEvent, last string, err error) {
 	said, err := a.ask(ctx, eventsScript, tenant, after, most)
 	if err != nil {
 		return nil, "", err

@@ -16,7 +16,8 @@ import (
 
 // laterOfApprovals are the fields of an approval that its first seal is not about.
 var laterOfApprovals = map[string]bool{
-	"seal": true, "state": true, "created": true, "expires": true, "answered": true, "answer": true, "by": true, "comment": true,
+	"seal": true, "state": true, "created": true, "expires": true, "answered": true, "answer": true, "by": true,
+	"comment":  true,
 	"remember": true, "changed": true, "token": true, "released": true, "answer_seal": true,
 }
 
@@ -61,7 +62,9 @@ type answering struct {
 }
 
 // sealAnswer looks at the approval that is to be answered: only one that is signed gets an answer that is.
-func (a *ApprovalStore) sealAnswer(ctx context.Context, tenant, id string, r *approvals.StoredAnswer) (with answering, err error) {
+func (a *ApprovalStore) sealAnswer(
+	ctx context.Context, tenant, id string, r *approvals.StoredAnswer,
+) (with answering, err error) {
 	if !a.store.seals.on() {
 		return with, nil
 	}

@@ -31,12 +31,14 @@ func TestStepsTakenTwice(t *testing.T) {
 		}
 		for range 2 {
 			reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Minute}
-			if got, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); !ok || err != nil || got.State != approvals.Approved {
+			if got, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); !ok || err != nil ||
+				got.State != approvals.Approved {
 				t.Fatalf("answer: %+v, %v, %v", got, ok, err)
 			}
 		}
 		for range 2 {
-			if was, trace, err := st.Redeem(t.Context(), &d.Binding, "apr_1", "u"); was != approvals.Approved || trace != "00-trace" || err != nil {
+			if was, trace, err := st.Redeem(t.Context(), &d.Binding, "apr_1", "u"); was != approvals.Approved ||
+				trace != "00-trace" || err != nil {
 				t.Fatalf("use: %v, %q, %v", was, trace, err)
 			}
 		}
@@ -48,7 +50,8 @@ func TestStepsTakenTwice(t *testing.T) {
 				t.Fatalf("release: %v, %v", ok, err)
 			}
 		}
-		if got, err := st.Get(t.Context(), "acme", "apr_1"); err != nil || got.Changed.Before(got.Answered) || !got.Updated().Equal(got.Changed) {
+		if got, err := st.Get(t.Context(), "acme", "apr_1"); err != nil || got.Changed.Before(got.Answered) ||
+			!got.Updated().Equal(got.Changed) {
 			t.Errorf("released at %v, answered at %v, %v", got.Changed, got.Answered, err)
 		}
 		var kinds []string
@@ -115,7 +118,8 @@ func TestArgumentsAreNowhere(t *testing.T) {
 	}
 	if err := st.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 		record, err := c.HGetAll(ctx, st.RecordKey(a.Tenant, a.ID)).Result()
-		events, wrong := c.XRange(ctx, strings.Replace(st.RecordKey(a.Tenant, ""), "record:", "events", 1), "-", "+").Result()
+		events, wrong := c.XRange(ctx, strings.Replace(st.RecordKey(a.Tenant, ""), "record:", "events", 1), "-",
+			"+").Result()
 		stored = append(keys, fmt.Sprint(record, events))
 		if len(events) != 3 {
 			t.Errorf("%d events", len(events))
@@ -130,7 +134,8 @@ func TestArgumentsAreNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	use() // malformed
-	if all := fmt.Sprint(said, log.String(), stored, k.Stats(), s.Stats()); strings.Contains(all, planted) || len(said) < 7 || !strings.Contains(all, "malformed") {
+	if all := fmt.Sprint(said, log.String(), stored, k.Stats(), s.Stats()); strings.Contains(all, planted) ||
+		len(said) < 7 || !strings.Contains(all, "malformed") {
 		t.Errorf("%d refusals: %s", len(said), all)
 	}
 }

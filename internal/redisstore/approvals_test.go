@@ -32,7 +32,8 @@ func keeper(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.S
 func request(args string) *approvals.Request {
 	return &approvals.Request{
 		Tenant: "ac:{me}%", User: "ann:{1}\xff", Agent: "a\nb", Capability: "mail", Tool: "send", Session: "s 1",
-		Description: "Sends a letter.", Schema: toolschema.Hash{1, 2}, Args: []byte(args), RequestID: "r1", Level: "tenant", Why: "it is far",
+		Description: "Sends a letter.", Schema: toolschema.Hash{1, 2}, Args: []byte(args), RequestID: "r1", Level: "tenant",
+		Why: "it is far",
 	}
 }
 
@@ -67,8 +68,10 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		one, two := keeper(t, open(), approvals.Options{}), keeper(t, open(), approvals.Options{})
 		r := request(`{"to": "bob", "n": 1.0}`)
 		a := ask(t, one, r)
-		if a.State != approvals.Pending || a.Tenant != r.Tenant || a.User != r.User || a.Agent != r.Agent || a.Tool != "send" || a.Schema != r.Schema ||
-			a.Session != r.Session || a.Description != r.Description || a.RequestID != "r1" || a.Level != "tenant" || a.Why != "it is far" {
+		if a.State != approvals.Pending || a.Tenant != r.Tenant || a.User != r.User || a.Agent != r.Agent ||
+			a.Tool != "send" || a.Schema != r.Schema ||
+			a.Session != r.Session || a.Description != r.Description || a.RequestID != "r1" || a.Level != "tenant" ||
+			a.Why != "it is far" {
 			t.Errorf("asked: %+v", a)
 		}
 		if a.Expires.Sub(a.Created) != 10*time.Minute || time.Since(a.Created).Abs() > time.Hour || !a.Answered.IsZero() {
@@ -87,7 +90,8 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		_, refusal := two.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "pending", refusal, "APPROVAL_PENDING")
 		done := approve(t, two, a, approvals.Answer{By: "eve", Comment: "fine"})
-		if done.State != approvals.Approved || done.By != "eve" || done.Comment != "fine" || done.Answered.IsZero() || done.Expires.Before(a.Expires) {
+		if done.State != approvals.Approved || done.By != "eve" || done.Comment != "fine" || done.Answered.IsZero() ||
+			done.Expires.Before(a.Expires) {
 			t.Errorf("approved: %+v", done)
 		}
 		if got, err := one.Get(t.Context(), a.Tenant, a.ID); err != nil || !reflect.DeepEqual(got, done) {
@@ -103,7 +107,8 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		if b := ask(t, one, r); b.ID == a.ID {
 			t.Error("a used approval is not for the next call")
 		}
-		if err := one.Release(t.Context(), approvals.Redemption{Tenant: a.Tenant, ID: a.ID}); !errors.Is(err, approvals.ErrNotUsed) {
+		if err := one.Release(t.Context(), approvals.Redemption{Tenant: a.Tenant, ID: a.ID}); !errors.Is(err,
+			approvals.ErrNotUsed) {
 			t.Errorf("released by another: %v", err)
 		}
 		if err := one.Release(t.Context(), used); err != nil {
@@ -137,7 +142,8 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 			change(&other)
 			_, refusal := k.Redeem(t.Context(), a.ID, &other)
 			wantRefusal(t, word, refusal, "APPROVAL_MISMATCH")
-			if refusal != nil && (refusal.Metadata["differs"] != word || refusal.Metadata["approval"] != a.ID || refusal.Kind != call.PermissionDenied) {
+			if refusal != nil && (refusal.Metadata["differs"] != word || refusal.Metadata["approval"] != a.ID ||
+				refusal.Kind != call.PermissionDenied) {
 				t.Errorf("%s: %+v", word, refusal)
 			}
 			if b := ask(t, k, &other); b.ID == a.ID {
@@ -162,7 +168,8 @@ func TestADenialHolds(t *testing.T) {
 		k := keeper(t, open(), approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, k, r)
-		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve"}); err != nil || d.State != approvals.Denied {
+		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve"}); err != nil ||
+			d.State != approvals.Denied {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		_, _, refusal := k.Create(t.Context(), r)
@@ -170,11 +177,13 @@ func TestADenialHolds(t *testing.T) {
 		_, refusal = k.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "used", refusal, "APPROVAL_DENIED")
 		var late *call.Refusal
-		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) || late.Reason != "APPROVAL_NOT_PENDING" ||
+		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) ||
+			late.Reason != "APPROVAL_NOT_PENDING" ||
 			late.Metadata["state"] != "denied" || got.By != "eve" {
 			t.Errorf("answered twice: %+v, %v", got, err)
 		}
-		if _, err := k.Approve(t.Context(), a.Tenant, "apr_"+rand.Text(), approvals.Answer{}); !errors.As(err, &late) || late.Kind != call.NotFound {
+		if _, err := k.Approve(t.Context(), a.Tenant, "apr_"+rand.Text(), approvals.Answer{}); !errors.As(err, &late) ||
+			late.Kind != call.NotFound {
 			t.Errorf("answered what there is not: %v", err)
 		}
 	})
@@ -241,7 +250,8 @@ func TestMostApprovals(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if page, next, err := k.List(t.Context(), "x", approvals.Filter{}, "", 100); err != nil || len(page) > 15 || next != "" {
+		if page, next, err := k.List(t.Context(), "x", approvals.Filter{}, "", 100); err != nil || len(page) > 15 ||
+			next != "" {
 			t.Errorf("%d are kept, next %q, %v", len(page), next, err)
 		}
 	})
@@ -262,7 +272,8 @@ func TestApprovalsAreListed(t *testing.T) {
 		}
 		got := map[string]bool{}
 		for after, pages := "", 0; ; pages++ {
-			page, next, err := k.List(t.Context(), "ac:{me}%", approvals.Filter{User: "user-1", State: approvals.Pending}, after, 5)
+			page, next, err := k.List(t.Context(), "ac:{me}%", approvals.Filter{User: "user-1", State: approvals.Pending},
+				after, 5)
 			if err != nil || len(page) > 5 || pages > 4 {
 				t.Fatalf("page %d: %d, %v", pages, len(page), err)
 			}
@@ -318,7 +329,9 @@ func TestAMalformedApprovalIsNone(t *testing.T) {
 			a := ask(t, k, r)
 			approve(t, k, a, approvals.Answer{})
 			key := st.RecordKey(r.Tenant, a.ID)
-			if err := st.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error { return c.HSet(ctx, key, spoil...).Err() }); err != nil {
+			if err := st.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
+				return c.HSet(ctx, key, spoil...).Err()
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if spoil[0] != "id" {

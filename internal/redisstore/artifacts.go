@@ -58,7 +58,8 @@ func (s *Sessions) own(ctx context.Context, holdings []affinity.Location) (kept 
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, h := range holdings {
 				if kept[i] = !h.OwnedOnly || h.Authoritative; h.OwnedOnly {
-					firsts[i] = ownScript.lua.Eval(ctx, pipe, []string{s.firstKey(h.Artifact)}, h.Artifact.Tenant, h.TTL.Milliseconds())
+					firsts[i] = ownScript.lua.Eval(ctx, pipe, []string{s.firstKey(h.Artifact)}, h.Artifact.Tenant,
+						h.TTL.Milliseconds())
 				}
 			}
 			return nil

@@ -24,13 +24,13 @@ type breaker struct {
 
 	tripped chan struct{} // capacity one: run should probe
 
-	mu       sync.Mutex
-	away     bool
-	since    time.Time     // of the last change
-	lastUp   time.Duration // time for which Redis was available before it failed
-	changes  int           // number of state changes
-	back     chan struct{} // closed, and replaced, when Redis comes back
-	returned []func()
+	mu          sync.Mutex
+	unavailable bool
+	since       time.Time     // of the last change
+	lastUp      time.Duration // time for which Redis was available before it failed
+	changes     int           // number of state changes
+	back        chan struct{} // closed, and replaced, when Redis comes back
+	returned    []func()
 }
 
 func newBreaker(log *slog.Logger, ping func(context.Context) error) *breaker {
@@ -39,14 +39,14 @@ func newBreaker(log *slog.Logger, ping func(context.Context) error) *breaker {
 
 // open reports whether commands fail without being sent.
 func (b *breaker) open() bool {
-	away, _ := b.state()
-	return away
+	unavailable, _ := b.state()
+	return unavailable
 }
 
-func (b *breaker) state() (away bool, since time.Time) {
+func (b *breaker) state() (unavailable bool, since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.away {
+	if !b.unavailable {
 		return false, time.Time{}
 	}
 	return true, b.since
@@ -63,23 +63,23 @@ func (b *breaker) epoch() int {
 func (b *breaker) trip(epoch int, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.away || epoch != b.changes {
+	if b.unavailable || epoch != b.changes {
 		return
 	}
 	b.change(true)
-	b.log.Warn("redis is away; serving cached data", "because", why.Error())
+	b.log.Warn("redis is unavailable; serving cached data", "because", why.Error())
 	select {
 	case b.tripped <- struct{}{}:
 	default:
 	}
 }
 
-func (b *breaker) change(away bool) {
+func (b *breaker) change(unavailable bool) {
 	now := time.Now()
-	if away {
+	if unavailable {
 		b.lastUp = now.Sub(b.since)
 	}
-	b.away, b.since = away, now
+	b.unavailable, b.since = unavailable, now
 	b.changes++
 }
 

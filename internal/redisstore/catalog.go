@@ -93,8 +93,10 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]cata
 
 // shared reads the hashes of a capability. A malformed accepted hash matches no tool.
 func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Record {
-	s := catalog.Record{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)), Removed: map[string]bool{}}
-	s.Last = catalog.DiscoveryStatus{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]), Error: about["error"]}
+	s := catalog.Record{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)),
+		Removed: map[string]bool{}}
+	s.Last = catalog.DiscoveryStatus{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]),
+		Error: about["error"]}
 	for tool, text := range accepted {
 		text, absent := strings.CutSuffix(text, absentTool)
 		if absent {
@@ -199,8 +201,10 @@ var changeScript = newScript(noteChange + `
 // Write implements catalog.Store.
 func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	id := change.Capability
-	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", id), c.in("about", id), c.in("set", id), c.in("turns")}
-	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error, len(change.Removed)}
+	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", id), c.in("about", id), c.in("set", id),
+		c.in("turns")}
+	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error,
+		len(change.Removed)}
 	for _, tool := range change.Removed {
 		args = append(args, tool)
 	}
@@ -225,7 +229,8 @@ var acceptScript = newScript(noteChange + `
 // Accept implements catalog.Store.
 func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
 	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", capability)}
-	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool, c.accepted(capability, tool, hash)).Err()
+	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool,
+		c.accepted(capability, tool, hash)).Err()
 }
 
 // accepted is an accepted hash as it is kept, with its seal. One that is not signed is none that any tool has: were it absent,
@@ -257,9 +262,12 @@ var beginScript = newScript(`
 	return {0, 0}`)
 
 // AcquireLease implements catalog.Store.
-func (c *Catalog) AcquireLease(ctx context.Context, capability string, lease, within time.Duration) (catalog.Lease, error) {
+func (c *Catalog) AcquireLease(
+	ctx context.Context, capability string, lease, within time.Duration,
+) (catalog.Lease, error) {
 	id := rand.Text()
-	answer, err := c.run(ctx, beginScript, []string{c.in("turns")}, capability, id, lease.Milliseconds(), within.Milliseconds()).Int64Slice()
+	answer, err := c.run(ctx, beginScript, []string{c.in("turns")}, capability, id, lease.Milliseconds(),
+		within.Milliseconds()).Int64Slice()
 	switch {
 	case err != nil:
 		return catalog.Lease{}, err

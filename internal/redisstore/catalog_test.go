@@ -62,7 +62,8 @@ func TestToolsAreShared(t *testing.T) {
 			t.Errorf("a first change: %+v", news)
 		}
 		mark := news.Now
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, map[string]toolschema.Hash{"x": hashA, "y": hashA}) || got.Set != nil || got.Sum != "" {
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, map[string]toolschema.Hash{"x": hashA,
+			"y": hashA}) || got.Set != nil || got.Sum != "" {
 			t.Errorf("%+v", got)
 		}
 		// What is accepted stays so until somebody accepts something else.
@@ -73,20 +74,25 @@ func TestToolsAreShared(t *testing.T) {
 		if err := b.Accept(t.Context(), "weather", "x", hashB); err != nil {
 			t.Fatal(err)
 		}
-		write(t, b, catalog.Change{Capability: "mail", Removed: []string{"none"}, Tools: map[string]toolschema.Hash{"send": hashA}})
+		write(t, b, catalog.Change{Capability: "mail", Removed: []string{"none"},
+			Tools: map[string]toolschema.Hash{"send": hashA}})
 		news = changed(t, a, mark)
 		slices.Sort(news.Capabilities)
-		if news.Everything || news.Now.Version <= mark.Version || !slices.Equal(news.Capabilities, []string{"mail", "weather"}) {
+		if news.Everything || news.Now.Version <= mark.Version || !slices.Equal(news.Capabilities,
+			[]string{"mail", "weather"}) {
 			t.Errorf("two have changed: %+v", news)
 		}
 		write(t, a, catalog.Change{Capability: "weather", Removed: []string{"y"}})
 		both := map[string]toolschema.Hash{"x": hashB, "y": hashA}
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || !reflect.DeepEqual(got.Removed, map[string]bool{"y": true}) {
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || !reflect.DeepEqual(got.Removed,
+			map[string]bool{"y": true}) {
 			t.Errorf("what was accepted of a tool that is gone: %+v", got)
 		}
 		before := changed(t, b, mark)
-		write(t, a, catalog.Change{Capability: "weather", Removed: []string{"y"}, Tools: map[string]toolschema.Hash{"x": hashB, "y": hashB}})
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 1 || changed(t, b, mark).Now != before.Now {
+		write(t, a, catalog.Change{Capability: "weather", Removed: []string{"y"},
+			Tools: map[string]toolschema.Hash{"x": hashB, "y": hashB}})
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 1 ||
+			changed(t, b, mark).Now != before.Now {
 			t.Errorf("gone as before: %+v", got)
 		}
 		write(t, a, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"y": hashB}})
@@ -109,9 +115,11 @@ func TestDiscoveredSetsAreShared(t *testing.T) {
 		if err != nil || turn.ID == "" {
 			t.Fatal(turn, err)
 		}
-		write(t, a, catalog.Change{Capability: "weather", Lease: turn.ID, Sum: sumOf(set), Set: []byte(set), Tools: map[string]toolschema.Hash{"x": hashA}})
+		write(t, a, catalog.Change{Capability: "weather", Lease: turn.ID, Sum: sumOf(set), Set: []byte(set),
+			Tools: map[string]toolschema.Hash{"x": hashA}})
 		got := readOne(t, b, "weather", "")
-		if string(got.Set) != set || got.Sum != sumOf(set) || time.Since(got.Last.Succeeded).Abs() > time.Hour || !got.Last.Failed.IsZero() || got.Last.Error != "" {
+		if string(got.Set) != set || got.Sum != sumOf(set) || time.Since(got.Last.Succeeded).Abs() > time.Hour ||
+			!got.Last.Failed.IsZero() || got.Last.Error != "" {
 			t.Errorf("%+v", got)
 		}
 		if got := readOne(t, b, "weather", sumOf(set)); got.Set != nil || got.Sum != sumOf(set) {
@@ -122,7 +130,8 @@ func TestDiscoveredSetsAreShared(t *testing.T) {
 			t.Fatal(turn, err)
 		}
 		write(t, b, catalog.Change{Capability: "weather", Lease: turn.ID, Error: "no answer"})
-		if got := readOne(t, a, "weather", ""); string(got.Set) != set || got.Last.Error != "no answer" || got.Last.Succeeded.IsZero() || got.Last.Failed.IsZero() {
+		if got := readOne(t, a, "weather", ""); string(got.Set) != set || got.Last.Error != "no answer" ||
+			got.Last.Succeeded.IsZero() || got.Last.Failed.IsZero() {
 			t.Errorf("after a failure: %+v", got)
 		}
 	})
@@ -157,18 +166,21 @@ func TestOneDiscoversAtATime(t *testing.T) {
 		if other, err := stores[1].AcquireLease(t.Context(), "mail", time.Minute, time.Hour); err != nil || other.ID == "" {
 			t.Errorf("another capability: %+v, %v", other, err)
 		}
-		if err := stores[1].Write(t.Context(), catalog.Change{Capability: "weather", Lease: "forged", Sum: "s", Set: []byte("x")}); !errors.Is(err, catalog.ErrLeaseLost) {
+		if err := stores[1].Write(t.Context(), catalog.Change{Capability: "weather", Lease: "forged", Sum: "s",
+			Set: []byte("x")}); !errors.Is(err, catalog.ErrLeaseLost) {
 			t.Errorf("written in no turn: %v", err)
 		}
 		write(t, stores[0], catalog.Change{Capability: "weather", Lease: mine.ID, Error: "failed"})
-		if turn, err := stores[1].AcquireLease(t.Context(), "weather", time.Minute, time.Hour); err != nil || turn.ID != "" || turn.Busy || turn.Wait <= 0 || turn.Wait > time.Hour {
+		if turn, err := stores[1].AcquireLease(t.Context(), "weather", time.Minute, time.Hour); err != nil ||
+			turn.ID != "" || turn.Busy || turn.Wait <= 0 || turn.Wait > time.Hour {
 			t.Errorf("too early: %+v, %v", turn, err)
 		}
 		next, err := stores[1].AcquireLease(t.Context(), "weather", time.Minute, 0)
 		if err != nil || next.ID == "" {
 			t.Errorf("the next turn: %+v, %v", next, err)
 		}
-		if err := stores[0].Write(t.Context(), catalog.Change{Capability: "weather", Lease: mine.ID}); !errors.Is(err, catalog.ErrLeaseLost) {
+		if err := stores[0].Write(t.Context(), catalog.Change{Capability: "weather", Lease: mine.ID}); !errors.Is(err,
+			catalog.ErrLeaseLost) {
 			t.Errorf("written in an old turn: %v", err)
 		}
 	})
@@ -205,7 +217,8 @@ func TestMalformedTools(t *testing.T) {
 			if err := r.HSet(ctx, probe.KeyOf("catalog", "accepted", "weather"), "x", "no hash").Err(); err != nil {
 				return err
 			}
-			if err := r.HSet(ctx, probe.KeyOf("catalog", "about", "weather"), "sum", sumOf("a"), "ok", "x", "failed", "-").Err(); err != nil {
+			if err := r.HSet(ctx, probe.KeyOf("catalog", "about", "weather"), "sum", sumOf("a"), "ok", "x", "failed",
+				"-").Err(); err != nil {
 				return err
 			}
 			if err := r.HSet(ctx, probe.KeyOf("catalog", "turns"), "weather", "what").Err(); err != nil {

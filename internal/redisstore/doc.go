@@ -33,10 +33,10 @@
 // The guarantees and obligations of every feature:
 //
 //   - A command ends within Config.Timeout. After a timeout or a connection failure, all commands fail at once
-//     with [ErrAway] until a probe in the background succeeds. Then [Store.OnReturn] is called; Redis may have
+//     with [ErrUnavailable] until a probe in the background succeeds. Then [Store.OnReturn] is called; Redis may have
 //     come back empty.
 //   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
-//   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrAway.
+//   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrUnavailable.
 //   - Keys are made by key, which escapes foreign text, and are listed in keys.go. The keys of one script share
 //     one hash tag, so that they are on the same node of a Cluster.
 //   - Times are Redis' own: TIME in a script, or PX. In the embedded Redis keys may expire up to a tenth of a

@@ -29,7 +29,8 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 	t := tag{"drains"}
 	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state"), d.key(t, "ended")}
 	answer, err := d.run(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
-		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving, drains.MaxDrains).Slice()
+		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving,
+		drains.MaxDrains).Slice()
 	if err != nil {
 		return drains.View{}, err
 	}

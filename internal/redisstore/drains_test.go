@@ -104,7 +104,8 @@ func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Remaining) b
 func TestDrains(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
-		one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "news", Addr: "[::1]:2"}
+		one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "news",
+			Addr: "[::1]:2"}
 		a, _ := join(t, "a", open())
 		b, leave := join(t, "b", open())
 		a.has(one, 2)
@@ -118,7 +119,8 @@ func TestDrains(t *testing.T) {
 		a.left(t, one, func(l drains.Remaining) bool {
 			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unacknowledged == 0
 		})
-		b.left(t, two, func(l drains.Remaining) bool { return l.Replicas == 2 && l.Unacknowledged == 0 }) // which a does not have
+		// which a does not have
+		b.left(t, two, func(l drains.Remaining) bool { return l.Replicas == 2 && l.Unacknowledged == 0 })
 		b.has(one, 0)
 		a.has(one, 0)
 		a.left(t, one, func(l drains.Remaining) bool { return l.Calls == 0 })
@@ -145,7 +147,8 @@ func TestDrainsAreGivenBack(t *testing.T) {
 		}
 		p := store.Probe()
 		err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
-			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state"), p.KeyOf("drains", "ended")).Err()
+			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state"),
+				p.KeyOf("drains", "ended")).Err()
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +163,8 @@ func TestDrainsAreGivenBack(t *testing.T) {
 func TestDrainsEndedStayEnded(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		board := open().Drains()
-		key, other := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather", Addr: "10.0.0.2:50051"}
+		key, other := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather",
+			Addr: "10.0.0.2:50051"}
 		exchange := func(r drains.Report) []drains.Drain {
 			v, err := board.Exchange(t.Context(), r)
 			if err != nil || !v.Written {
@@ -169,7 +173,8 @@ func TestDrainsEndedStayEnded(t *testing.T) {
 			return v.Drains
 		}
 		exchange(drains.Report{Replica: "a", Epoch: "of what was lost", End: []drains.Key{key}})
-		unheard := drains.Report{Replica: "b", Epoch: "of what was lost", Active: []drains.Drain{{Key: key, Since: time.Now()}, {Key: other, Since: time.Now()}}}
+		unheard := drains.Report{Replica: "b", Epoch: "of what was lost",
+			Active: []drains.Drain{{Key: key, Since: time.Now()}, {Key: other, Since: time.Now()}}}
 		if got := exchange(unheard); len(got) != 1 || got[0].Key != other {
 			t.Error(got)
 		}
@@ -182,12 +187,12 @@ func TestDrainsEndedStayEnded(t *testing.T) {
 // shaky is a board that answers nothing, or takes no writes, on demand.
 type shaky struct {
 	drains.Store
-	away, full atomic.Bool
+	unavailable, full atomic.Bool
 }
 
 func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, error) {
-	if s.away.Load() {
-		return drains.View{}, errors.New("away")
+	if s.unavailable.Load() {
+		return drains.View{}, errors.New("unavailable")
 	}
 	full := s.full.Load() // once: what was not written must not be said to be
 	if full {
@@ -198,19 +203,20 @@ func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, err
 	return v, err
 }
 
-// While the board is away, or full, a replica does by itself as it is told. The others
+// While the board is unavailable, or full, a replica does by itself as it is told. The others
 // learn of it when the board is back.
 func TestDrainsWithoutABoard(t *testing.T) {
 	t.Parallel()
 	for name, breaks := range map[string]func(*shaky) *atomic.Bool{
-		"away": func(s *shaky) *atomic.Bool { return &s.away },
-		"full": func(s *shaky) *atomic.Bool { return &s.full },
+		"unavailable": func(s *shaky) *atomic.Bool { return &s.unavailable },
+		"full":        func(s *shaky) *atomic.Bool { return &s.full },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := open(t, redisstore.Config{})
 			board := &shaky{Store: store.Drains()}
-			one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather", Addr: "10.0.0.2:50051"}
+			one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather",
+				Addr: "10.0.0.2:50051"}
 			a, _ := joinBoard(t, "a", board)
 			b, _ := join(t, "b", store)
 			for _, r := range []*replica{a, b} {

@@ -19,7 +19,9 @@ func (q *EngineQuestions) question(tenant, engine, question string) string {
 }
 
 // Bind implements engine.Questions.
-func (q *EngineQuestions) Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error {
+func (q *EngineQuestions) Bind(
+	ctx context.Context, tenant, engine, question, approval string, lasts time.Duration,
+) error {
 	return q.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		return r.Set(ctx, q.question(tenant, engine, question), approval, lasts).Err()
 	})

@@ -31,8 +31,11 @@ var claimSessionScript = newScript(`
 // Claim makes a session of a fleet of engines a tenant's if it was nobody's, and says whose it is. The
 // owner is kept for 90 days after its last claim. It is "" of one whose tenant was deleted: nobody
 // gets it then.
-func (e *EngineSessions) Claim(ctx context.Context, fleet, session, tenant string) (owner string, claimed bool, err error) {
-	said, err := e.run(ctx, claimSessionScript, []string{e.ownerKey(fleet, session)}, tenant, sessionOwnerTTL.Milliseconds()).Slice()
+func (e *EngineSessions) Claim(
+	ctx context.Context, fleet, session, tenant string,
+) (owner string, claimed bool, err error) {
+	said, err := e.run(ctx, claimSessionScript, []string{e.ownerKey(fleet, session)}, tenant,
+		sessionOwnerTTL.Milliseconds()).Slice()
 	if err != nil {
 		return "", false, err
 	}

@@ -34,13 +34,15 @@ func TestEngineSessions(t *testing.T) {
 			session, tenant, want string
 		}{
 			{e, "s", "acme", "acme new"}, {e, "s", "acme", "acme"}, {other, "s", "globex", "acme"}, {e, "s", "acme", "acme"},
-			{other, "s:{}", "globex", "globex new"}, {e, "s:{}", "acme", "globex"}, {e, "", "acme", "acme new"}, {e, "t", "te:na}nt", "te:na}nt new"},
+			{other, "s:{}", "globex", "globex new"}, {e, "s:{}", "acme", "globex"}, {e, "", "acme", "acme new"},
+			{e, "t", "te:na}nt", "te:na}nt new"},
 		} {
 			if got := claims(t, step.at, step.session, step.tenant); got != step.want {
 				t.Errorf("step %d: %q, want %q", i, got, step.want)
 			}
 		}
-		if owner, claimed, err := e.Claim(t.Context(), "engine-2", "s", "globex"); owner != "globex" || !claimed || err != nil {
+		if owner, claimed, err := e.Claim(t.Context(), "engine-2", "s", "globex"); owner != "globex" || !claimed ||
+			err != nil {
 			t.Errorf("another fleet's: %q, %v, %v", owner, claimed, err)
 		}
 
@@ -59,7 +61,9 @@ func TestEngineSessions(t *testing.T) {
 			t.Errorf("of none: %q, %v", got, err)
 		}
 		key := e.OwnerKey("engine-1", "s")
-		must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.PExpire(ctx, key, time.Hour).Err() }))
+		must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			return r.PExpire(ctx, key, time.Hour).Err()
+		}))
 		ttl := func() (ttl time.Duration) {
 			must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) (err error) {
 				ttl, err = r.PTTL(ctx, key).Result()
@@ -108,7 +112,8 @@ func TestASessionThatCannotBeUnderstood(t *testing.T) {
 		if owner, claimed, err := e.Claim(t.Context(), "engine-1", "s", "acme"); err == nil || claimed {
 			t.Errorf("%q, %v", owner, claimed)
 		}
-		if got, err := e.Owners(t.Context(), "engine-1", []string{"s"}); err != nil || got[0] != "" || s.Stats().Malformed != 1 {
+		if got, err := e.Owners(t.Context(), "engine-1", []string{"s"}); err != nil || got[0] != "" ||
+			s.Stats().Malformed != 1 {
 			t.Errorf("%q, %v, %d malformed", got, err, s.Stats().Malformed)
 		}
 	})

@@ -20,7 +20,8 @@ func turnTag(engine string) tag { return tag{"engines", "turns", engine} }
 
 func (s *EngineTurns) keys(engine string) []string {
 	t := turnTag(engine)
-	return []string{s.key(t, "state"), s.key(t, "held"), s.key(t, "line"), s.key(t, "alive"), s.key(t, "tenants"), s.key(t, "served")}
+	return []string{s.key(t, "state"), s.key(t, "held"), s.key(t, "line"), s.key(t, "alive"), s.key(t, "tenants"),
+		s.key(t, "served")}
 }
 
 // args are what all its scripts get.

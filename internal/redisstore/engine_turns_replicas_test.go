@@ -147,7 +147,8 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	for range 2 {
 		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Hour}))
 	}
-	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second, Patience: time.Nanosecond})
+	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second,
+		Patience: time.Nanosecond})
 	turn, err := dies.Take(t.Context(), "engine-1", "acme", 100)
 	must(t, err)
 	defer turn.Done()
@@ -191,7 +192,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 		c.come(all[n%3], []string{"acme", "globex"}[n%2], n)
 	}
 	server.Kill()
-	await(t, "others to be sent away", func() bool {
+	await(t, "others to be sent unavailable", func() bool {
 		_, err := all[1].Take(t.Context(), "engine-1", "acme", 100)
 		return errors.Is(err, turns.ErrAway)
 	})
@@ -224,7 +225,7 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 		t.Errorf("another gets %v", err)
 	}
 	server.Kill()
-	await(t, "others to be sent away", func() bool {
+	await(t, "others to be sent unavailable", func() bool {
 		_, err := seize(b, true)
 		return errors.Is(err, turns.ErrAway)
 	})

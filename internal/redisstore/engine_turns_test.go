@@ -179,7 +179,9 @@ func TestTurnsAreLost(t *testing.T) {
 		q := newQueue(t, open())
 		lose := func() {
 			t.Helper()
-			must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, q.store.Keys("engine-1")...).Err() }))
+			must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return r.Del(ctx, q.store.Keys("engine-1")...).Err()
+			}))
 		}
 		q.says("the first", q.wait("a1", "a2", "a3"), "a1")
 		lose()
@@ -250,7 +252,8 @@ func TestTurnsLeaveLittle(t *testing.T) {
 		q.says("then", q.wait("a2", "b1"), "a2")
 		q.leave("a2", true)
 		q.says("at last", q.wait("b1"), "b1")
-		if ok, err := q.store.Seize(t.Context(), &turns.Claim{Engine: "engine-1", ID: "x", Lease: time.Hour}); !ok || err != nil {
+		if ok, err := q.store.Seize(t.Context(), &turns.Claim{Engine: "engine-1", ID: "x", Lease: time.Hour}); !ok ||
+			err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
 		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {

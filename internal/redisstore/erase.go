@@ -46,7 +46,9 @@ func (p *Policies) erased(ctx context.Context, tenant string) error {
 	if err := p.tell(ctx, policy.Change{Name: policy.Name{User: policy.Any}}); err != nil {
 		return err
 	}
-	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.SRem(ctx, p.tenantsKey(), tenant).Err() })
+	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.SRem(ctx, p.tenantsKey(), tenant).Err()
+	})
 }
 
 // eachNode visits every node that keys may be on.
@@ -60,24 +62,26 @@ func (c client) eachNode(ctx context.Context, f func(context.Context, redis.Cmda
 
 // eraseOn deletes a tenant's keys of one node, and makes nobody's what it was the first to have.
 func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) error {
-	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+words(tag{id})+":")+"*", func(ctx context.Context, keys []string) error {
-		_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for _, key := range keys {
-				if t.erasable(key) {
-					pipe.Unlink(ctx, key)
+	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+words(tag{id})+":")+"*",
+		func(ctx context.Context, keys []string) error {
+			_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for _, key := range keys {
+					if t.erasable(key) {
+						pipe.Unlink(ctx, key)
+					}
 				}
-			}
-			return nil
+				return nil
+			})
+			return err
 		})
-		return err
-	})
 	if err != nil {
 		return err
 	}
 	for _, firsts := range []string{"{artifacts:*}:first", "{engines:session:*}:owner"} {
-		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+firsts, func(ctx context.Context, keys []string) error {
-			return disown(ctx, node, keys, id)
-		})
+		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+firsts,
+			func(ctx context.Context, keys []string) error {
+				return disown(ctx, node, keys, id)
+			})
 		if err != nil {
 			return err
 		}
@@ -86,7 +90,9 @@ func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) er
 }
 
 // scan hands on the keys of one node that match a pattern, step by step.
-func (t *Tenants) scan(ctx context.Context, node redis.Cmdable, pattern string, each func(context.Context, []string) error) error {
+func (t *Tenants) scan(
+	ctx context.Context, node redis.Cmdable, pattern string, each func(context.Context, []string) error,
+) error {
 	for cursor := uint64(0); ; {
 		step, cancel := context.WithTimeout(withPurpose(ctx, t.purpose), t.store.cfg.Timeout)
 		keys, next, err := node.Scan(step, cursor, pattern, eraseAtOnce).Result()

@@ -33,7 +33,9 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
 	must(t, s.EngineQuestions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
 	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
-	_, err := s.Sessions().StoreLocations(t.Context(), []affinity.Location{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1", TTL: time.Hour}})
+	_, err := s.Sessions().StoreLocations(t.Context(),
+		[]affinity.Location{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1",
+			TTL: time.Hour}})
 	must(t, err)
 }
 
@@ -47,7 +49,8 @@ func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 		t.Helper()
 		seq++
 		b := tenant.Bounds{PerDay: 100, PerMonth: 200, CallsPerSecond: 5, Burst: 5, Concurrent: 3}
-		got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: id, UID: uid}, []ratelimit.Ask{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
+		got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: id, UID: uid},
+			[]ratelimit.Ask{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
 		must(t, err)
 		return got[0].Day.Calls
 	}
@@ -105,7 +108,8 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 			if err != nil || len(rules) != 2 || s.Approvals().Indexed(ctx, id) != 1 || keptSpent[id]() != 2 {
 				t.Errorf("%d: %s has lost something: %v, %v", i, id, rules, err)
 			}
-			if addr, err := s.Sessions().Locate(ctx, affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}); addr != "a:1" || err != nil {
+			if addr, err := s.Sessions().Locate(ctx, affinity.Artifact{Tenant: id, Capability: "mail",
+				ID: "f1"}); addr != "a:1" || err != nil {
 				t.Errorf("%s: its artifact is at %q, %v", id, addr, err)
 			}
 			if r, err := tenants.FindTenant(ctx, id); r == nil || r.Disabled || err != nil {
@@ -128,7 +132,9 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 		s, ctx := open(), t.Context()
 		told := func(of, id string) bool {
 			t.Helper()
-			kept, err := s.Sessions().StoreLocations(ctx, []affinity.Location{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1", OwnedOnly: true, TTL: time.Hour}})
+			kept, err := s.Sessions().StoreLocations(ctx,
+				[]affinity.Location{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1",
+					OwnedOnly: true, TTL: time.Hour}})
 			must(t, err)
 			return kept[0]
 		}
@@ -165,7 +171,8 @@ func TestManyKeysAreErased(t *testing.T) {
 		for range 8 {
 			var some []affinity.Location
 			for range 250 {
-				some = append(some, affinity.Location{Artifact: affinity.Artifact{Tenant: "acme", Capability: "mail", ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
+				some = append(some, affinity.Location{Artifact: affinity.Artifact{Tenant: "acme", Capability: "mail",
+					ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
 			}
 			_, err := s.Sessions().StoreLocations(ctx, some)
 			must(t, err)

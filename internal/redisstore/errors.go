@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrAway is the error of every command while Redis is known to be unavailable.
-var ErrAway = errors.New("redis is away")
+// ErrUnavailable is the error of every command while Redis is known to be unavailable.
+var ErrUnavailable = errors.New("redis is unavailable")
 
 // failed reports whether a command failed. A missing key, or a missing script, is a result.
 func failed(err error) bool {

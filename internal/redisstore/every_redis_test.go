@@ -87,7 +87,7 @@ func TestMain(m *testing.M) {
 // onEveryRedis runs a test on every kind of Redis. What open returns is one replica's
 // Store; all of one test see the same data, which nobody else does.
 //
-// Timeouts are long, so that no busy machine makes Redis look away. Faults have tests of
+// Timeouts are long, so that no busy machine makes Redis look unavailable. Faults have tests of
 // their own, with servers of their own.
 //
 // One of them has keys that sign records: nothing but what comes into Redis otherwise may depend on that.

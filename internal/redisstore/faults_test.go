@@ -48,13 +48,13 @@ func TestAway(t *testing.T) {
 					switch err := p.Set(ctx, p.Key("a"), "2"); {
 					case err == nil:
 						t.Fatal("a command succeeded without Redis")
-					case !errors.Is(err, redisstore.ErrAway):
+					case !errors.Is(err, redisstore.ErrUnavailable):
 						return false
 					}
 				}
 				after := s.Stats()
 				return after.Commands[redisstore.Session] == before.Commands[redisstore.Session] &&
-					after.Errors-before.Errors >= 100 && after.Away && !after.AwaySince.IsZero()
+					after.Errors-before.Errors >= 100 && after.Unavailable && !after.UnavailableSince.IsZero()
 			})
 			for len(returned) > 0 {
 				<-returned
@@ -70,7 +70,8 @@ func TestAway(t *testing.T) {
 func TestOpenWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
-		"single": "redis://u:hush@127.0.0.1:1", "sentinel": "redis+sentinel://u:hush@127.0.0.1:1,127.0.0.1:2/m", "cluster": "redis+cluster://u:hush@127.0.0.1:1,127.0.0.1:2",
+		"single": "redis://u:hush@127.0.0.1:1", "sentinel": "redis+sentinel://u:hush@127.0.0.1:1,127.0.0.1:2/m",
+		"cluster": "redis+cluster://u:hush@127.0.0.1:1,127.0.0.1:2",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,17 +79,17 @@ func TestOpenWithoutRedis(t *testing.T) {
 			cfg := impatient(url)
 			cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 			s := open(t, cfg)
-			if !s.Away() {
-				t.Error("not away")
+			if !s.Unavailable() {
+				t.Error("not unavailable")
 			}
-			if got := log.String(); strings.Count(got, "redis is away") != 1 || strings.Contains(got, "hush") {
+			if got := log.String(); strings.Count(got, "redis is unavailable") != 1 || strings.Contains(got, "hush") {
 				t.Errorf("want one line, without the password:\n%s", got)
 			}
 		})
 	}
 }
 
-// A password that Redis does not take is as if it were away; it is in no log and no error.
+// A password that Redis does not take is as if it were unavailable; it is in no log and no error.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -98,14 +99,16 @@ func TestWrongPassword(t *testing.T) {
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	s := open(t, cfg)
 	err := s.Probe().Set(t.Context(), "cg:a", "1")
-	if err == nil || !s.Away() || strings.Contains(log.String()+err.Error(), "hush") {
-		t.Errorf("%v, away %v, log:\n%s", err, s.Away(), log)
+	if err == nil || !s.Unavailable() || strings.Contains(log.String()+err.Error(), "hush") {
+		t.Errorf("%v, unavailable %v, log:\n%s", err, s.Unavailable(), log)
 	}
 	server.Do("ACL", "SETUSER", "capgate", ">hush")
-	await(t, "the password to be right", func() bool { return s.Probe().Set(t.Context(), s.Probe().Key("a"), "1") == nil })
+	await(t, "the password to be right", func() bool {
+		return s.Probe().Set(t.Context(), s.Probe().Key("a"), "1") == nil
+	})
 }
 
-// A full Redis is not away: it refuses writes, and reads go on.
+// A full Redis is not unavailable: it refuses writes, and reads go on.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -122,8 +125,8 @@ func TestFull(t *testing.T) {
 	if _, err := p.Run(ctx, `return redis.call('SET', KEYS[1], 1)`, []string{p.Key("a")}).Result(); err == nil {
 		t.Error("a full Redis took a script's write")
 	}
-	if got, err := p.Get(ctx, p.Key("a")); err != nil || got != "1" || s.Away() {
-		t.Errorf("reading from a full Redis: %q, %v, away %v", got, err, s.Away())
+	if got, err := p.Get(ctx, p.Key("a")); err != nil || got != "1" || s.Unavailable() {
+		t.Errorf("reading from a full Redis: %q, %v, unavailable %v", got, err, s.Unavailable())
 	}
 	server.Relieve()
 	if err := p.Set(ctx, p.Key("a"), "3"); err != nil {
@@ -197,7 +200,8 @@ func TestACL(t *testing.T) {
 			if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
 				t.Error(err)
 			}
-			if _, err := p.Run(ctx, `redis.call('TIME') return redis.call('GET', KEYS[1])`, []string{p.Key("a")}).Result(); err != nil {
+			if _, err := p.Run(ctx, `redis.call('TIME') return redis.call('GET', KEYS[1])`,
+				[]string{p.Key("a")}).Result(); err != nil {
 				t.Error(err)
 			}
 			if err := p.Publish(ctx, p.Channel("c"), "m"); err != nil {
@@ -222,7 +226,7 @@ func TestTLS(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.TLS = nil
-	if s := open(t, cfg); !s.Away() {
+	if s := open(t, cfg); !s.Unavailable() {
 		t.Error("a certificate that nobody vouches for was taken")
 	}
 }

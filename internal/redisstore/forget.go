@@ -24,7 +24,9 @@ func (p *Policies) Ruled(ctx context.Context) (tenants []string, err error) {
 
 // meet records that a tenant has rules, before the first one is written.
 func (p *Policies) meet(ctx context.Context, tenant string) error {
-	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.SAdd(ctx, p.tenantsKey(), tenant).Err() })
+	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.SAdd(ctx, p.tenantsKey(), tenant).Err()
+	})
 }
 
 // forgetScript deletes some of a tenant's rules about one tool, and returns the number of remaining ones.

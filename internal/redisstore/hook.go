@@ -16,7 +16,7 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := h.watch(ctx, 1, func() error { return next(ctx, cmd) })
-		if err == ErrAway {
+		if err == ErrUnavailable {
 			cmd.SetErr(err)
 		}
 		return err
@@ -27,7 +27,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := h.watch(ctx, len(cmds), func() error { return next(ctx, cmds) })
-		if err == ErrAway {
+		if err == ErrUnavailable {
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
 			}
@@ -42,7 +42,7 @@ func (h hook) watch(ctx context.Context, n int, send func() error) error {
 	b := h.store.breaker
 	if purpose != Watch && b.open() {
 		h.store.counts.errors.Add(int64(n))
-		return ErrAway
+		return ErrUnavailable
 	}
 	if h.store.server != nil {
 		h.store.server.age()

@@ -88,9 +88,11 @@ func (i *IdempotencyStore) keys(c *idempotency.Claim) []string {
 // Begin implements idempotency.Store.
 func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	granted := func(said []any) bool { return textAt(said, 0) == string(idempotency.Mine) }
-	said, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Fingerprint, c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Limit)
+	said, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Fingerprint,
+		c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Limit)
 	if errors.Is(err, ErrUnreplicated) {
-		_ = i.End(context.WithoutCancel(ctx), c, idempotency.None, nil) // the call does not run; else the key is taken until its claim ends
+		// the call does not run; else the key is taken until its claim ends
+		_ = i.End(context.WithoutCancel(ctx), c, idempotency.None, nil)
 	}
 	if err != nil {
 		return idempotency.Found{}, err
@@ -99,9 +101,11 @@ func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (ide
 		return idempotency.Found{}, errIdempotency
 	}
 	left, _ := said[3].(int64)
-	f := idempotency.Found{State: idempotency.State(textAt(said, 0)), Fingerprint: textAt(said, 1), Sealed: []byte(textAt(said, 2)), Left: time.Duration(left) * time.Millisecond}
+	f := idempotency.Found{State: idempotency.State(textAt(said, 0)), Fingerprint: textAt(said, 1),
+		Sealed: []byte(textAt(said, 2)), Left: time.Duration(left) * time.Millisecond}
 	switch f.State {
-	case idempotency.None, idempotency.Mine, idempotency.Full, idempotency.Running, idempotency.Answered, idempotency.TooLarge, idempotency.Unknown:
+	case idempotency.None, idempotency.Mine, idempotency.Full, idempotency.Running, idempotency.Answered,
+		idempotency.TooLarge, idempotency.Unknown:
 		return f, nil
 	}
 	i.malformed(i.keys(c)[0])
@@ -115,7 +119,8 @@ func (i *IdempotencyStore) Renew(ctx context.Context, c *idempotency.Claim) erro
 
 // End implements idempotency.Store.
 func (i *IdempotencyStore) End(ctx context.Context, c *idempotency.Claim, s idempotency.State, sealed []byte) error {
-	return i.run(ctx, endKeyScript, i.keys(c), c.ID, c.Token, string(s), c.TTL.Milliseconds(), string(sealed), i.channel("idempotency")).Err()
+	return i.run(ctx, endKeyScript, i.keys(c), c.ID, c.Token, string(s), c.TTL.Milliseconds(), string(sealed),
+		i.channel("idempotency")).Err()
 }
 
 // Watch implements idempotency.Store.

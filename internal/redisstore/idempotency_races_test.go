@@ -15,7 +15,8 @@ import (
 )
 
 func keyed(key, args string) *idempotency.Request {
-	return &idempotency.Request{Tenant: "acme", Key: key, Method: "Invoke", Capability: "mail", Tool: "send", Args: []byte(args)}
+	return &idempotency.Request{Tenant: "acme", Key: key, Method: "Invoke", Capability: "mail", Tool: "send",
+		Args: []byte(args)}
 }
 
 // TestOneOfManyRuns: of a hundred repeats at three replicas one runs, and all get its answer. The
@@ -30,7 +31,8 @@ func TestOneOfManyRuns(t *testing.T) {
 			var runs, firsts, repeats atomic.Int64
 			key := fmt.Sprint("round ", round)
 			atOnce(100, func(i int) {
-				answer, repeat, refusal := all[i%3].Do(t.Context(), keyed(key, "{}"), func(context.Context) ([]byte, idempotency.Outcome) {
+				answer, repeat, refusal := all[i%3].Do(t.Context(), keyed(key, "{}"), func(context.Context) ([]byte,
+					idempotency.Outcome) {
 					return []byte(fmt.Sprint("answer ", runs.Add(1))), idempotency.Executed
 				})
 				switch {
@@ -59,7 +61,8 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 		}
 		var runs, running, answered atomic.Int64
 		atOnce(30, func(i int) {
-			answer, _, refusal := all[i%3].Do(t.Context(), keyed("k", "{}"), func(context.Context) ([]byte, idempotency.Outcome) {
+			answer, _, refusal := all[i%3].Do(t.Context(), keyed("k", "{}"), func(context.Context) ([]byte,
+				idempotency.Outcome) {
 				defer running.Add(-1)
 				if running.Add(1) > 1 {
 					t.Error("two ran at once")
@@ -88,7 +91,8 @@ func TestTheOwnerDies(t *testing.T) {
 		dead := aClaim("", "dead")
 		r := keyed("k", "{}")
 		found := make(chan *idempotency.Claim, 1)
-		spy, err := idempotency.New(spying{open().Idempotency(), found}, idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}})
+		spy, err := idempotency.New(spying{open().Idempotency(), found},
+			idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}})
 		must(t, err)
 		t.Cleanup(spy.Close)
 		_, _, _ = spy.Do(t.Context(), r, nil) // says what such a claim is

@@ -16,7 +16,8 @@ import (
 
 // aClaim is one whose lease outlives any test.
 func aClaim(id, token string) *idempotency.Claim {
-	return &idempotency.Claim{Tenant: "acme", ID: id, Fingerprint: "print of " + id, Token: token, Lease: time.Hour, TTL: 2 * time.Hour, Limit: 100}
+	return &idempotency.Claim{Tenant: "acme", ID: id, Fingerprint: "print of " + id, Token: token, Lease: time.Hour,
+		TTL: 2 * time.Hour, Limit: 100}
 }
 
 // stands asks how a key stands.
@@ -33,7 +34,8 @@ func TestAKeyHasOneOwner(t *testing.T) {
 		mine, theirs := aClaim("k", "mine"), aClaim("k", "theirs")
 		only := aClaim("k", "only")
 		only.Limit = 0
-		expect := func(what string, of *redisstore.IdempotencyStore, c *idempotency.Claim, want idempotency.State, answer string) {
+		expect := func(what string, of *redisstore.IdempotencyStore, c *idempotency.Claim, want idempotency.State,
+			answer string) {
 			t.Helper()
 			got := stands(t, of, c)
 			if got.State != want || string(got.Sealed) != answer || (want == idempotency.Running) != (got.Left > 0) {
@@ -115,7 +117,9 @@ func TestKeysAreForgotten(t *testing.T) {
 		if got := stands(t, s, &elsewhere); got.State != idempotency.Mine {
 			t.Errorf("another tenant: %+v", got)
 		}
-		eventually(t, "the answer to be forgotten, and room for another", func() bool { return stands(t, s, next).State == idempotency.Mine })
+		eventually(t, "the answer to be forgotten, and room for another", func() bool {
+			return stands(t, s, next).State == idempotency.Mine
+		})
 		repeat.Limit = 2
 		eventually(t, "the key to be free", func() bool { return stands(t, s, repeat).State == idempotency.Mine })
 	})
@@ -131,7 +135,9 @@ func TestWhatIsKeptOfAKeyIsNotUnderstood(t *testing.T) {
 			},
 		} {
 			c := aClaim(what, "mine")
-			must(t, s.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return spoil(ctx, r, s.RecordKey(c)) }))
+			must(t, s.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return spoil(ctx, r, s.RecordKey(c))
+			}))
 			if got, err := s.Begin(t.Context(), c); err == nil {
 				t.Errorf("%s: %+v", what, got)
 			}
@@ -144,7 +150,8 @@ func TestNothingOfACallIsInClear(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
 		k := gatewaytest.Answers(t, store, idempotency.Options{})
-		r := &idempotency.Request{Tenant: "acme", User: "canary-user", Agent: "canary-agent", Key: "canary-key", Method: "Invoke", Capability: "mail", Tool: "send",
+		r := &idempotency.Request{Tenant: "acme", User: "canary-user", Agent: "canary-agent", Key: "canary-key",
+			Method: "Invoke", Capability: "mail", Tool: "send",
 			Session: "canary-session", Args: []byte(`{"to":"canary-args"}`)}
 		_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Outcome) {
 			return []byte("canary-answer"), idempotency.Executed

@@ -29,7 +29,9 @@ const (
 )
 
 // Exchange implements ratelimit.Store. All asks are one command.
-func (l *TenantLimits) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
+func (l *TenantLimits) Exchange(
+	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask,
+) ([]ratelimit.Answer, error) {
 	keys := make([]string, 0, limitKeys*len(asks))
 	args := append(make([]any, 0, 4+18*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds())
 	for i := range asks {
@@ -48,7 +50,8 @@ func (l *TenantLimits) Exchange(ctx context.Context, of ratelimit.Owner, asks []
 		a := n[i*limitNumbers:]
 		answers[i] = ratelimit.Answer{
 			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
-			Day: ratelimit.Spent{Period: a[3], Calls: a[4]}, Month: ratelimit.Spent{Period: a[5], Calls: a[6]}, DayEnds: dayEnds, MonthEnds: monthEnds,
+			Day: ratelimit.Spent{Period: a[3], Calls: a[4]}, Month: ratelimit.Spent{Period: a[5], Calls: a[6]},
+			DayEnds: dayEnds, MonthEnds: monthEnds,
 			Places: a[7], Sharing: a[8], Others: a[9],
 		}
 	}

@@ -48,12 +48,15 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	var all []*ratelimit.Limiter
 	for i := range replicas {
 		store := open(t, redisstore.Config{URL: server.URL()})
-		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return replicas }})
+		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int {
+			return replicas
+		}})
 		running.Go(func() { l.Run(ctx) })
 		all = append(all, l)
 	}
 	var before []*ratelimit.Permit
-	await(t, "a replica to have all places", func() bool { // on a busy machine Redis is late, and it has its share at first
+	// on a busy machine Redis is late, and it has its share at first
+	await(t, "a replica to have all places", func() bool {
 		before = append(before, hold(all[0], s, most-len(before))...)
 		return len(before) == most
 	})

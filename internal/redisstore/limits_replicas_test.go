@@ -57,7 +57,8 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	}
 	n := admitted.Load()
 	due := rate * took.Seconds()
-	t.Logf("%d admitted of %d in %v: %+.1f%% of the limit; %d commands for 10,000 calls; stood still for %v", n, asked.Load(), took, (float64(n)/due-1)*100, commands*10_000/max(asked.Load(), 1), stalled)
+	t.Logf("%d admitted of %d in %v: %+.1f%% of the limit; %d commands for 10,000 calls; stood still for %v", n,
+		asked.Load(), took, (float64(n)/due-1)*100, commands*10_000/max(asked.Load(), 1), stalled)
 	if most := due + burst + 3*rate/4; float64(n) > most {
 		t.Errorf("%d calls, want %v at most", n, most)
 	}
@@ -108,7 +109,8 @@ func TestCommandsOfAQuietTenant(t *testing.T) {
 	running.Go(func() { l.Run(ctx) })
 	defer running.Wait()
 	defer stop()
-	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: 1_000_000, Concurrent: 100, PerDay: 1_000_000_000}}}
+	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: 1_000_000,
+		Concurrent: 100, PerDay: 1_000_000_000}}}
 	const calls = 10_000
 	for i := range calls {
 		if !admit(l, s) {

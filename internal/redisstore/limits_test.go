@@ -47,7 +47,8 @@ func TestCallsPerSecondAreOfAllReplicas(t *testing.T) {
 		if got := b("globex", ratelimit.Ask{Bounds: rate, Want: 6}); got.Calls != 6 {
 			t.Errorf("another tenant: %+v", got)
 		}
-		if got := b("acme", ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: "ann"}, Bounds: rate, Want: 6}); got.Calls != 6 {
+		if got := b("acme", ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: "ann"}, Bounds: rate,
+			Want: 6}); got.Calls != 6 {
 			t.Errorf("a user: %+v", got)
 		}
 		if got := a("acme", ratelimit.Ask{Bounds: rate, Back: 5, Want: 5}); got.Calls != 5 {
@@ -68,28 +69,34 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 		budget := tenant.Bounds{PerDay: 10, PerMonth: 15}
 		redisstore.SetAhead(l, noon(2028, 2, 28))
 		got := ask("acme", ratelimit.Ask{Bounds: budget, Want: 12})
-		if got.Calls != 10 || got.Short != call.PerDay || got.Wait.Round(time.Hour) != 12*time.Hour || got.DayEnds.Round(time.Hour) != 12*time.Hour || got.MonthEnds.Round(time.Hour) != 36*time.Hour {
+		if got.Calls != 10 || got.Short != call.PerDay || got.Wait.Round(time.Hour) != 12*time.Hour ||
+			got.DayEnds.Round(time.Hour) != 12*time.Hour || got.MonthEnds.Round(time.Hour) != 36*time.Hour {
 			t.Errorf("a leap year's 28th of February: %+v", got)
 		}
-		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 1}); got.Calls != 0 || got.Day.Calls != 10 || got.Month.Calls != 10 {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 1}); got.Calls != 0 || got.Day.Calls != 10 ||
+			got.Month.Calls != 10 {
 			t.Errorf("the same day: %+v", got)
 		}
-		if again := ask("acme", ratelimit.Ask{Bounds: budget, Back: 3, Want: 1, Day: got.Day, Month: got.Month}); again.Calls != 1 || again.Day.Calls != 8 {
+		if again := ask("acme", ratelimit.Ask{Bounds: budget, Back: 3, Want: 1, Day: got.Day,
+			Month: got.Month}); again.Calls != 1 || again.Day.Calls != 8 {
 			t.Errorf("what was given back: %+v", again)
 		}
 		redisstore.SetAhead(l, noon(2028, 2, 29))
-		if got = ask("acme", ratelimit.Ask{Bounds: budget, Back: 2, Want: 10, Day: got.Day, Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Back: 2, Want: 10, Day: got.Day,
+			Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
 			t.Errorf("the 29th: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 3, 1))
-		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 10}); got.Calls != 10 || got.MonthEnds.Round(time.Hour) != (30*24+12)*time.Hour {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 10}); got.Calls != 10 ||
+			got.MonthEnds.Round(time.Hour) != (30*24+12)*time.Hour {
 			t.Errorf("the 1st of March: %+v", got)
 		}
 		if got = ask("acme", ratelimit.Ask{Bounds: budget, Spent: 5, Want: 1}); got.Calls != 0 || got.Day.Calls != 15 {
 			t.Errorf("calls without a lease: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 12, 31))
-		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 1}); got.Calls != 1 || got.MonthEnds.Round(time.Hour) != 12*time.Hour {
+		if got = ask("acme", ratelimit.Ask{Bounds: budget, Want: 1}); got.Calls != 1 ||
+			got.MonthEnds.Round(time.Hour) != 12*time.Hour {
 			t.Errorf("the last day of a year: %+v", got)
 		}
 	})
@@ -139,9 +146,12 @@ func TestManyAsksAreOneCommand(t *testing.T) {
 		l := store.Limits("a")
 		var asks []ratelimit.Ask
 		for i := range ratelimit.MaxAsks {
-			asks = append(asks, ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)}, Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1, Seq: 1})
+			asks = append(asks, ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)},
+				Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1,
+				Seq: 1})
 		}
-		if _, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks[:1]); err != nil { // Redis knows the script from now on
+		// Redis knows the script from now on
+		if _, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks[:1]); err != nil {
 			t.Fatal(err)
 		}
 		before := store.Stats().Commands[redisstore.Limits]
@@ -167,7 +177,8 @@ func TestInventedUsersTakeNoRoom(t *testing.T) {
 		ask := asking(t, l)
 		var got int64
 		for i := range 20 {
-			got += ask("acme", ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: fmt.Sprint(i)}, Bounds: tenant.Bounds{PerDay: 2}, Want: 5}).Calls
+			got += ask("acme", ratelimit.Ask{Name: ratelimit.Name{Per: "user", Value: fmt.Sprint(i)},
+				Bounds: tenant.Bounds{PerDay: 2}, Want: 5}).Calls
 		}
 		if got != 3*2+2 {
 			t.Errorf("%d calls of 20 users, want those of three and of one for all others", got)

@@ -92,7 +92,9 @@ func TestRegistrationsBringManifests(t *testing.T) {
 		}
 
 		// What is lost comes back with the next renewal, which is none without it.
-		if err := a.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error { return c.Del(ctx, a.Keys()[4]).Err() }); err != nil {
+		if err := a.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
+			return c.Del(ctx, a.Keys()[4]).Err()
+		}); err != nil {
 			t.Fatal(err)
 		}
 		without := bringing("10.0.0.9:1", "l3", two)
@@ -122,11 +124,13 @@ func TestRegistrationsManifestsFull(t *testing.T) {
 		r := open().Registrations()
 		const quarter = registry.MaxManifests / 4
 		for i, addr := range []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.4:1"} {
-			if err := r.Register(t.Context(), bringing(addr, "l", strings.Repeat(string(rune('a'+i)), quarter)), false, 9); err != nil {
+			if err := r.Register(t.Context(), bringing(addr, "l", strings.Repeat(string(rune('a'+i)), quarter)), false,
+				9); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := r.Register(t.Context(), bringing("10.0.0.5:1", "l", "more"), false, 9); !errors.Is(err, registry.ErrManifests) {
+		if err := r.Register(t.Context(), bringing("10.0.0.5:1", "l", "more"), false, 9); !errors.Is(err,
+			registry.ErrManifests) {
 			t.Error(err)
 		}
 		if err := r.Register(t.Context(), bringing("10.0.0.5:1", "l", strings.Repeat("a", quarter)), false, 9); err != nil {

@@ -162,7 +162,8 @@ func (p *Policies) Delete(ctx context.Context, tenant string, n policy.Name) (wa
 
 func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string) (int, error) {
 	keys, field := p.ruleKeys(tenant, n), ruleField(n)
-	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MaxRules, p.sign(RuleRecord, keys[0], field, verdict, by)).Int()
+	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MaxRules, p.sign(RuleRecord, keys[0], field,
+		verdict, by)).Int()
 	if err != nil || was < 0 {
 		return was, err
 	}
@@ -187,7 +188,9 @@ func (p *Policies) tell(ctx context.Context, c policy.Change) error {
 }
 
 // List implements policy.Rules.
-func (p *Policies) List(ctx context.Context, tenant, after string, most int) (rules []policy.Rule, next string, err error) {
+func (p *Policies) List(
+	ctx context.Context, tenant, after string, most int,
+) (rules []policy.Rule, next string, err error) {
 	t := p.tag(tenant)
 	from := "-"
 	if after != "" {
@@ -195,7 +198,8 @@ func (p *Policies) List(ctx context.Context, tenant, after string, most int) (ru
 	}
 	var fields []string
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.key(t, "names"), ByLex: true, Start: from, Stop: "+", Count: int64(most) + 1}).Result()
+		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.key(t, "names"), ByLex: true, Start: from, Stop: "+",
+			Count: int64(most) + 1}).Result()
 		return err
 	})
 	if err != nil || len(fields) == 0 {
@@ -239,7 +243,8 @@ func (p *Policies) Follow(ctx context.Context, told func(uint64, policy.Change),
 	p.subscribe(ctx, channel, func(message string) {
 		if all, ok := parseWords(message, 6); ok {
 			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
-				told(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4], Tool: all[5]}})
+				told(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4],
+					Tool: all[5]}})
 				return
 			}
 		}

@@ -47,7 +47,8 @@ func (p *Policies) Load(ctx context.Context, most int) (keys []policy.Key, err e
 			p.malformed(p.recentKey())
 			continue
 		}
-		keys = append(keys, policy.Key{Subject: policy.Subject{Tenant: all[0], User: all[1], Agent: all[2]}, Capability: all[3], Tool: all[4]})
+		keys = append(keys, policy.Key{Subject: policy.Subject{Tenant: all[0], User: all[1], Agent: all[2]},
+			Capability: all[3], Tool: all[4]})
 	}
 	return keys, err
 }

@@ -172,7 +172,8 @@ func TestAMalformedRuleBlocks(t *testing.T) {
 		s := open()
 		p := s.Policies()
 		n := policy.Name{Capability: "weather", Tool: "forecast"}
-		for i, text := range []string{"", "allow", "{}", `{"verdict":"ALLOW"}`, `{"verdict":"allow"`, `{"verdict":2}`, "[]", "\xff"} {
+		for i, text := range []string{"", "allow", "{}", `{"verdict":"ALLOW"}`, `{"verdict":"allow"`, `{"verdict":2}`, "[]",
+			"\xff"} {
 			set(t, p, rule("acme", n, call.Allow))
 			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 				return r.HSet(ctx, p.Key("acme"), "::weather:forecast", text).Err()
@@ -202,7 +203,8 @@ func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
 			n := policy.Name{Capability: "weather", Tool: "forecast"}
 			set(t, inForce, rule(tenant, n, call.Allow))
 			set(t, candidates, rule(tenant, n, call.Ask))
-			if a, b := find(t, inForce, tenant, n)[0], find(t, candidates, tenant, n)[0]; a.Verdict != call.Allow || b.Verdict != call.Ask {
+			if a, b := find(t, inForce, tenant, n)[0], find(t, candidates, tenant, n)[0]; a.Verdict != call.Allow ||
+				b.Verdict != call.Ask {
 				t.Errorf("%q: %+v, %+v", tenant, a, b)
 			}
 			rules, _, err := candidates.List(t.Context(), tenant, "", 10)
@@ -227,7 +229,8 @@ func TestCallersAreRemembered(t *testing.T) {
 			t.Errorf("nobody has called: %v, %v", keys, err)
 		}
 		key := func(i int) policy.Key {
-			return policy.Key{Subject: policy.Subject{Tenant: "acme:{1}", User: fmt.Sprint(i), Agent: "a b"}, Capability: "weather", Tool: "\xff%"}
+			return policy.Key{Subject: policy.Subject{Tenant: "acme:{1}", User: fmt.Sprint(i), Agent: "a b"},
+				Capability: "weather", Tool: "\xff%"}
 		}
 		for batch := range 11 {
 			var keys []policy.Key
@@ -247,7 +250,8 @@ func TestCallersAreRemembered(t *testing.T) {
 			all[k] = true
 		}
 		if len(all) != len(keys) || all[key(7)] || !all[key(10_007)] {
-			t.Errorf("%d of %d differ; the oldest is there: %v; the newest is: %v", len(all), len(keys), all[key(7)], all[key(10_007)])
+			t.Errorf("%d of %d differ; the oldest is there: %v; the newest is: %v", len(all), len(keys), all[key(7)],
+				all[key(10_007)])
 		}
 		if keys, err := b.Load(t.Context(), 10); err != nil || len(keys) != 10 {
 			t.Errorf("%d keys, %v", len(keys), err)

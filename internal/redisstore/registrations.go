@@ -150,7 +150,8 @@ func keyOf(field any) (registry.Key, bool) {
 // encodeRegistration returns lease, TTL in milliseconds and the rest as JSON, one a line, so that scripts can parse
 // the first two.
 func encodeRegistration(g *registry.Registration) (string, error) {
-	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Tenant, g.Dialect.String(), g.MaxConcurrent, sumOf(g)})
+	rest, err := json.Marshal(registration{g.Pinned, g.Weight, g.Zone, g.Session, g.Tenant, g.Dialect.String(),
+		g.MaxConcurrent, sumOf(g)})
 	if err != nil {
 		return "", fmt.Errorf("registration: %w", err)
 	}
@@ -188,8 +189,10 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 	}
 	dialect, ok := call.ParseDialect(rest.Dialect)
 	return registry.Registration{
-		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone, Session: rest.Session, Tenant: rest.Tenant,
-		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, Manifest: brings, TTL: time.Duration(ttl) * time.Millisecond, Lease: lines[0],
+		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone,
+		Session: rest.Session, Tenant: rest.Tenant,
+		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, Manifest: brings, TTL: time.Duration(ttl) * time.Millisecond,
+		Lease: lines[0],
 	}, ok
 }
 
@@ -277,7 +280,7 @@ local function sweep()
   if last and now >= last and now - last < 500 then return end
   local noted = redis.pcall('HSET', state, 'swept', now)
   if type(noted) == 'table' and noted.err then return end
-  local away = not last or now - last > silence
+  local unavailable = not last or now - last > silence
   if redis.call('HLEN', leases) ~= redis.call('ZCARD', ends) then
     for _, field in ipairs(redis.call('HKEYS', leases)) do
       if not redis.call('ZSCORE', ends, field) then redis.call('ZADD', ends, now + 3600000, field) end
@@ -287,7 +290,7 @@ local function sweep()
   for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now)) do
     local value = redis.call('HGET', leases, field)
     local ttl = value and tonumber(string.match(value, '^[^\n]*\n(%d+)\n') or '')
-    if away and ttl then
+    if unavailable and ttl then
       redis.call('ZADD', ends, now + ttl, field)
     else
       redis.call('ZADD', ended, now, field)

@@ -19,8 +19,10 @@ import (
 
 func registration(addr, lease string) *registry.Registration {
 	return &registry.Registration{
-		Capability: "weather", Addr: addr, Pinned: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:1"), netip.MustParseAddrPort("[2001:db8::7]:1")},
-		Weight: 5, Zone: "a", Session: "s 1", Tenant: "acme", Dialect: call.Live, MaxConcurrent: 8, TTL: time.Hour, Lease: lease,
+		Capability: "weather", Addr: addr, Pinned: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:1"),
+			netip.MustParseAddrPort("[2001:db8::7]:1")},
+		Weight: 5, Zone: "a", Session: "s 1", Tenant: "acme", Dialect: call.Live, MaxConcurrent: 8, TTL: time.Hour,
+		Lease: lease,
 	}
 }
 
@@ -91,7 +93,8 @@ func TestRegistrations(t *testing.T) {
 		if ok, err := b.Withdraw(t.Context(), first.Key(), ""); ok || err != nil {
 			t.Error(ok, err)
 		}
-		if got = reading(t, b, ""); len(got.Live) > 0 || !slices.Contains(got.Ended, first.Key()) || !slices.Contains(got.Ended, second.Key()) {
+		if got = reading(t, b, ""); len(got.Live) > 0 || !slices.Contains(got.Ended, first.Key()) ||
+			!slices.Contains(got.Ended, second.Key()) {
 			t.Errorf("after all have gone: %+v", got)
 		}
 		// A lease that ended comes back with its holder.
@@ -131,7 +134,7 @@ func TestRegistrationsEnd(t *testing.T) {
 	})
 }
 
-// A Redis, or all gateways, that were away for a while end nothing.
+// A Redis, or all gateways, that were unavailable for a while end nothing.
 func TestRegistrationsOutliveSilence(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := open().Registrations()
@@ -140,7 +143,8 @@ func TestRegistrationsOutliveSilence(t *testing.T) {
 		}
 		keys := r.Keys()
 		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
-			return errors.Join(c.ZAdd(ctx, keys[1], redis.Z{Score: 1, Member: "weather 10.0.0.7:1"}).Err(), c.HSet(ctx, keys[3], "swept", "1").Err())
+			return errors.Join(c.ZAdd(ctx, keys[1], redis.Z{Score: 1, Member: "weather 10.0.0.7:1"}).Err(),
+				c.HSet(ctx, keys[3], "swept", "1").Err())
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -170,8 +174,10 @@ func TestRegistrationsMalformed(t *testing.T) {
 		keys := r.Keys()
 		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 			return errors.Join(
-				c.HSet(ctx, keys[0], "x", "", "weather a:1", "l\n1", "weather b:1", "l\nx\n{}", "weather c:1", "l\n1\n[]", "weather d:1", "l\n-1\n{}",
-					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1", "l\n1000\n{\"pinned\":[\"10.0.0.7\"]}", "weather g:1", "\x00\xff",
+				c.HSet(ctx, keys[0], "x", "", "weather a:1", "l\n1", "weather b:1", "l\nx\n{}", "weather c:1", "l\n1\n[]",
+					"weather d:1", "l\n-1\n{}",
+					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1", "l\n1000\n{\"pinned\":[\"10.0.0.7\"]}",
+					"weather g:1", "\x00\xff",
 					"weather h:1", "l\n1000\n{\"manifest\":\"0\"}").Err(),
 				c.HIncrBy(ctx, keys[3], "version", 1).Err(), c.ZAdd(ctx, keys[2], redis.Z{Score: 9e15, Member: "nonsense"}).Err())
 		})

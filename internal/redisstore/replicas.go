@@ -18,7 +18,9 @@ var ErrUnreplicated = errors.New("redis has not replicated the write to enough r
 // runReplicated is run for writes that must not be undone, such as the use of an approval. Where Config.WaitReplicas
 // is set it waits, on the same connection, until so many replicas have the write. The caller relies on an answer that
 // is granted; the script has to write something then, as Redis waits for what the connection has written.
-func (c client) runReplicated(ctx context.Context, granted func(said []any) bool, s script, keys []string, args ...any) (said []any, err error) {
+func (c client) runReplicated(
+	ctx context.Context, granted func(said []any) bool, s script, keys []string, args ...any,
+) (said []any, err error) {
 	cfg := &c.store.cfg
 	if cfg.WaitReplicas == 0 {
 		return c.run(ctx, s, keys, args...).Slice()
@@ -121,7 +123,8 @@ func (s *Store) countReplicas(ctx context.Context) {
 		return
 	}
 	if r.replicas == 0 && most > 0 && s.cfg.WaitReplicas == 0 {
-		s.cfg.Log.Warn("redis has replicas and wait_replicas is not set: after a failover an approval may be used twice", "replicas", most)
+		s.cfg.Log.Warn("redis has replicas and wait_replicas is not set: after a failover an approval may be used twice",
+			"replicas", most)
 	}
 	r.replicas = most
 }

@@ -87,7 +87,8 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 
 // claimed is a claim of a key.
 func claimed(token string) *idempotency.Claim {
-	return &idempotency.Claim{Tenant: "acme", ID: "k", Fingerprint: "p", Token: token, Lease: time.Hour, TTL: time.Hour, Limit: 9}
+	return &idempotency.Claim{Tenant: "acme", ID: "k", Fingerprint: "p", Token: token, Lease: time.Hour, TTL: time.Hour,
+		Limit: 9}
 }
 
 // refusedWhileItLags checks what a store says that has refused the use of apr_2, because the replica lags.
@@ -102,8 +103,8 @@ func refusedWhileItLags(t *testing.T, s *redisstore.Store) {
 	if n := s.Stats().Unreplicated; n != 2 {
 		t.Errorf("%d are counted", n)
 	}
-	if s.Away() {
-		t.Error("a replica that is behind counts as a Redis that is away")
+	if s.Unavailable() {
+		t.Error("a replica that is behind counts as a Redis that is unavailable")
 	}
 }
 

@@ -73,7 +73,8 @@ func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
 	s.rejected[kind].Add(1)
 	now := time.Now().UnixNano()
 	if last := s.told[kind].Load(); now-last > int64(time.Second) && s.told[kind].CompareAndSwap(last, now) {
-		c.store.cfg.Log.Warn("a record in redis is not signed by a key of store_key_file; it counts as absent", "kind", kind.String(), "key", key)
+		c.store.cfg.Log.Warn("a record in redis is not signed by a key of store_key_file; it counts as absent", "kind",
+			kind.String(), "key", key)
 	}
 	return false
 }

@@ -115,7 +115,8 @@ func TestForgedRules(t *testing.T) {
 			asks = field
 		}
 	}
-	moved, err := f.client.HGet(t.Context(), f.find("{other:policy}:rules"), strings.Replace(asks, "asks", "moved", 1)).Result()
+	moved, err := f.client.HGet(t.Context(), f.find("{other:policy}:rules"), strings.Replace(asks, "asks", "moved",
+		1)).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +138,14 @@ func TestForgedRules(t *testing.T) {
 			t.Errorf("%s: %+v", tool, found[i])
 		}
 	}
-	if list, _, err := rules.List(t.Context(), "acme", "", 100); err != nil || len(list) != 1 || list[0].Tool != "good" || list[0].By != "ann" {
+	if list, _, err := rules.List(t.Context(), "acme", "", 100); err != nil || len(list) != 1 || list[0].Tool != "good" ||
+		list[0].By != "ann" {
 		t.Errorf("listed are %+v, %v", list, err)
 	}
 	f.rejected(redisstore.RuleRecord, 5)
 	set(rules, "acme", "asks", call.Block) // whoever sets it signs it again
-	if found, err := rules.Find(t.Context(), "acme", names[1:2]); err != nil || !found[0].Present || found[0].Verdict != call.Block {
+	if found, err := rules.Find(t.Context(), "acme", names[1:2]); err != nil || !found[0].Present ||
+		found[0].Verdict != call.Block {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
@@ -204,7 +207,8 @@ func TestForgedApprovals(t *testing.T) {
 	if _, err := f.plain.Approvals().Create(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour}); err != approvals.ErrUnknown {
+	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", &approvals.StoredAnswer{State: approvals.Approved, Token: "t",
+		TTL: time.Hour}); err != approvals.ErrUnknown {
 		t.Errorf("an approval that is not signed is answered: %v", err)
 	}
 	// And a call that would find it is asked about anew.
@@ -259,7 +263,8 @@ func TestForgedCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"acme", "other"} {
-		if err := all.CreateTenant(t.Context(), &tenant.Record{ID: id, UID: "uid-" + id, Name: id, Capabilities: grants}); err != nil {
+		if err := all.CreateTenant(t.Context(), &tenant.Record{ID: id, UID: "uid-" + id, Name: id,
+			Capabilities: grants}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -326,7 +331,8 @@ func TestForgedTools(t *testing.T) {
 	if err := f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB); err != nil {
 		t.Fatal(err)
 	}
-	if got := readOne(t, c, "weather", "").Accepted; got["x"] != (toolschema.Hash{}) || got["y"] != hashA || len(got) != 2 {
+	if got := readOne(t, c, "weather", "").Accepted; got["x"] != (toolschema.Hash{}) || got["y"] != hashA ||
+		len(got) != 2 {
 		t.Errorf("%+v", got)
 	}
 	f.rejected(redisstore.ToolRecord, 1)
@@ -358,7 +364,8 @@ func TestStoreKeysChange(t *testing.T) {
 	name := policy.Name{Capability: "caps", Tool: "x"}
 	there := func(what string, s *redisstore.Store, want bool) {
 		t.Helper()
-		if found, err := s.Policies().Find(t.Context(), "acme", []policy.Name{name}); err != nil || found[0].Present != want {
+		if found, err := s.Policies().Find(t.Context(), "acme", []policy.Name{name}); err != nil ||
+			found[0].Present != want {
 			t.Errorf("%s: %+v, %v", what, found, err)
 		}
 	}

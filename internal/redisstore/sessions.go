@@ -24,8 +24,8 @@ type Sessions struct {
 // Sessions returns the store of sessions.
 func (s *Store) Sessions() *Sessions { return &Sessions{s.client(Session), rand.Text()} }
 
-// Away implements affinity.Store.
-func (s *Sessions) Away() bool { return s.store.Away() }
+// Unavailable implements affinity.Store.
+func (s *Sessions) Unavailable() bool { return s.store.Unavailable() }
 
 // pinScript puts a pin in force if there is none, or only one that is to be replaced, and
 // answers with what is: moves, address, age in ms, whether this replica made it now, and
@@ -117,7 +117,8 @@ func (s *Sessions) Move(ctx context.Context, to affinity.Binding, from affinity.
 		return affinity.BindResult{}, err
 	}
 	key := s.pinKey(to.Session)
-	args := append(s.pinArgs(to), strconv.FormatUint(from.Moves, 10)+" "+from.Addr, s.channel("sessions"), string(message))
+	args := append(s.pinArgs(to), strconv.FormatUint(from.Moves, 10)+" "+from.Addr, s.channel("sessions"),
+		string(message))
 	return s.bound(key, s.run(ctx, pinScript, []string{key}, args...))
 }
 

@@ -35,7 +35,8 @@ func newSessionReplica(t *testing.T, s *redisstore.Store) *sessionReplica {
 func (r *sessionReplica) configure(t *testing.T, addrs []string) {
 	t.Helper()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
-		Capability: "caps", Backends: router.Addrs(addrs...), Affinity: router.Affinity{Sessions: true, SessionTTL: time.Hour},
+		Capability: "caps", Backends: router.Addrs(addrs...), Affinity: router.Affinity{Sessions: true,
+			SessionTTL: time.Hour},
 	}}}, r.table)
 	if err != nil {
 		t.Fatal(err)

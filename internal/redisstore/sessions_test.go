@@ -46,7 +46,8 @@ func TestFirstToBindASession(t *testing.T) {
 			}
 		}
 		for _, other := range []affinity.Session{
-			{Tenant: "other", Capability: mine.Capability, ID: mine.ID}, {Tenant: mine.Tenant, Capability: "other", ID: mine.ID},
+			{Tenant: "other", Capability: mine.Capability, ID: mine.ID}, {Tenant: mine.Tenant, Capability: "other",
+				ID: mine.ID},
 			{Tenant: mine.Tenant, Capability: mine.Capability, ID: "other"},
 		} {
 			if got := bind(t, b, binding(other, "b:1", 0)); got.Pin.Addr != "b:1" || !got.New {
@@ -142,7 +143,8 @@ func TestUsersOfPins(t *testing.T) {
 		third := affinity.Pin{Addr: "c:1", Moves: 2}
 		expect("b moves what a uses", move(b, "", 3, third, true), true, affinity.OtherGateways)
 		expect("nobody uses what is nowhere", move(a, "d:1", 4, affinity.Pin{Moves: 3}, false), true, affinity.NoGateway)
-		expect("its only user moves it", move(a, "e:1", 5, affinity.Pin{Addr: "d:1", Moves: 4}, false), true, affinity.ThisGateway)
+		expect("its only user moves it", move(a, "e:1", 5, affinity.Pin{Addr: "d:1", Moves: 4}, false), true,
+			affinity.ThisGateway)
 	})
 }
 
@@ -297,15 +299,18 @@ func TestArtifacts(t *testing.T) {
 			}
 		}
 		holds("1", "")
-		remember(affinity.Location{Artifact: file("1"), Addr: "a:1"}, affinity.Location{Artifact: file("2"), Addr: "b:1", Authoritative: true})
+		remember(affinity.Location{Artifact: file("1"), Addr: "a:1"}, affinity.Location{Artifact: file("2"), Addr: "b:1",
+			Authoritative: true})
 		holds("1", "a:1")
 		holds("2", "b:1")
-		remember(affinity.Location{Artifact: file("1"), Addr: "c:1"}, affinity.Location{Artifact: file("2"), Addr: "c:1", Authoritative: true},
+		remember(affinity.Location{Artifact: file("1"), Addr: "c:1"}, affinity.Location{Artifact: file("2"), Addr: "c:1",
+			Authoritative: true},
 			affinity.Location{Artifact: file("3"), Addr: "c:1"})
 		holds("1", "a:1") // an older word
 		holds("2", "c:1") // that is sure
 		holds("3", "c:1")
-		if got, err := b.Locate(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" || err != nil {
+		if got, err := b.Locate(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" ||
+			err != nil {
 			t.Errorf("another tenant's: %q, %v", got, err)
 		}
 		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
@@ -335,23 +340,29 @@ func TestBoundArtifacts(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Sessions()
 		holding := func(tenant, id string, sure bool) affinity.Location {
-			return affinity.Location{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id}, Addr: "a:1", Authoritative: sure, OwnedOnly: true, TTL: time.Minute}
+			return affinity.Location{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id}, Addr: "a:1",
+				Authoritative: sure, OwnedOnly: true, TTL: time.Minute}
 		}
 		for i, step := range []struct {
 			told []affinity.Location
 			want []bool
 		}{
-			{[]affinity.Location{holding("a", "1", true), holding("a", "2", false), holding("b", "3", false)}, []bool{true, true, true}},
-			{[]affinity.Location{holding("b", "1", false), holding("b", "2", false), holding("b", "3", false)}, []bool{false, false, true}},
-			{[]affinity.Location{holding("b", "1", true), holding("a", "3", false), holding("a", "1", false)}, []bool{true, false, true}},
+			{[]affinity.Location{holding("a", "1", true), holding("a", "2", false), holding("b", "3", false)},
+				[]bool{true, true, true}},
+			{[]affinity.Location{holding("b", "1", false), holding("b", "2", false), holding("b", "3", false)},
+				[]bool{false, false, true}},
+			{[]affinity.Location{holding("b", "1", true), holding("a", "3", false), holding("a", "1", false)},
+				[]bool{true, false, true}},
 			{[]affinity.Location{holding("b", "1", false)}, []bool{false}}, // it has it nevertheless
 		} {
 			if kept, err := s.StoreLocations(t.Context(), step.told); err != nil || !slices.Equal(kept, step.want) {
 				t.Errorf("%d: %v, want %v: %v", i, kept, step.want, err)
 			}
 		}
-		for _, test := range []struct{ tenant, id, want string }{{"a", "1", "a:1"}, {"b", "1", "a:1"}, {"a", "2", "a:1"}, {"b", "2", ""}, {"b", "3", "a:1"}, {"a", "3", ""}} {
-			if got, err := s.Locate(t.Context(), holding(test.tenant, test.id, false).Artifact); got != test.want || err != nil {
+		for _, test := range []struct{ tenant, id, want string }{{"a", "1", "a:1"}, {"b", "1", "a:1"}, {"a", "2", "a:1"},
+			{"b", "2", ""}, {"b", "3", "a:1"}, {"a", "3", ""}} {
+			if got, err := s.Locate(t.Context(), holding(test.tenant, test.id, false).Artifact); got != test.want ||
+				err != nil {
 				t.Errorf("%s's %s is at %q, want %q: %v", test.tenant, test.id, got, test.want, err)
 			}
 		}

@@ -90,8 +90,8 @@ func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) 
 	return router.Grant{Held: int(n[0]), Waiting: int(n[1]), Replicas: int(n[2])}, nil
 }
 
-// Away implements router.PermitStore.
-func (p *PlaceSlots) Away() bool { return p.store.Away() }
+// Unavailable implements router.PermitStore.
+func (p *PlaceSlots) Unavailable() bool { return p.store.Unavailable() }
 
 // Listen implements router.PermitStore.
 func (p *PlaceSlots) Listen(ctx context.Context, notice func(capability string)) {

@@ -33,7 +33,9 @@ func TestSlotsOfABurst(t *testing.T) {
 	var tables [3]*router.Table
 	for i := range tables {
 		slots := open(t, redisstore.Config{URL: url}).Slots(fmt.Sprint(i))
-		limits := router.NewLimits(router.LimitsConfig{Store: slots, Timeout: patience, Replicas: func() int { return len(tables) }})
+		limits := router.NewLimits(router.LimitsConfig{Store: slots, Timeout: patience, Replicas: func() int {
+			return len(tables)
+		}})
 		cfg.Limits = limits
 		table, err := router.NewTable(cfg, nil)
 		if err != nil {
@@ -57,7 +59,10 @@ func TestSlotsOfABurst(t *testing.T) {
 			callers.Go(func() {
 				for range calls {
 					entered := func(router.PermitResult) bool { got[burst][i].Add(1); return true }
-					if w, a := table.Fleet(fmt.Sprint("caps", burst)).AcquirePermit(router.PermitRequest{}, func() func(router.PermitResult) bool { return entered }); w == nil {
+					if w, a := table.Fleet(fmt.Sprint("caps", burst)).AcquirePermit(router.PermitRequest{},
+						func() func(router.PermitResult) bool {
+							return entered
+						}); w == nil {
 						entered(a)
 					}
 				}

@@ -68,7 +68,8 @@ func TestSlots(t *testing.T) {
 func TestSlotsOfManyBackends(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Slots("a").Lasting(time.Hour), open().Slots("b").Lasting(time.Hour)
-		wants := []router.Demand{{Addr: "x:1", Limit: 1, Need: 1, Seq: 1}, {Addr: "y:1", Limit: 2, Need: 3, Seq: 2}, {Addr: "{z}:1", Limit: 3, Spare: 3, Seq: 3}}
+		wants := []router.Demand{{Addr: "x:1", Limit: 1, Need: 1, Seq: 1}, {Addr: "y:1", Limit: 2, Need: 3, Seq: 2},
+			{Addr: "{z}:1", Limit: 3, Spare: 3, Seq: 3}}
 		grants, err := a.Exchange(t.Context(), "weather", wants)
 		if err != nil || grants[0].Held != 1 || grants[1].Held != 2 || grants[2].Held != 3 {
 			t.Fatalf("%+v, %v", grants, err)
@@ -79,7 +80,8 @@ func TestSlotsOfManyBackends(t *testing.T) {
 		if grants, err = a.Exchange(t.Context(), "weather", wants[:1]); err == nil {
 			t.Errorf("the same again: %+v", grants)
 		}
-		if grants, err = b.Exchange(t.Context(), "weather", wants); err != nil || grants[0].Held != 0 || grants[2].Held != 0 {
+		if grants, err = b.Exchange(t.Context(), "weather", wants); err != nil || grants[0].Held != 0 ||
+			grants[2].Held != 0 {
 			t.Errorf("the other replica: %+v, %v", grants, err)
 		}
 		if grants, err = a.Exchange(t.Context(), "weather", nil); err != nil || len(grants) != 0 {
@@ -132,7 +134,9 @@ func TestSlotsScriptIsLost(t *testing.T) {
 			if got := a.ask(router.Demand{Used: 1, Retain: 1, Need: 1}); got.Held != 2 {
 				t.Errorf("%+v", got)
 			}
-			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.ScriptFlush(ctx).Err() }); err != nil {
+			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return r.ScriptFlush(ctx).Err()
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -26,12 +26,14 @@ const (
 )
 
 func (p Purpose) String() string {
-	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals", "identity", "limits", "idempotency", "engines"}[p]
+	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals",
+		"identity", "limits", "idempotency", "engines"}[p]
 }
 
 // Purposes lists all purposes.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency, Engines}
+	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency,
+		Engines}
 }
 
 // Stats count the work of a Store. The counters only grow.
@@ -43,18 +45,18 @@ type Stats struct {
 	Unreplicated int64
 	Rejected     map[Kind]int64 // records without a valid signature
 
-	Away      bool
-	AwaySince time.Time // zero unless Away
-	Embedded  bool
+	Unavailable      bool
+	UnavailableSince time.Time // zero unless Unavailable
+	Embedded         bool
 }
 
 // Stats is safe for concurrent use.
 func (s *Store) Stats() Stats {
-	away, since := s.breaker.state()
+	unavailable, since := s.breaker.state()
 	stats := Stats{
 		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(), Malformed: s.counts.malformed.Load(),
 		Unreplicated: s.counts.unreplicated.Load(),
-		Away:         away, AwaySince: since, Embedded: s.server != nil,
+		Unavailable:  unavailable, UnavailableSince: since, Embedded: s.server != nil,
 	}
 	stats.Rejected = make(map[Kind]int64, kinds)
 	for _, k := range Kinds() {

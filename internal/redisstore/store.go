@@ -72,10 +72,10 @@ func (s *Store) Close() {
 	}
 }
 
-// Away reports whether Redis is known to be unavailable.
-func (s *Store) Away() bool {
-	away, _ := s.breaker.state()
-	return away
+// Unavailable reports whether Redis is known to be unavailable.
+func (s *Store) Unavailable() bool {
+	unavailable, _ := s.breaker.state()
+	return unavailable
 }
 
 // OnReturn registers f for each time that Redis has come back, perhaps empty. f runs on the breaker's goroutine and must

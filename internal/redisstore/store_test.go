@@ -17,7 +17,9 @@ func TestCommands(t *testing.T) {
 		ctx := t.Context()
 		a, b := open().Probe(), open().Probe()
 		key := a.Key("words")
-		if err := a.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, key, "hello", 0).Err() }); err != nil {
+		if err := a.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			return r.Set(ctx, key, "hello", 0).Err()
+		}); err != nil {
 			t.Fatal(err)
 		}
 		var got string
@@ -48,7 +50,9 @@ func TestScript(t *testing.T) {
 				t.Fatalf("run %d: %d, %v", i, got, err)
 			}
 		}
-		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.ScriptFlush(ctx).Err() }); err != nil {
+		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			return r.ScriptFlush(ctx).Err()
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := p.Run(ctx, add, keys, "f", 2).Int(); err != nil || got != 8 {
@@ -131,8 +135,8 @@ func TestStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.LPush(ctx, p.Key("a"), 1).Err() })
-		if err == nil || s.Away() {
-			t.Errorf("a command of the wrong kind: %v, away %v", err, s.Away())
+		if err == nil || s.Unavailable() {
+			t.Errorf("a command of the wrong kind: %v, unavailable %v", err, s.Unavailable())
 		}
 		p.Malformed("k")
 		got := s.Stats()
@@ -142,7 +146,7 @@ func TestStats(t *testing.T) {
 		if got.Commands[redisstore.Slots] != 0 || got.Commands[redisstore.Watch] == 0 {
 			t.Errorf("commands for something else: %v", got.Commands)
 		}
-		if got.Errors-before.Errors != 1 || got.Malformed != 1 || got.Away || !got.AwaySince.IsZero() {
+		if got.Errors-before.Errors != 1 || got.Malformed != 1 || got.Unavailable || !got.UnavailableSince.IsZero() {
 			t.Errorf("%+v, want one error and one malformed value", got)
 		}
 	})
@@ -161,7 +165,8 @@ func TestKeys(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
-	if _, err := redisstore.Open(redisstore.Config{URL: "redis://:secret@h:x"}); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := redisstore.Open(redisstore.Config{URL: "redis://:secret@h:x"}); err == nil ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("a wrong address: %v", err)
 	}
 }

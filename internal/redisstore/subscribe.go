@@ -37,7 +37,7 @@ func (c client) subscribe(ctx context.Context, channel string, onMessage func(me
 
 // listen subscribes once, and returns when the subscription ends.
 func (c client) listen(ctx context.Context, channel string, onMessage func(string), onConnect func()) {
-	if c.store.Away() {
+	if c.store.Unavailable() {
 		return
 	}
 	ctx = withPurpose(ctx, Listen)

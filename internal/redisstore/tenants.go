@@ -190,7 +190,9 @@ func (t *Tenants) unlist(ctx context.Context, id string) error {
 
 // ListTenants answers with a page of them, by id, and after what to go on: "" is where to
 // begin, and that there is no more. The page may be short.
-func (t *Tenants) ListTenants(ctx context.Context, after string, most int) (page []*tenant.Record, next string, err error) {
+func (t *Tenants) ListTenants(
+	ctx context.Context, after string, most int,
+) (page []*tenant.Record, next string, err error) {
 	ids, next, err := t.page(ctx, t.indexKey(), after, most)
 	if err != nil {
 		return nil, "", err
@@ -219,7 +221,8 @@ func (t *Tenants) page(ctx context.Context, key, after string, most int) (page [
 		from = "(" + after
 	}
 	err = t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		page, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, ByLex: true, Start: from, Stop: "+", Count: int64(most) + 1}).Result()
+		page, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, ByLex: true, Start: from, Stop: "+", Count: int64(most) +
+			1}).Result()
 		return err
 	})
 	if len(page) > most {

@@ -39,7 +39,8 @@ func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
 		r.Limits = new(tenant.Limits)
 		*r.Limits, wrong[3] = tenant.ParseLimits([]byte(text))
 	}
-	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && readTime(&r.Created, f["created"]) && readTime(&r.Updated, f["updated"])
+	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && readTime(&r.Created, f["created"]) &&
+		readTime(&r.Updated, f["updated"])
 }
 
 // keyFields are the fields of a new key.
@@ -66,7 +67,8 @@ func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 		return nil, false
 	}
 	k.Hash = hash
-	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Until, "retired": &k.Replaced, "revoked": &k.Revoked} {
+	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Until, "retired": &k.Replaced,
+		"revoked": &k.Revoked} {
 		if text, there := f[name]; there && !readTime(t, text) {
 			return nil, false
 		}
@@ -131,4 +133,5 @@ func (t *Tenants) sealKey(id string, fields []any) []any {
 }
 
 // laterOfKeys are the fields of an API key that its seal does not cover.
-var laterOfKeys = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true, "revoked": true}
+var laterOfKeys = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true,
+	"revoked": true}

@@ -18,14 +18,16 @@ import (
 func aTenant(id, uid string) *tenant.Record {
 	grants, _ := tenant.ParseGrants([]string{"weather", "gen-*"})
 	return &tenant.Record{
-		ID: id, UID: uid, Capabilities: grants, Name: "Acme & Co: {1}", Limits: &tenant.Limits{Messages: 7, Bounds: tenant.Bounds{CallsPerSecond: 5}},
+		ID: id, UID: uid, Capabilities: grants, Name: "Acme & Co: {1}", Limits: &tenant.Limits{Messages: 7,
+			Bounds: tenant.Bounds{CallsPerSecond: 5}},
 	}
 }
 
 // aKey is one of a tenant.
 func aKey(of, uid string) *tenant.Key {
 	id, secret := tenant.NewCredential()
-	k := &tenant.Key{ID: id, Tenant: of, Name: "Ann's", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke | tenant.Admin, Asserts: tenant.User}
+	k := &tenant.Key{ID: id, Tenant: of, Name: "Ann's", Hash: tenant.HashOf(secret, nil),
+		Scopes: tenant.Invoke | tenant.Admin, Asserts: tenant.User}
 	k.UID, k.CreatedBy = uid, "operator"
 	return k
 }
@@ -60,7 +62,8 @@ func TestTenants(t *testing.T) {
 		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrTenantChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
-		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 || got.UID != "u1" || got.Limits != nil {
+		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 ||
+			got.UID != "u1" || got.Limits != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if err := a.UpdateTenant(ctx, aTenant("globex", "u")); !errors.Is(err, tenant.ErrTenantUnknown) {
@@ -178,10 +181,12 @@ func TestRotation(t *testing.T) {
 		must(t, a.RotateKey(ctx, old.ID, next, time.Hour))
 		got, err := b.FindKey(ctx, old.ID)
 		must(t, err)
-		if left := time.Until(got.Until); got.ReplacedBy != next.ID || left < 30*time.Minute || left > 90*time.Minute || !got.Replaced.Equal(got.Until.Add(-time.Hour)) {
+		if left := time.Until(got.Until); got.ReplacedBy != next.ID || left < 30*time.Minute || left > 90*time.Minute ||
+			!got.Replaced.Equal(got.Until.Add(-time.Hour)) {
 			t.Errorf("the old one: %+v", got)
 		}
-		if got, err = b.FindKey(ctx, next.ID); err != nil || got.Replaces != old.ID || !got.Until.IsZero() || !got.Replaced.IsZero() {
+		if got, err = b.FindKey(ctx, next.ID); err != nil || got.Replaces != old.ID || !got.Until.IsZero() ||
+			!got.Replaced.IsZero() {
 			t.Errorf("the new one: %+v, %v", got, err)
 		}
 		revoked, expired := aKey("acme", "u1"), aKey("acme", "u1")
@@ -192,7 +197,8 @@ func TestRotation(t *testing.T) {
 		others := aKey("filed", "")
 		must(t, a.CreateKey(ctx, others))
 		for id, want := range map[string]error{
-			old.ID: tenant.ErrKeyRotated, revoked.ID: tenant.ErrKeyExpired, expired.ID: tenant.ErrKeyExpired, "abcdefghijklmnop": tenant.ErrKeyUnknown, others.ID: tenant.ErrKeyUnknown,
+			old.ID: tenant.ErrKeyRotated, revoked.ID: tenant.ErrKeyExpired, expired.ID: tenant.ErrKeyExpired,
+			"abcdefghijklmnop": tenant.ErrKeyUnknown, others.ID: tenant.ErrKeyUnknown,
 		} {
 			if err := b.RotateKey(ctx, id, third, 0); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", id, err, want)
@@ -247,8 +253,10 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	good := func() map[string]string {
 		return map[string]string{
-			"tenant": "acme", "uid": "u", "hash": "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7", "scopes": "invoke,read", "asserts": "user",
-			"created": "1", "updated": "1", "version": "1", "disabled": "false", "capabilities": "weather gen-*", "limits": `{"messages":1}`,
+			"tenant": "acme", "uid": "u", "hash": "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7",
+			"scopes": "invoke,read", "asserts": "user",
+			"created": "1", "updated": "1", "version": "1", "disabled": "false", "capabilities": "weather gen-*",
+			"limits":  `{"messages":1}`,
 			"expires": "1", "ends": "1", "revoked": "1",
 		}
 	}
@@ -256,8 +264,10 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		t.Fatal(k, r)
 	}
 	for field, of := range map[string]string{
-		"tenant": "key", "hash": "key", "scopes": "key", "asserts": "key", "expires": "key", "ends": "key", "revoked": "key", "created": "both",
-		"uid": "tenant", "updated": "tenant", "version": "tenant", "disabled": "tenant", "capabilities": "tenant", "limits": "tenant",
+		"tenant": "key", "hash": "key", "scopes": "key", "asserts": "key", "expires": "key", "ends": "key", "revoked": "key",
+		"created": "both",
+		"uid":     "tenant", "updated": "tenant", "version": "tenant", "disabled": "tenant", "capabilities": "tenant",
+		"limits": "tenant",
 	} {
 		f := good()
 		if f[field] = "[-1"; field == "tenant" || field == "uid" {
@@ -276,7 +286,8 @@ func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, av, b, bv, c, cv, d, dv string) {
 		fields := map[string]string{a: av, b: bv, c: cv, d: dv}
 		k, r := redisstore.ParseStored(fields)
-		if _, hashed := tenant.ParseHash(fields["hash"]); k && (!hashed || fields["tenant"] == "" || fields["created"] == "") {
+		if _, hashed := tenant.ParseHash(fields["hash"]); k && (!hashed || fields["tenant"] == "" ||
+			fields["created"] == "") {
 			t.Errorf("%q is a key", fields)
 		}
 		if r { // it takes five

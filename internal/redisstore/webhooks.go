@@ -29,7 +29,8 @@ var errWebhooks = errors.New("invalid answer of a webhook script")
 
 func (w *Webhooks) keys() []string {
 	t := tag{"webhooks"}
-	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"), w.key(t, "letters")}
+	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"),
+		w.key(t, "letters")}
 }
 
 // Watch implements webhook.Store.
@@ -73,7 +74,9 @@ func (w *Webhooks) Cursors(ctx context.Context, tenants []string) (all map[strin
 }
 
 // Read implements webhook.Store.
-func (w *Webhooks) Read(ctx context.Context, tenant, after string, most int) (events []webhook.Event, next string, err error) {
+func (w *Webhooks) Read(
+	ctx context.Context, tenant, after string, most int,
+) (events []webhook.Event, next string, err error) {
 	key := w.key(approvalTag(tenant), "events")
 	said, err := w.run(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds()).Slice()
 	if err != nil {
@@ -88,7 +91,8 @@ func (w *Webhooks) Read(ctx context.Context, tenant, after string, most int) (ev
 	}
 	for i := 0; i < len(list); i += 3 {
 		id, kind, approval := textAt(list, i), textAt(list, i+1), textAt(list, i+2)
-		e := webhook.Event{ID: webhookID(tenant, id, approval), Tenant: tenant, Approval: approval, Kind: approvals.Kind(kind)}
+		e := webhook.Event{ID: webhookID(tenant, id, approval), Tenant: tenant, Approval: approval,
+			Kind: approvals.Kind(kind)}
 		ms, _, _ := strings.Cut(id, "-")
 		if !readTime(&e.At, ms) {
 			w.malformed(key)
@@ -117,7 +121,9 @@ func eventOf(id string, all []string) (webhook.Event, bool) {
 }
 
 // Put implements webhook.Store.
-func (w *Webhooks) Put(ctx context.Context, tenant, after, next string, events []webhook.Event, most int) (dropped int, err error) {
+func (w *Webhooks) Put(
+	ctx context.Context, tenant, after, next string, events []webhook.Event, most int,
+) (dropped int, err error) {
 	args := []any{tenant, after, next, most}
 	for i := range events {
 		args = append(args, events[i].ID, eventText(&events[i]))
@@ -126,7 +132,9 @@ func (w *Webhooks) Put(ctx context.Context, tenant, after, next string, events [
 }
 
 // Lease implements webhook.Store.
-func (w *Webhooks) Lease(ctx context.Context, most int, lease time.Duration) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
+func (w *Webhooks) Lease(
+	ctx context.Context, most int, lease time.Duration,
+) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
 	token := rand.Text()
 	said, err := w.run(ctx, claimScript, w.keys(), token, most, lease.Milliseconds()).Slice()
 	if err != nil {
@@ -173,7 +181,8 @@ func (w *Webhooks) Reschedule(ctx context.Context, e *webhook.Entry, wait time.D
 
 // DeadLetter implements webhook.Store.
 func (w *Webhooks) DeadLetter(ctx context.Context, e *webhook.Entry, why string, most int) (dropped int, err error) {
-	return faster(w.run(ctx, buryScript, w.keys(), e.ID, e.Lease, words([]string{strconv.Itoa(e.Attempts), why}), most).Int())
+	return faster(w.run(ctx, buryScript, w.keys(), e.ID, e.Lease, words([]string{strconv.Itoa(e.Attempts), why}),
+		most).Int())
 }
 
 // faster parses the number of dropped entries, or webhook.ErrMoved.

@@ -49,7 +49,8 @@ func newReceiver(t *testing.T, answer func(requests int) int) *receiver {
 		id := req.Header.Get("webhook-id")
 		mac := hmac.New(sha256.New, []byte(webhookSecret))
 		_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, req.Header.Get("webhook-timestamp"), text)
-		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil || req.Header.Get("webhook-signature") != want {
+		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil ||
+			req.Header.Get("webhook-signature") != want {
 			t.Errorf("signature %q, want %q, %v", req.Header.Get("webhook-signature"), want, err)
 		}
 		got := received{id: id}
@@ -141,7 +142,8 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		const n = 30
 		r := newReceiver(t, always(http.StatusNoContent))
 		one, two := open(), open()
-		d, e := tell(t, one, r.URL, webhook.Config{}, webhook.Options{}), tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
+		d, e := tell(t, one, r.URL, webhook.Config{}, webhook.Options{}), tell(t, two, r.URL, webhook.Config{},
+			webhook.Options{})
 		k := keeper(t, one, approvals.Options{})
 		asked := map[string]bool{}
 		for i := range n {
@@ -154,12 +156,14 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		})
 		d.stop()
 		e.stop()
-		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+a.Skipped+b.Skipped != 0 {
+		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+a.Skipped+
+			b.Skipped != 0 {
 			t.Errorf("told: %+v, %+v", a, b)
 		}
 		ids := map[string]bool{}
 		for _, got := range r.all {
-			if ids[got.id] = true; got.body.Type != "approval.asked" || !asked[got.body.Data.ID] || got.body.Data.State != "pending" ||
+			if ids[got.id] = true; got.body.Type != "approval.asked" || !asked[got.body.Data.ID] ||
+				got.body.Data.State != "pending" ||
 				!strings.Contains(got.body.Data.Arguments, `"n"`) || strings.Contains(got.body.Data.Arguments, "hunter2") {
 				t.Errorf("told: %+v", got)
 			}
@@ -219,7 +223,8 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		a := ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
 		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
 		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
-		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 || letters[0].Reason != "HTTP status 502" {
+		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 ||
+			letters[0].Reason != "HTTP status 502" {
 			t.Fatalf("dead: %+v, %v", letters, err)
 		}
 		r.mu.Lock()
@@ -252,7 +257,8 @@ func TestOtherEventsAreToldWhereWanted(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
-		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventApproved, approvals.EventUsed}}, webhook.Options{})
+		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventApproved, approvals.EventUsed}},
+			webhook.Options{})
 		k := keeper(t, s, approvals.Options{})
 		a := ask(t, k, request(`{}`))
 		approve(t, k, a, approvals.Answer{})

@@ -38,7 +38,9 @@ func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event
 }
 
 // claim takes what is due.
-func claim(t *testing.T, w *redisstore.Webhooks, most int, lease time.Duration) ([]webhook.Entry, time.Duration, webhook.Sizes) {
+func claim(
+	t *testing.T, w *redisstore.Webhooks, most int, lease time.Duration,
+) ([]webhook.Entry, time.Duration, webhook.Sizes) {
 	t.Helper()
 	taken, again, sizes, err := w.Lease(t.Context(), most, lease)
 	if err != nil {
@@ -57,7 +59,8 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 		if err != nil || len(events) != 1 {
 			t.Fatalf("read %+v, %v", events, err)
 		}
-		if e := events[0]; e.Tenant != r.Tenant || e.Approval != a.ID || e.Kind != approvals.EventCreated || e.At.Sub(a.Created).Abs() > time.Second {
+		if e := events[0]; e.Tenant != r.Tenant || e.Approval != a.ID || e.Kind != approvals.EventCreated ||
+			e.At.Sub(a.Created).Abs() > time.Second {
 			t.Errorf("read %+v of %+v", e, a)
 		}
 		if again, _, err := two.Webhooks().Read(t.Context(), r.Tenant, "", 10); err != nil || !slices.Equal(again, events) {
@@ -86,7 +89,8 @@ func TestEntriesAreOneReplicasAtATime(t *testing.T) {
 		one, two := open().Webhooks(), open()
 		events, _ := put(t, two, 3, 10)
 		first, again, sizes := claim(t, one, 2, time.Hour)
-		if len(first) != 2 || !slices.Contains(events, first[0].Event) || first[0].Attempts != 1 || again == 0 || sizes != (webhook.Sizes{Queued: 3}) {
+		if len(first) != 2 || !slices.Contains(events, first[0].Event) || first[0].Attempts != 1 || again == 0 ||
+			sizes != (webhook.Sizes{Queued: 3}) {
 			t.Fatalf("claimed %+v, %v, %+v", first, again, sizes)
 		}
 		rest, again, _ := claim(t, two.Webhooks(), 2, time.Hour)
@@ -144,7 +148,8 @@ func TestDeadLettersAreBounded(t *testing.T) {
 		if err != nil || len(letters) != 3 {
 			t.Fatalf("dead: %+v, %v", letters, err)
 		}
-		if l := letters[0]; l.Attempts != 1 || l.Reason != "why: {not}" || l.Died.Before(l.At) || l.Tenant != request("").Tenant {
+		if l := letters[0]; l.Attempts != 1 || l.Reason != "why: {not}" || l.Died.Before(l.At) ||
+			l.Tenant != request("").Tenant {
 			t.Errorf("dead: %+v", l)
 		}
 		if page, err := w.Dead(t.Context(), 2, 10); err != nil || len(page) != 1 || page[0] != letters[2] {
@@ -156,7 +161,8 @@ func TestDeadLettersAreBounded(t *testing.T) {
 			}
 		}
 		got, _, sizes := claim(t, w, 9, time.Hour)
-		if len(got) != 1 || got[0].Event != letters[1].Event || got[0].Attempts != 1 || sizes != (webhook.Sizes{Queued: 1, Dead: 2}) {
+		if len(got) != 1 || got[0].Event != letters[1].Event || got[0].Attempts != 1 ||
+			sizes != (webhook.Sizes{Queued: 1, Dead: 2}) {
 			t.Errorf("after a retry: %+v, %+v", got, sizes)
 		}
 	})

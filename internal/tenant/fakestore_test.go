@@ -11,20 +11,20 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// store is a tenant.Store in memory, which counts what it is asked and can be away.
+// store is a tenant.Store in memory, which counts what it is asked and can be unavailable.
 type store struct {
-	mu        sync.Mutex
-	keys      map[string]tenant.Key
-	tenants   map[string]*tenant.Record
-	version   uint64
-	away      bool
-	asked     int
-	told      func(uint64, tenant.Change)
-	connected func()
-	hold      chan struct{} // nil: answers come at once
+	mu          sync.Mutex
+	keys        map[string]tenant.Key
+	tenants     map[string]*tenant.Record
+	version     uint64
+	unavailable bool
+	asked       int
+	told        func(uint64, tenant.Change)
+	connected   func()
+	hold        chan struct{} // nil: answers come at once
 }
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 func newStore(keys ...tenant.Key) *store {
 	s := &store{keys: map[string]tenant.Key{}, tenants: map[string]*tenant.Record{}, version: 1}
@@ -39,13 +39,13 @@ func (s *store) ask() error {
 	s.mu.Lock()
 	hold := s.hold
 	s.asked++
-	away := s.away
+	unavailable := s.unavailable
 	s.mu.Unlock()
 	if hold != nil {
 		<-hold
 	}
-	if away {
-		return errAway
+	if unavailable {
+		return errUnavailable
 	}
 	return nil
 }
@@ -80,8 +80,8 @@ func (s *store) Follow(ctx context.Context, told func(uint64, tenant.Change), co
 func (s *store) Version(context.Context) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away {
-		return 0, errAway
+	if s.unavailable {
+		return 0, errUnavailable
 	}
 	return s.version, nil
 }

@@ -113,7 +113,7 @@ func TestSignaturesWhileTheStoreIsAway(t *testing.T) {
 		all, shared := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}), &sharedKeys{}
 		signatures := tenant.NewSignatures(stored.Directory(), all, shared, nil)
 		token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
-		s.set(func() { s.away = true })
+		s.set(func() { s.unavailable = true })
 		elapse(5 * time.Second)
 		if _, refusal := showSigned(signatures, token); refusal != nil {
 			t.Errorf("known: %q", reasonOf(refusal))

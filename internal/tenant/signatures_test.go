@@ -13,18 +13,18 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// sharedKeys is a store of one key, that can be away.
+// sharedKeys is a store of one key, that can be unavailable.
 type sharedKeys struct {
-	mu   sync.Mutex
-	key  []byte
-	away bool
+	mu          sync.Mutex
+	key         []byte
+	unavailable bool
 }
 
 func (s *sharedKeys) SigningKey(_ context.Context, proposal []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away {
-		return nil, errors.New("away")
+	if s.unavailable {
+		return nil, errors.New("unavailable")
 	}
 	if s.key == nil {
 		s.key = proposal
@@ -32,10 +32,10 @@ func (s *sharedKeys) SigningKey(_ context.Context, proposal []byte) ([]byte, err
 	return s.key, nil
 }
 
-func (s *sharedKeys) set(key []byte, away bool) {
+func (s *sharedKeys) set(key []byte, unavailable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.key, s.away = key, away
+	s.key, s.unavailable = key, unavailable
 }
 
 // directory has tenants.
@@ -114,7 +114,7 @@ func TestSignatures(t *testing.T) {
 	refused("another's key", sign(t, other, grant(now.Add(time.Minute))))
 }
 
-// TestSigningKeys: keys of a file are taken in turn, and a shared key outlives a store that forgets or is away.
+// TestSigningKeys: keys of a file are taken in turn, and a shared key outlives a store that forgets or is unavailable.
 func TestSigningKeys(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -138,7 +138,7 @@ func TestSigningKeys(t *testing.T) {
 	good(shared, true)
 	store.set(nil, true)
 	now = now.Add(2 * time.Minute)
-	good(shared, true) // the store is away
+	good(shared, true) // the store is unavailable
 	store.set(nil, false)
 	now = now.Add(2 * time.Minute)
 	good(shared, true) // it has forgotten, and gets it back

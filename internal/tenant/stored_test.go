@@ -139,9 +139,9 @@ func TestTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
 	other, ofOther := storedKey("acme", nil)
-	for how, away := range map[string]func(s *store){
-		"away":      func(s *store) { s.away = true },
-		"came lost": func(s *store) { s.version = 0; clear(s.keys); clear(s.tenants) },
+	for how, unavailable := range map[string]func(s *store){
+		"unavailable": func(s *store) { s.unavailable = true },
+		"came lost":   func(s *store) { s.version = 0; clear(s.keys); clear(s.tenants) },
 	} {
 		s := newStore(key, other)
 		following(t, s, func(t *testing.T, stored *tenant.Stored) {
@@ -149,7 +149,7 @@ func TestTheStoreIsAway(t *testing.T) {
 			if _, _, reason := show(t, stored, good); reason != "" {
 				t.Fatal(reason)
 			}
-			s.set(func() { away(s) })
+			s.set(func() { unavailable(s) })
 			elapse(6 * time.Second)
 			for _, wait := range []time.Duration{0, 9 * time.Minute} {
 				elapse(wait)
@@ -162,14 +162,14 @@ func TestTheStoreIsAway(t *testing.T) {
 			}
 			elapse(time.Minute)
 			want := "IDENTITY_UNAVAILABLE"
-			if how != "away" {
+			if how != "unavailable" {
 				want = "CREDENTIAL_INVALID" // it is taken for deleted
 			}
 			if _, _, reason := show(t, stored, good); reason != want {
 				t.Errorf("%s: after ten minutes: %q", how, reason)
 			}
 			s.set(func() {
-				s.away, s.keys, s.version = false, before, 9
+				s.unavailable, s.keys, s.version = false, before, 9
 				s.tenants["acme"] = &tenant.Record{UID: key.UID, ID: "acme"}
 			})
 			elapse(time.Second)

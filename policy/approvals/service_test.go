@@ -191,11 +191,11 @@ func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 		len(set.set) != 1 {
 		t.Errorf("the tool is another one, and denied: %v, %+v", err, set.set)
 	}
-	set.fail = errAway
+	set.fail = errUnavailable
 	a = ask(t, k, request("{}"))
 	got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
 	var failed *approvals.RuleError
-	if !errors.As(err, &failed) || !errors.Is(err, errAway) || got.State != approvals.Approved {
+	if !errors.As(err, &failed) || !errors.Is(err, errUnavailable) || got.State != approvals.Approved {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -14,29 +14,29 @@ import (
 // memory is a store of one replica, for what does not depend on how a store does it. The
 // zero value is usable.
 type memory struct {
-	mu        sync.Mutex
-	records   map[string]approvals.Record
-	events    []approvals.RecordEvent
-	away      bool
-	questions int // for states
-	told      func(approvals.Notification)
-	following chan struct{} // closed when told is there
+	mu          sync.Mutex
+	records     map[string]approvals.Record
+	events      []approvals.RecordEvent
+	unavailable bool
+	questions   int // for states
+	told        func(approvals.Notification)
+	following   chan struct{} // closed when told is there
 }
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 func (m *memory) enter() (leave func(), err error) {
 	m.mu.Lock()
-	if m.away {
-		err = errAway
+	if m.unavailable {
+		err = errUnavailable
 	}
 	return m.mu.Unlock, err
 }
 
-func (m *memory) leave(away bool) {
+func (m *memory) leave(unavailable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.away = away
+	m.unavailable = unavailable
 }
 
 // put is what a store does by itself: no notice tells of it.

@@ -115,11 +115,11 @@ func TestFewWait(t *testing.T) {
 	})
 }
 
-// TestEventsGoOn: over a store that is away for a while, from where the reader was.
+// TestEventsGoOn: over a store that is unavailable for a while, from where the reader was.
 func TestEventsGoOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &memory{events: []approvals.RecordEvent{{ID: "1-0"}, {ID: "2-0"}, {ID: "3-0"}}, away: true}
+		store := &memory{events: []approvals.RecordEvent{{ID: "1-0"}, {ID: "2-0"}, {ID: "3-0"}}, unavailable: true}
 		k := newKeeper(t, store, approvals.Options{})
 		var outage sync.WaitGroup
 		outage.Go(func() {

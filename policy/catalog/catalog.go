@@ -48,12 +48,12 @@ type Options struct {
 
 // Catalog is a policy.Source. It is safe for concurrent use.
 type Catalog struct {
-	opts      Options
-	snapshot  atomic.Pointer[map[string]*capability]
-	ids       atomic.Pointer[[]string] // its ids, sorted
-	wake      chan struct{}            // Run has work
-	revision  Revision                 // the known revision of the store; used by Run, and by Read before it
-	storeAway bool                     // the last poll failed; used likewise
+	opts             Options
+	snapshot         atomic.Pointer[map[string]*capability]
+	ids              atomic.Pointer[[]string] // its ids, sorted
+	wake             chan struct{}            // Run has work
+	revision         Revision                 // the known revision of the store; used by Run, and by Read before it
+	storeUnavailable bool                     // the last poll failed; used likewise
 
 	mu      sync.Mutex
 	entries map[string]*entry

@@ -278,7 +278,7 @@ func TestWithoutTheStore(t *testing.T) {
 	before := catalog.New(catalog.Options{Store: store, Rules: store})
 	before.Replace(static(tool(t, "x", "one", "n")))
 	before.Read(t.Context())
-	store.set(func() { store.away = true })
+	store.set(func() { store.unavailable = true })
 	c := catalog.New(catalog.Options{Store: store, Rules: store})
 	c.Replace(static(tool(t, "x", "another", "n")))
 	c.Read(t.Context())
@@ -286,7 +286,7 @@ func TestWithoutTheStore(t *testing.T) {
 	before.Replace(static(tool(t, "x", "another", "n")))
 	before.Read(t.Context())
 	want(t, before, "who knows goes on", "x!")
-	store.set(func() { store.away = false })
+	store.set(func() { store.unavailable = false })
 	c.Read(t.Context())
 	want(t, c, "it is back", "x!")
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-var errAway = errors.New("away")
+var errUnavailable = errors.New("unavailable")
 
 // memory is a catalog.Store, and catalog.Rules, in a process. The zero value is usable.
 type memory struct {
-	mu        sync.Mutex
-	away      bool
-	stuck     bool // rules cannot be deleted
-	now       catalog.Revision
-	shared    map[string]*catalog.Record
-	turns     map[string]*turn
-	forgotten []string // "capability tool"
-	followers []func()
-	epochs    int
+	mu          sync.Mutex
+	unavailable bool
+	stuck       bool // rules cannot be deleted
+	now         catalog.Revision
+	shared      map[string]*catalog.Record
+	turns       map[string]*turn
+	forgotten   []string // "capability tool"
+	followers   []func()
+	epochs      int
 }
 
 type turn struct {
@@ -69,8 +69,8 @@ func (m *memory) Watch(ctx context.Context, changed func()) {
 func (m *memory) Changed(_ context.Context, since catalog.Revision) (catalog.Changes, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return catalog.Changes{}, errAway
+	if m.unavailable {
+		return catalog.Changes{}, errUnavailable
 	}
 	news := catalog.Changes{Now: m.now, Everything: m.now.Epoch != since.Epoch}
 	if m.now != since {
@@ -82,8 +82,8 @@ func (m *memory) Changed(_ context.Context, since catalog.Revision) (catalog.Cha
 func (m *memory) Read(_ context.Context, wants []catalog.ReadRequest) (all []catalog.Record, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return nil, errAway
+	if m.unavailable {
+		return nil, errUnavailable
 	}
 	for _, w := range wants {
 		s := *m.of(w.Capability)
@@ -99,8 +99,8 @@ func (m *memory) Read(_ context.Context, wants []catalog.ReadRequest) (all []cat
 func (m *memory) Write(_ context.Context, c catalog.Change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return errAway
+	if m.unavailable {
+		return errUnavailable
 	}
 	s := m.of(c.Capability)
 	if c.Lease != "" {
@@ -138,8 +138,8 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 func (m *memory) Accept(_ context.Context, capability, tool string, hash toolschema.Hash) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return errAway
+	if m.unavailable {
+		return errUnavailable
 	}
 	m.of(capability).Accepted[tool] = hash
 	m.note()
@@ -150,8 +150,8 @@ func (m *memory) AcquireLease(_ context.Context, capability string, lease,
 	within time.Duration) (catalog.Lease, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return catalog.Lease{}, errAway
+	if m.unavailable {
+		return catalog.Lease{}, errUnavailable
 	}
 	now := time.Now()
 	if t := m.turns[capability]; t != nil {
@@ -174,8 +174,8 @@ func (m *memory) AcquireLease(_ context.Context, capability string, lease,
 func (m *memory) DeleteTool(_ context.Context, capability, tool string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away || m.stuck {
-		return errAway
+	if m.unavailable || m.stuck {
+		return errUnavailable
 	}
 	m.forgotten = append(m.forgotten, capability+" "+tool)
 	return nil

@@ -51,8 +51,8 @@ func (c *Catalog) sync(ctx context.Context) {
 			c.reconcile(ctx, id)
 		}
 	}
-	if away := err != nil && ctx.Err() == nil; away != c.storeAway && c.hasTools() {
-		if c.storeAway = away; away {
+	if unavailable := err != nil && ctx.Err() == nil; unavailable != c.storeUnavailable && c.hasTools() {
+		if c.storeUnavailable = unavailable; unavailable {
 			c.opts.Log.Warn("the catalog of tools is unavailable: known tools stay, and manifests are used unchecked",
 				"error", err)
 		} else {

@@ -201,7 +201,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// The log has one line when Shield goes away, and one when it is back.
+// The log has one line when Shield is lost, and one when it answers again.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -28,7 +28,7 @@ func newFlights() (*flights, *lease) {
 	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}}, &lease{onEnd: func() {}}
 }
 
-// Who leaves takes nothing away from those who stay, and all of them get the one answer,
+// A caller that leaves does not end the question for those that stay; all of them get the one answer,
 // also when it is an error.
 func TestFlight(t *testing.T) {
 	t.Parallel()

@@ -178,7 +178,7 @@ func (r *Resolver) storeLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for ctx.Err() == nil && !r.store.Away() && r.storeBatch(ctx) {
+		for ctx.Err() == nil && !r.store.Unavailable() && r.storeBatch(ctx) {
 		}
 	}
 }

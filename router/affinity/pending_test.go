@@ -17,7 +17,7 @@ type noteStore struct {
 	told chan []affinity.Location
 }
 
-func (noteStore) Away() bool { return false }
+func (noteStore) Unavailable() bool { return false }
 
 func (noteStore) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
 	<-ctx.Done()

@@ -65,7 +65,7 @@ func (r *Resolver) renewLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if r.store.Away() {
+		if r.store.Unavailable() {
 			continue
 		}
 		if r.recheck.Swap(false) {

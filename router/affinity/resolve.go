@@ -188,5 +188,5 @@ func (r *Resolver) onResult(err error) {
 
 // storeUsable reports whether calls may wait for the store. The caller holds mu.
 func (r *Resolver) storeUsable(now time.Time) bool {
-	return r.store != nil && !r.closed && !now.Before(r.breaker.openUntil) && !r.store.Away()
+	return r.store != nil && !r.closed && !now.Before(r.breaker.openUntil) && !r.store.Unavailable()
 }

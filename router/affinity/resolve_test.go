@@ -14,7 +14,7 @@ import (
 // lateStore answers when the time is over.
 type lateStore struct{ affinity.Store }
 
-func (lateStore) Away() bool { return false }
+func (lateStore) Unavailable() bool { return false }
 
 func (lateStore) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
 	<-ctx.Done()

@@ -75,6 +75,6 @@ type Store interface {
 	// when events may have been lost. Neither function may block.
 	Watch(ctx context.Context, move func(Session, Pin), gap func())
 
-	// Away reports whether the store is known to be unavailable. It does not block.
-	Away() bool
+	// Unavailable reports whether the store is known to be unavailable. It does not block.
+	Unavailable() bool
 }

@@ -247,9 +247,9 @@ func TestRefusals(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		"no rules":      {nil, codes.FailedPrecondition, "POLICIES_OFF"},
-		"full":          {&book{err: policy.ErrFull}, codes.ResourceExhausted, "POLICIES_FULL"},
-		"Redis is away": {&book{err: errors.New("away")}, codes.Unavailable, "POLICIES_UNAVAILABLE"},
+		"no rules":             {nil, codes.FailedPrecondition, "POLICIES_OFF"},
+		"full":                 {&book{err: policy.ErrFull}, codes.ResourceExhausted, "POLICIES_FULL"},
+		"Redis is unavailable": {&book{err: errors.New("away")}, codes.Unavailable, "POLICIES_UNAVAILABLE"},
 	} {
 		p := serve(t, test.book)
 		_, set := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule})

@@ -42,7 +42,7 @@ func New(fleets func() []string, tenants *telemetry.Metrics) *Metrics {
 			"Messages of this replica that engines work on, also if their callers have left.", "capability"),
 		agents: one("engine_agents", "Agents that are connected to engines by way of this replica.", "capability"),
 		turns: one("engine_turns_total", "Messages by how waiting for their turn ended: came, full: too many waited, "+
-			"left: the caller did, unknown: Redis was away.", "capability", "result"),
+			"left: the caller did, unknown: Redis was unavailable.", "capability", "result"),
 		waited: one("engine_turn_wait_seconds", "Time that messages waited whose turn came.", "capability"),
 		cutOff: one("engine_cut_off_total", "Callers that did not get all events: reader_slow: they were too far behind, "+
 			"stream_lost: the engine's stream broke.", "capability", "reason"),

@@ -7,7 +7,7 @@
 // first. The order is the store's, and so is the clock. Whose replica dies is dropped some
 // time after it was last heard of.
 //
-// While the store is away who has something keeps it, and who waits waits on for a while. A
+// While the store is unavailable who has something keeps it, and who waits waits on for a while. A
 // store that has come back empty gives nobody a turn until those who have one could say so. One
 // that lost only the last it was told, as a failover may, can let two have a turn at once.
 //

@@ -151,7 +151,7 @@ func TestLeases(t *testing.T) {
 	m.set(func() { m.again() })
 	m.expect(t, "yield")
 	if _, err := k.Seize(t.Context(), "engine-1", "ann", true); !errors.Is(err, turns.ErrAway) {
-		t.Errorf("while the store is away: %v", err)
+		t.Errorf("while the store is unavailable: %v", err)
 	}
 	select {
 	case <-second.Lost():

@@ -23,11 +23,11 @@ type exportQueue struct {
 	log      *slog.Logger
 	most     int64
 
-	waiting  atomic.Int64
-	exported atomic.Int64
-	full     atomic.Int64
-	failed   atomic.Int64
-	away     atomic.Bool // the last batch could not be sent
+	waiting     atomic.Int64
+	exported    atomic.Int64
+	full        atomic.Int64
+	failed      atomic.Int64
+	unavailable atomic.Bool // the last batch could not be sent
 
 	closed  atomic.Bool
 	sending context.Context // ends when there is no more time
@@ -99,13 +99,13 @@ func (o batchExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan
 	o.waiting.Add(-int64(len(spans)))
 	if err != nil {
 		o.failed.Add(int64(len(spans)))
-		if !o.away.Swap(true) {
+		if !o.unavailable.Swap(true) {
 			o.log.Warn("spans cannot be sent to the collector; calls are not held up", "error", why(err))
 		}
 		return nil
 	}
 	o.exported.Add(int64(len(spans)))
-	if o.away.Swap(false) {
+	if o.unavailable.Swap(false) {
 		o.log.Info("spans are sent again")
 	}
 	return nil

@@ -31,7 +31,7 @@ type Config struct {
 	Queue        int               // spans that wait for the collector, at most; more are dropped. Default 4096
 	Timeout      time.Duration     // of one request; default 10s
 	Delay        time.Duration     // how long spans wait for others; default 1s
-	Log          *slog.Logger      // is told when the collector goes away and comes back; nil: discard
+	Log          *slog.Logger      // is told when the collector is lost and returns; nil: discard
 }
 
 // Tracer makes spans. It is safe for concurrent use, and nil is one that samples nothing.

@@ -14,5 +14,5 @@
 //
 // The keys of an issuer are fetched beside the calls. A token whose key is unknown has them
 // fetched anew, a few times at once and then every few seconds at most, whoever sends such
-// tokens. While the issuer is away the keys that are known go on until they are too old.
+// tokens. While the issuer is unavailable the keys that are known go on until they are too old.
 package token

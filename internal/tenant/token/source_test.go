@@ -85,7 +85,7 @@ func TestUnknownKeysCostLittle(t *testing.T) {
 	}
 }
 
-// TestOutage: what is known goes on while the issuer is away, for a stated time, and all is
+// TestOutage: what is known goes on while the issuer is unavailable, for a stated time, and all is
 // well when it is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestNeverReached(t *testing.T) {
 	until(t, func() bool { _, reason := ask(t, v, raw); return reason == "" })
 }
 
-// TestWrongAnswers: an issuer that is not well is as one that is away, and whoever vouches for
+// TestWrongAnswers: an issuer that is not well is as one that is unavailable, and whoever vouches for
 // it must be known.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()

@@ -162,16 +162,16 @@ func TestDisabledTenant(t *testing.T) {
 	want(t, v, "switched off", i.Token(t, map[string]any{"tenant_id": "idle"}), "TENANT_DISABLED")
 }
 
-// elsewhere is a directory that has to be asked, and may be away.
+// elsewhere is a directory that has to be asked, and may be unavailable.
 type elsewhere struct {
 	*tenant.Directory
-	away atomic.Bool
+	unavailable atomic.Bool
 }
 
 func (e *elsewhere) Lookup(string) (*tenant.Settings, bool) { return nil, false }
 
 func (e *elsewhere) Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal) {
-	if e.away.Load() {
+	if e.unavailable.Load() {
 		return nil, &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE"}
 	}
 	return e.Directory.Settings(ctx, id)
@@ -184,11 +184,11 @@ func TestTenantsElsewhere(t *testing.T) {
 	i, tenants := issuertest.Start(t), &elsewhere{Directory: directory()}
 	v := startWith(t, tenants, token.Options{}, configOf(i, nil))
 	raw := i.Token(t, nil)
-	for _, away := range []bool{false, true, false} {
-		tenants.away.Store(away)
-		want(t, v, "asked", raw, map[bool]string{true: "IDENTITY_UNAVAILABLE"}[away])
+	for _, unavailable := range []bool{false, true, false} {
+		tenants.unavailable.Store(unavailable)
+		want(t, v, "asked", raw, map[bool]string{true: "IDENTITY_UNAVAILABLE"}[unavailable])
 		want(t, v, "of no tenant", i.Token(t, map[string]any{"tenant_id": "nobody"}),
-			map[bool]string{true: "IDENTITY_UNAVAILABLE", false: "CREDENTIAL_INVALID"}[away])
+			map[bool]string{true: "IDENTITY_UNAVAILABLE", false: "CREDENTIAL_INVALID"}[unavailable])
 	}
 	tenants.Replace(map[string]*tenant.Settings{"acme": idle})
 	want(t, v, "switched off meanwhile", raw, "TENANT_DISABLED")
