@@ -52,7 +52,7 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 			const gateways, workers, each = 3, 8, 15
 			var work sync.WaitGroup
 			for range gateways {
-				g := gatewaytest.Start(t, gatewaytest.Options{Slots: redis.Slots(t), Fleets: []gatewaytest.Fleet{{
+				g := gatewaytest.Start(t, gatewaytest.Options{Permits: redis.Permits(t), Fleets: []gatewaytest.Fleet{{
 					Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: addrs,
 					Limit: router.Limit{PerBackend: test.limit, Wait: time.Hour},
 				}}})
@@ -104,9 +104,9 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 		Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{one.Serve(t, call.Doc, crowd.option()).Addr},
 		Limit: router.Limit{PerBackend: 2, Wait: time.Hour},
 	}}
-	slots := &mortal{PermitStore: redis.Slots(t)}
-	dying := gatewaytest.Start(t, gatewaytest.Options{Slots: slots, Fleets: fleets})
-	other := gatewaytest.Start(t, gatewaytest.Options{Slots: redis.Slots(t), Fleets: fleets})
+	slots := &mortal{PermitStore: redis.Permits(t)}
+	dying := gatewaytest.Start(t, gatewaytest.Options{Permits: slots, Fleets: fleets})
+	other := gatewaytest.Start(t, gatewaytest.Options{Permits: redis.Permits(t), Fleets: fleets})
 	living, die := context.WithCancel(t.Context())
 	lost, ended := make(chan error, 2), make(chan error, 4)
 	client := gatewaytest.NewClient(dying.Conn(t), call.Doc)

@@ -15,7 +15,7 @@ import (
 type LimitsConfig struct {
 	// Store are shared by replicas; default nil: this replica is the only one.
 	Store PermitStore
-	// Timeout is the longest wait for an answer of Slots, after which the replica uses its share;
+	// Timeout is the longest wait for an answer of the Store, after which the replica uses its share;
 	// default 100 ms.
 	Timeout time.Duration
 	// Replicas returns the number of replicas, or 0 if unknown. It must not block; default unknown.

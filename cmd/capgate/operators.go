@@ -49,8 +49,8 @@ func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 	cfg := rules.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus,
 		Audit: p.audit}
 	if p.rules != nil {
-		cfg.Rules, cfg.Candidates, cfg.Having = p.rules, p.rules.Candidates(), p.havingRules
-		cfg.Ruled = p.rules.Ruled
+		cfg.Rules, cfg.Candidates, cfg.FilterTenants = p.rules, p.rules.Candidates(), p.filterRuleTenants
+		cfg.RuleTenants = p.rules.RuleTenants
 	}
 	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
 		registration.New(p.registry, gateway.GRPCStatus), rules.New(cfg),
@@ -63,12 +63,12 @@ func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 	}, err
 }
 
-// havingRules are those of some tenants that have rules.
-func (p *process) havingRules(ctx context.Context, tenants []string, candidate bool) ([]string, error) {
+// filterRuleTenants are those of some tenants that have rules.
+func (p *process) filterRuleTenants(ctx context.Context, tenants []string, candidate bool) ([]string, error) {
 	if candidate {
-		return p.rules.Candidates().Having(ctx, tenants)
+		return p.rules.Candidates().FilterTenants(ctx, tenants)
 	}
-	return p.rules.Having(ctx, tenants)
+	return p.rules.FilterTenants(ctx, tenants)
 }
 
 // sourceOf says what names a backend: dns or registration, else config.

@@ -18,7 +18,7 @@ type pendingSource struct {
 func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]string, string, error) {
 	page, next, err := s.roster.Page(ctx, after, most)
 	if err == nil {
-		page, err = s.Having(ctx, page)
+		page, err = s.FilterTenants(ctx, page)
 	}
 	return page, next, err
 }

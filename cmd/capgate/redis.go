@@ -85,7 +85,7 @@ func redisWarnings(s *redisstore.Store) func() []string {
 			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an "+
 				"approval may be used twice")
 		}
-		if s.TakesUnsigned() {
+		if s.AcceptsUnsigned() {
 			all = append(all, "redis.store_key_accept_unsigned is on: records that nobody has signed are taken")
 		}
 		return all

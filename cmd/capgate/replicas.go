@@ -34,7 +34,7 @@ func (p *process) sharedLimits() router.LimitsConfig {
 		return router.LimitsConfig{}
 	}
 	return router.LimitsConfig{
-		Store:    p.store.Slots(rand.Text()),
+		Store:    p.store.Permits(rand.Text()),
 		Replicas: func() int { return p.prober.Stats().Replicas }, // there is a prober before Limits run
 	}
 }

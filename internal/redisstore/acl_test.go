@@ -15,14 +15,14 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// users are those of a server.
+// users are the users of a server.
 type users struct {
 	*testing.T
 	server *redistest.Replicated
 }
 
-// TestTheUserOfCompose may do what a gateway needs, and no more. What a gateway does besides is in the other tests of this
-// package: they are this user.
+// TestTheUserOfCompose: the user has the permissions that a gateway needs, and no others. All other tests of this
+// package run as this user.
 func TestTheUserOfCompose(t *testing.T) {
 	t.Parallel()
 	u := users{t, redistest.StartReplicated(t)}
@@ -33,7 +33,8 @@ func TestTheUserOfCompose(t *testing.T) {
 	u.mayNot("capgate", "@PASSWORD@")
 }
 
-// TestTheUsersThatAreRecommended: deploy/redis/users.acl lets each user do what docs/redis.md says, and no more.
+// TestTheUsersThatAreRecommended: deploy/redis/users.acl grants each user the permissions that docs/redis.md states,
+// and no others.
 func TestTheUsersThatAreRecommended(t *testing.T) {
 	t.Parallel()
 	u := users{t, redistest.StartReplicated(t)}
@@ -42,7 +43,7 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 			u.server.Do(t, command...)
 		}
 	}
-	// The replica comes again, as the user that is for it.
+	// The replica connects again, as its own user.
 	u.server.Do(t, "CONFIG", "SET", "masteruser", "capgate-replica", "masterauth", "CHANGE_ME_4")
 	u.server.Do(t, "CLIENT", "KILL", "TYPE", "replica")
 	if n, err := u.store("capgate", "CHANGE_ME_1").Probe().Wait(t.Context(), 1); n != 1 || err != nil {
@@ -54,13 +55,13 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 	u.mayServe(serving, "apr_2")
 	rule := policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}
 	if err := serving.Policies().Set(t.Context(), rule); err == nil {
-		t.Error("who serves sets rules")
+		t.Error("the serving user may set rules")
 	}
 	if err := serving.Policies().Candidates().Set(t.Context(), rule); err == nil {
-		t.Error("who serves sets candidates")
+		t.Error("the serving user may set candidates")
 	}
 	if err := serving.Tenants().CreateTenant(t.Context(), &tenant.Record{ID: "other", UID: "u"}); err == nil {
-		t.Error("who serves makes tenants")
+		t.Error("the serving user may create tenants")
 	}
 	watching := u.client("capgate-watching", "CHANGE_ME_3")
 	if n, err := watching.HLen(t.Context(), "cg:{acme:policy}:rules").Result(); n != 1 || err != nil {
@@ -73,7 +74,7 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 	u.mayNot("capgate-watching", "CHANGE_ME_3", "SET cg:x y", "PUBLISH cg:policies x", "DEL cg:{acme:policy}:rules")
 }
 
-// store is a gateway's, which signs its records and waits for a replica.
+// store is a gateway's store, which signs records and waits for a replica.
 func (u users) store(user, password string) *redisstore.Store {
 	return open(u.T, redisstore.Config{
 		URL: as(u.server.URL(), user, password), StoreKeys: [][]byte{storeKey}, WaitReplicas: 1, WaitTimeout: never,
@@ -91,7 +92,7 @@ func (u users) client(user, password string) *redis.Client {
 	return c
 }
 
-// mayAdminister: tenants and rules are set.
+// mayAdminister: tenants and rules can be set.
 func (u users) mayAdminister(s *redisstore.Store) {
 	u.Helper()
 	if err := s.Tenants().CreateTenant(u.Context(), &tenant.Record{ID: "acme", UID: "u", Name: "Acme"}); err != nil {
@@ -103,7 +104,7 @@ func (u users) mayAdminister(s *redisstore.Store) {
 	}
 }
 
-// mayServe: records that are signed are read, a use waits for the replica, INFO tells of it, and messages arrive.
+// mayServe: signed records can be read, a redemption waits for the replica, INFO reports it, and messages arrive.
 func (u users) mayServe(s *redisstore.Store, approval string) {
 	u.Helper()
 	ctx, name := u.Context(), policy.Name{Capability: "caps", Tool: "x"}
@@ -131,7 +132,7 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 	}
 }
 
-// mayNot: what no user needs is refused, and what this one does not.
+// mayNot: commands that no user, or not this one, needs are refused.
 func (u users) mayNot(user, password string, more ...string) {
 	u.Helper()
 	c := u.client(user, password)

@@ -19,46 +19,49 @@ type ApprovalStore struct {
 	expired atomic.Int64
 }
 
-// keptApprovals is the time for which approvals can be read after their end.
-const keptApprovals = time.Hour
+// endedApprovalTTL is the time for which an approval can be read after its end.
+const endedApprovalTTL = time.Hour
 
 // Approvals returns the store of approvals.
 func (s *Store) Approvals() *ApprovalStore { return &ApprovalStore{client: s.client(Approvals)} }
 
 func approvalTag(tenant string) tag { return tag{tenant, "approvals"} }
 
-var errApprovals = errors.New("invalid answer of an approval script")
+var errApprovals = errors.New("a script of approvals returned an unexpected answer")
 
 // asking runs a script.
-type asking func(ctx context.Context, s script, keys []string, args ...any) ([]any, error)
+type runner func(ctx context.Context, s script, keys []string, args ...any) ([]any, error)
 
-// ask runs a script, and returns its answer without the counts.
-func (a *ApprovalStore) ask(ctx context.Context, s script, tenant string, args ...any) ([]any, error) {
-	return a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
+// exec runs a script, and returns its answer without the counts.
+func (a *ApprovalStore) exec(ctx context.Context, s script, tenant string, args ...any) ([]any, error) {
+	return a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.run(ctx, s, keys, args...).Slice()
 	}, s, tenant, args...)
 }
 
-// askBy is ask with another way to run the script.
-func (a *ApprovalStore) askBy(ctx context.Context, run asking, s script, tenant string, args ...any) ([]any, error) {
+// execWith is exec with another way to run the script.
+func (a *ApprovalStore) execWith(
+	ctx context.Context, run runner, s script, tenant string, args ...any,
+) ([]any, error) {
 	t := approvalTag(tenant)
 	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
-	all := append([]any{a.key(t) + ":", a.channel("approvals"), words([]string{tenant}), keptApprovals.Milliseconds()},
+	all := append([]any{a.key(t) + ":", a.channel("approvals"), joinWords([]string{tenant}),
+		endedApprovalTTL.Milliseconds()},
 		args...)
-	said, err := run(ctx, s, keys, all...)
+	reply, err := run(ctx, s, keys, all...)
 	if err != nil {
 		return nil, err
 	}
-	if len(said) < 2 {
+	if len(reply) < 2 {
 		return nil, errApprovals
 	}
-	expired, _ := said[0].(int64)
-	bad, _ := said[1].(int64)
+	expired, _ := reply[0].(int64)
+	bad, _ := reply[1].(int64)
 	a.expired.Add(expired)
 	for range bad {
 		a.malformed(a.key(t))
 	}
-	return said[2:], nil
+	return reply[2:], nil
 }
 
 // Expired implements approvals.Store.
@@ -72,9 +75,9 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 	}
 	call := hex.EncodeToString(d.CallSum[:])
 	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.MaxOpen}
-	args = append(args, a.sealRecord(d.Tenant, d.ID, call, session, approvalFields(&d.Record))...)
+	args = append(args, a.signRecord(d.Tenant, d.ID, call, session, approvalFields(&d.Record))...)
 	for attempt := 1; ; attempt++ {
-		asked, bad, err := a.askOnce(ctx, d.Tenant, call, session, args)
+		asked, bad, err := a.createOnce(ctx, d.Tenant, call, session, args)
 		if bad == "" || err != nil {
 			return asked, err
 		}
@@ -87,33 +90,33 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 	}
 }
 
-// maxUnsigned bounds the unsigned answers that one call drops.
+// maxUnsigned bounds the unsigned records that one call deletes.
 const maxUnsigned = 3
 
-// askOnce is one question of Ask. bad is the key that led to what is not signed, which is as if it were not there.
-func (a *ApprovalStore) askOnce(
+// createOnce runs the script of Create once. bad is the key that led to an unsigned record, which must be deleted.
+func (a *ApprovalStore) createOnce(
 	ctx context.Context, tenant, call, session string, args []any,
 ) (asked approvals.CreateResult, bad string, err error) {
-	said, err := a.ask(ctx, askScript, tenant, args...)
+	reply, err := a.exec(ctx, createApprovalScript, tenant, args...)
 	if err != nil {
 		return approvals.CreateResult{}, "", err
 	}
-	switch what := textAt(said, 0); {
+	switch what := textAt(reply, 0); {
 	case what == "full":
 		return approvals.CreateResult{LimitReached: true}, "", nil
-	case what == "remembered" && len(said) == 5:
-		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(said, 4), textAt(said, 1),
-			textAt(said, 2)) {
+	case what == "remembered" && len(reply) == 5:
+		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(reply, 4), textAt(reply, 1),
+			textAt(reply, 2)) {
 			return approvals.CreateResult{}, key, nil
 		}
-		left, _ := said[3].(int64)
-		state, _ := approvals.ParseState(textAt(said, 1))
+		left, _ := reply[3].(int64)
+		state, _ := approvals.ParseState(textAt(reply, 1))
 		asked := approvals.CreateResult{Remembered: state, Left: time.Duration(left) * time.Millisecond}
-		asked.ID = textAt(said, 2)
+		asked.ID = textAt(reply, 2)
 		return asked, "", nil
-	case len(said) == 2:
-		f := pairs(said[1])
-		if !a.signed(tenant, f["id"], f) || f["call"] != call && a.store.seals.on() {
+	case len(reply) == 2:
+		f := pairs(reply[1])
+		if !a.signed(tenant, f["id"], f) || f["call"] != call && a.store.signer.on() {
 			return approvals.CreateResult{}, a.key(approvalTag(tenant), "call", call), nil
 		}
 		r, err := a.recordOf(tenant, f)
@@ -122,28 +125,28 @@ func (a *ApprovalStore) askOnce(
 	return approvals.CreateResult{}, "", errApprovals
 }
 
-// Redeem implements approvals.CallStore. A redemption that too few replicas have is released: its call does not
-// run, so a failover may undo either of the two.
+// Redeem implements approvals.CallStore. A redemption that too few replicas have is released: its call does not run,
+// so a failover may undo the redemption or the release.
 func (a *ApprovalStore) Redeem(
 	ctx context.Context, w *approvals.Binding, id, token string,
 ) (was approvals.State, trace string, err error) {
-	said, err := a.askBy(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
-		return a.runReplicated(ctx, func(said []any) bool { return textAt(said, 2) == "approved" }, s, keys, args...)
-	}, useScript, w.Tenant, append([]any{id, token}, wordFields(w)...)...)
+	reply, err := a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
+		return a.runReplicated(ctx, func(reply []any) bool { return textAt(reply, 2) == "approved" }, s, keys, args...)
+	}, redeemScript, w.Tenant, append([]any{id, token}, bindingFields(w)...)...)
 	if errors.Is(err, ErrUnreplicated) {
 		_, _ = a.Release(context.WithoutCancel(ctx), w.Tenant, id, token) // else it stays used
 	}
 	if err != nil {
 		return 0, "", err
 	}
-	switch what := textAt(said, 0); what {
+	switch what := textAt(reply, 0); what {
 	case "unknown":
 		return 0, "", approvals.ErrUnknown
 	case "mismatch":
-		if len(said) < 2 {
+		if len(reply) < 2 {
 			return 0, "", errApprovals
 		}
-		list, _ := said[1].([]any)
+		list, _ := reply[1].([]any)
 		m := &approvals.MismatchError{}
 		for i := range list {
 			m.Fields = append(m.Fields, textAt(list, i))
@@ -154,12 +157,12 @@ func (a *ApprovalStore) Redeem(
 		if !ok {
 			return 0, "", errApprovals
 		}
-		if len(said) == 3 {
-			if f := pairs(said[2]); !a.signed(w.Tenant, id, f) {
+		if len(reply) == 3 {
+			if f := pairs(reply[2]); !a.signed(w.Tenant, id, f) {
 				return 0, "", approvals.ErrUnknown
 			}
 		}
-		return state, textAt(said, 1), nil
+		return state, textAt(reply, 1), nil
 	}
 }
 
@@ -178,8 +181,8 @@ func (a *ApprovalStore) SettingsKey(ctx context.Context, proposal []byte) (key [
 
 // Release implements approvals.Calls.
 func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (bool, error) {
-	said, err := a.ask(ctx, releaseScript, tenant, id, token)
-	return textAt(said, 0) == "released", err
+	reply, err := a.exec(ctx, releaseScript, tenant, id, token)
+	return textAt(reply, 0) == "released", err
 }
 
 // Answer implements approvals.Desk.
@@ -190,24 +193,24 @@ func (a *ApprovalStore) Answer(
 	if r.Remember == approvals.ThisSession {
 		lasting = r.SessionTTL.Milliseconds()
 	}
-	with, err := a.sealAnswer(ctx, tenant, id, r)
+	with, err := a.signAnswer(ctx, tenant, id, r)
 	if err != nil {
 		return approvals.Record{}, false, err
 	}
-	said, err := a.ask(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting,
+	reply, err := a.exec(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting,
 		with.session, with.expected, with.expires,
 		"by", r.By, "comment", r.Comment, "remember", r.Remember.String(), "answer_seal", with.seal)
 	if err != nil {
 		return approvals.Record{}, false, err
 	}
-	what := textAt(said, 0)
+	what := textAt(reply, 0)
 	if what == "unknown" {
 		return approvals.Record{}, false, approvals.ErrUnknown
 	}
-	if len(said) != 2 {
+	if len(reply) != 2 {
 		return approvals.Record{}, false, errApprovals
 	}
-	record, err := a.record(tenant, said[1])
+	record, err := a.record(tenant, reply[1])
 	if err == nil && what == "sessionless" {
 		err = approvals.ErrNoSession
 	}
@@ -216,14 +219,14 @@ func (a *ApprovalStore) Answer(
 
 // Get implements approvals.Desk.
 func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.Record, error) {
-	said, err := a.ask(ctx, getScript, tenant, id)
+	reply, err := a.exec(ctx, getScript, tenant, id)
 	if err != nil {
 		return approvals.Record{}, err
 	}
-	if len(said) == 0 {
+	if len(reply) == 0 {
 		return approvals.Record{}, approvals.ErrUnknown
 	}
-	f := pairs(said[0])
+	f := pairs(reply[0])
 	if !a.signed(tenant, id, f) {
 		return approvals.Record{}, approvals.ErrUnknown
 	}
@@ -232,32 +235,32 @@ func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.R
 
 // State implements approvals.Desk.
 func (a *ApprovalStore) State(ctx context.Context, tenant, id string) (approvals.State, time.Duration, error) {
-	said, err := a.ask(ctx, stateScript, tenant, id)
+	reply, err := a.exec(ctx, stateScript, tenant, id)
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(said) != 2 {
+	if len(reply) != 2 {
 		return 0, 0, approvals.ErrUnknown
 	}
-	state, _ := approvals.ParseState(textAt(said, 0))
-	left, _ := said[1].(int64)
+	state, _ := approvals.ParseState(textAt(reply, 0))
+	left, _ := reply[1].(int64)
 	return state, time.Duration(left) * time.Millisecond, nil
 }
 
-// Pending returns a tenant's backlog of pending approvals. Approvals that are found expired are recorded.
+// Pending returns a tenant's backlog of pending approvals. It records those that have expired.
 func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals.Backlog, err error) {
-	said, err := a.ask(ctx, pendingScript, tenant)
+	reply, err := a.exec(ctx, pendingScript, tenant)
 	if err != nil {
 		return p, err
 	}
 	n, ok := int64(0), false
-	if len(said) == 2 {
-		n, ok = said[0].(int64)
+	if len(reply) == 2 {
+		n, ok = reply[0].(int64)
 	}
 	if !ok {
 		return p, errApprovals
 	}
-	if p.Count = int(n); n > 0 && !readTime(&p.Oldest, textAt(said, 1)) {
+	if p.Count = int(n); n > 0 && !parseMillis(&p.Oldest, textAt(reply, 1)) {
 		return p, errApprovals
 	}
 	return p, nil
@@ -267,7 +270,7 @@ func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals
 func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notification), connected func()) {
 	channel := a.channel("approvals")
 	a.subscribe(ctx, channel, func(message string) {
-		all, ok := parseWords(message, 4)
+		all, ok := splitWords(message, 4)
 		if !ok {
 			a.malformed(channel)
 			return
@@ -275,9 +278,9 @@ func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notificat
 		n := approvals.Notification{Tenant: all[0], ID: all[1], Kind: approvals.Kind(all[2])}
 		if all[3] != "" {
 			n.Session = new(approvals.Sum)
-			if !unhex(n.Session[:], all[3]) {
+			if !decodeHex(n.Session[:], all[3]) {
 				a.malformed(channel)
-				connected() // something is not known any more
+				connected() // an event was lost
 				return
 			}
 		}
@@ -286,15 +289,15 @@ func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notificat
 }
 
 // textAt returns a string of a script's answer, or "".
-func textAt(said []any, i int) string {
-	if i >= len(said) {
+func textAt(reply []any, i int) string {
+	if i >= len(reply) {
 		return ""
 	}
-	text, _ := said[i].(string)
+	text, _ := reply[i].(string)
 	return text
 }
 
-func unhex(to []byte, text string) bool {
+func decodeHex(to []byte, text string) bool {
 	if hex.DecodedLen(len(text)) != len(to) {
 		return false
 	}

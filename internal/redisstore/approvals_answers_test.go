@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// following has a keeper follow until the test ends.
+// following runs a keeper until the test ends.
 func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k := keeper(t, s, o)
@@ -32,8 +32,8 @@ func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approval
 	return k
 }
 
-// TestAnAnswerForASession holds for the tool as it is, the user, the agent and the session,
-// with any arguments, and costs Redis nothing for a while.
+// TestAnAnswerForASession: it holds for the unchanged tool, the user, the agent and the session, with any arguments,
+// and costs no commands while it is cached.
 func TestAnAnswerForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Store{open(), open()}
@@ -52,7 +52,7 @@ func TestAnAnswerForASession(t *testing.T) {
 				t.Fatal(refusal)
 			}
 		}
-		// A Run that connects again forgets; that is rare.
+		// A Run that reconnects clears its cache; that is rare.
 		if n := stores[0].Stats().Commands[redisstore.Approvals] - before; n > 10 {
 			t.Errorf("%d commands for 100 calls", n)
 		}
@@ -115,7 +115,7 @@ func TestADenialForASession(t *testing.T) {
 	})
 }
 
-// TestAMalformedSessionGrantsNothing: nobody knows what was answered.
+// TestAMalformedSessionGrantsNothing: a malformed answer for a session counts as none.
 func TestAMalformedSessionGrantsNothing(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
@@ -139,7 +139,7 @@ func TestAMalformedSessionGrantsNothing(t *testing.T) {
 	})
 }
 
-// TestAnAnswerBecomesARule of the user and agent that called, seen by all.
+// TestAnAnswerBecomesARule of the calling user and agent, which all replicas see.
 func TestAnAnswerBecomesARule(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, other := open(), open()
@@ -153,7 +153,7 @@ func TestAnAnswerBecomesARule(t *testing.T) {
 	})
 }
 
-// TestWaitingOnAnotherReplica: an answer wakes whoever waits for it, wherever.
+// TestWaitingOnAnotherReplica: an answer wakes the waiting calls of all replicas.
 func TestWaitingOnAnotherReplica(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{})
@@ -181,7 +181,7 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 	})
 }
 
-// TestApprovalEvents: all that happens is told in its order, and a reader goes on where it was.
+// TestApprovalEvents: events come in order, and a reader resumes at its cursor.
 func TestApprovalEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := keeper(t, open(), approvals.Options{}), following(t, open(), approvals.Options{})
@@ -238,7 +238,7 @@ func TestApprovalEvents(t *testing.T) {
 	})
 }
 
-// TestMissedEvents: who was unavailable for too long is told once.
+// TestMissedEvents: a reader whose cursor is too old is told once that events were lost.
 func TestMissedEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := keeper(t, open(), approvals.Options{})
@@ -269,8 +269,8 @@ func TestMissedEvents(t *testing.T) {
 	})
 }
 
-// TestApprovalsWithoutRedis: while Redis is unavailable nothing is used, and what was approved before
-// can be used after.
+// TestApprovalsWithoutRedis: while Redis is unavailable no approval is redeemed, and an earlier one can be redeemed
+// afterwards.
 func TestApprovalsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
@@ -303,7 +303,7 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 			fault.end(server)
 			await(t, "Redis to be back", func() bool {
 				got, err := k.Get(t.Context(), b.Tenant, b.ID)
-				// What was sent may have been carried out.
+				// The failed command may have been executed.
 				return err == nil && (got.State == approvals.Pending || name == "frozen")
 			})
 			_, refusal = k.Redeem(t.Context(), a.ID, r)

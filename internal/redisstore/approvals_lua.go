@@ -1,15 +1,14 @@
 package redisstore
 
-// approvalsLua begins all scripts of approvals. All keys of a tenant have one tag, so the
-// scripts make the names of what they find on their way.
+// luaApprovals begins all scripts of approvals. All keys of a tenant have one hash tag, so the scripts compose the
+// names of further keys.
 //
-// KEYS: index, open, events. ARGV: what names of the tenant's keys begin with, channel,
-// tenant as messages have it, ms for which an approval can be read after its end. now and
-// all times are in ms. Every answer begins with how many approvals were found to be over,
-// and how many values malformed.
+// KEYS: index, open, events. ARGV: prefix of the tenant's keys, channel, tenant as in messages, ms for which an
+// approval can be read after its end. All times are in ms. Every answer begins with the number of approvals that were
+// found to have expired, and of malformed values.
 //
-// What only tidies up, or tells, uses pcall: it must not keep an answer from being given.
-const approvalsLua = `
+// Commands that only tidy up or publish use pcall: their failure must not prevent the answer.
+const luaApprovals = `
 local index, open, events = KEYS[1], KEYS[2], KEYS[3]
 local base, channel, tenant, keep = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local t = redis.call('TIME')
@@ -62,10 +61,11 @@ end
 local function answer(...) return {expired, bad, ...} end
 `
 
-// askScript makes an approval unless there is one of the same call.
+// createApprovalScript creates an approval unless there is one for the same call.
 //
-// ARGV: id, hash of the call, hash of the session's calls or "", TTL, most open, fields and values.
-var askScript = newScript(approvalsLua + `
+// ARGV: id, digest of the call, digest of the session's calls or "", TTL, maximum of open approvals, fields and
+// values.
+var createApprovalScript = newScript(luaApprovals + `
 local id, call, session, ttl, most = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 for _, each in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, 100)) do
   local r = find(each)
@@ -99,7 +99,8 @@ if redis.call('ZCARD', index) >= 5 * most then
   end
 end
 local record = named('record', id)
-redis.call('HSET', record, 'state', 'pending', 'created', text(now), 'expires', text(now + ttl), 'call', call, 'grant', session, unpack(ARGV, 10))
+redis.call('HSET', record, 'state', 'pending', 'created', text(now), 'expires', text(now + ttl),
+  'call', call, 'grant', session, unpack(ARGV, 10))
 redis.call('PEXPIRE', record, ttl + keep)
 redis.call('ZADD', open, now + ttl, id)
 redis.call('ZADD', index, 0, string.format('%015.0f', 999999999999999 - now) .. ':' .. id)
@@ -112,10 +113,10 @@ tell('asked', id)
 return answer('new', whole(load(id)))
 `)
 
-// useScript makes an approved one used. The same token may come again.
+// redeemScript redeems an approved approval. It is idempotent for one token.
 //
-// ARGV: id, token, fields and values that must be the same.
-var useScript = newScript(approvalsLua + `
+// ARGV: id, token, fields and values that must be equal.
+var redeemScript = newScript(luaApprovals + `
 local id, token = ARGV[5], ARGV[6]
 local r = load(id)
 if not r then return answer('unknown') end
@@ -138,10 +139,10 @@ tell('used', id)
 return answer('approved', trace, whole(r))
 `)
 
-// releaseScript undoes a use. The same token may come again.
+// releaseScript undoes a redemption. It is idempotent for one token.
 //
 // ARGV: id, token.
-var releaseScript = newScript(approvalsLua + `
+var releaseScript = newScript(luaApprovals + `
 local id, token = ARGV[5], ARGV[6]
 local record = named('record', id)
 local r = load(id)
@@ -165,11 +166,11 @@ end
 return answer('released')
 `)
 
-// answerScript answers one that is pending. The same token may come again.
+// answerScript answers a pending approval. It is idempotent for one token.
 //
-// ARGV: id, token, state, TTL, TTL of a session's answer or "", its seal or "", the seal that the record must have or "", until
-// when the answer holds or "", fields and values.
-var answerScript = newScript(approvalsLua + `
+// ARGV: id, token, state, TTL, TTL of an answer for the session or "", its signature or "", the signature that the
+// record must have or "", end of the answer or "", fields and values.
+var answerScript = newScript(luaApprovals + `
 local id, token, state, ttl, lasting = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
 local r = find(id)
 if not r then return answer('unknown') end
@@ -180,26 +181,30 @@ if expected ~= '' and was[3] ~= expected then return answer('unknown') end
 if r.state ~= 'pending' then return answer(was[1] == token and 'answered' or 'late', whole(r)) end
 local session = was[2] or ''
 if lasting ~= '' and session == '' then return answer('sessionless', whole(r)) end
-redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or text(now + ttl), 'answered', text(now), 'answer', token, unpack(ARGV, 13))
+redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or text(now + ttl),
+  'answered', text(now), 'answer', token, unpack(ARGV, 13))
 redis.call('PEXPIRE', record, ttl + keep)
 redis.pcall('ZREM', base .. 'pending', id)
 redis.call('SET', named('call', r.call), id, 'PX', ttl)
 if state == 'approved' then redis.call('ZADD', open, now + ttl, id) else redis.call('ZREM', open, id) end
-if lasting ~= '' then redis.call('SET', named('session', session), state .. ' ' .. id .. (seal ~= '' and ' ' .. seal or ''), 'PX', lasting) end
+if lasting ~= '' then
+  local held = state .. ' ' .. id .. (seal ~= '' and ' ' .. seal or '')
+  redis.call('SET', named('session', session), held, 'PX', lasting)
+end
 tell(state, id, lasting ~= '' and session)
 return answer('answered', whole(load(id)))
 `)
 
 // getScript reads one approval. ARGV: id.
-var getScript = newScript(approvalsLua + `
+var getScript = newScript(luaApprovals + `
 local r = find(ARGV[5])
 if not r then return answer() end
 return answer(whole(r))
 `)
 
-// pendingScript counts those that are pending, after some that are over are noted, and says when the oldest was asked
-// for, ms. base ends with a colon.
-var pendingScript = newScript(approvalsLua + `
+// pendingScript returns the number of pending approvals and the creation time of the oldest one, in ms. It first
+// records some that have expired. base ends with a colon.
+var pendingScript = newScript(luaApprovals + `
 for _, each in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, 100)) do
   local r = find(each)
   if not r or r.state ~= 'pending' and r.state ~= 'approved' then redis.pcall('ZREM', open, each) end
@@ -209,18 +214,18 @@ local oldest = redis.call('ZRANGE', pending, 0, 0, 'WITHSCORES')
 return answer(redis.call('ZCARD', pending), oldest[2] or '0')
 `)
 
-// stateScript returns the state of an approval, and for how many ms it lasts. ARGV: id.
-var stateScript = newScript(approvalsLua + `
+// stateScript returns the state of an approval, and its remaining time in ms. ARGV: id.
+var stateScript = newScript(luaApprovals + `
 local r = find(ARGV[5])
 if not r then return answer() end
 return answer(r.state, math.max(r.expires - now, 0))
 `)
 
-// listScript looks through a piece of the index, whose entries are the newest first, and
-// answers with after what to go on, and with what it found. It stops after so many bytes.
+// listScript reads part of the index, the newest entries first. It returns the cursor of the next part, and the
+// approvals that match. It ends at about 1 MiB.
 //
-// ARGV: after, most, entries looked at, state or "", fields and values that are wanted.
-var listScript = newScript(approvalsLua + `
+// ARGV: cursor, maximum, entries to visit, state or "", fields and values to match.
+var listScript = newScript(luaApprovals + `
 local after, most, scan, state = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 local entries = redis.call('ZRANGEBYLEX', index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, scan)
 local found, bytes = {}, 0
@@ -244,11 +249,10 @@ end
 return answer(#entries == scan and entries[scan] or '', found)
 `)
 
-// eventsScript answers with where to go on, whether events are gone, and events with
-// their approvals.
+// eventsScript returns the next cursor, whether events were lost, and events with their approvals.
 //
-// ARGV: after, "" being the last one; most.
-var eventsScript = newScript(approvalsLua + `
+// ARGV: cursor ("": the last event), maximum.
+var eventsScript = newScript(luaApprovals + `
 local after, most = ARGV[5], ARGV[6]
 local last = redis.call('XREVRANGE', events, '+', '-', 'COUNT', 1)
 last = last[1] and last[1][1] or '0-0'

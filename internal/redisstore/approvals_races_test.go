@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// replicas are three keepers, each with connections of its own.
+// replicas are three keepers with connections of their own.
 func replicas(t *testing.T, open func() *redisstore.Store, o approvals.Options) []*approvals.Service {
 	t.Helper()
 	all := make([]*approvals.Service, 3)
@@ -35,7 +35,7 @@ func atOnce(n int, f func(i int)) {
 	all.Wait()
 }
 
-// TestOneOfManyUsesIt: a hundred calls on three replicas want one approval, again and again.
+// TestOneOfManyUsesIt: a hundred calls on three replicas redeem one approval, repeatedly.
 func TestOneOfManyUsesIt(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
@@ -60,7 +60,7 @@ func TestOneOfManyUsesIt(t *testing.T) {
 			if won.Load() != 1 || lost.Load() != 99 {
 				t.Fatalf("round %d: %d used it, %d were told so", round, won.Load(), lost.Load())
 			}
-			// Who has used it and died never comes back: it stays used.
+			// It stays used if the replica of the call dies.
 			if got, err := all[2].Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Used {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -80,7 +80,7 @@ func TestOneOfManyUsesIt(t *testing.T) {
 	})
 }
 
-// TestOneOfManyAsks: the same call on three replicas is one approval.
+// TestOneOfManyAsks: the same call on three replicas gets one approval.
 func TestOneOfManyAsks(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
@@ -101,7 +101,7 @@ func TestOneOfManyAsks(t *testing.T) {
 	})
 }
 
-// TestAnswersRace: of an approval and a denial at the same moment one holds, and all see the same.
+// TestAnswersRace: of a simultaneous approval and denial one holds, and all replicas see the same one.
 func TestAnswersRace(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
@@ -138,8 +138,8 @@ func TestAnswersRace(t *testing.T) {
 	})
 }
 
-// TestAnswersRaceWithTheEnd: an approval that is answered when its time is over is either
-// approved, and can be used, or over, and cannot.
+// TestAnswersRaceWithTheEnd: an approval that is answered as it expires is either approved and usable, or expired and
+// not usable.
 func TestAnswersRaceWithTheEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
@@ -176,7 +176,7 @@ func TestAnswersRaceWithTheEnd(t *testing.T) {
 	})
 }
 
-// TestReleaseRacesWithTheEnd: what is given back when its time is over runs no call.
+// TestReleaseRacesWithTheEnd: an approval that is released as it expires runs no call.
 func TestReleaseRacesWithTheEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// wordFields are fields and values of what an approval holds for.
-func wordFields(w *approvals.Binding) []any {
+// bindingFields are the fields and values of a binding.
+func bindingFields(w *approvals.Binding) []any {
 	return []any{
 		"user", w.User, "agent", w.Agent, "capability", w.Capability, "tool", w.Tool,
 		"schema", hex.EncodeToString(w.Schema[:]), "arguments", hex.EncodeToString(w.ArgsHash[:]),
@@ -20,7 +20,7 @@ func wordFields(w *approvals.Binding) []any {
 
 // approvalFields are the fields of a new approval.
 func approvalFields(r *approvals.Record) []any {
-	return append(wordFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace",
+	return append(bindingFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace",
 		r.Trace,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "sealed", r.Sealed)
 }
@@ -34,21 +34,24 @@ func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, err
 	return a.recordOf(tenant, f)
 }
 
-// recordOf is record for one that is known to be signed.
+// recordOf is record for fields whose signature is verified.
 func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.Record, error) {
 	r := approvals.Record{Sealed: []byte(f["sealed"])}
-	r.ID, r.Session, r.Thread, r.Description, r.RequestID, r.Trace = f["id"], f["session"], f["thread"], f["description"], f["request"], f["trace"]
+	r.ID, r.Session, r.Thread = f["id"], f["session"], f["thread"]
+	r.Description, r.RequestID, r.Trace = f["description"], f["request"], f["trace"]
 	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
 	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]
 	state, known := approvals.ParseState(f["state"])
 	remember, alsoKnown := approvals.ParseRemember(f["remember"])
 	r.State, r.Remember = state, remember
-	ok := known && alsoKnown && r.ID != "" && unhex(r.Schema[:], f["schema"]) && unhex(r.ArgsHash[:], f["arguments"]) &&
-		(f[approvals.SettingsField] == "" || unhex(r.Settings[:], f[approvals.SettingsField])) && // an older one has none
-		readTime(&r.Created, f["created"]) && readTime(&r.Expires, f["expires"])
+	ok := known && alsoKnown && r.ID != "" && decodeHex(r.Schema[:], f["schema"]) && decodeHex(r.ArgsHash[:],
+		f["arguments"]) &&
+		// an older approval has none
+		(f[approvals.SettingsField] == "" || decodeHex(r.Settings[:], f[approvals.SettingsField])) &&
+		parseMillis(&r.Created, f["created"]) && parseMillis(&r.Expires, f["expires"])
 	for name, t := range map[string]*time.Time{"answered": &r.Answered, "changed": &r.Changed} {
 		if f[name] != "" {
-			ok = ok && readTime(t, f[name])
+			ok = ok && parseMillis(t, f[name])
 		}
 	}
 	if !ok {
@@ -58,17 +61,17 @@ func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.
 	return r, nil
 }
 
-func readTime(t *time.Time, text string) bool {
+func parseMillis(t *time.Time, text string) bool {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	*t = time.UnixMilli(ms)
 	return err == nil && ms >= 0
 }
 
 const (
-	// scanApprovals is the number of index entries that one script visits.
-	scanApprovals = 200
-	// mostScans bounds the scripts for one page, which may then be short.
-	mostScans = 20
+	// scanEntries is the number of index entries that one script visits.
+	scanEntries = 200
+	// maxScans bounds the scripts for one page, which may then be short.
+	maxScans = 20
 )
 
 // List implements approvals.Desk.
@@ -85,22 +88,22 @@ func (a *ApprovalStore) List(
 			wanted = append(wanted, w[0], w[1])
 		}
 	}
-	for range mostScans {
-		said, err := a.ask(ctx, listScript, tenant, append([]any{after, most - len(page), scanApprovals, state},
+	for range maxScans {
+		reply, err := a.exec(ctx, listScript, tenant, append([]any{after, most - len(page), scanEntries, state},
 			wanted...)...)
 		if err != nil {
 			return nil, "", err
 		}
-		if len(said) != 2 {
+		if len(reply) != 2 {
 			return nil, "", errApprovals
 		}
-		list, _ := said[1].([]any)
+		list, _ := reply[1].([]any)
 		for _, fields := range list {
 			if r, err := a.record(tenant, fields); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
 				page = append(page, r)
 			}
 		}
-		if after = textAt(said, 0); after == "" || len(page) >= most {
+		if after = textAt(reply, 0); after == "" || len(page) >= most {
 			break
 		}
 	}
@@ -111,17 +114,17 @@ func (a *ApprovalStore) List(
 func (a *ApprovalStore) Events(
 	ctx context.Context, tenant, after string, most int,
 ) (events []approvals.RecordEvent, last string, err error) {
-	said, err := a.ask(ctx, eventsScript, tenant, after, most)
+	reply, err := a.exec(ctx, eventsScript, tenant, after, most)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(said) != 3 {
+	if len(reply) != 3 {
 		return nil, "", errApprovals
 	}
-	if missed, _ := said[1].(int64); missed == 1 {
+	if missed, _ := reply[1].(int64); missed == 1 {
 		events = append(events, approvals.RecordEvent{ID: after, Kind: approvals.EventsLost})
 	}
-	list, _ := said[2].([]any)
+	list, _ := reply[2].([]any)
 	for _, each := range list {
 		e, _ := each.([]any)
 		if len(e) != 4 {
@@ -136,5 +139,5 @@ func (a *ApprovalStore) Events(
 		}
 		events = append(events, event)
 	}
-	return events, textAt(said, 0), nil
+	return events, textAt(reply, 0), nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestStepsTakenTwice: a Cluster may carry out a command twice. The second time says what
-// the first did, and does nothing.
+// TestStepsTakenTwice: a Cluster may execute a command twice. The second time returns the answer of the first, and
+// has no effect.
 func TestStepsTakenTwice(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		st := open().Approvals()
@@ -65,7 +65,7 @@ func TestStepsTakenTwice(t *testing.T) {
 	})
 }
 
-// TestAReplicaDiesWithAnApproval: it is used, and stays so; the call is asked about again.
+// TestAReplicaDiesWithAnApproval: the approval stays used; the call gets a new one.
 func TestAReplicaDiesWithAnApproval(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, dying := keeper(t, open(), approvals.Options{}), open()
@@ -83,7 +83,7 @@ func TestAReplicaDiesWithAnApproval(t *testing.T) {
 	})
 }
 
-// TestArgumentsAreNowhere: neither in logs, errors and refusals, nor, where there is a key, in Redis.
+// TestArgumentsAreNowhere: they are not in logs, errors or refusals, and with a key not in Redis.
 func TestArgumentsAreNowhere(t *testing.T) {
 	t.Parallel()
 	const planted = "canary-in-the-arguments"

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// keeper is one replica's.
+// keeper is the approvals.Service of one replica.
 func keeper(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k, err := approvals.New(s.Approvals(), o)
@@ -28,7 +28,7 @@ func keeper(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.S
 	return k
 }
 
-// request is a call whose words mean something to Redis, or to keys.
+// request is a call with words that have a meaning in Redis or in keys.
 func request(args string) *approvals.Request {
 	return &approvals.Request{
 		Tenant: "ac:{me}%", User: "ann:{1}\xff", Agent: "a\nb", Capability: "mail", Tool: "send", Session: "s 1",
@@ -80,7 +80,7 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		if a.Preview != "{\n  \"n\": 1.0,\n  \"to\": \"bob\"\n}" {
 			t.Errorf("preview: %s", a.Preview)
 		}
-		again := request(`{"n":1,"to":"bob"}`) // the same, written otherwise
+		again := request(`{"n":1,"to":"bob"}`) // the same arguments in another form
 		if b := ask(t, two, again); b.ID != a.ID {
 			t.Errorf("the same call was asked about twice: %s, %s", a.ID, b.ID)
 		}
@@ -122,8 +122,7 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 	})
 }
 
-// TestAChangedWordNeverConsumes: whatever differs, the approval is left for the call that
-// it is of.
+// TestAChangedWordNeverConsumes: a call that differs in any word does not redeem the approval.
 func TestAChangedWordNeverConsumes(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := keeper(t, open(), approvals.Options{})
@@ -244,7 +243,7 @@ func TestMostApprovals(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask(t, k, request(`{"n":3}`))
-		for i := range 50 { // those that are over are not kept without end either
+		for i := range 50 { // expired approvals are not kept without bound either
 			a := ask(t, k, &approvals.Request{Tenant: "x", Capability: "c", Tool: "t", Args: fmt.Append(nil, i)})
 			if _, err := k.Deny(t.Context(), "x", a.ID, approvals.Answer{}); err != nil {
 				t.Fatal(err)
@@ -299,7 +298,7 @@ func TestApprovalsAreListed(t *testing.T) {
 				t.Errorf("%+v: %d, %q, %v", f, len(page), next, err)
 			}
 		}
-		// Entries of records that are gone are passed over, and go.
+		// Index entries without a record are skipped and removed.
 		st := s.Approvals()
 		if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			return r.Del(ctx, st.RecordKey("ac:{me}%", want[0])).Err()
@@ -316,7 +315,7 @@ func TestApprovalsAreListed(t *testing.T) {
 	})
 }
 
-// TestAMalformedApprovalIsNone: nobody knows what was answered.
+// TestAMalformedApprovalIsNone: a malformed approval grants nothing and is absent.
 func TestAMalformedApprovalIsNone(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()

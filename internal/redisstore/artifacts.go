@@ -9,11 +9,11 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// ownScript makes a tenant the first who has an artifact, unless another is. It answers
-// whether it is the first.
+// claimArtifactScript makes a tenant the owner of an artifact that has none. It returns 1 if the tenant is the owner,
+// else 0.
 //
 // ARGV: tenant, TTL in ms.
-var ownScript = newScript(`
+var claimArtifactScript = newScript(`
 	local first = redis.pcall('GET', KEYS[1])
 	if type(first) == 'string' and first ~= ARGV[1] then
 		return 0
@@ -23,7 +23,7 @@ var ownScript = newScript(`
 
 // StoreLocations implements affinity.Store.
 func (s *Sessions) StoreLocations(ctx context.Context, holdings []affinity.Location) (kept []bool, err error) {
-	if kept, err = s.own(ctx, holdings); err != nil {
+	if kept, err = s.claimArtifacts(ctx, holdings); err != nil {
 		return nil, err
 	}
 	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -49,16 +49,16 @@ func (s *Sessions) StoreLocations(ctx context.Context, holdings []affinity.Locat
 	return kept, err
 }
 
-// own says which holdings are to be kept, and makes their tenants the first who have
-// them. What a tenant uploaded is its own even if another uploaded the same.
-func (s *Sessions) own(ctx context.Context, holdings []affinity.Location) (kept []bool, err error) {
+// claimArtifacts returns which locations to store, and makes their tenants the owners of artifacts without one. A
+// tenant always has the artifacts that it uploaded, even if another tenant uploaded the same.
+func (s *Sessions) claimArtifacts(ctx context.Context, holdings []affinity.Location) (kept []bool, err error) {
 	kept = make([]bool, len(holdings))
 	firsts := make([]*redis.Cmd, len(holdings))
 	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, h := range holdings {
 				if kept[i] = !h.OwnedOnly || h.Authoritative; h.OwnedOnly {
-					firsts[i] = ownScript.lua.Eval(ctx, pipe, []string{s.firstKey(h.Artifact)}, h.Artifact.Tenant,
+					firsts[i] = claimArtifactScript.lua.Eval(ctx, pipe, []string{s.artifactOwnerKey(h.Artifact)}, h.Artifact.Tenant,
 						h.TTL.Milliseconds())
 				}
 			}
@@ -100,6 +100,6 @@ func (s *Sessions) artifactKey(a affinity.Artifact) string {
 	return s.key(tag{a.Tenant, "artifact", a.Capability, digest(a.ID)})
 }
 
-func (s *Sessions) firstKey(a affinity.Artifact) string {
+func (s *Sessions) artifactOwnerKey(a affinity.Artifact) string {
 	return s.key(tag{"artifacts", a.Capability, digest(a.ID)}, "first")
 }

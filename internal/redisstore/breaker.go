@@ -144,7 +144,7 @@ func (b *breaker) comeBack() {
 	}
 }
 
-func (b *breaker) onReturn(f func()) {
+func (b *breaker) onReconnect(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.returned = append(b.returned[:len(b.returned):len(b.returned)], f)

@@ -23,7 +23,7 @@ type Catalog struct{ client }
 // Catalog returns the store of the catalog.
 func (s *Store) Catalog() *Catalog { return &Catalog{s.client(Policy)} }
 
-func (c *Catalog) in(rest ...string) string { return c.key(tag{"catalog"}, rest...) }
+func (c *Catalog) catalogKey(rest ...string) string { return c.key(tag{"catalog"}, rest...) }
 
 // Watch implements catalog.Store.
 func (c *Catalog) Watch(ctx context.Context, changed func()) {
@@ -34,7 +34,7 @@ func (c *Catalog) Watch(ctx context.Context, changed func()) {
 func (c *Catalog) Changed(ctx context.Context, since catalog.Revision) (news catalog.Changes, err error) {
 	var state []any
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		state, err = r.HMGet(ctx, c.in("state"), "epoch", "version").Result()
+		state, err = r.HMGet(ctx, c.catalogKey("state"), "epoch", "version").Result()
 		return err
 	})
 	if err != nil {
@@ -44,19 +44,19 @@ func (c *Catalog) Changed(ctx context.Context, since catalog.Revision) (news cat
 		news.Now.Epoch, _ = state[0].(string)
 		version, _ := state[1].(string)
 		if news.Now.Version, err = strconv.ParseInt(version, 10, 64); err != nil && news.Now.Epoch != "" {
-			c.malformed(c.in("state"))
+			c.malformed(c.catalogKey("state"))
 		}
 	}
 	if news.Now == since {
 		return news, nil
 	}
-	if news.Now.Epoch != since.Epoch || news.Now.Version < since.Version { // or a failover took changes back
+	if news.Now.Epoch != since.Epoch || news.Now.Version < since.Version { // or a failover undid changes
 		news.Everything = true
 		return news, nil
 	}
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		news.Capabilities, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{
-			Key: c.in("changes"), ByScore: true, Start: "(" + strconv.FormatInt(since.Version, 10), Stop: "+inf",
+			Key: c.catalogKey("changes"), ByScore: true, Start: "(" + strconv.FormatInt(since.Version, 10), Stop: "+inf",
 		}).Result()
 		return err
 	})
@@ -69,8 +69,8 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]cata
 	err := c.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, w := range wants {
-				about[i] = pipe.HGetAll(ctx, c.in("about", w.Capability))
-				accepted[i] = pipe.HGetAll(ctx, c.in("accepted", w.Capability))
+				about[i] = pipe.HGetAll(ctx, c.catalogKey("about", w.Capability))
+				accepted[i] = pipe.HGetAll(ctx, c.catalogKey("accepted", w.Capability))
 			}
 			return nil
 		})
@@ -81,7 +81,7 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]cata
 	}
 	all := make([]catalog.Record, len(wants))
 	for i, w := range wants {
-		all[i] = c.shared(w.Capability, about[i].Val(), accepted[i].Val())
+		all[i] = c.decodeRecord(w.Capability, about[i].Val(), accepted[i].Val())
 		if sum := all[i].Sum; sum != "" && sum != w.Sum {
 			if all[i].Set, err = c.set(ctx, w.Capability, sum); err != nil {
 				return nil, err
@@ -91,11 +91,11 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]cata
 	return all, nil
 }
 
-// shared reads the hashes of a capability. A malformed accepted hash matches no tool.
-func (c *Catalog) shared(capability string, about, accepted map[string]string) catalog.Record {
+// decodeRecord parses the hashes of a capability. A malformed accepted hash matches no tool.
+func (c *Catalog) decodeRecord(capability string, about, accepted map[string]string) catalog.Record {
 	s := catalog.Record{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)),
 		Removed: map[string]bool{}}
-	s.Last = catalog.DiscoveryStatus{Succeeded: c.moment(about["ok"]), Failed: c.moment(about["failed"]),
+	s.Last = catalog.DiscoveryStatus{Succeeded: c.parseTime(about["ok"]), Failed: c.parseTime(about["failed"]),
 		Error: about["error"]}
 	for tool, text := range accepted {
 		text, absent := strings.CutSuffix(text, absentTool)
@@ -104,8 +104,8 @@ func (c *Catalog) shared(capability string, about, accepted map[string]string) c
 		}
 		text, seal, _ := strings.Cut(text, " ")
 		hash, ok := toolschema.ParseHash(text)
-		if ok = ok && c.verify(ToolRecord, c.in("accepted", capability), seal, tool, text); !ok {
-			c.malformed(c.in("accepted", capability))
+		if ok = ok && c.verify(ToolRecord, c.catalogKey("accepted", capability), seal, tool, text); !ok {
+			c.malformed(c.catalogKey("accepted", capability))
 			hash = toolschema.Hash{}
 		}
 		s.Accepted[tool] = hash
@@ -113,7 +113,7 @@ func (c *Catalog) shared(capability string, about, accepted map[string]string) c
 	return s
 }
 
-func (c *Catalog) moment(text string) time.Time {
+func (c *Catalog) parseTime(text string) time.Time {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return time.Time{}
@@ -121,27 +121,27 @@ func (c *Catalog) moment(text string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// set reads a discovered set, or nil if it has changed since: another change event follows.
+// set reads a discovered set, or nil if it has changed meanwhile: another event follows.
 func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte, err error) {
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		text, err = r.Get(ctx, c.in("set", capability)).Bytes()
+		text, err = r.Get(ctx, c.catalogKey("set", capability)).Bytes()
 		return err
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
 	if got := sha256.Sum256(text); hex.EncodeToString(got[:]) != sum {
-		c.malformed(c.in("set", capability))
+		c.malformed(c.catalogKey("set", capability))
 		return nil, nil
 	}
 	return text, nil
 }
 
-// absentTool ends the accepted hash of a tool that is gone, as changeScript writes it.
+// absentTool ends the accepted hash of an absent tool, as changeScript writes it.
 const absentTool = " gone"
 
-// noteChange is Lua: it increments the version, and publishes a change.
-const noteChange = `
+// luaPublishChange is Lua that increments the version and publishes the change.
+const luaPublishChange = `
 	local function note(state, changes, epoch, channel, capability)
 		redis.call('HSETNX', state, 'epoch', epoch)
 		redis.call('ZADD', changes, redis.call('HINCRBY', state, 'version', 1), capability)
@@ -151,12 +151,12 @@ const noteChange = `
 	local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `
 
-// changeScript is one catalog.Change. It answers -1 if its turn is over.
+// changeScript writes one catalog.Change. It returns -1 if its lease has ended.
 //
-// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, turn,
-// sum, set, error, how many are gone, these, and pairs of tool and hash. What was accepted
-// of a tool that is gone is kept: nobody shall come back under its name as another.
-var changeScript = newScript(noteChange + `
+// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, lease, sum, set, error, number
+// of absent tools, these, and pairs of tool and hash. The accepted hash of an absent tool is kept, so that no other
+// tool can take its name unnoticed.
+var changeScript = newScript(luaPublishChange + `
 	local turn, changed = ARGV[4], false
 	if turn ~= '' then
 		local held = redis.call('HGET', KEYS[6], ARGV[3]) or ''
@@ -201,8 +201,9 @@ var changeScript = newScript(noteChange + `
 // Write implements catalog.Store.
 func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	id := change.Capability
-	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", id), c.in("about", id), c.in("set", id),
-		c.in("turns")}
+	keys := []string{c.catalogKey("state"), c.catalogKey("changes"), c.catalogKey("accepted", id),
+		c.catalogKey("about", id), c.catalogKey("set", id),
+		c.catalogKey("turns")}
 	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error,
 		len(change.Removed)}
 	for _, tool := range change.Removed {
@@ -221,33 +222,33 @@ func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 // acceptScript accepts one hash.
 //
 // KEYS: state, changes, accepted. ARGV: epoch, channel, capability, tool, hash.
-var acceptScript = newScript(noteChange + `
+var acceptScript = newScript(luaPublishChange + `
 	redis.call('HSET', KEYS[3], ARGV[4], ARGV[5])
 	note(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])
 	return 0`)
 
 // Accept implements catalog.Store.
 func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
-	keys := []string{c.in("state"), c.in("changes"), c.in("accepted", capability)}
+	keys := []string{c.catalogKey("state"), c.catalogKey("changes"), c.catalogKey("accepted", capability)}
 	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool,
 		c.accepted(capability, tool, hash)).Err()
 }
 
-// accepted is an accepted hash as it is kept, with its seal. One that is not signed is none that any tool has: were it absent,
-// the next tool of that name would be accepted.
+// accepted is the stored form of an accepted hash, with its signature. A hash without a valid signature matches no
+// tool. It is not treated as absent, since then the next tool of that name would be accepted.
 func (c *Catalog) accepted(capability, tool string, hash toolschema.Hash) string {
 	text := hash.String()
-	if seal := c.sign(ToolRecord, c.in("accepted", capability), tool, text); seal != "" {
+	if seal := c.sign(ToolRecord, c.catalogKey("accepted", capability), tool, text); seal != "" {
 		text += " " + seal
 	}
 	return text
 }
 
-// beginScript gives out a turn: it answers 0; or how long somebody has it yet, and 1; or
-// how long ago it was too short, and 2. Times are ms.
+// acquireLeaseScript grants the lease of a discovery. It returns 0; or the remaining ms of another lease, and 1; or
+// the remaining ms until the next discovery, and 2.
 //
-// KEYS: turns. ARGV: capability, turn, lease, within.
-var beginScript = newScript(`
+// KEYS: turns. ARGV: capability, lease, duration of the lease, interval of discoveries (ms).
+var acquireLeaseScript = newScript(`
 	local time = redis.call('TIME')
 	local now = time[1] * 1000 + math.floor(time[2] / 1000)
 	local held = redis.call('HGET', KEYS[1], ARGV[1]) or ''
@@ -258,7 +259,7 @@ var beginScript = newScript(`
 		left = began + ARGV[4] - now
 		if left > 0 then return {left, 2} end
 	end
-	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now + ARGV[3]) .. ' ' .. string.format('%.0f', now))
+	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. string.format(' %.0f %.0f', now + ARGV[3], now))
 	return {0, 0}`)
 
 // AcquireLease implements catalog.Store.
@@ -266,13 +267,13 @@ func (c *Catalog) AcquireLease(
 	ctx context.Context, capability string, lease, within time.Duration,
 ) (catalog.Lease, error) {
 	id := rand.Text()
-	answer, err := c.run(ctx, beginScript, []string{c.in("turns")}, capability, id, lease.Milliseconds(),
+	answer, err := c.run(ctx, acquireLeaseScript, []string{c.catalogKey("turns")}, capability, id, lease.Milliseconds(),
 		within.Milliseconds()).Int64Slice()
 	switch {
 	case err != nil:
 		return catalog.Lease{}, err
 	case len(answer) != 2:
-		return catalog.Lease{}, fmt.Errorf("invalid answer of the lease script: %v", answer)
+		return catalog.Lease{}, fmt.Errorf("acquire the lease of a discovery: the script returned %v", answer)
 	case answer[1] == 0:
 		return catalog.Lease{ID: id}, nil
 	}

@@ -66,7 +66,7 @@ func TestToolsAreShared(t *testing.T) {
 			"y": hashA}) || got.Set != nil || got.Sum != "" {
 			t.Errorf("%+v", got)
 		}
-		// What is accepted stays so until somebody accepts something else.
+		// An accepted hash stays until another one is accepted.
 		write(t, a, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashB}})
 		if news := changed(t, b, mark); news.Now != mark || len(news.Capabilities) > 0 {
 			t.Errorf("nothing has changed: %+v", news)
@@ -137,7 +137,7 @@ func TestDiscoveredSetsAreShared(t *testing.T) {
 	})
 }
 
-// TestOneDiscoversAtATime: a turn is had by one, until it is over or its lease is.
+// TestOneDiscoversAtATime: one replica has the lease, until it ends the discovery or the lease expires.
 func TestOneDiscoversAtATime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Catalog{open().Catalog(), open().Catalog(), open().Catalog()}
@@ -186,7 +186,7 @@ func TestOneDiscoversAtATime(t *testing.T) {
 	})
 }
 
-// TestADiscovererDies: its turn is another's after its lease.
+// TestADiscovererDies: another replica gets the lease after it has expired.
 func TestADiscovererDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		c := open().Catalog()
@@ -206,7 +206,7 @@ func TestADiscovererDies(t *testing.T) {
 	})
 }
 
-// TestMalformedTools: what cannot be understood is no tool's hash, and no set.
+// TestMalformedTools: a malformed hash matches no tool, and a malformed set is absent.
 func TestMalformedTools(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()

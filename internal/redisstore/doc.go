@@ -33,8 +33,8 @@
 // The guarantees and obligations of every feature:
 //
 //   - A command ends within Config.Timeout. After a timeout or a connection failure, all commands fail at once
-//     with [ErrUnavailable] until a probe in the background succeeds. Then [Store.OnReturn] is called; Redis may have
-//     come back empty.
+//     with [ErrUnavailable] until a probe in the background succeeds. Then the functions of [Store.OnReconnect] are
+//     called; Redis may have come back empty.
 //   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
 //   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrUnavailable.
 //   - Keys are made by key, which escapes foreign text, and are listed in keys.go. The keys of one script share

@@ -35,7 +35,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 		return drains.View{}, err
 	}
 	if len(answer) != 5 {
-		return drains.View{}, errors.New("invalid answer of the drains script")
+		return drains.View{}, errors.New("exchange drains: the script returned an unexpected answer")
 	}
 	var v drains.View
 	v.Epoch, _ = answer[0].(string)

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
-// replica is a gateway's fleets, as far as drains are concerned.
+// replica is the part of a gateway's fleets that drains concern.
 type replica struct {
 	*drains.Manager
 
@@ -50,7 +50,7 @@ func (r *replica) has(k drains.Key, n int64) {
 	r.calls[k] = n
 }
 
-// wait waits until the drains in force are these.
+// wait waits until exactly these drains are in force.
 func (r *replica) wait(t *testing.T, want ...drains.Key) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -91,7 +91,7 @@ func joinBoard(t *testing.T, name string, board drains.Store) (r *replica, stop 
 	return r, stop
 }
 
-// left waits until what is left at a backend is as asked for.
+// left waits until the remaining calls of a backend meet a condition.
 func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Remaining) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !want(r.Remaining(k)); <-time.After(10 * time.Millisecond) {
@@ -119,7 +119,7 @@ func TestDrains(t *testing.T) {
 		a.left(t, one, func(l drains.Remaining) bool {
 			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unacknowledged == 0
 		})
-		// which a does not have
+		// of another replica than a
 		b.left(t, two, func(l drains.Remaining) bool { return l.Replicas == 2 && l.Unacknowledged == 0 })
 		b.has(one, 0)
 		a.has(one, 0)
@@ -135,7 +135,7 @@ func TestDrains(t *testing.T) {
 	})
 }
 
-// A Redis that comes back empty gets its drains anew, from whoever knows them.
+// A Redis that comes back empty gets its drains again from the replicas that know them.
 func TestDrainsAreGivenBack(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
@@ -159,7 +159,7 @@ func TestDrainsAreGivenBack(t *testing.T) {
 	})
 }
 
-// An end is not undone by a replica that has not heard of it when Redis comes back empty.
+// The end of a drain is not undone by a replica that missed it, when Redis comes back empty.
 func TestDrainsEndedStayEnded(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		board := open().Drains()
@@ -184,7 +184,7 @@ func TestDrainsEndedStayEnded(t *testing.T) {
 	})
 }
 
-// shaky is a board that answers nothing, or takes no writes, on demand.
+// shaky is a store that does not answer, or takes no writes, on demand.
 type shaky struct {
 	drains.Store
 	unavailable, full atomic.Bool
@@ -194,7 +194,7 @@ func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, err
 	if s.unavailable.Load() {
 		return drains.View{}, errors.New("unavailable")
 	}
-	full := s.full.Load() // once: what was not written must not be said to be
+	full := s.full.Load() // once, so that the answer is consistent
 	if full {
 		r.Set, r.End = nil, nil
 	}
@@ -203,8 +203,8 @@ func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, err
 	return v, err
 }
 
-// While the board is unavailable, or full, a replica does by itself as it is told. The others
-// learn of it when the board is back.
+// While the store is unavailable or full, a replica applies drains by itself. The others learn of them when the store
+// is back.
 func TestDrainsWithoutABoard(t *testing.T) {
 	t.Parallel()
 	for name, breaks := range map[string]func(*shaky) *atomic.Bool{
@@ -245,7 +245,7 @@ func TestDrainsWithoutABoard(t *testing.T) {
 	}
 }
 
-// There is an end to what operators can have drained.
+// The number of drains is bounded.
 func TestDrainsAreBounded(t *testing.T) {
 	t.Parallel()
 	store := open(t, redisstore.Config{})

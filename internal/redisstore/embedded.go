@@ -16,39 +16,39 @@ import (
 type embedded struct {
 	*miniredis.Miniredis
 
-	mu   sync.Mutex
-	aged time.Time     // time of the last expiry of keys
-	rest time.Duration // least time until the next one
+	mu        sync.Mutex
+	expiredAt time.Time     // time of the last expiry of keys
+	minWait   time.Duration // least time until the next one
 }
 
 func newEmbedded() *embedded {
-	return &embedded{Miniredis: miniredis.NewMiniRedis(), aged: time.Now()}
+	return &embedded{Miniredis: miniredis.NewMiniRedis(), expiredAt: time.Now()}
 }
 
-// reach connects o's client to e through pipes in memory, which no other process can reach.
-func (e *embedded) reach(o *redis.UniversalOptions) {
+// connect gives the client of o connections to e, through pipes in memory that no other process can reach.
+func (e *embedded) connect(o *redis.UniversalOptions) {
 	o.Addrs = []string{redisurl.Embedded.String()}
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		pipe, err := e.Dial()
 		if err != nil {
 			return nil, err
 		}
-		return newEagerConn(pipe), nil
+		return newBufferedConn(pipe), nil
 	}
 }
 
 // age lets keys expire, before the next command could see them. It has to look at all that ever
 // will, so it does not do it for every command, and while they are few for a twentieth of
 // the time at most. A key may expire by what lies between two looks too early.
-func (e *embedded) age() {
-	const often, seldom, share = 10 * time.Millisecond, 100 * time.Millisecond, 20
+func (e *embedded) expireKeys() {
+	const least, most, share = 10 * time.Millisecond, 100 * time.Millisecond, 20
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	passed := now.Sub(e.aged)
-	if passed < e.rest {
+	passed := now.Sub(e.expiredAt)
+	if passed < e.minWait {
 		return
 	}
 	e.FastForward(passed)
-	e.aged, e.rest = now, min(max(often, share*time.Since(now)), seldom)
+	e.expiredAt, e.minWait = now, min(max(least, share*time.Since(now)), most)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// EngineQuestions knows which approval an engine's own is. It is an engine.Questions.
+// EngineQuestions stores the approvals of engines' own questions. It is an engine.Questions.
 type EngineQuestions struct{ client }
 
-// EngineQuestions returns them.
+// EngineQuestions returns the store of engines' questions.
 func (s *Store) EngineQuestions() *EngineQuestions { return &EngineQuestions{s.client(Engines)} }
 
 func (q *EngineQuestions) question(tenant, engine, question string) string {

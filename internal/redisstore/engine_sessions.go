@@ -9,47 +9,47 @@ import (
 )
 
 const (
-	// sessionOwnerTTL is how long a session of an engine is its tenant's after it was last claimed.
+	// sessionOwnerTTL is the lifetime of the owner of a session after its last claim.
 	sessionOwnerTTL = 90 * 24 * time.Hour
-	// ownersAtOnce is of how many sessions the owners are asked for in one pipeline.
-	ownersAtOnce = 500
+	// ownersBatch is the number of owners that one pipeline reads.
+	ownersBatch = 500
 )
 
-// EngineSessions know whose the sessions of engines are.
+// EngineSessions stores the tenants that own sessions of engines.
 type EngineSessions struct{ client }
 
-// EngineSessions returns them.
+// EngineSessions returns the store of the owners of sessions.
 func (s *Store) EngineSessions() *EngineSessions { return &EngineSessions{s.client(Engines)} }
 
-// claimSessionScript gives a session to a tenant, or says whose it is. ARGV: tenant, TTL in ms.
+// claimSessionScript makes a tenant the owner of a session that has none, and returns the owner. ARGV: tenant, TTL in
+// ms.
 var claimSessionScript = newScript(`
 	local owner = redis.call('GET', KEYS[1])
 	if not owner then redis.call('SET', KEYS[1], ARGV[1]) end
 	if not owner or owner == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 	return {owner or ARGV[1], owner and 0 or 1}`)
 
-// Claim makes a session of a fleet of engines a tenant's if it was nobody's, and says whose it is. The
-// owner is kept for 90 days after its last claim. It is "" of one whose tenant was deleted: nobody
-// gets it then.
+// Claim makes a tenant the owner of a session of a fleet of engines if it has none, and returns the owner. The owner
+// is kept for 90 days after its last claim. It is "" after the owner was deleted; then the session stays without one.
 func (e *EngineSessions) Claim(
 	ctx context.Context, fleet, session, tenant string,
 ) (owner string, claimed bool, err error) {
-	said, err := e.run(ctx, claimSessionScript, []string{e.ownerKey(fleet, session)}, tenant,
+	reply, err := e.run(ctx, claimSessionScript, []string{e.ownerKey(fleet, session)}, tenant,
 		sessionOwnerTTL.Milliseconds()).Slice()
 	if err != nil {
 		return "", false, err
 	}
-	if len(said) != 2 {
-		return "", false, errors.New("the script that claims sessions answers what cannot be")
+	if len(reply) != 2 {
+		return "", false, errors.New("claim a session of an engine: the script returned an unexpected answer")
 	}
-	return textAt(said, 0), said[1] == int64(1), nil
+	return textAt(reply, 0), reply[1] == int64(1), nil
 }
 
-// Owners says whose sessions of a fleet of engines are, in their order; "" where they are nobody's.
+// Owners returns the owners of sessions of a fleet of engines, in the order of the sessions; "" is none.
 func (e *EngineSessions) Owners(ctx context.Context, fleet string, sessions []string) ([]string, error) {
 	owners := make([]string, 0, len(sessions))
 	for len(sessions) > 0 {
-		n := min(len(sessions), ownersAtOnce)
+		n := min(len(sessions), ownersBatch)
 		some, err := e.owners(ctx, fleet, sessions[:n])
 		if err != nil {
 			return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// claims has a tenant claim a session of the fleet engine-1, and answers as in "acme new".
+// claims claims a session of the fleet engine-1 for a tenant, and returns the owner and " new" if it had none.
 func claims(t *testing.T, e *redisstore.EngineSessions, session, tenant string) string {
 	t.Helper()
 	owner, claimed, err := e.Claim(t.Context(), "engine-1", session, tenant)
@@ -72,7 +72,7 @@ func TestEngineSessions(t *testing.T) {
 			return ttl
 		}
 		if claims(t, e, "s", "globex"); ttl() > time.Hour {
-			t.Error("who does not have it renews it")
+			t.Error("a tenant that does not own it renews it")
 		}
 		if claims(t, e, "s", "acme"); ttl() < 89*24*time.Hour {
 			t.Errorf("lasts %v", ttl())
@@ -80,7 +80,7 @@ func TestEngineSessions(t *testing.T) {
 	})
 }
 
-// TestASessionHasOneOwner, however many claim it at once.
+// TestASessionHasOneOwner, also of many concurrent claims.
 func TestASessionHasOneOwner(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := []*redisstore.EngineSessions{open().EngineSessions(), open().EngineSessions()}
@@ -101,7 +101,7 @@ func TestASessionHasOneOwner(t *testing.T) {
 	})
 }
 
-// TestASessionThatCannotBeUnderstood is nobody's, and nobody gets it.
+// TestASessionThatCannotBeUnderstood: a malformed owner is no tenant, and the session gets no other owner.
 func TestASessionThatCannotBeUnderstood(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
@@ -132,7 +132,7 @@ func TestEngineSessionsWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestEngineSessionsOfADeletedTenant stay nobody's: their engine still has them.
+// TestEngineSessionsOfADeletedTenant get no other owner: their engine still has them.
 func TestEngineSessionsOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
@@ -143,7 +143,7 @@ func TestEngineSessionsOfADeletedTenant(t *testing.T) {
 		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
 		if got := claims(t, e, "s1", "acme") + claims(t, e, "s1", "globex") + claims(t, e, "s2", "acme"); got != "globex" {
-			t.Errorf("the first's, for who gets its name and for another, and another's: %q", got)
+			t.Errorf("sessions of the deleted tenant, for its successor and for another, and another tenant's: %q", got)
 		}
 		if got, err := e.Owners(ctx, "engine-1", []string{"s1", "s2"}); err != nil || strings.Join(got, ",") != ",globex" {
 			t.Errorf("owners: %q, %v", got, err)

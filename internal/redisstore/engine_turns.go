@@ -8,13 +8,13 @@ import (
 	"github.com/capgate/capgate/gateway/engine/turns"
 )
 
-// EngineTurns has the turns and leases of engines. It is a turns.Store.
+// EngineTurns stores the turns and leases of engines. It is a turns.Store.
 type EngineTurns struct{ client }
 
-// EngineTurns returns them.
+// EngineTurns returns the store of turns.
 func (s *Store) EngineTurns() *EngineTurns { return &EngineTurns{s.client(Engines)} }
 
-var errTurns = errors.New("invalid answer of the turns script")
+var errTurns = errors.New("wait for a turn at an engine: the script returned an unexpected answer")
 
 func turnTag(engine string) tag { return tag{"engines", "turns", engine} }
 
@@ -24,12 +24,12 @@ func (s *EngineTurns) keys(engine string) []string {
 		s.key(t, "served")}
 }
 
-// args are what all its scripts get.
+// args returns the arguments of all scripts of turns.
 func (s *EngineTurns) args(t *turns.Ticket, wary bool, more ...any) []any {
 	return append([]any{s.channel("turns"), t.ID, ms(t.Lease), flag(wary)}, more...)
 }
 
-// ms is at least one, of which Redis can make an expiry.
+// ms returns a duration in milliseconds, at least one: Redis rejects an expiry of 0.
 func ms(d time.Duration) int64 { return max(d.Milliseconds(), 1) }
 
 func flag(is bool) int {
@@ -41,18 +41,18 @@ func flag(is bool) int {
 
 // Wait implements turns.Store.
 func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Standing, error) {
-	args := s.args(t, t.Wary, words([]string{t.Tenant}), t.Most, t.Seq)
-	said, err := s.run(ctx, waitTurnScript, s.keys(t.Engine), args...).Slice()
+	args := s.args(t, t.Wary, joinWords([]string{t.Tenant}), t.Most, t.Seq)
+	reply, err := s.run(ctx, waitTurnScript, s.keys(t.Engine), args...).Slice()
 	if err != nil {
 		return turns.Standing{}, err
 	}
-	if len(said) != 3 {
+	if len(reply) != 3 {
 		return turns.Standing{}, errTurns
 	}
-	seq, _ := said[1].(int64)
-	left, _ := said[2].(int64)
+	seq, _ := reply[1].(int64)
+	left, _ := reply[2].(int64)
 	standing := turns.Standing{Seq: seq, Left: time.Duration(left) * time.Millisecond}
-	switch textAt(said, 0) {
+	switch textAt(reply, 0) {
 	case "mine":
 		standing.State = turns.Mine
 	case "waits":

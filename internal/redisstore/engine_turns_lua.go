@@ -1,20 +1,19 @@
 package redisstore
 
-// turnsLua begins the scripts of turns at one engine.
+// luaTurns begins the scripts of turns at one engine.
 //
-// The line is fair by start times: of the tenants that wait the one with the least score is
-// next, whose score is one more then. Who begins to wait gets the score of the last turn, or its
-// own if that is more. Among equals, and within a tenant, who came first is first: seq grows with the
-// clock, so that it does so in a Redis that was lost, too.
+// The queue is start-time fair. The next tenant is the waiting one with the least score; its score then grows by one.
+// A tenant that begins to wait gets the score of the last turn, or its own if that is greater. Among equal scores,
+// and within a tenant, tickets are served in the order of arrival. seq grows with the clock, so that it also grows
+// across a loss of Redis' data.
 //
-// state has v, the score of the last turn; seq, the last that was given; said, when the last
-// step was, ms; and for each ticket in line "of:ID", its member of the line, "TENANT:SEQ:ID". held
-// may have "lost" besides: nobody gets a turn until the one who had it when
-// Redis lost everything could say so.
+// state has v, the score of the last turn; seq, the last sequence number; said, the time of the last step, ms; and
+// for each waiting ticket "of:ID", its member of the queue, "TENANT:SEQ:ID". held may also have "lost": then no
+// ticket gets a turn until the holder from before the loss has had time to report.
 //
-// KEYS: state, held, line, alive, tenants, served. ARGV: channel, ticket, lease in ms, and whether
-// what Redis does not know may be lost: then, too, nobody is dropped because nobody could be heard.
-const turnsLua = `
+// KEYS: state, held, line, alive, tenants, served. ARGV: channel, ticket, lease in ms, and whether Redis may have
+// lost data. In that case no ticket is dropped for being silent while Redis was unavailable.
+const luaTurns = `
 local state, held, line, alive, tenants, served = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local channel, ticket, lease, wary = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local t = redis.call('TIME')
@@ -22,7 +21,9 @@ local micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local now = math.floor(micros / 1000)
 local half = math.ceil(lease / 2)
 local function text(n) return string.format('%.0f', n) end
-local function head(tenant) return redis.call('ZRANGEBYLEX', line, '[' .. tenant .. ':', '(' .. tenant .. ';', 'LIMIT', 0, 1)[1] end
+local function head(tenant)
+  return redis.call('ZRANGEBYLEX', line, '[' .. tenant .. ':', '(' .. tenant .. ';', 'LIMIT', 0, 1)[1]
+end
 local function drop(id)
   redis.call('ZREM', alive, id)
   local place = redis.call('HGET', state, 'of:' .. id)
@@ -37,7 +38,9 @@ local function drop(id)
   end
 end
 local function extend(key)
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', text(now + half))) do redis.call('ZADD', key, text(now + half), id) end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', text(now + half))) do
+    redis.call('ZADD', key, text(now + half), id)
+  end
 end
 local function sweep()
   local said = tonumber(redis.call('HGET', state, 'said') or '')
@@ -76,10 +79,10 @@ local function last()
 end
 `
 
-// waitTurnScript puts a ticket in line, or renews it. ARGV: tenant, most, seq.
+// waitTurnScript enqueues a ticket, or renews it. ARGV: tenant, maximum, seq.
 //
-// What a ticket whose turn has come has until it asks is what it had as one that waits.
-var waitTurnScript = newScript(turnsLua + `
+// A ticket that gets the turn keeps its lease as a waiting ticket until its next request.
+var waitTurnScript = newScript(luaTurns + `
 local tenant, most, seq = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 sweep()
 local known = redis.call('HGET', state, 'of:' .. ticket)
@@ -119,7 +122,7 @@ return {'waits', seq, tonumber(ends or text(now)) - now}
 `)
 
 // holdTurnScript renews a turn.
-var holdTurnScript = newScript(turnsLua + `
+var holdTurnScript = newScript(luaTurns + `
 sweep()
 drop(ticket)
 redis.call('ZADD', held, text(now + lease), ticket)
@@ -128,8 +131,8 @@ last()
 return 1
 `)
 
-// leaveTurnScript takes a ticket out. ARGV: 1 if it has the turn.
-var leaveTurnScript = newScript(turnsLua + `
+// leaveTurnScript removes a ticket. ARGV: 1 if it has the turn.
+var leaveTurnScript = newScript(luaTurns + `
 sweep()
 drop(ticket)
 redis.call('ZREM', held, ticket)
@@ -139,8 +142,8 @@ last()
 return 1
 `)
 
-// seizeScript gets or renews the lease of an engine. KEYS: agent. ARGV: channel, id, who, lease
-// in ms, 1 to take it over.
+// seizeScript acquires or renews the lease of an engine. KEYS: agent. ARGV: channel, id, who, lease in ms, 1 to take
+// it over.
 var seizeScript = newScript(`
 local has = redis.call('GET', KEYS[1])
 local other = has and string.match(has, '^%S+')
@@ -151,7 +154,7 @@ if other then redis.pcall('PUBLISH', ARGV[1], other) end
 return 1
 `)
 
-// yieldScript gives it back. KEYS: agent. ARGV: id.
+// yieldScript releases the lease of an engine. KEYS: agent. ARGV: id.
 var yieldScript = newScript(`
 local has = redis.call('GET', KEYS[1])
 if has and string.match(has, '^%S+') == ARGV[1] then return redis.call('DEL', KEYS[1]) end

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// turnTaker makes one replica's Keeper, which runs until the test ends.
+// turnTaker creates one replica's Keeper, which runs until the test ends.
 func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Keeper {
 	t.Helper()
 	k := turns.New(s.EngineTurns(), o)
@@ -31,10 +31,10 @@ func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Keeper
 	return k
 }
 
-// crowd is who wants turns at one engine.
+// crowd is the callers that want turns at one engine.
 type crowd struct {
 	t       *testing.T
-	look    *redisstore.EngineTurns // past all keepers
+	look    *redisstore.EngineTurns // bypasses all keepers
 	all     sync.WaitGroup
 	running atomic.Int64
 
@@ -42,7 +42,7 @@ type crowd struct {
 	had map[string][]int // by tenant
 }
 
-// come has somebody take a turn, and returns when that waits as the nth.
+// come starts a caller, and returns when it waits as the nth.
 func (c *crowd) come(k *turns.Keeper, tenant string, n int) {
 	c.t.Helper()
 	c.take(k, tenant, n)
@@ -67,7 +67,7 @@ func (c *crowd) take(k *turns.Keeper, tenant string, n int) {
 	})
 }
 
-// waits waits until so many do.
+// waits waits until so many callers wait.
 func (c *crowd) waits(n int) {
 	c.t.Helper()
 	await(c.t, fmt.Sprint(n, " to wait"), func() bool {
@@ -78,11 +78,11 @@ func (c *crowd) waits(n int) {
 		})
 		return err == nil && line == int64(n)
 	})
-	// Redis may tell how many wait before it has answered the last of them. What it is asked next, it answers after that.
+	// Redis may report the number before it has answered the last of them. It answers the next command after that.
 	must(c.t, c.look.Do(c.t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Ping(ctx).Err() }))
 }
 
-// ended waits until all have had their turn, n of them, in the order in which they came.
+// ended waits until all n callers have had their turn, in the order of arrival.
 func (c *crowd) ended(n int) {
 	c.t.Helper()
 	c.all.Wait()
@@ -115,7 +115,7 @@ func (c *crowd) done(turn *turns.Turn) {
 	turn.Done()
 }
 
-// TestFiftyTakeTurns at three replicas: one at a time, in the order in which they came.
+// TestFiftyTakeTurns at three replicas: one at a time, in the order of arrival.
 func TestFiftyTakeTurns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		c := &crowd{t: t, look: open().EngineTurns(), had: map[string][]int{}}
@@ -137,7 +137,7 @@ func TestFiftyTakeTurns(t *testing.T) {
 	})
 }
 
-// TestAReplicaWithTheTurnDies, and with it some who wait there. The others have theirs.
+// TestAReplicaWithTheTurnDies, and with it some of its callers. The others get their turns.
 func TestAReplicaWithTheTurnDies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -178,7 +178,8 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	c.ended(20)
 }
 
-// TestTurnsAndRedisRestarts, empty: who has the turn keeps it, and those who wait have theirs afterwards, in order.
+// TestTurnsAndRedisRestarts without data: the holder keeps its turn, and the waiting callers get theirs afterwards,
+// in order.
 func TestTurnsAndRedisRestarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -205,7 +206,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	c.ended(30)
 }
 
-// TestALeaseOutlivesRedis: it is lost to who takes it over alone, and that is told at once.
+// TestALeaseOutlivesRedis: only a takeover ends it, and its holder is told at once.
 func TestALeaseOutlivesRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

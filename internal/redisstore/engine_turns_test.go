@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
-// queue is the line at one engine. Tickets are named by their tenant's letter: a1 is of tenant a.
+// queue is the queue of one engine. A ticket begins with the letter of its tenant: a1 is a ticket of tenant a.
 type queue struct {
 	t       *testing.T
 	store   *redisstore.EngineTurns
@@ -35,7 +35,7 @@ func (q *queue) ticket(id string) *turns.Ticket {
 	return q.tickets[id]
 }
 
-// wait asks for one after another, and says who has the turn.
+// wait renews one ticket after another, and returns the one that has the turn.
 func (q *queue) wait(ids ...string) (mine string) {
 	q.t.Helper()
 	for _, id := range ids {
@@ -65,7 +65,7 @@ func (q *queue) leave(id string, held bool) {
 	}
 }
 
-// order lets everybody who waits have their turn, and returns the order in which they did.
+// order gives all waiting tickets their turn, and returns the order.
 func (q *queue) order(ids ...string) string {
 	q.t.Helper()
 	var order []string
@@ -97,7 +97,7 @@ func TestTurnsAreFair(t *testing.T) {
 		q.leave("a1", true)
 		q.says("the order", q.order("a2", "a3", "a4", "b1", "b2", "c1"), "b1 c1 a2 b2 a3 a4")
 
-		// b waits for four; a comes again each time that it had its turn.
+		// b has four tickets; a enqueues again after each turn.
 		q.says("who comes when nobody waits", q.wait("b3"), "b3")
 		q.wait("b4", "b5", "b6", "b7", "a5")
 		q.leave("b3", true)
@@ -113,12 +113,12 @@ func TestTurnsAreFair(t *testing.T) {
 			delete(q.tickets, mine)
 		}
 		if had["a"] != 3 || had["b"] != 3 {
-			t.Errorf("who comes again and again, and who waits for long, had %v", had)
+			t.Errorf("turns of the tenant that returns, and of the one that waits: %v", had)
 		}
 	})
 }
 
-// TestTurnsOfWhoLeft: who leaves the line is passed over, and its tenant loses nothing by it.
+// TestTurnsOfWhoLeft: a ticket that leaves is skipped, at no cost for its tenant.
 func TestTurnsOfWhoLeft(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
@@ -154,7 +154,7 @@ func TestTurnsAreBounded(t *testing.T) {
 	})
 }
 
-// TestTurnsOfTheDead: who is not heard of is dropped, from the line and from its turn.
+// TestTurnsOfTheDead: a ticket without renewals is dropped, from the queue and from its turn.
 func TestTurnsOfTheDead(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q, dead := newQueue(t, open()), newQueue(t, open())
@@ -173,7 +173,7 @@ func TestTurnsOfTheDead(t *testing.T) {
 	})
 }
 
-// TestTurnsAreLost: Redis has lost all of it. Who has the turn keeps it, and who came first is first.
+// TestTurnsAreLost: after a loss of Redis' data the holder keeps the turn, and the queue its order.
 func TestTurnsAreLost(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
@@ -210,7 +210,7 @@ func TestTurnsAreLost(t *testing.T) {
 	})
 }
 
-// TestTurnsWhileRedisStood: nobody could be heard, and everybody would seem dead.
+// TestTurnsWhileRedisStood: no ticket could renew while Redis stood still, and none is dropped for that.
 func TestTurnsWhileRedisStood(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
@@ -234,7 +234,7 @@ func TestTurnsWhileRedisStood(t *testing.T) {
 	})
 }
 
-// TestTurnsLeaveLittle: whatever happened, all of it has an end, and tenants are not remembered without bound.
+// TestTurnsLeaveLittle: every key expires, and the number of remembered tenants is bounded.
 func TestTurnsLeaveLittle(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
@@ -309,7 +309,7 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-// TestTurnsAreTold: who is next hears it, and who lost a lease.
+// TestTurnsAreTold: the next ticket is notified, and a claim that lost its lease.
 func TestTurnsAreTold(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())

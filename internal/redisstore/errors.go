@@ -16,8 +16,8 @@ func failed(err error) bool {
 	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
-// absent reports whether an error means that Redis cannot be reached, so that the next command would fail too.
-func absent(ctx context.Context, err error) bool {
+// unreachable reports whether an error means that Redis cannot be reached, so that the next command would fail too.
+func unreachable(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, redis.ErrClosed) {
 		return false // canceled by the caller
 	}

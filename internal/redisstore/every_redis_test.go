@@ -14,18 +14,18 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is the longest wait for an event that should come at once.
 const patience = time.Minute
 
-// shared are the servers that the tests of this package have in common: each kind is
-// started when a test first needs it, and ends with the last.
+// shared are the servers that the tests of this package share: each kind is started when a test first needs it, and
+// ends with the last test.
 type shared struct {
 	main  redistest.Main
 	urls  map[string]func() string // by kind
-	tests atomic.Int64             // for a prefix that no other test has
+	tests atomic.Int64             // for unique prefixes
 }
 
-var servers = newShared() //nolint:gochecknoglobals // TestMain and the tests have nothing else in common
+var servers = newShared() //nolint:gochecknoglobals // shared by TestMain and the tests
 
 func newShared() *shared {
 	s := &shared{}
@@ -46,15 +46,15 @@ func newShared() *shared {
 	return s
 }
 
-// asGateway gives servers the user of deploy/redis/compose.acl, who may do least, and returns the URL for it: what the
-// tests of this package do with their stores is what that user has to be allowed. The tests themselves look at keys, and
-// disturb, with a few commands that no store sends.
+// asGateway creates the user of deploy/redis/compose.acl, which has the fewest permissions, and returns its URL. So
+// the tests prove that these permissions suffice for the stores. The tests themselves read and disturb keys with a
+// few commands that no store sends.
 func (s *shared) asGateway(url string, do func(command ...any)) string {
 	do(append(setUsers(&s.main, "compose.acl")["capgate"], "+keys", "+copy", "+lpush", "+script|flush")...)
 	return as(url, "capgate", "@PASSWORD@")
 }
 
-// setUsers are the commands that make the users of a file of deploy/redis, by their names.
+// setUsers returns the commands that create the users of a file of deploy/redis, by name.
 func setUsers(t redistest.TB, file string) map[string][]any {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/redis/" + file)
@@ -73,7 +73,7 @@ func setUsers(t redistest.TB, file string) map[string][]any {
 	return users
 }
 
-// as is a URL with a user in it.
+// as adds a user to a URL.
 func as(address, user, password string) string {
 	return strings.Replace(address, "://", "://"+user+":"+url.QueryEscape(password)+"@", 1)
 }
@@ -84,13 +84,13 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// onEveryRedis runs a test on every kind of Redis. What open returns is one replica's
-// Store; all of one test see the same data, which nobody else does.
+// onEveryRedis runs a test on every kind of Redis. open returns the Store of one more replica; all Stores of one test
+// share data that no other test sees.
 //
-// Timeouts are long, so that no busy machine makes Redis look unavailable. Faults have tests of
-// their own, with servers of their own.
+// Timeouts are long, so that Redis does not seem unavailable on a busy machine. Faults have tests and servers of
+// their own.
 //
-// One of them has keys that sign records: nothing but what comes into Redis otherwise may depend on that.
+// One of the servers has store keys: only records of other origin may make a difference there.
 func onEveryRedis(t *testing.T, test func(t *testing.T, open func() *redisstore.Store)) {
 	t.Parallel()
 	onEveryRedisWith(t, map[string][][]byte{"server": {storeKey}}, test)
@@ -125,7 +125,7 @@ func onEveryRedisWith(t *testing.T, keys map[string][][]byte, test func(t *testi
 	}
 }
 
-// open opens a Store that ends with the test.
+// open opens a Store, and closes it at the end of the test.
 func open(t *testing.T, cfg redisstore.Config) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(patient(cfg))

@@ -16,10 +16,10 @@ import (
 // OpenBeside opens a Store of the embedded Redis of another.
 func OpenBeside(s *Store, cfg Config) (*Store, error) { return open(cfg, s.server) }
 
-// Probe is a feature for the tests of what all features stand on.
+// Probe is a feature for tests of the client.
 type Probe struct{ client }
 
-// Probe returns one whose commands are for sessions.
+// Probe returns a feature with the purpose Session.
 func (s *Store) Probe() *Probe { return &Probe{s.client(Session)} }
 
 // Key names a key that only tests use.
@@ -76,40 +76,40 @@ func (r *Registrations) Do(ctx context.Context, f func(context.Context, redis.Cm
 	return r.do(ctx, f)
 }
 
-// Wait returns how many replicas have all that was written.
+// Wait returns the number of replicas that have all writes.
 func (p *Probe) Wait(ctx context.Context, replicas int) (int64, error) {
 	return p.store.redis.Do(ctx, "WAIT", replicas, 0).Int64()
 }
 
-// FirstKey is where it stands who was given an artifact first.
-func FirstKey(s *Sessions, a affinity.Artifact) string { return s.firstKey(a) }
+// ArtifactOwnerKey is the key of an artifact's owner.
+func ArtifactOwnerKey(s *Sessions, a affinity.Artifact) string { return s.artifactOwnerKey(a) }
 
-// PinKey is where a session's pin is.
+// PinKey is the key of a session's pin.
 func PinKey(s *Sessions, n affinity.Session) string { return s.pinKey(n) }
 
-// ArtifactKey is where an artifact's holder is.
+// ArtifactKey is the key of an artifact's location.
 func ArtifactKey(s *Sessions, a affinity.Artifact) string { return s.artifactKey(a) }
 
-// Lasting lets what is said hold so long.
-func (p *PlaceSlots) Lasting(d time.Duration) *PlaceSlots {
+// Lasting sets the lifetime of reports.
+func (p *PermitStore) Lasting(d time.Duration) *PermitStore {
 	p.ttl, p.turn = d, d
 	return p
 }
 
-// Key is where the places at a backend are kept.
-func (p *PlaceSlots) Key(capability, addr string) string {
+// Key is the key of the permits at a backend.
+func (p *PermitStore) Key(capability, addr string) string {
 	return p.keys(capability, &router.Demand{Addr: addr})[0]
 }
 
-// Key is where the rules of a tenant are kept.
+// Key is the key of a tenant's rules.
 func (p *Policies) Key(tenant string) string { return p.key(p.tag(tenant), "rules") }
 
-// RecordKey is where an approval is kept.
+// RecordKey is the key of an approval.
 func (a *ApprovalStore) RecordKey(tenant, id string) string {
 	return a.key(approvalTag(tenant), "record", id)
 }
 
-// SessionKey is where a session's answer is kept.
+// SessionKey is the key of an answer for a session.
 func (a *ApprovalStore) SessionKey(tenant, sum string) string {
 	return a.key(approvalTag(tenant), "session", sum)
 }
@@ -119,7 +119,7 @@ func (a *ApprovalStore) Do(ctx context.Context, f func(context.Context, redis.Cm
 	return a.do(ctx, f)
 }
 
-// Indexed is how many approvals can be listed; -1 where that cannot be found out.
+// Indexed is the number of approvals in the index; -1 after an error.
 func (a *ApprovalStore) Indexed(ctx context.Context, tenant string) (n int64) {
 	err := a.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		n, err = r.ZCard(ctx, a.key(approvalTag(tenant), "index")).Result()
@@ -131,7 +131,7 @@ func (a *ApprovalStore) Indexed(ctx context.Context, tenant string) (n int64) {
 	return n
 }
 
-// Keys are the keys of a pattern, on whatever node.
+// Keys returns the keys that match a pattern, on all nodes.
 func (a *ApprovalStore) Keys(ctx context.Context, pattern string) (keys []string, err error) {
 	var mu sync.Mutex
 	get := func(ctx context.Context, r redis.Cmdable) error {
@@ -149,20 +149,20 @@ func (a *ApprovalStore) Keys(ctx context.Context, pattern string) (keys []string
 	return keys, err
 }
 
-// SetAhead lets the clock of limits be ahead.
+// SetAhead sets the offset of the clock of limits.
 func SetAhead(l *TenantLimits, d time.Duration) { l.ahead = d }
 
-// SetRoom says for how many values budgets are counted apart.
+// SetRoom sets the number of values with budgets of their own.
 func SetRoom(l *TenantLimits, n int) { l.room = n }
 
-// ParseStored reads the fields of a key and of a tenant as if they were found.
+// ParseStored parses fields as those of a key and of a tenant.
 func ParseStored(fields map[string]string) (keyOK, tenantOK bool) {
 	k, keyOK := parseKey("id", fields)
 	r, tenantOK := parseTenant("id", fields)
 	return keyOK && k != nil, tenantOK && r != nil
 }
 
-// RecordKey is where the call of an idempotency key is kept.
+// RecordKey is the key of the record of an idempotency key.
 func (i *IdempotencyStore) RecordKey(c *idempotency.Claim) string { return i.keys(c)[0] }
 
 // Do sends commands.
@@ -170,7 +170,7 @@ func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis
 	return i.do(ctx, f)
 }
 
-// Keys are where the turns of an engine are: state, held, line, alive, tenants, served, agent.
+// Keys returns the keys of an engine's turns: state, held, line, alive, tenants, served, agent.
 func (s *EngineTurns) Keys(engine string) []string {
 	return append(s.keys(engine), s.agentKeys(&turns.Claim{Engine: engine})...)
 }
@@ -180,7 +180,7 @@ func (s *EngineTurns) Do(ctx context.Context, f func(context.Context, redis.Cmda
 	return s.do(ctx, f)
 }
 
-// OwnerKey is where it stands whose a session of an engine is.
+// OwnerKey is the key of the owner of an engine's session.
 func (e *EngineSessions) OwnerKey(fleet, session string) string { return e.ownerKey(fleet, session) }
 
 // Do sends commands.

@@ -15,13 +15,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// impatient is a Store's configuration in tests of faults: what takes so long fails.
+// impatient is the configuration of tests of faults, with short timeouts.
 func impatient(url string) redisstore.Config {
 	return redisstore.Config{URL: url, Timeout: 200 * time.Millisecond, Dial: 200 * time.Millisecond}
 }
 
-// Whatever keeps Redis from answering: a command ends with an error, those after it end at
-// once and are not sent, and when Redis answers again all is as before, without anybody's doing.
+// A command that Redis does not answer ends with an error. Those after it fail at once and are not sent. When Redis
+// answers again, all is as before, without an intervention.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ fault, heal func(*redistest.Server) }{
@@ -36,12 +36,12 @@ func TestAway(t *testing.T) {
 			server := redistest.Start(t)
 			s := open(t, impatient(server.URL()))
 			returned := make(chan struct{}, 100)
-			s.OnReturn(func() { returned <- struct{}{} })
+			s.OnReconnect(func() { returned <- struct{}{} })
 			p := s.Probe()
 			await(t, "a first command", func() bool { return p.Set(ctx, p.Key("a"), "1") == nil })
 
 			test.fault(server)
-			// A question that was asked before may still be answered, so that Redis seems to come back once.
+			// An earlier probe may still be answered, so that Redis seems available once.
 			await(t, "commands to fail at once", func() bool {
 				before := s.Stats()
 				for range 100 {
@@ -66,7 +66,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// Open does not mind that there is no Redis. The log says so once, without the password.
+// Open succeeds without a Redis. The log has one line about it, without the password.
 func TestOpenWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -89,7 +89,7 @@ func TestOpenWithoutRedis(t *testing.T) {
 	}
 }
 
-// A password that Redis does not take is as if it were unavailable; it is in no log and no error.
+// With a wrong password Redis counts as unavailable; the password is in no log and no error.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -108,7 +108,7 @@ func TestWrongPassword(t *testing.T) {
 	})
 }
 
-// A full Redis is not unavailable: it refuses writes, and reads go on.
+// A full Redis is not unavailable: it refuses writes, and reads succeed.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -134,7 +134,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A subscription outlives its connection, and says each time that it must be read again.
+// A subscription survives its connection, and reports each time that its subject must be read again.
 func TestSubscriptionComesBack(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*redistest.Server){
@@ -163,7 +163,7 @@ func TestSubscriptionComesBack(t *testing.T) {
 	}
 }
 
-// Another server becomes the master: what was written is there, and writes go on.
+// After a failover the data is there, and writes succeed.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -184,8 +184,10 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// acl is the user that the README tells operators to make.
-var acl = []any{"ACL", "SETUSER", "capgate", "on", ">p@ss", "~cg:*", "&cg:*", "+@all", "-@dangerous", "+cluster|slots"} //nolint:gochecknoglobals // a constant
+// acl creates the user that the README recommends.
+//
+//nolint:gochecknoglobals // a constant
+var acl = []any{"ACL", "SETUSER", "capgate", "on", ">p@ss", "~cg:*", "&cg:*", "+@all", "-@dangerous", "+cluster|slots"}
 
 func TestACL(t *testing.T) {
 	t.Parallel()
@@ -208,7 +210,7 @@ func TestACL(t *testing.T) {
 				t.Error(err)
 			}
 			if err := p.Set(ctx, "other", "1"); err == nil {
-				t.Error("a key of somebody else's was written")
+				t.Error("a key without the prefix was written")
 			}
 		})
 	}
@@ -227,7 +229,7 @@ func TestTLS(t *testing.T) {
 	}
 	cfg.TLS = nil
 	if s := open(t, cfg); !s.Unavailable() {
-		t.Error("a certificate that nobody vouches for was taken")
+		t.Error("an untrusted certificate was accepted")
 	}
 }
 

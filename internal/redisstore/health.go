@@ -70,15 +70,15 @@ end
 version = version + 1
 local notice = {ARGV[2] .. ' ' .. whole(version) .. new}
 for i = 4, #ARGV, 3 do
-	local vote = ''
+	local observation = ''
 	if ARGV[i + 2] == '' then
 		redis.call('HDEL', KEYS[1], ARGV[i])
 	else
-		vote = whole(now - ARGV[i + 1]) .. ' ' .. whole(now) .. ' ' .. ARGV[i + 2]
-		redis.call('HSET', KEYS[1], ARGV[i], vote)
+		observation = whole(now - ARGV[i + 1]) .. ' ' .. whole(now) .. ' ' .. ARGV[i + 2]
+		redis.call('HSET', KEYS[1], ARGV[i], observation)
 	end
 	notice[#notice + 1] = ARGV[i]
-	notice[#notice + 1] = vote
+	notice[#notice + 1] = observation
 end
 redis.call('HSET', KEYS[1], 'v', whole(version))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -136,23 +136,23 @@ func (b *HealthStore) Leave(ctx context.Context, replica string) error {
 
 // Publish implements health.Store.
 func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) error {
-	pages := map[int][]any{}
+	shards := map[int][]any{}
 	for _, r := range reports {
 		field, ok := encodeKey(r.Key)
 		if !ok {
-			continue // such a key could not be parsed
+			continue // decodeKey would reject the key
 		}
 		n := health.ShardOf(r.Capability)
-		if pages[n] == nil {
-			pages[n] = []any{b.channel("health"), eventShard + " " + strconv.Itoa(n), shardTTL.Milliseconds()}
+		if shards[n] == nil {
+			shards[n] = []any{b.channel("health"), eventShard + " " + strconv.Itoa(n), shardTTL.Milliseconds()}
 		}
-		vote := ""
+		observation := ""
 		if r.Observation != nil {
-			vote = encodeObservation(r.Observation)
+			observation = encodeObservation(r.Observation)
 		}
-		pages[n] = append(pages[n], field, r.Age.Milliseconds(), vote)
+		shards[n] = append(shards[n], field, r.Age.Milliseconds(), observation)
 	}
-	for n, args := range pages {
+	for n, args := range shards {
 		if err := b.run(ctx, publishScript, []string{b.shardKey(n)}, args...).Err(); err != nil {
 			return err
 		}
@@ -213,12 +213,12 @@ func (b *HealthStore) decodeShard(p *health.Shard, key string, fields map[string
 			b.malformed(key)
 			continue
 		}
-		vote, ok := decodeObservation(value)
+		observation, ok := decodeObservation(value)
 		if !ok {
 			b.malformed(key)
 			continue
 		}
-		p.Entries = append(p.Entries, health.Entry{Key: k, Observation: vote})
+		p.Entries = append(p.Entries, health.Entry{Key: k, Observation: observation})
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// BenchmarkHealth measures what a redis-server's thread runs for the commands of health,
-// as redis-µs/op; bench/fleetsim reckons with these figures.
+// BenchmarkHealth measures the CPU time of a redis-server's thread for the commands of health, as redis-µs/op;
+// bench/fleetsim uses these figures.
 func BenchmarkHealth(b *testing.B) {
 	b.Run("beat of one of 1", func(b *testing.B) { benchBeat(b, 1) })
 	b.Run("beat of one of 200", func(b *testing.B) { benchBeat(b, 200) })
@@ -32,7 +32,7 @@ func BenchmarkHealth(b *testing.B) {
 	b.Run("page of 1500", func(b *testing.B) { benchPage(b, 1500, true) })
 }
 
-// onServer runs do b.N times, and reports the thread's time.
+// onServer runs do b.N times, and reports the time of the server's thread.
 func onServer(b *testing.B, prepare func(open func() *redisstore.HealthStore) (do func(i int) error), settled func()) {
 	b.Helper()
 	server := redistest.Start(b)
@@ -55,7 +55,7 @@ func onServer(b *testing.B, prepare func(open func() *redisstore.HealthStore) (d
 	b.ReportMetric(float64((threadTime(b, server)-before).Microseconds())/float64(b.N), "redis-µs/op")
 }
 
-// threadTime is what the server's main thread has run.
+// threadTime is the CPU time of the server's main thread.
 func threadTime(b *testing.B, s *redistest.Server) time.Duration {
 	b.Helper()
 	total := 0.0
@@ -93,7 +93,7 @@ func benchBeat(b *testing.B, replicas int) {
 	}, nothing)
 }
 
-// votes are reports on n backends of one page.
+// votes returns observations of n backends of one shard.
 func votes(n int) []health.Report {
 	var reports []health.Report
 	for i := range n {

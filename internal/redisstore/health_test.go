@@ -63,7 +63,7 @@ func TestHealthRoll(t *testing.T) {
 	})
 }
 
-// follow returns what is told after the start.
+// follow returns the events after the start.
 func follow(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 	t.Helper()
 	heard := make(chan health.Event, 100)
@@ -139,8 +139,7 @@ func TestHealthBoard(t *testing.T) {
 	})
 }
 
-// What cannot be understood is passed over and counted; what has the wrong type is
-// replaced by the next who writes.
+// Malformed entries are skipped and counted; keys of the wrong type are replaced by the next write.
 func TestHealthMalformed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
@@ -155,8 +154,8 @@ func TestHealthMalformed(t *testing.T) {
 		good := health.Report{
 			Key: health.Key{Capability: "c", Addr: "a:1"}, Observation: &health.Observation{State: health.Up, By: "r"},
 		}
-		raw(func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, b.PageKey(n), "no hash", 0).Err() })
-		for i, key := range b.RollKeys() {
+		raw(func(ctx context.Context, r redis.Cmdable) error { return r.Set(ctx, b.ShardKey(n), "no hash", 0).Err() })
+		for i, key := range b.MembershipKeys() {
 			raw(func(ctx context.Context, r redis.Cmdable) error {
 				if i == 2 {
 					return r.LPush(ctx, key, "no string").Err()
@@ -175,11 +174,11 @@ func TestHealthMalformed(t *testing.T) {
 			t.Fatal(err)
 		}
 		raw(func(ctx context.Context, r redis.Cmdable) error {
-			return r.HSet(ctx, b.PageKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7",
+			return r.HSet(ctx, b.ShardKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7",
 				"1 1 1 0 0 0 r ok").Err()
 		})
 		raw(func(ctx context.Context, r redis.Cmdable) error {
-			return r.HSet(ctx, b.RollKeys()[1], "r", "gibberish").Err()
+			return r.HSet(ctx, b.MembershipKeys()[1], "r", "gibberish").Err()
 		})
 		before := s.Stats().Malformed
 		if p, err := b.Shard(t.Context(), n, true); err != nil || len(p.Entries) != 1 || p.Entries[0].Addr != "a:1" ||
@@ -203,7 +202,7 @@ func TestHealthMalformed(t *testing.T) {
 	})
 }
 
-// Whole probers, real backends: the replicas agree, and see one fall ill.
+// With whole probers and real backends the replicas agree, and see a backend fail.
 func TestHealthOfThreeReplicas(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		sicken := make([]func(), 3)
@@ -250,7 +249,7 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 	})
 }
 
-// standard starts a backend that answers grpc.health.v1: well, until it is to sicken.
+// standard starts a backend that answers grpc.health.v1 as healthy, until it is to fail.
 func standard(t *testing.T) (addr string, sicken func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

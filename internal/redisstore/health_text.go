@@ -11,14 +11,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// The encoding of health in Redis:
+// The encoding of health in Redis; times are ms since 1970:
 //
-//	digest   replica beat probes sum late                          beat: when, ms since 1970; late in ms
-//	field    capability addr slot                                  slot 0 or 1; "v": the page's version
-//	vote     since written state refused dialect episode by reason times in ms since 1970
-//	notice   "page" n version, "new" if nothing else is on it, then a line with a field and
-//	         one with its vote, empty if gone
-//	         "left" replica
+//	digest       replica beat probes sum late                          beat: its time; late in ms
+//	field        capability addr slot                                  slot 0 or 1; "v": the shard's version
+//	observation  since written state refused dialect episode by reason
+//	event        "page" n version, "new" if the shard was lost, then a line with a field and
+//	             one with its observation, empty if it was deleted
+//	             "left" replica
 
 const (
 	eventShard = "page"
@@ -26,7 +26,7 @@ const (
 	eventLeft  = "left"
 
 	maxReplica = 255 // bytes of a replica's name
-	maxText    = 512 // bytes of a reason that are kept
+	maxText    = 512 // bytes; a longer reason is cut
 )
 
 var errMalformed = errors.New("redis returned an unexpected answer")

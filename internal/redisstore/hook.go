@@ -15,7 +15,7 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := h.watch(ctx, 1, func() error { return next(ctx, cmd) })
+		err := h.process(ctx, 1, func() error { return next(ctx, cmd) })
 		if err == ErrUnavailable {
 			cmd.SetErr(err)
 		}
@@ -26,7 +26,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook implements redis.Hook.
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := h.watch(ctx, len(cmds), func() error { return next(ctx, cmds) })
+		err := h.process(ctx, len(cmds), func() error { return next(ctx, cmds) })
 		if err == ErrUnavailable {
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
@@ -36,8 +36,8 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// watch sends n commands unless the breaker is open, and evaluates their result.
-func (h hook) watch(ctx context.Context, n int, send func() error) error {
+// process sends n commands unless the breaker is open, and evaluates their result.
+func (h hook) process(ctx context.Context, n int, send func() error) error {
 	purpose, _ := ctx.Value(purposeKey{}).(Purpose)
 	b := h.store.breaker
 	if purpose != Watch && b.open() {
@@ -45,7 +45,7 @@ func (h hook) watch(ctx context.Context, n int, send func() error) error {
 		return ErrUnavailable
 	}
 	if h.store.server != nil {
-		h.store.server.age()
+		h.store.server.expireKeys()
 	}
 	epoch := b.epoch()
 	h.store.counts.commands[purpose].Add(int64(n))
@@ -54,7 +54,7 @@ func (h hook) watch(ctx context.Context, n int, send func() error) error {
 		return err
 	}
 	h.store.counts.errors.Add(1)
-	if purpose != Watch && absent(ctx, err) {
+	if purpose != Watch && unreachable(ctx, err) {
 		b.trip(epoch, err)
 	}
 	return err

@@ -16,10 +16,10 @@ func (s *Store) Idempotency() *IdempotencyStore {
 	return &IdempotencyStore{s.client(Idempotency)}
 }
 
-var errIdempotency = errors.New("invalid answer of an idempotency script")
+var errIdempotency = errors.New("a script of idempotency keys returned an unexpected answer")
 
-// idempotencyLua begins all its scripts. KEYS: record, index. ARGV: id, token. All times are in ms.
-const idempotencyLua = `
+// luaIdempotency begins all scripts of idempotency keys. KEYS: record, index. ARGV: id, token. Times are in ms.
+const luaIdempotency = `
 local record, index = KEYS[1], KEYS[2]
 local id, token = ARGV[1], ARGV[2]
 local t = redis.call('TIME')
@@ -33,7 +33,7 @@ end
 `
 
 // claimKeyScript claims a key, or returns its claim. ARGV: fingerprint, lease, TTL, maximum.
-var claimKeyScript = newScript(idempotencyLua + `
+var claimKeyScript = newScript(luaIdempotency + `
 local print, lease, ttl, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local r = redis.call('HMGET', record, 'state', 'print', 'token', 'until', 'answer')
 if r[1] == 'running' then
@@ -55,7 +55,7 @@ return {'mine', print, '', 0}
 `)
 
 // renewKeyScript renews a claim. ARGV: lease, TTL.
-var renewKeyScript = newScript(idempotencyLua + `
+var renewKeyScript = newScript(luaIdempotency + `
 local lease, ttl = tonumber(ARGV[3]), tonumber(ARGV[4])
 local r = redis.call('HMGET', record, 'state', 'token')
 if r[1] ~= 'running' or r[2] ~= token then return 0 end
@@ -65,7 +65,7 @@ return 1
 `)
 
 // endKeyScript stores the result of a claim. ARGV: state, TTL, response, channel.
-var endKeyScript = newScript(idempotencyLua + `
+var endKeyScript = newScript(luaIdempotency + `
 local state, ttl, answer, channel = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 if redis.call('HGET', record, 'token') ~= token then return 0 end
 if state == 'none' then
@@ -87,22 +87,22 @@ func (i *IdempotencyStore) keys(c *idempotency.Claim) []string {
 
 // Begin implements idempotency.Store.
 func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
-	granted := func(said []any) bool { return textAt(said, 0) == string(idempotency.Mine) }
-	said, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Fingerprint,
+	granted := func(reply []any) bool { return textAt(reply, 0) == string(idempotency.Mine) }
+	reply, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Fingerprint,
 		c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Limit)
 	if errors.Is(err, ErrUnreplicated) {
-		// the call does not run; else the key is taken until its claim ends
+		// the call does not run; without this the key is in use until its claim ends
 		_ = i.End(context.WithoutCancel(ctx), c, idempotency.None, nil)
 	}
 	if err != nil {
 		return idempotency.Found{}, err
 	}
-	if len(said) != 4 {
+	if len(reply) != 4 {
 		return idempotency.Found{}, errIdempotency
 	}
-	left, _ := said[3].(int64)
-	f := idempotency.Found{State: idempotency.State(textAt(said, 0)), Fingerprint: textAt(said, 1),
-		Sealed: []byte(textAt(said, 2)), Left: time.Duration(left) * time.Millisecond}
+	left, _ := reply[3].(int64)
+	f := idempotency.Found{State: idempotency.State(textAt(reply, 0)), Fingerprint: textAt(reply, 1),
+		Sealed: []byte(textAt(reply, 2)), Left: time.Duration(left) * time.Millisecond}
 	switch f.State {
 	case idempotency.None, idempotency.Mine, idempotency.Full, idempotency.Running, idempotency.Answered,
 		idempotency.TooLarge, idempotency.Unknown:

@@ -19,8 +19,8 @@ func keyed(key, args string) *idempotency.Request {
 		Args: []byte(args)}
 }
 
-// TestOneOfManyRuns: of a hundred repeats at three replicas one runs, and all get its answer. The
-// others wait for it, or come later.
+// TestOneOfManyRuns: of a hundred repeats at three replicas one runs, and all get its response. The others wait for
+// it, or come later.
 func TestOneOfManyRuns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		var all []*idempotency.Service
@@ -51,8 +51,8 @@ func TestOneOfManyRuns(t *testing.T) {
 	})
 }
 
-// TestOneAfterAnotherRuns: where calls do not start, each repeat at three replicas has its try, one
-// at a time, until one starts.
+// TestOneAfterAnotherRuns: where calls do not start, the repeats at three replicas run one at a time, until one
+// starts.
 func TestOneAfterAnotherRuns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		var all []*idempotency.Service
@@ -85,7 +85,7 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 	})
 }
 
-// TestTheOwnerDies: its replica says nothing any more.
+// TestTheOwnerDies: its replica does not renew the claim any more.
 func TestTheOwnerDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		dead := aClaim("", "dead")
@@ -95,7 +95,7 @@ func TestTheOwnerDies(t *testing.T) {
 			idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}})
 		must(t, err)
 		t.Cleanup(spy.Close)
-		_, _, _ = spy.Do(t.Context(), r, nil) // says what such a claim is
+		_, _, _ = spy.Do(t.Context(), r, nil) // reports the claim of such a request
 		c := <-found
 		dead.ID, dead.Fingerprint, dead.Lease = c.ID, c.Fingerprint, 100*time.Millisecond
 		stands(t, open().Idempotency(), dead)
@@ -113,7 +113,7 @@ func TestTheOwnerDies(t *testing.T) {
 	})
 }
 
-// spying is a store that tells what is claimed, and claims nothing.
+// spying is a store that reports claims, and makes none.
 type spying struct {
 	idempotency.Store
 	found chan<- *idempotency.Claim

@@ -14,13 +14,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// aClaim is one whose lease outlives any test.
+// aClaim is a claim whose lease outlives any test.
 func aClaim(id, token string) *idempotency.Claim {
 	return &idempotency.Claim{Tenant: "acme", ID: id, Fingerprint: "print of " + id, Token: token, Lease: time.Hour,
 		TTL: 2 * time.Hour, Limit: 100}
 }
 
-// stands asks how a key stands.
+// stands returns the state of a key.
 func stands(t *testing.T, s *redisstore.IdempotencyStore, c *idempotency.Claim) idempotency.Found {
 	t.Helper()
 	f, err := s.Begin(t.Context(), c)
@@ -79,8 +79,8 @@ func TestAKeyHasOneOwner(t *testing.T) {
 	})
 }
 
-// TestALeaseEnds: who is not heard of leaves doubt, and nobody else gets the key; its word counts
-// when it comes.
+// TestALeaseEnds: a claim without renewals becomes unknown, and the key is not claimed again; a late result of the
+// call counts.
 func TestALeaseEnds(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Idempotency()
@@ -145,7 +145,7 @@ func TestWhatIsKeptOfAKeyIsNotUnderstood(t *testing.T) {
 	})
 }
 
-// TestNothingOfACallIsInClear looks at all that is kept of one.
+// TestNothingOfACallIsInClear looks at everything that is stored of a call.
 func TestNothingOfACallIsInClear(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
@@ -187,7 +187,7 @@ func TestNothingOfACallIsInClear(t *testing.T) {
 	})
 }
 
-// eventually asks until it is so.
+// eventually polls until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); {

@@ -28,7 +28,7 @@ const (
 	limitNumbers = 10
 )
 
-// Exchange implements ratelimit.Store. All asks are one command.
+// Exchange implements ratelimit.Store. All demands are sent as one command.
 func (l *TenantLimits) Exchange(
 	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask,
 ) ([]ratelimit.Answer, error) {
@@ -39,10 +39,11 @@ func (l *TenantLimits) Exchange(
 	}
 	n, err := l.run(ctx, limitsScript, keys, args...).Int64Slice()
 	if err != nil {
-		return nil, fmt.Errorf("tenant limits: %w", err)
+		return nil, fmt.Errorf("exchange permits of tenant limits: %w", err)
 	}
 	if len(n) != limitNumbers*len(asks)+2 {
-		return nil, fmt.Errorf("limits: the script returned %d numbers for %d requests", len(n), len(asks))
+		return nil, fmt.Errorf("exchange permits of tenant limits: the script returned %d numbers for %d demands", len(n),
+			len(asks))
 	}
 	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
 	answers := make([]ratelimit.Answer, len(asks))
@@ -70,7 +71,8 @@ func (l *TenantLimits) keysOf(keys []string, of ratelimit.Owner, n *ratelimit.Na
 	return append(keys, key("rate", value), key("day"), key("month"), key("places", value))
 }
 
-// valueField tells a value from all others together, and from the name of the period.
+// valueField is the field of a value. It differs from the field of all other values together, and from that of the
+// period.
 func valueField(n *ratelimit.Name) string {
 	if n.Others {
 		return "*"

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// hold makes calls one after the other, as many as are allowed of most, and returns those that run.
+// hold makes up to most calls, one after the other, and returns those that were admitted.
 func hold(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratelimit.Permit) {
 	for range most {
 		p := new(ratelimit.Permit)
@@ -34,8 +34,8 @@ func hold(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*rateli
 	return running
 }
 
-// TestPlacesWhileRedisIsFrozen: a replica that had all places keeps to its share, as the others do, so that all together
-// have no more calls at once than the limit.
+// TestPlacesWhileRedisIsFrozen: a replica that had all permits keeps to its share, as the others do, so that their
+// concurrent calls do not exceed the limit.
 func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	const most, replicas = 10, 3
@@ -67,7 +67,7 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	server.Freeze()
 	defer server.Thaw()
 	await(t, "the replica to notice that Redis is silent", func() bool { return all[0].Stats().OwnShare > alone })
-	for _, p := range before { // Redis is not told that they have ended
+	for _, p := range before { // Redis does not learn of their end
 		all[0].Release(0, p)
 	}
 	var by []int

@@ -1,21 +1,21 @@
 package redisstore
 
-// limitsScript is the asks of one tenant, each with four keys and as many arguments as limitArgs
-// makes of it; before them are the replica, how long places are a replica's (ms), how many values share a hash
-// of budgets at most, and what the clock is ahead (ms). The answer has ten
-// numbers for each ask, and then until when the day and the month last (ms).
+// limitsScript exchanges the demands of one tenant. Each demand has four keys, and the arguments of limitArgs. Before
+// them come the replica, the lifetime of its permits (ms), the number of values with budgets of their own, and the
+// offset of the clock (ms). The answer has ten numbers for each demand, and then the remaining time of the day and of
+// the month (ms).
 //
-// Calls per second are a bucket of tokens that fills with time. A budget is what was used of it in the present
-// period; of one that is not there Redis may have lost it, and then the replica knows better. A
-// field of the places is what one replica said last: places, until when it wants more and until when all of that
-// holds (ms), and the number of the ask. While some replica wants more no other gets more than its fair part.
+// The rate is a token bucket. A budget is the number of calls in the current period; if Redis has none, it may have
+// lost it, and the replica's number is used. A field of the permits for concurrent calls is a replica's last report:
+// permits, end of its demand for more, end of the report (ms), and its sequence number. While a replica demands more,
+// no other one gets more than its fair share.
 var limitsScript = newScript(`
 local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000 + ahead
 local DAY = 86400000
 
-local function month(days) -- which month, and the days of it that are left; after Howard Hinnant's civil_from_days
+local function month(days) -- the month, and its remaining days; after Howard Hinnant's civil_from_days
 	local z = days + 719468
 	local era = math.floor(z / 146097)
 	local doe = z - era * 146097
@@ -123,7 +123,8 @@ for i = 0, #KEYS / 4 - 1 do
 	end
 	if rate > 0 and (got > 0 or back > 0) then
 		tokens = tokens - got
-		redis.call('SET', bucket, string.format('%.6f %.3f', tokens, now), 'PX', math.ceil((burst - tokens) * 1000 / rate) + 1000)
+		local ttl = math.ceil((burst - tokens) * 1000 / rate) + 1000
+		redis.call('SET', bucket, string.format('%.6f %.3f', tokens, now), 'PX', ttl)
 	end
 	if perDay > 0 then
 		today = today + got
@@ -137,7 +138,8 @@ for i = 0, #KEYS / 4 - 1 do
 	if a[12] > 0 or a[14] > 0 then
 		held, waiting, others = places(placesKey, a[12], a[13], a[14], a[15], a[16], a[17])
 	end
-	for _, n in ipairs({got, short, math.ceil(wait), day, today, thisMonth, thisOne, held, waiting, others}) do table.insert(answer, n) end
+	local numbers = {got, short, math.ceil(wait), day, today, thisMonth, thisOne, held, waiting, others}
+	for _, n in ipairs(numbers) do table.insert(answer, n) end
 end
 table.insert(answer, math.ceil(dayEnds))
 table.insert(answer, math.ceil(monthEnds))

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestThreeReplicasKeepToALimit: with a real Redis, for ten seconds, and one that has most of the calls. What is
-// asserted follows from the design; the figure is logged.
+// TestThreeReplicasKeepToALimit with a real Redis, for ten seconds, where one has most of the calls. The asserted
+// bounds follow from the design; the rate is logged.
 func TestThreeReplicasKeepToALimit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -67,10 +67,10 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	}
 }
 
-// stalls asks Redis all the time for so long and returns how much of it this process and Redis
-// stood still together: nobody could have been admitted then.
+// stalls polls Redis for the given time, and returns the time for which this process or Redis stood still, so that no
+// call could be admitted.
 func stalls(server *redistest.Server, window time.Duration) time.Duration {
-	const short = 20 * time.Millisecond // what the burst makes up for
+	const short = 20 * time.Millisecond // which the burst makes up for
 	var sum time.Duration
 	for begun, last := time.Now(), time.Now(); last.Sub(begun) < window; {
 		<-time.After(time.Millisecond)
@@ -99,7 +99,7 @@ func admit(l *ratelimit.Limiter, s *tenant.Settings) bool {
 	}
 }
 
-// TestCommandsOfAQuietTenant: one that stays below its limits costs Redis little, and one that does not call nothing.
+// TestCommandsOfAQuietTenant: a tenant below its limits costs Redis few commands, and one without calls none.
 func TestCommandsOfAQuietTenant(t *testing.T) {
 	t.Parallel()
 	store := open(t, redisstore.Config{URL: redistest.Start(t).URL()})
@@ -127,7 +127,8 @@ func TestCommandsOfAQuietTenant(t *testing.T) {
 	}
 }
 
-// TestLimitsWithoutRedis: while Redis is down a replica goes by its share, and by Redis when it is back, empty.
+// TestLimitsWithoutRedis: while Redis is down a replica uses its share, and Redis' limits when it is back without
+// data.
 func TestLimitsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -147,7 +148,7 @@ func TestLimitsWithoutRedis(t *testing.T) {
 	for admit(l, s) {
 		n++
 	}
-	if n < 400 || n > 1000 { // half of what was left, or all if nobody knew yet of another replica
+	if n < 400 || n > 1000 { // half of the rest, or all if the other replica was not known yet
 		t.Errorf("%d calls of a budget of 1000 while Redis is down", n)
 	}
 	if l.Stats().OwnShare == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// asking asks one question after another.
+// asking sends one demand after another.
 func asking(t *testing.T, l *redisstore.TenantLimits) func(of string, a ratelimit.Ask) ratelimit.Answer {
 	seq := int64(0)
 	return func(of string, a ratelimit.Ask) ratelimit.Answer {
@@ -27,7 +27,7 @@ func asking(t *testing.T, l *redisstore.TenantLimits) func(of string, a ratelimi
 	}
 }
 
-// noon is how far ahead of now it is noon of a day, so that no test meets a midnight that it did not ask for.
+// noon is the offset from now to a noon, so that no test meets an unintended midnight.
 func noon(y int, m time.Month, d int) time.Duration {
 	return time.Until(time.Date(y, m, d, 12, 0, 0, 0, time.UTC))
 }
@@ -102,7 +102,7 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 	})
 }
 
-// TestAnEmptyRedisIsTold: what a replica knows of a budget goes on.
+// TestAnEmptyRedisIsTold: the replica's number of a budget is used.
 func TestAnEmptyRedisIsTold(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		l := open().Limits("a")
@@ -128,10 +128,10 @@ func TestPlacesOfTenantsAreShared(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		if got := a("acme", ratelimit.Ask{Bounds: five, Used: 1, Keep: 1, Spare: 2}); got.Places != 1 || got.Sharing != 2 {
-			t.Errorf("who has places to spare: %+v", got)
+			t.Errorf("a replica with spare permits: %+v", got)
 		}
 		if got := b("acme", ratelimit.Ask{Bounds: five, Used: 2, Keep: 2, Need: 3}); got.Places != 4 {
-			t.Errorf("who waits: %+v", got)
+			t.Errorf("a replica that waits: %+v", got)
 		}
 		redisstore.SetAhead(l, time.Minute)
 		if got := a("acme", ratelimit.Ask{Bounds: five, Used: 1, Keep: 1, Need: 4}); got.Places != 5 {
@@ -168,7 +168,7 @@ func TestManyAsksAreOneCommand(t *testing.T) {
 	})
 }
 
-// TestInventedUsersTakeNoRoom: the budgets of those beyond a number are one.
+// TestInventedUsersTakeNoRoom: beyond a number of users all others share one budget.
 func TestInventedUsersTakeNoRoom(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		l := open().Limits("a")

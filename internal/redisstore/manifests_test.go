@@ -12,14 +12,14 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// bringing is a registration that brings a manifest.
+// bringing is a registration with a manifest.
 func bringing(addr, lease, text string) *registry.Registration {
 	g := registration(addr, lease)
 	g.Manifest = registry.NewManifest(text)
 	return g
 }
 
-// manifests are the texts of some that are stored, "" for what is not, with bars between.
+// manifests returns the texts of stored manifests, separated by bars; "" is a missing one.
 func manifests(t *testing.T, r *redisstore.Registrations, texts ...string) string {
 	t.Helper()
 	var all []string
@@ -33,7 +33,7 @@ func manifests(t *testing.T, r *redisstore.Registrations, texts ...string) strin
 	return strings.Join(all, "|")
 }
 
-// tidy makes the next reading delete the manifests that no lease names.
+// tidy makes the next read delete manifests that no lease names.
 func tidy(t *testing.T, r *redisstore.Registrations) {
 	t.Helper()
 	err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
@@ -68,7 +68,7 @@ func TestRegistrationsBringManifests(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 
-		// A renewal is nobody's news, another manifest is, and so is none.
+		// A renewal is no change; another manifest is one, and so is none.
 		put(bringing("10.0.0.8:1", "l2", one))
 		if again := reading(t, b, got.Version); !again.Unchanged {
 			t.Errorf("after a renewal: %+v", again)
@@ -91,7 +91,7 @@ func TestRegistrationsBringManifests(t *testing.T) {
 			t.Errorf("when one is not named any more: %q", got)
 		}
 
-		// What is lost comes back with the next renewal, which is none without it.
+		// A lost manifest returns with the next renewal, which fails without it.
 		if err := a.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 			return c.Del(ctx, a.Keys()[4]).Err()
 		}); err != nil {
@@ -100,7 +100,7 @@ func TestRegistrationsBringManifests(t *testing.T) {
 		without := bringing("10.0.0.9:1", "l3", two)
 		without.Manifest.Text = ""
 		if err := a.Register(t.Context(), without, true, 9); err == nil {
-			t.Error("a manifest was registered that is nowhere")
+			t.Error("a registration without its manifest succeeded")
 		}
 		put(bringing("10.0.0.9:1", "l3", two))
 		if got := manifests(t, b, two); got != two {
@@ -118,7 +118,7 @@ func TestRegistrationsBringManifests(t *testing.T) {
 	})
 }
 
-// All texts together have a bound, and those that nobody names do not count.
+// The size of all texts is bounded, and those that no lease names do not count.
 func TestRegistrationsManifestsFull(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := open().Registrations()

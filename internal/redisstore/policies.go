@@ -17,7 +17,7 @@ import (
 // Policies are the rules of all tenants. It is a policy.Store, a policy.Rules and a policy.Feed.
 type Policies struct {
 	client
-	set string // the rules in force, or the candidates
+	set string // "policy": the rules in force; "candidates"
 }
 
 // Policies returns the rules in force.
@@ -30,7 +30,7 @@ func (p *Policies) Candidates() *Policies { return &Policies{p.client, "candidat
 // tag is the hash tag of a tenant's rules; "" is for the global ones.
 func (p *Policies) tag(tenant string) tag { return tag{tenant, p.set} }
 
-// ruleKeys are those of the rules of a tenant that are about what n is: rules, names, about.
+// ruleKeys returns the keys of a tenant's rules for the capability and tool of n: rules, names, about.
 func (p *Policies) ruleKeys(tenant string, n policy.Name) []string {
 	t := p.tag(tenant)
 	return []string{p.key(t, "rules"), p.key(t, "names"), p.key(t, "about", n.Capability, n.Tool)}
@@ -40,11 +40,11 @@ func (p *Policies) versionKey() string { return p.key(tag{"policies"}, "version"
 
 // ruleField is a rule's name. Sorted, they are by user, agent, capability and tool.
 func ruleField(n policy.Name) string {
-	return words([]string{n.User, n.Agent, n.Capability, n.Tool})
+	return joinWords([]string{n.User, n.Agent, n.Capability, n.Tool})
 }
 
 func parseRuleField(field string) (n policy.Name, ok bool) {
-	all, ok := parseWords(field, 4)
+	all, ok := splitWords(field, 4)
 	if ok {
 		n = policy.Name{User: all[0], Agent: all[1], Capability: all[2], Tool: all[3]}
 	}
@@ -118,7 +118,7 @@ func (t *ruleText) rule() (policy.Rule, bool) {
 
 // setRuleScript sets or, without a verdict, deletes a rule, and reports whether it existed.
 //
-// KEYS: rules, names, about. ARGV: field, verdict, by, most rules, seal or nothing.
+// KEYS: rules, names, about. ARGV: field, verdict, by, maximum of rules, signature or "".
 var setRuleScript = newScript(`
 	local rules, names, about, field = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 	local old = redis.call('HGET', rules, field)
@@ -144,7 +144,7 @@ var setRuleScript = newScript(`
 
 // Set implements policy.Rules.
 func (p *Policies) Set(ctx context.Context, r policy.Rule) error {
-	if err := p.meet(ctx, r.Tenant); err != nil {
+	if err := p.addTenant(ctx, r.Tenant); err != nil {
 		return err
 	}
 	was, err := p.write(ctx, r.Tenant, r.Name, r.Verdict.String(), r.By)
@@ -167,22 +167,23 @@ func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verd
 	if err != nil || was < 0 {
 		return was, err
 	}
-	return was, p.tell(ctx, policy.Change{Tenant: tenant, Name: n})
+	return was, p.publishChange(ctx, policy.Change{Tenant: tenant, Name: n})
 }
 
-// tell publishes a change. If that fails after the write, replicas notice it when their cache entries expire.
-func (p *Policies) tell(ctx context.Context, c policy.Change) error {
+// publishChange publishes a change. If it fails after the write, replicas see the change when their cache entries
+// expire.
+func (p *Policies) publishChange(ctx context.Context, c policy.Change) error {
 	var version int64
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		version, err = r.Incr(ctx, p.versionKey()).Result()
 		return err
 	})
 	if err == nil {
-		message := words([]string{strconv.FormatInt(version, 10), c.Tenant, c.User, c.Agent, c.Capability, c.Tool})
+		message := joinWords([]string{strconv.FormatInt(version, 10), c.Tenant, c.User, c.Agent, c.Capability, c.Tool})
 		err = p.publish(ctx, p.channel("policies"), message)
 	}
 	if err != nil {
-		return fmt.Errorf("the rule was written, but the other replicas may not know it yet: %w", err)
+		return fmt.Errorf("the rule was written, but other replicas may not have it yet: %w", err)
 	}
 	return nil
 }
@@ -241,7 +242,7 @@ func (p *Policies) List(
 func (p *Policies) Follow(ctx context.Context, told func(uint64, policy.Change), connected func()) {
 	channel := p.channel("policies")
 	p.subscribe(ctx, channel, func(message string) {
-		if all, ok := parseWords(message, 6); ok {
+		if all, ok := splitWords(message, 6); ok {
 			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
 				told(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4],
 					Tool: all[5]}})
@@ -249,7 +250,7 @@ func (p *Policies) Follow(ctx context.Context, told func(uint64, policy.Change),
 			}
 		}
 		p.malformed(channel)
-		connected() // there are changes
+		connected() // a change was lost
 	}, connected)
 }
 

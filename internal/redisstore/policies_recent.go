@@ -14,10 +14,10 @@ const recentTTL = 24 * time.Hour
 
 func (p *Policies) recentKey() string { return p.key(tag{"policies"}, "recent") }
 
-// rememberScript adds keys, the newest first, and drops the oldest.
+// saveRecentScript adds keys, the newest first, and drops the oldest.
 //
-// KEYS: recent. ARGV: most, TTL in ms, words.
-var rememberScript = newScript(`
+// KEYS: recent. ARGV: maximum, TTL in ms, keys.
+var saveRecentScript = newScript(`
 	local t = redis.call('TIME')
 	local now = t[1] * 1000 + math.floor(t[2] / 1000)
 	for i = 3, #ARGV do redis.call('ZADD', KEYS[1], now - (i - 3) / #ARGV, ARGV[i]) end
@@ -29,9 +29,9 @@ var rememberScript = newScript(`
 func (p *Policies) Save(ctx context.Context, keys []policy.Key) error {
 	args := []any{policy.MaxRecent, recentTTL.Milliseconds()}
 	for _, k := range keys {
-		args = append(args, words([]string{k.Tenant, k.User, k.Agent, k.Capability, k.Tool}))
+		args = append(args, joinWords([]string{k.Tenant, k.User, k.Agent, k.Capability, k.Tool}))
 	}
-	return p.run(ctx, rememberScript, []string{p.recentKey()}, args...).Err()
+	return p.run(ctx, saveRecentScript, []string{p.recentKey()}, args...).Err()
 }
 
 // Load implements policy.Recent.
@@ -42,7 +42,7 @@ func (p *Policies) Load(ctx context.Context, most int) (keys []policy.Key, err e
 		return err
 	})
 	for _, m := range members {
-		all, ok := parseWords(m, 5)
+		all, ok := splitWords(m, 5)
 		if !ok {
 			p.malformed(p.recentKey())
 			continue

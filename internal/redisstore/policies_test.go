@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// odd is a rule's name of words that mean something to Redis, or to keys.
+// odd is the name of a rule with words that have a meaning in Redis or in keys.
 var odd = policy.Name{User: "ann:{1}%\xff", Agent: "a\nb", Capability: "weather", Tool: policy.Any}
 
 func rule(tenant string, n policy.Name, v call.Verdict) policy.Rule {
@@ -61,7 +61,7 @@ func TestRulesAreShared(t *testing.T) {
 		if got := find(t, a, "acme", odd); got[0] != (policy.Found{Present: true}) {
 			t.Errorf("changed: %+v", got)
 		}
-		if _, err := a.Delete(t.Context(), "acme", odd); err != nil { // and was there, unless it was deleted twice
+		if _, err := a.Delete(t.Context(), "acme", odd); err != nil { // it existed, unless a Cluster deleted it twice
 			t.Error(err)
 		}
 		if was, err := a.Delete(t.Context(), "acme", odd); was || err != nil {
@@ -112,8 +112,8 @@ func TestRulesAreListed(t *testing.T) {
 	})
 }
 
-// TestRulesSaySinceWhenTheyAre: as long as there is one about the same, whatever it says, also where its value is of before
-// that was kept.
+// TestRulesSaySinceWhenTheyAre: since is the time of the first rule of a name without a gap, whatever its verdict;
+// also for values without that field.
 func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 	t.Parallel()
 	onEveryRedisWith(t, nil, func(t *testing.T, open func() *redisstore.Store) {
@@ -128,7 +128,7 @@ func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 			}
 			return rules[0]
 		}
-		later := func(than time.Time) policy.Rule { // the clock is Redis', in ms
+		later := func(than time.Time) policy.Rule { // Redis' clock, in ms
 			t.Helper()
 			for {
 				set(t, p, rule("acme", n, call.Ask))
@@ -165,7 +165,7 @@ func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 	})
 }
 
-// TestAMalformedRuleBlocks: nobody knows what it said.
+// TestAMalformedRuleBlocks: its verdict is unknown.
 func TestAMalformedRuleBlocks(t *testing.T) {
 	t.Parallel()
 	onEveryRedisWith(t, nil, func(t *testing.T, open func() *redisstore.Store) {
@@ -194,7 +194,7 @@ func TestAMalformedRuleBlocks(t *testing.T) {
 	})
 }
 
-// TestCandidatesAreASetOfTheirOwn: of the same names.
+// TestCandidatesAreASetOfTheirOwn with the same names.
 func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		inForce := open().Policies()
@@ -221,7 +221,7 @@ func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestCallersAreRemembered: those that called last, by all replicas.
+// TestCallersAreRemembered: the latest ones, of all replicas.
 func TestCallersAreRemembered(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Policies(), open().Policies()
@@ -259,8 +259,8 @@ func TestCallersAreRemembered(t *testing.T) {
 	})
 }
 
-// TestRulesAreFollowed: each change is told to every replica, with its version. The nodes of
-// a Cluster pass messages on in no order, and what it carried out twice is told twice.
+// TestRulesAreFollowed: each change is published to every replica with its version. The nodes of a Cluster pass
+// messages on in no order, and a command that it executed twice publishes twice.
 func TestRulesAreFollowed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Policies(), open().Policies()

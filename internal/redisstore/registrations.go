@@ -66,7 +66,7 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 	case answer == "manifests full":
 		return registry.ErrManifests
 	case answer != "registered":
-		return errors.New("invalid answer of the registration script")
+		return errors.New("register a backend: the script returned an unexpected answer")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (r *Registrations) Read(ctx context.Context, since string) (registry.Readin
 	live, isLive := answer[1].([]any)
 	ended, isEnded := answer[2].([]any)
 	if !isLive || !isEnded || len(live)%2 != 0 {
-		return got, errors.New("invalid answer of the script that reads registrations")
+		return got, errors.New("read registrations: the script returned an unexpected answer")
 	}
 	for i := 0; i < len(live); i += 2 {
 		g, ok := decodeRegistration(live[i], live[i+1])
@@ -196,12 +196,12 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 	}, ok
 }
 
-// silence is the time without a read by any replica after which renewals were impossible: replicas read every two
-// seconds.
+// silence is the interval without a read by any replica after which renewals are assumed to have been impossible.
+// Replicas read every two seconds.
 const silence = 15 * time.Second
 
-// registrationsLua begins all scripts. now is in milliseconds.
-const registrationsLua = `
+// luaRegistrations begins all scripts. now is in milliseconds.
+const luaRegistrations = `
 local leases, ends, ended, state, manifests = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -212,9 +212,9 @@ local function changed()
 end
 `
 
-// manifestsLua has what keeps manifests, of which leases name the sums in their JSON: tidy
-// deletes those that none names. It looks at all leases, so it is for once in a while.
-const manifestsLua = `
+// luaManifests stores manifests, which leases name by their sum in their JSON. tidy deletes those that no lease
+// names; it visits all leases, so it runs only once in a while.
+const luaManifests = `
 local function tidy()
   if redis.call('HLEN', manifests) == 0 then return end
   local named = {}
@@ -233,7 +233,7 @@ end
 `
 
 // registerScript publishes no event for a renewal: nothing changes for other replicas.
-var registerScript = newScript(registrationsLua + manifestsLua + `
+var registerScript = newScript(luaRegistrations + luaManifests + `
 local field, value, ttl, lease, renew, most = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
 local old = redis.call('HGET', leases, field)
 local sum, text, room = ARGV[9], ARGV[10], tonumber(ARGV[11])
@@ -257,7 +257,7 @@ end
 return 'registered'
 `)
 
-var withdrawScript = newScript(registrationsLua + `
+var withdrawScript = newScript(luaRegistrations + `
 local field, lease = ARGV[3], ARGV[4]
 local old = redis.call('HGET', leases, field)
 if not old then return 'unknown' end
@@ -270,10 +270,10 @@ changed()
 return 'ended'
 `)
 
-// readScript ends leases first, twice a second at most. It notes when it did, and ends none
-// where that cannot be written: who cannot write could not have renewed either. Where the
-// last note is old, or there is none, leases get their time anew.
-var readScript = newScript(registrationsLua + manifestsLua + `
+// readScript first ends leases that are over, at most twice a second. It records the time of that, and ends none if
+// it cannot write: then backends could not have renewed theirs either. If the last record is old or missing, leases
+// get their full time again.
+var readScript = newScript(luaRegistrations + luaManifests + `
 local since, silence = ARGV[3], tonumber(ARGV[4])
 local function sweep()
   local last = tonumber(redis.call('HGET', state, 'swept') or '')

@@ -26,7 +26,7 @@ func registration(addr, lease string) *registry.Registration {
 	}
 }
 
-// reading reads, and sorts what comes.
+// reading reads, and sorts the result.
 func reading(t *testing.T, r *redisstore.Registrations, since string) registry.Reading {
 	t.Helper()
 	got, err := r.Read(t.Context(), since)
@@ -58,7 +58,7 @@ func TestRegistrations(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got.Live, want)
 		}
 
-		// Renewals are nobody's news; whatever differs is.
+		// Renewals are no change; any difference is one.
 		if err := b.Register(t.Context(), first, true, 2); err != nil {
 			t.Error(err)
 		}
@@ -73,7 +73,7 @@ func TestRegistrations(t *testing.T) {
 			t.Errorf("after a change: %+v", again)
 		}
 
-		// Who registers last has the lease.
+		// The last registration has the lease.
 		last := registration("10.0.0.7:1", "l4")
 		if err := b.Register(t.Context(), last, false, 2); err != nil {
 			t.Error(err)
@@ -97,7 +97,7 @@ func TestRegistrations(t *testing.T) {
 			!slices.Contains(got.Ended, second.Key()) {
 			t.Errorf("after all have gone: %+v", got)
 		}
-		// A lease that ended comes back with its holder.
+		// A backend can register again after its lease ended.
 		if err := a.Register(t.Context(), first, true, 2); err != nil {
 			t.Error(err)
 		}
@@ -118,7 +118,7 @@ func TestRegistrationsEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Time in which nobody has read does not count, so the first reading gives it anew.
+		// Time without reads does not count, so the first read gives leases their full time again.
 		if got := reading(t, r, ""); len(got.Live) != 2 {
 			t.Errorf("%+v", got)
 		}
@@ -134,7 +134,7 @@ func TestRegistrationsEnd(t *testing.T) {
 	})
 }
 
-// A Redis, or all gateways, that were unavailable for a while end nothing.
+// Leases do not end while Redis, or all gateways, were unavailable.
 func TestRegistrationsOutliveSilence(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := open().Registrations()
@@ -191,7 +191,7 @@ func TestRegistrationsMalformed(t *testing.T) {
 		if n := s.Stats().Malformed; n != 9 {
 			t.Errorf("%d counted", n)
 		}
-		// Whoever holds the address can have it.
+		// The holder of the address can register it.
 		if err := r.Register(t.Context(), registration("g:1", "l2"), true, 9); err != nil {
 			t.Error(err)
 		}
@@ -218,7 +218,7 @@ func TestRegistrationsFollow(t *testing.T) {
 				t.Fatal("no notice")
 			}
 		}
-		wait() // that it follows
+		wait() // for the subscription
 		if err := a.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
 			t.Fatal(err)
 		}

@@ -13,14 +13,15 @@ import (
 
 // ErrUnreplicated is the error of a write that the master has executed, but that fewer replicas than
 // Config.WaitReplicas have: a failover may undo it.
-var ErrUnreplicated = errors.New("redis has not replicated the write to enough replicas in time")
+var ErrUnreplicated = errors.New("too few replicas of redis have the write in time; see redis.wait_replicas")
 
-// runReplicated is run for writes that must not be undone, such as the use of an approval. Where Config.WaitReplicas
-// is set it waits, on the same connection, until so many replicas have the write. The caller relies on an answer that
-// is granted; the script has to write something then, as Redis waits for what the connection has written.
+// runReplicated is run for writes that must not be undone, such as the redemption of an approval. With
+// Config.WaitReplicas it waits, on the same connection, until enough replicas have the write. It waits only for an
+// answer that is granted; then the script must have written something, as Redis waits for the writes of the
+// connection.
 func (c client) runReplicated(
-	ctx context.Context, granted func(said []any) bool, s script, keys []string, args ...any,
-) (said []any, err error) {
+	ctx context.Context, granted func(reply []any) bool, s script, keys []string, args ...any,
+) (reply []any, err error) {
 	cfg := &c.store.cfg
 	if cfg.WaitReplicas == 0 {
 		return c.run(ctx, s, keys, args...).Slice()
@@ -28,7 +29,7 @@ func (c client) runReplicated(
 	ctx, cancel := context.WithTimeout(withPurpose(ctx, c.purpose), cfg.Timeout+cfg.WaitTimeout)
 	defer cancel()
 	err = c.onMaster(ctx, keys[0], func(conn *redis.Conn) error {
-		if said, err = s.lua.Run(ctx, conn, keys, args...).Slice(); err != nil || !granted(said) {
+		if reply, err = s.lua.Run(ctx, conn, keys, args...).Slice(); err != nil || !granted(reply) {
 			return err
 		}
 		copies, err := conn.Wait(ctx, cfg.WaitReplicas, cfg.WaitTimeout).Result()
@@ -38,7 +39,7 @@ func (c client) runReplicated(
 		}
 		return nil
 	})
-	return said, err
+	return reply, err
 }
 
 // onMaster lets f use one connection to the server that has a key.
@@ -53,7 +54,7 @@ func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) er
 		node, _ := c.store.redis.(*redis.Client)
 		return lend(node)
 	}
-	return hook{c.store}.watch(ctx, 2, func() error { // nodes have no hook
+	return hook{c.store}.process(ctx, 2, func() error { // nodes have no hook
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return err
@@ -66,8 +67,8 @@ func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) er
 	})
 }
 
-// lookAgain is the greatest age of the known number of replicas.
-const lookAgain = 15 * time.Second
+// replicasMaxAge is the age after which the number of replicas is queried again.
+const replicasMaxAge = 15 * time.Second
 
 // replication is Redis' report of its replicas, and its time.
 type replication struct {
@@ -77,8 +78,8 @@ type replication struct {
 	asked    time.Time
 }
 
-// Replicas returns the number of Redis' replicas, on a Cluster of the master with the most. It is 0 if the user of Redis
-// may not query it.
+// Replicas returns the number of Redis' replicas; on a Cluster, those of the master with the most. It is 0 if the
+// user of Redis may not query it.
 func (s *Store) Replicas() int {
 	s.replication.mu.Lock()
 	defer s.replication.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *Store) Replicated() bool { return s.cfg.WaitReplicas > 0 || s.Replicas(
 func (s *Store) countReplicas(ctx context.Context) {
 	r := &s.replication
 	r.mu.Lock()
-	due := s.server == nil && !r.refused && time.Since(r.asked) >= lookAgain
+	due := s.server == nil && !r.refused && time.Since(r.asked) >= replicasMaxAge
 	if due {
 		r.asked = time.Now()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// approved makes an approval, and approves it.
+// approved creates an approval, and approves it.
 func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.Binding {
 	t.Helper()
 	d := &approvals.Draft{CallSum: approvals.Sum{id[len(id)-1]}, TTL: time.Hour, MaxOpen: 9}
@@ -26,7 +26,7 @@ func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.
 	return &d.Binding
 }
 
-// runs says whether a call that redeems an approval runs.
+// runs reports whether a call that redeems an approval runs.
 func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Binding, id, token string) bool {
 	t.Helper()
 	was, _, err := st.Redeem(t.Context(), w, id, token)
@@ -36,21 +36,21 @@ func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Binding, id, 
 	return err == nil && was == approvals.Approved
 }
 
-// The time that a store gives the replicas: soon where it is to elapse, so that the test does not take long, and never
-// where they keep up, so that a busy machine does not make it elapse.
+// Times that a store waits for replicas: short where it is to elapse, and very long where it must not, also on a busy
+// machine.
 const (
 	soon  = 50 * time.Millisecond
 	never = time.Minute
 )
 
-// waiting is a store that has each use of an approval wait until one replica has it.
+// waiting is a store whose redemptions wait for one replica.
 func waiting(t *testing.T, url string, timeout time.Duration) *redisstore.Store {
 	t.Helper()
 	return open(t, redisstore.Config{URL: url, WaitReplicas: 1, WaitTimeout: timeout})
 }
 
-// TestAnApprovalRunsOnceAcrossAFailover: the replica that is promoted has not heard of the last uses. With WaitReplicas
-// none of these ran.
+// TestAnApprovalRunsOnceAcrossAFailover: the promoted replica lacks the last redemptions. With WaitReplicas none of
+// their calls ran.
 func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartReplicated(t)
@@ -70,7 +70,7 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 	redis.Lag()
 	count("apr_2", runs(t, short.Approvals(), second, "apr_2", "b"))
 	refusedWhileItLags(t, short)
-	again := open(t, redisstore.Config{URL: redis.Promote()}) // it waits for no replica: there is none any more
+	again := open(t, redisstore.Config{URL: redis.Promote()}) // it waits for no replica, as none is left
 	after := again.Approvals()
 	count("apr_1", runs(t, after, first, "apr_1", "c"))
 	count("apr_2", runs(t, after, second, "apr_2", "d"))
@@ -85,13 +85,13 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 	}
 }
 
-// claimed is a claim of a key.
+// claimed is the claim of an idempotency key.
 func claimed(token string) *idempotency.Claim {
 	return &idempotency.Claim{Tenant: "acme", ID: "k", Fingerprint: "p", Token: token, Lease: time.Hour, TTL: time.Hour,
 		Limit: 9}
 }
 
-// refusedWhileItLags checks what a store says that has refused the use of apr_2, because the replica lags.
+// refusedWhileItLags checks a store that has refused the redemption of apr_2 because the replica lags.
 func refusedWhileItLags(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	if state, _, err := s.Approvals().State(t.Context(), "acme", "apr_2"); state != approvals.Approved || err != nil {
@@ -104,11 +104,11 @@ func refusedWhileItLags(t *testing.T, s *redisstore.Store) {
 		t.Errorf("%d are counted", n)
 	}
 	if s.Unavailable() {
-		t.Error("a replica that is behind counts as a Redis that is unavailable")
+		t.Error("Redis counts as unavailable because a replica lags")
 	}
 }
 
-// TestReplicasAreNoticed, so that operators are told where nothing waits for them.
+// TestReplicasAreNoticed, so that operators are warned if writes do not wait for them.
 func TestReplicasAreNoticed(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartReplicated(t)
@@ -126,7 +126,7 @@ func TestReplicasAreNoticed(t *testing.T) {
 	}
 }
 
-// TestUsesWaitOnEveryRedis: with no replica to be had, nothing that asks for one is redeemed.
+// TestUsesWaitOnEveryRedis: with WaitReplicas and no replica, nothing is redeemed.
 func TestUsesWaitOnEveryRedis(t *testing.T) {
 	t.Parallel()
 	for name, url := range servers.urls {

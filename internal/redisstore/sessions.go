@@ -18,7 +18,7 @@ import (
 // Sessions are the backends of sessions and artifacts. It is an affinity.Store.
 type Sessions struct {
 	client
-	name string // of this replica, as the maker of pins
+	name string // the replica's, as the maker of pins
 }
 
 // Sessions returns the store of sessions.
@@ -27,18 +27,17 @@ func (s *Store) Sessions() *Sessions { return &Sessions{s.client(Session), rand.
 // Unavailable implements affinity.Store.
 func (s *Sessions) Unavailable() bool { return s.store.Unavailable() }
 
-// pinScript puts a pin in force if there is none, or only one that is to be replaced, and
-// answers with what is: moves, address, age in ms, whether this replica made it now, and
-// whether something malformed was overwritten. The last word is of the pin in force, or of that which
-// was replaced: which replicas may have used it, "none", "this" or "others".
+// pinScript sets a pin if there is none, or only the one that is to be replaced. It returns the pin in force: moves,
+// address, age in ms, whether this replica set it now, and whether it replaced a malformed value. The last word names
+// the replicas that may have used the pin in force, or the one that was replaced: "none", "this" or "others".
 //
-// A pin is "moves since addr maker,user". The user is the only replica that may have used it, "" if none
-// may, "+" if several may. A replica is noted as one by the question that tells it of the pin, hence before
-// it can use it, whatever becomes of the replica later. Without a comma the user is the maker; "~" before the
-// maker says that others may have used the pin before this one.
+// A pin is "moves since addr maker,user". The user is the only replica that may have used it: "" if none may have,
+// "+" if several may. A replica is recorded by the read that returns the pin to it, so before it can use it, even if
+// it dies later. Without a comma the user is the maker. A "~" before the maker means that others may have used the
+// pin before.
 //
-// ARGV: moves, addr, replica, TTL in ms, "1" if no call uses the pin that is put in force, "moves addr" that is to be
-// replaced or "", channel and message for those who shall know or "".
+// ARGV: moves, addr, replica, TTL in ms, "1" if no call uses the new pin, the "moves addr" to be replaced or "",
+// channel and message of the event or "".
 var pinScript = newScript(`
 	local time = redis.call('TIME')
 	local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -85,7 +84,7 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 	}
 	if len(bindings) == 1 { // a call may be waiting
 		args := append(s.pinArgs(bindings[0]), "", "", "")
-		b, err := s.bound(keys[0], s.run(ctx, pinScript, keys, args...))
+		b, err := s.decodePin(keys[0], s.run(ctx, pinScript, keys, args...))
 		return []affinity.BindResult{b}, err
 	}
 	answers := make([]*redis.Cmd, len(bindings))
@@ -103,7 +102,7 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 	}
 	all := make([]affinity.BindResult, len(bindings))
 	for i, answer := range answers {
-		if all[i], err = s.bound(keys[i], answer); err != nil {
+		if all[i], err = s.decodePin(keys[i], answer); err != nil {
 			return nil, err
 		}
 	}
@@ -112,18 +111,18 @@ func (s *Sessions) Bind(ctx context.Context, bindings []affinity.Binding) ([]aff
 
 // Move implements affinity.Store.
 func (s *Sessions) Move(ctx context.Context, to affinity.Binding, from affinity.Pin) (affinity.BindResult, error) {
-	message, err := json.Marshal(moved{to.Session, to.Pin})
+	message, err := json.Marshal(moveEvent{to.Session, to.Pin})
 	if err != nil {
 		return affinity.BindResult{}, err
 	}
 	key := s.pinKey(to.Session)
 	args := append(s.pinArgs(to), strconv.FormatUint(from.Moves, 10)+" "+from.Addr, s.channel("sessions"),
 		string(message))
-	return s.bound(key, s.run(ctx, pinScript, []string{key}, args...))
+	return s.decodePin(key, s.run(ctx, pinScript, []string{key}, args...))
 }
 
-// moved is the event of a moved session.
-type moved struct {
+// moveEvent is the event of a moveEvent session.
+type moveEvent struct {
 	Session affinity.Session
 	Pin     affinity.Pin
 }
@@ -132,7 +131,7 @@ type moved struct {
 func (s *Sessions) Watch(ctx context.Context, told func(affinity.Session, affinity.Pin), missed func()) {
 	channel := s.channel("sessions")
 	s.subscribe(ctx, channel, func(message string) {
-		var m moved
+		var m moveEvent
 		if json.Unmarshal([]byte(message), &m) != nil {
 			s.malformed(channel)
 			return
@@ -148,17 +147,17 @@ func (s *Sessions) pinArgs(b affinity.Binding) []any {
 // maxAge bounds the reported age of a pin, in ms: some years.
 const maxAge = 1 << 38
 
-// bound parses the answer of pinScript.
-func (s *Sessions) bound(key string, answer *redis.Cmd) (affinity.BindResult, error) {
+// decodePin parses the answer of pinScript.
+func (s *Sessions) decodePin(key string, answer *redis.Cmd) (affinity.BindResult, error) {
 	words, err := answer.StringSlice()
 	if err != nil {
 		return affinity.BindResult{}, err
 	}
 	if len(words) != 6 {
-		return affinity.BindResult{}, errors.New("invalid answer of the pin script")
+		return affinity.BindResult{}, errors.New("bind a session: the script returned an unexpected answer")
 	}
 	moves, _ := strconv.ParseUint(words[0], 10, 64) // at most 15 digits
-	age, _ := strconv.ParseInt(words[2], 10, 64)    // or it is 0: young
+	age, _ := strconv.ParseInt(words[2], 10, 64)    // 0 if malformed
 	age = min(max(age, 0), maxAge)                  // the clocks of two masters may differ
 	if words[4] != "0" {
 		s.malformed(key)

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// sessionReplica is a gateway's memory of sessions, with the backends that its file has.
+// sessionReplica is a gateway's session affinity, with the backends of its file.
 type sessionReplica struct {
 	*affinity.Resolver
 	table *router.Table
@@ -31,7 +31,7 @@ func newSessionReplica(t *testing.T, s *redisstore.Store) *sessionReplica {
 	return r
 }
 
-// configure is a file with these backends.
+// configure loads a file with these backends.
 func (r *sessionReplica) configure(t *testing.T, addrs []string) {
 	t.Helper()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
@@ -44,7 +44,7 @@ func (r *sessionReplica) configure(t *testing.T, addrs []string) {
 	r.table = table
 }
 
-// call is a call of a session: the backend that it comes to, or why to none.
+// call makes a call of a session, and returns its backend or the refusal.
 func (r *sessionReplica) call(session string) (addr, refused string) {
 	q := affinity.Query{Fleet: r.table.Fleet("caps"), Tenant: "default", Session: session}
 	a, known := r.Lookup(&q)
@@ -60,8 +60,8 @@ func (r *sessionReplica) call(session string) (addr, refused string) {
 	return a.Backend.Addr, ""
 }
 
-// TestLossesByConfiguration takes one backend after the other out of the files of two replicas. The calls that
-// are told of it, and those that follow, come through one or the other.
+// TestLossesByConfiguration removes one backend after the other from the files of two replicas. The calls that report
+// the loss, and the following ones, use either replica.
 func TestLossesByConfiguration(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newSessionReplica(t, open()), newSessionReplica(t, open())
@@ -74,7 +74,7 @@ func TestLossesByConfiguration(t *testing.T) {
 			configure()
 			session := fmt.Sprint("session-", i)
 			a.call(session)
-			home, refused := b.call(session) // one that never saw a session waits for its backend to be configured
+			home, refused := b.call(session) // a replica without the session waits until its backend is configured
 			for loss := range 3 {
 				if refused != "" {
 					t.Fatalf("session %d, before loss %d: %s", i, loss, refused)
@@ -100,8 +100,8 @@ func TestLossesByConfiguration(t *testing.T) {
 	})
 }
 
-// TestTheReplicaThatTellsAndDies uses the new pin at one replica only, which ends at once: another one knows of the
-// use when that backend goes.
+// TestTheReplicaThatTellsAndDies uses the new pin at one replica, which then ends. Another replica knows of the use
+// when that backend is lost.
 func TestTheReplicaThatTellsAndDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newSessionReplica(t, open()), newSessionReplica(t, open())
@@ -114,7 +114,7 @@ func TestTheReplicaThatTellsAndDies(t *testing.T) {
 		if _, refused := a.call("mine"); refused != "SESSION_LOST" {
 			t.Fatal(refused)
 		}
-		next, _ := a.call("mine") // and a is never heard of again
+		next, _ := a.call("mine") // then a ends
 		gone(b, home)
 		gone(b, next)
 		if addr, refused := b.call("mine"); refused != "SESSION_LOST" {
@@ -126,8 +126,7 @@ func TestTheReplicaThatTellsAndDies(t *testing.T) {
 	})
 }
 
-// TestAPinThatNobodyUsed was made when a loss was told. Its backend goes before a call comes there: nothing is lost
-// once more, whichever replica finds out.
+// TestAPinThatNobodyUsed: the backend of a new pin is lost before a call reaches it. No replica reports another loss.
 func TestAPinThatNobodyUsed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newSessionReplica(t, open()), newSessionReplica(t, open())

@@ -57,7 +57,7 @@ func TestFirstToBindASession(t *testing.T) {
 	})
 }
 
-// Of many at once one is the first, and all get to know it.
+// Of many concurrent bindings one is the first, and all return it.
 func TestBindersAgree(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Sessions{open().Sessions(), open().Sessions(), open().Sessions()}
@@ -107,7 +107,7 @@ func TestBindMany(t *testing.T) {
 	})
 }
 
-// The store notes which gateways may have used a pin, and says so to whichever asks or moves it.
+// The store records which gateways may have used a pin, and returns that to those that read or move it.
 func TestUsersOfPins(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Sessions(), open().Sessions()
@@ -148,7 +148,7 @@ func TestUsersOfPins(t *testing.T) {
 	})
 }
 
-// Of many that move a pin one does, and knows it however often it asks.
+// Of many moves of a pin one succeeds, and stays successful when repeated.
 func TestOneMoves(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Sessions{open().Sessions(), open().Sessions(), open().Sessions()}
@@ -227,7 +227,7 @@ func TestMovesAreTold(t *testing.T) {
 	})
 }
 
-// A pin ends with its TTL, unless it is bound again; then another one may come.
+// A pin expires, unless it is bound again; then the session can get another one.
 func TestPinsEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Sessions()
@@ -236,13 +236,13 @@ func TestPinsEnd(t *testing.T) {
 		bind(t, s, short)
 		await(t, "the pin to end", func() bool {
 			other := binding(mine, "b:1", 0)
-			other.TTL = time.Millisecond // as short as it can be, if it is in force already
+			other.TTL = time.Millisecond // which must not apply to a pin in force
 			return bind(t, s, other).Pin.Addr == "b:1"
 		})
 	})
 }
 
-// What somebody else wrote is passed over, and counted.
+// A malformed value is skipped, and counted.
 func TestMalformedPins(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
@@ -306,8 +306,8 @@ func TestArtifacts(t *testing.T) {
 		remember(affinity.Location{Artifact: file("1"), Addr: "c:1"}, affinity.Location{Artifact: file("2"), Addr: "c:1",
 			Authoritative: true},
 			affinity.Location{Artifact: file("3"), Addr: "c:1"})
-		holds("1", "a:1") // an older word
-		holds("2", "c:1") // that is sure
+		holds("1", "a:1") // an earlier location
+		holds("2", "c:1") // an authoritative one
 		holds("3", "c:1")
 		if got, err := b.Locate(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" ||
 			err != nil {
@@ -334,8 +334,7 @@ func TestArtifacts(t *testing.T) {
 	})
 }
 
-// An artifact that one tenant has is no other's because that was told of it, but is if that
-// uploaded it, too.
+// A tenant does not get another one's artifact from a result, but it does by uploading the same.
 func TestBoundArtifacts(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Sessions()
@@ -353,7 +352,7 @@ func TestBoundArtifacts(t *testing.T) {
 				[]bool{false, false, true}},
 			{[]affinity.Location{holding("b", "1", true), holding("a", "3", false), holding("a", "1", false)},
 				[]bool{true, false, true}},
-			{[]affinity.Location{holding("b", "1", false)}, []bool{false}}, // it has it nevertheless
+			{[]affinity.Location{holding("b", "1", false)}, []bool{false}}, // it owns it nevertheless
 		} {
 			if kept, err := s.StoreLocations(t.Context(), step.told); err != nil || !slices.Equal(kept, step.want) {
 				t.Errorf("%d: %v, want %v: %v", i, kept, step.want, err)

@@ -15,13 +15,13 @@ const (
 	Health                     // membership and observations, drains
 	Registry                   // backends that register
 	Session                    // backends of sessions and artifacts
-	Slots                      // concurrency limits of backends
+	Permits                    // concurrency limits of backends
 	Policy                     // rules
 	Approvals                  // approvals of calls
 	Identity                   // tenants and API keys
 	Limits                     // tenants' limits
 	Idempotency                // idempotency keys
-	Engines                    // whose turn it is at engines, and whose their sessions are
+	Engines                    // turns at engines, and the owners of their sessions
 	purposes
 )
 
@@ -32,7 +32,7 @@ func (p Purpose) String() string {
 
 // Purposes lists all purposes.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Slots, Policy, Approvals, Identity, Limits, Idempotency,
+	return []Purpose{Watch, Listen, Health, Registry, Session, Permits, Policy, Approvals, Identity, Limits, Idempotency,
 		Engines}
 }
 
@@ -60,7 +60,7 @@ func (s *Store) Stats() Stats {
 	}
 	stats.Rejected = make(map[Kind]int64, kinds)
 	for _, k := range Kinds() {
-		stats.Rejected[k] = s.seals.rejected[k].Load()
+		stats.Rejected[k] = s.signer.rejected[k].Load()
 	}
 	for _, p := range Purposes() {
 		stats.Commands[p] = s.counts.commands[p].Load()

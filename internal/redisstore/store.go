@@ -21,7 +21,7 @@ type Store struct {
 	breaker *breaker
 
 	replication replication
-	seals       seals
+	signer      signer
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -42,13 +42,13 @@ func open(cfg Config, server *embedded) (*Store, error) {
 		target.Password = cfg.Password
 	}
 	logging.Disable() // its errors are returned, and logged once
-	s := &Store{cfg: cfg, server: server, seals: seals{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
+	s := &Store{cfg: cfg, server: server, signer: signer{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
 	options := universal(&cfg, &target)
 	if target.Kind == redisurl.Embedded {
 		if s.owner = server == nil; s.owner {
 			s.server = newEmbedded()
 		}
-		s.server.reach(options)
+		s.server.connect(options)
 	}
 	s.redis = redis.NewUniversalClient(options)
 	s.breaker = newBreaker(cfg.Log, s.ping)
@@ -78,9 +78,9 @@ func (s *Store) Unavailable() bool {
 	return unavailable
 }
 
-// OnReturn registers f for each time that Redis has come back, perhaps empty. f runs on the breaker's goroutine and must
-// not block.
-func (s *Store) OnReturn(f func()) { s.breaker.onReturn(f) }
+// OnReconnect registers f for each time that Redis is available again, perhaps without its data. f runs on the
+// breaker's goroutine and must not block.
+func (s *Store) OnReconnect(f func()) { s.breaker.onReconnect(f) }
 
 // ping checks whether Redis can serve, on a Cluster every master.
 func (s *Store) ping(ctx context.Context) error {

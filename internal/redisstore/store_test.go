@@ -37,8 +37,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// A script is known by its sum after the first time; a server that has forgotten it gets
-// to see it again.
+// A script is sent by its hash after the first time; a server that has lost it gets it again.
 func TestScript(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -61,7 +60,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// Times in Redis advance by themselves, those of the embedded one too.
+// Times in Redis advance by themselves, also in the embedded one.
 func TestTime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -143,7 +142,7 @@ func TestStats(t *testing.T) {
 		if n := got.Commands[redisstore.Session] - before.Commands[redisstore.Session]; n != 5 {
 			t.Errorf("%d commands, want 5", n)
 		}
-		if got.Commands[redisstore.Slots] != 0 || got.Commands[redisstore.Watch] == 0 {
+		if got.Commands[redisstore.Permits] != 0 || got.Commands[redisstore.Watch] == 0 {
 			t.Errorf("commands for something else: %v", got.Commands)
 		}
 		if got.Errors-before.Errors != 1 || got.Malformed != 1 || got.Unavailable || !got.UnavailableSince.IsZero() {
@@ -171,7 +170,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// receive waits for what a channel delivers.
+// receive waits for a value of a channel.
 func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -183,7 +182,7 @@ func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	}
 }
 
-// await asks again and again until something is so.
+// await polls until a condition holds.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)

@@ -55,7 +55,7 @@ func (t *Tenants) fields(ctx context.Context, key string) (fields map[string]str
 	return fields, err
 }
 
-// CreateTenant stores a new tenant. tenant.ErrThere, tenant.ErrFull.
+// CreateTenant stores a new tenant. The errors are tenant.ErrTenantExists and tenant.ErrStoreFull.
 func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	fields, err := tenantFields(r)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	if err := t.list(ctx, r.ID); err != nil {
 		return err
 	}
-	fields = t.sealTenant(r.ID, r.UID, fields)
+	fields = t.signTenant(r.ID, r.UID, fields)
 	at, err := t.run(ctx, createTenantScript, t.recordKeys(r.ID)[:1], append([]any{"uid", r.UID}, fields...)...).Int64()
 	switch {
 	case err != nil:
@@ -79,20 +79,20 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	case at == 0:
 		return tenant.ErrTenantExists
 	}
-	if err := t.list(ctx, r.ID); err != nil { // who deleted one with this id may have taken it off
+	if err := t.list(ctx, r.ID); err != nil { // the deletion of an earlier one may have unlisted it
 		return err
 	}
-	return t.tell(ctx, tenant.Change{Tenant: r.ID})
+	return t.publishChange(ctx, tenant.Change{Tenant: r.ID})
 }
 
-// UpdateTenant puts other settings in the place of those that a tenant has by r's version.
-// tenant.ErrUnknown, tenant.ErrChanged.
+// UpdateTenant replaces the mutable fields of a tenant of r's version. The errors are tenant.ErrTenantUnknown and
+// tenant.ErrTenantChanged.
 func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
 	fields, err := tenantFields(r)
 	if err != nil {
 		return err
 	}
-	if t.store.seals.on() { // a signature is bound to the tenant's uid
+	if t.store.signer.on() { // a signature is bound to the tenant's uid
 		held, err := t.FindTenant(ctx, r.ID)
 		if err != nil {
 			return err
@@ -100,23 +100,24 @@ func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
 		if held == nil {
 			return tenant.ErrTenantUnknown
 		}
-		fields = t.sealTenant(r.ID, held.UID, fields)
+		fields = t.signTenant(r.ID, held.UID, fields)
 	}
-	said, err := t.run(ctx, updateTenantScript, t.recordKeys(r.ID)[:1], append([]any{r.Version}, fields...)...).Int64()
+	reply, err := t.run(ctx, updateTenantScript, t.recordKeys(r.ID)[:1], append([]any{r.Version}, fields...)...).Int64()
 	if err == nil {
-		err = tenantError(said)
+		err = tenantError(reply)
 	}
 	if err != nil {
 		return err
 	}
-	return t.tell(ctx, tenant.Change{Tenant: r.ID})
+	return t.publishChange(ctx, tenant.Change{Tenant: r.ID})
 }
 
-// DeleteTenant deletes a tenant of this version, 0 for any, and what is kept under its name. Its keys are deleted
-// too, if it is forced; else it is not, where there are any. tenant.ErrUnknown, tenant.ErrChanged, tenant.ErrKeys.
+// DeleteTenant deletes a tenant of this version (0: any) and the data under its name. If the tenant has API keys,
+// force deletes these too; else the error is tenant.ErrTenantHasKeys. Other errors are tenant.ErrTenantUnknown and
+// tenant.ErrTenantChanged.
 //
-// First it is switched off, and its name stays taken until nothing is left for who gets it next. After an error it may
-// be called again.
+// The tenant is switched off first, and its name stays in use until all its data is deleted. After an error it may be
+// called again.
 func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, force bool) error {
 	expected, forced := "", 0
 	if version != 0 {
@@ -127,8 +128,8 @@ func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, fo
 	}
 	uid, err := t.end(ctx, id, closeTenantScript, expected, forced)
 	switch {
-	case errors.Is(err, tenant.ErrTenantUnknown): // an earlier call may not have got so far
-		return errors.Join(err, t.tell(ctx, tenant.Change{Tenant: id}), t.unlist(ctx, id))
+	case errors.Is(err, tenant.ErrTenantUnknown): // an earlier call may have failed before these
+		return errors.Join(err, t.publishChange(ctx, tenant.Change{Tenant: id}), t.unlist(ctx, id))
 	case err != nil:
 		return err
 	}
@@ -144,22 +145,22 @@ func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, fo
 	return t.unlist(ctx, id)
 }
 
-// end runs a script that ends a tenant in part, lets all replicas know, and returns its uid.
+// end runs a script that closes or deletes a tenant, tells all replicas, and returns the tenant's uid.
 func (t *Tenants) end(ctx context.Context, id string, s script, args ...any) (uid string, err error) {
-	said, err := t.run(ctx, s, t.recordKeys(id), args...).Result()
+	reply, err := t.run(ctx, s, t.recordKeys(id), args...).Result()
 	if err != nil {
 		return "", err
 	}
-	refused, _ := said.(int64)
+	refused, _ := reply.(int64)
 	if err := tenantError(refused); err != nil {
 		return "", err
 	}
-	uid, _ = said.(string)
-	return uid, t.tell(ctx, tenant.Change{Tenant: id})
+	uid, _ = reply.(string)
+	return uid, t.publishChange(ctx, tenant.Change{Tenant: id})
 }
 
-func tenantError(said int64) error {
-	switch said {
+func tenantError(reply int64) error {
+	switch reply {
 	case -1:
 		return tenant.ErrTenantUnknown
 	case -2:
@@ -176,7 +177,7 @@ func (t *Tenants) list(ctx context.Context, id string) error {
 	})
 }
 
-// unlist takes a tenant off the list that was deleted, unless it was made anew meanwhile.
+// unlist removes a deleted tenant from the index, unless it was created again meanwhile.
 func (t *Tenants) unlist(ctx context.Context, id string) error {
 	err := t.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.ZRem(ctx, t.indexKey(), id).Err() })
 	if err != nil {
@@ -188,8 +189,8 @@ func (t *Tenants) unlist(ctx context.Context, id string) error {
 	return t.list(ctx, id)
 }
 
-// ListTenants answers with a page of them, by id, and after what to go on: "" is where to
-// begin, and that there is no more. The page may be short.
+// ListTenants returns a page of tenants in the order of their ids, and the cursor of the next page: "" begins, and
+// ends. The page may be short.
 func (t *Tenants) ListTenants(
 	ctx context.Context, after string, most int,
 ) (page []*tenant.Record, next string, err error) {
@@ -209,7 +210,7 @@ func (t *Tenants) ListTenants(
 	return page, next, nil
 }
 
-// TenantIDs returns a page of their ids alone, like ListTenants.
+// TenantIDs is ListTenants for the ids alone.
 func (t *Tenants) TenantIDs(ctx context.Context, after string, most int) (ids []string, next string, err error) {
 	return t.page(ctx, t.indexKey(), after, most)
 }
@@ -240,18 +241,18 @@ func (t *Tenants) count(ctx context.Context, key string) (n int64, err error) {
 	return n, err
 }
 
-// tell publishes a change.
-func (t *Tenants) tell(ctx context.Context, c tenant.Change) error {
+// publishChange increments the version and publishes a change.
+func (t *Tenants) publishChange(ctx context.Context, c tenant.Change) error {
 	var version int64
 	err := t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		version, err = r.Incr(ctx, t.versionKey()).Result()
 		return err
 	})
 	if err == nil {
-		err = t.publish(ctx, t.channel("tenants"), words([]string{strconv.FormatInt(version, 10), c.Tenant, c.Key}))
+		err = t.publish(ctx, t.channel("tenants"), joinWords([]string{strconv.FormatInt(version, 10), c.Tenant, c.Key}))
 	}
 	if err != nil {
-		return fmt.Errorf("the change was written, but other replicas may not know it yet; repeat it: %w", err)
+		return fmt.Errorf("the change was written, but other replicas may not have it yet; repeat it: %w", err)
 	}
 	return nil
 }
@@ -260,14 +261,14 @@ func (t *Tenants) tell(ctx context.Context, c tenant.Change) error {
 func (t *Tenants) Follow(ctx context.Context, told func(uint64, tenant.Change), connected func()) {
 	channel := t.channel("tenants")
 	t.subscribe(ctx, channel, func(message string) {
-		if all, ok := parseWords(message, 3); ok {
+		if all, ok := splitWords(message, 3); ok {
 			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
 				told(version, tenant.Change{Tenant: all[1], Key: all[2]})
 				return
 			}
 		}
 		t.malformed(channel)
-		connected() // there are changes
+		connected() // a change was lost
 	}, connected)
 }
 

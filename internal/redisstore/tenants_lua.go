@@ -7,7 +7,7 @@ const luaNow = `
 	local function text(ms) return string.format('%.0f', ms) end
 `
 
-// createTenantScript answers with when, or 0 where there is one.
+// createTenantScript returns the time, or 0 if the tenant exists.
 //
 // KEYS: record. ARGV: fields and values.
 var createTenantScript = newScript(luaNow + `
@@ -15,8 +15,7 @@ var createTenantScript = newScript(luaNow + `
 	redis.call('HSET', KEYS[1], 'created', text(now), 'updated', text(now), 'version', 1, unpack(ARGV))
 	return now`)
 
-// updateTenantScript answers with when, or -1 where there is none and -2 where it is another
-// version.
+// updateTenantScript returns the time, -1 if there is no such tenant, or -2 if it has another version.
 //
 // KEYS: record. ARGV: version, fields and values.
 var updateTenantScript = newScript(luaNow + `
@@ -26,10 +25,11 @@ var updateTenantScript = newScript(luaNow + `
 	redis.call('HSET', KEYS[1], 'updated', text(now), 'version', version + 1, unpack(ARGV, 2))
 	return now`)
 
-// closeTenantScript switches off a tenant that is to be deleted. It answers with its uid, or what updateTenantScript
-// does, and -3 where there are keys. The version stays, so that who was told of it may go on.
+// closeTenantScript switches off a tenant that is to be deleted. It returns the uid, the errors of
+// updateTenantScript, or -3 if the tenant has keys. The version stays, so that a failed deletion can be repeated with
+// it.
 //
-// KEYS: record, keys. ARGV: version or nothing, 1 to do it although there are keys.
+// KEYS: record, keys. ARGV: version or "", 1 to accept keys.
 var closeTenantScript = newScript(`
 	local version = redis.call('HGET', KEYS[1], 'version')
 	if not version then return -1 end
@@ -38,10 +38,10 @@ var closeTenantScript = newScript(`
 	redis.call('HSET', KEYS[1], 'disabled', 'true')
 	return redis.call('HGET', KEYS[1], 'uid')`)
 
-// deleteTenantScript deletes a tenant that closeTenantScript switched off. It answers with its uid, or what
-// updateTenantScript does.
+// deleteTenantScript deletes a tenant that closeTenantScript has switched off. It returns the uid, or the errors of
+// updateTenantScript.
 //
-// KEYS: record, keys. ARGV: version or nothing, uid.
+// KEYS: record, keys. ARGV: version or "", uid.
 var deleteTenantScript = newScript(`
 	local f = redis.call('HMGET', KEYS[1], 'version', 'uid', 'disabled')
 	if not f[1] then return -1 end
@@ -49,29 +49,29 @@ var deleteTenantScript = newScript(`
 	redis.call('DEL', KEYS[1])
 	return f[2]`)
 
-// addKeyScript lists a key with its tenant. It answers with 1, or -1 where that is not there
-// or another one, and -2 where there are too many.
+// addKeyScript adds a key to its tenant's list. It returns 1, -1 if that tenant does not exist or is another one, or
+// -2 if it has too many keys.
 //
-// KEYS: record, keys. ARGV: id, the tenant's uid or nothing for one of the file, most.
+// KEYS: record, keys. ARGV: id, the tenant's uid ("": a tenant of the file), maximum.
 var addKeyScript = newScript(`
 	if ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'uid') ~= ARGV[2] then return -1 end
 	if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[3]) then return -2 end
 	redis.call('ZADD', KEYS[2], 0, ARGV[1])
 	return 1`)
 
-// writeKeyScript answers with when, or 0 where there is one.
+// writeKeyScript returns the time, or 0 if the key exists.
 //
-// KEYS: record. ARGV: when it is forgotten in ms or nothing, fields and values.
+// KEYS: record. ARGV: time of its expiry in ms or "", fields and values.
 var writeKeyScript = newScript(luaNow + `
 	if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 	redis.call('HSET', KEYS[1], 'created', text(now), unpack(ARGV, 2))
 	if ARGV[1] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[1]) end
 	return now`)
 
-// retireKeyScript lets a key end because another replaces it. It answers with 1, or -1 where
-// there is none, -2 where it is over, and -3 where another one replaces it.
+// retireKeyScript ends a key that another one replaces. It returns 1, -1 if there is no such key, -2 if it has ended,
+// or -3 if another key replaces it.
 //
-// KEYS: record. ARGV: tenant, id of the other, ms until it ends, ms until it is forgotten after that.
+// KEYS: record. ARGV: tenant, id of the other key, ms until the end, ms from the end to the deletion.
 var retireKeyScript = newScript(luaNow + `
 	local f = redis.call('HMGET', KEYS[1], 'tenant', 'revoked', 'expires', 'to')
 	if f[1] ~= ARGV[1] then return -1 end
@@ -82,9 +82,9 @@ var retireKeyScript = newScript(luaNow + `
 	redis.call('PEXPIREAT', KEYS[1], text(ends + ARGV[4]))
 	return 1`)
 
-// revokeKeyScript answers with 1, also where it was revoked before, or -1 where there is none.
+// revokeKeyScript returns 1, also for a revoked key, or -1 if there is no such key.
 //
-// KEYS: record. ARGV: tenant, ms until it is forgotten.
+// KEYS: record. ARGV: tenant, ms until the deletion.
 var revokeKeyScript = newScript(luaNow + `
 	local f = redis.call('HMGET', KEYS[1], 'tenant', 'revoked')
 	if f[1] ~= ARGV[1] then return -1 end
@@ -94,8 +94,7 @@ var revokeKeyScript = newScript(luaNow + `
 	end
 	return 1`)
 
-// deleteKeyScript deletes a key if it is of the tenant with that uid, and says whether it is
-// not there any more.
+// deleteKeyScript deletes a key of the tenant with that uid. It returns whether the key is gone.
 //
 // KEYS: record. ARGV: tenant, uid.
 var deleteKeyScript = newScript(`

@@ -39,8 +39,8 @@ func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
 		r.Limits = new(tenant.Limits)
 		*r.Limits, wrong[3] = tenant.ParseLimits([]byte(text))
 	}
-	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && readTime(&r.Created, f["created"]) &&
-		readTime(&r.Updated, f["updated"])
+	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && parseMillis(&r.Created, f["created"]) &&
+		parseMillis(&r.Updated, f["updated"])
 }
 
 // keyFields are the fields of a new key.
@@ -63,24 +63,24 @@ func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 	k := &tenant.Key{ID: id, Tenant: f["tenant"], Name: f["name"]}
 	k.UID, k.CreatedBy, k.Replaces, k.ReplacedBy = f["uid"], f["by"], f["from"], f["to"]
 	hash, ok := tenant.ParseHash(f["hash"])
-	if !ok || k.Tenant == "" || !readTime(&k.Created, f["created"]) {
+	if !ok || k.Tenant == "" || !parseMillis(&k.Created, f["created"]) {
 		return nil, false
 	}
 	k.Hash = hash
 	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Until, "retired": &k.Replaced,
 		"revoked": &k.Revoked} {
-		if text, there := f[name]; there && !readTime(t, text) {
+		if text, there := f[name]; there && !parseMillis(t, text) {
 			return nil, false
 		}
 	}
-	for _, name := range listed(f["scopes"]) {
+	for _, name := range splitList(f["scopes"]) {
 		scope, ok := tenant.ParseScope(name)
 		if !ok {
 			return nil, false
 		}
 		k.Scopes |= scope
 	}
-	for _, name := range listed(f["asserts"]) {
+	for _, name := range splitList(f["asserts"]) {
 		what, ok := tenant.ParseAssert(name)
 		if !ok {
 			return nil, false
@@ -91,31 +91,32 @@ func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 }
 
 // listed splits a list; an empty text has no elements.
-func listed(text string) []string {
+func splitList(text string) []string {
 	if text == "" {
 		return nil
 	}
 	return strings.Split(text, ",")
 }
 
-// sealTenant adds the seal to a tenant's fields.
-func (t *Tenants) sealTenant(id, uid string, fields []any) []any {
+// signTenant adds the signature to a tenant's fields.
+func (t *Tenants) signTenant(id, uid string, fields []any) []any {
 	all := fieldsOf(fields)
 	all["uid"] = uid
-	if seal := t.sign(TenantRecord, t.recordKeys(id)[0], sealedTenant(all)...); seal != "" {
+	if seal := t.sign(TenantRecord, t.recordKeys(id)[0], signedTenantFields(all)...); seal != "" {
 		fields = append(fields, "seal", seal)
 	}
 	return fields
 }
 
-// sealedTenant is what a tenant's seal is about.
-func sealedTenant(f map[string]string) []string {
+// signedTenantFields are the parts that a tenant's signature covers.
+func signedTenantFields(f map[string]string) []string {
 	return []string{f["uid"], f["name"], f["disabled"], f["limits"], f["capabilities"]}
 }
 
-// signedTenant says whether a tenant's fields are signed. One that is being deleted was switched off without that.
+// signedTenant reports whether a tenant's fields are signed. A deletion switches a tenant off without a new
+// signature.
 func (t *Tenants) signedTenant(key string, f map[string]string) bool {
-	parts := sealedTenant(f)
+	parts := signedTenantFields(f)
 	if f["disabled"] == "true" && hmac.Equal([]byte(f["seal"]), []byte(t.sign(TenantRecord, key, parts...))) {
 		return true
 	}
@@ -123,15 +124,15 @@ func (t *Tenants) signedTenant(key string, f map[string]string) bool {
 	return t.verify(TenantRecord, key, f["seal"], parts...)
 }
 
-// sealKey adds the seal to an API key's fields. Later fields of a key only end it.
-func (t *Tenants) sealKey(id string, fields []any) []any {
+// signKey adds the signature to an API key's fields. The fields that are written later can only end the key.
+func (t *Tenants) signKey(id string, fields []any) []any {
 	key := t.apiKey(id)
-	if seal := t.sign(KeyRecord, key, sortedFields(fieldsOf(fields), laterOfKeys)...); seal != "" {
+	if seal := t.sign(KeyRecord, key, sortedFields(fieldsOf(fields), unsignedKeyFields)...); seal != "" {
 		fields = append(fields, "seal", seal)
 	}
 	return fields
 }
 
-// laterOfKeys are the fields of an API key that its seal does not cover.
-var laterOfKeys = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true,
+// unsignedKeyFields are the fields of an API key that its signature does not cover.
+var unsignedKeyFields = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true,
 	"revoked": true}

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// aTenant is one as an operator makes it.
+// aTenant is a tenant as an operator creates it.
 func aTenant(id, uid string) *tenant.Record {
 	grants, _ := tenant.ParseGrants([]string{"weather", "gen-*"})
 	return &tenant.Record{
@@ -153,13 +153,13 @@ func TestAPIKeys(t *testing.T) {
 	})
 }
 
-// TestKeysOfAnEarlierTenant are not those of the next with its id.
+// TestKeysOfAnEarlierTenant do not belong to the next tenant with its id.
 func TestKeysOfAnEarlierTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
 		s := open().Tenants()
 		old := aKey("acme", "")
-		must(t, s.CreateKey(ctx, old)) // it was in the file then
+		must(t, s.CreateKey(ctx, old)) // of a tenant of the file
 		must(t, s.CreateTenant(ctx, aTenant("acme", "u1")))
 		if got, _, err := s.ListKeys(ctx, "acme", "u1", "", 10); err != nil || len(got) != 0 {
 			t.Errorf("%v, %v", got, err)
@@ -213,7 +213,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestManyRotateOneKey: one of them does, nothing is left of the others, and whoever revokes it meanwhile has done so.
+// TestManyRotateOneKey: one succeeds, nothing is left of the others, and a concurrent revocation holds.
 func TestManyRotateOneKey(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -248,7 +248,7 @@ func TestManyRotateOneKey(t *testing.T) {
 	})
 }
 
-// TestRecordsThatCannotBeRead are none, each time that one field is wrong.
+// TestRecordsThatCannotBeRead are absent, for each malformed field.
 func TestRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	good := func() map[string]string {
@@ -279,7 +279,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// FuzzStored: whatever is found in Redis, nothing falls over, and no half of a record is taken.
+// FuzzStored: no content of Redis causes a panic, or is accepted as part of a record.
 func FuzzStored(f *testing.F) {
 	f.Add("tenant", "acme", "hash", "sha256:00", "scopes", "invoke,", "created", "1")
 	f.Add("uid", "u", "disabled", "true", "limits", "{}", "version", "1")

@@ -25,7 +25,7 @@ type Webhooks struct {
 // Webhooks returns the outbox.
 func (s *Store) Webhooks() *Webhooks { return &Webhooks{s.client(Approvals), time.Minute} }
 
-var errWebhooks = errors.New("invalid answer of a webhook script")
+var errWebhooks = errors.New("a script of webhooks returned an unexpected answer")
 
 func (w *Webhooks) keys() []string {
 	t := tag{"webhooks"}
@@ -37,7 +37,7 @@ func (w *Webhooks) keys() []string {
 func (w *Webhooks) Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func()) {
 	channel := w.channel("approvals")
 	w.subscribe(ctx, channel, func(message string) {
-		all, ok := parseWords(message, 4)
+		all, ok := splitWords(message, 4)
 		if !ok {
 			w.malformed(channel)
 			return
@@ -78,14 +78,14 @@ func (w *Webhooks) Read(
 	ctx context.Context, tenant, after string, most int,
 ) (events []webhook.Event, next string, err error) {
 	key := w.key(approvalTag(tenant), "events")
-	said, err := w.run(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds()).Slice()
+	reply, err := w.run(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds()).Slice()
 	if err != nil {
 		return nil, "", err
 	}
-	if len(said) != 2 {
+	if len(reply) != 2 {
 		return nil, "", errWebhooks
 	}
-	list, _ := said[1].([]any)
+	list, _ := reply[1].([]any)
 	if len(list)%3 != 0 {
 		return nil, "", errWebhooks
 	}
@@ -94,30 +94,30 @@ func (w *Webhooks) Read(
 		e := webhook.Event{ID: webhookID(tenant, id, approval), Tenant: tenant, Approval: approval,
 			Kind: approvals.Kind(kind)}
 		ms, _, _ := strings.Cut(id, "-")
-		if !readTime(&e.At, ms) {
+		if !parseMillis(&e.At, ms) {
 			w.malformed(key)
 			continue
 		}
 		events = append(events, e)
 	}
-	return events, textAt(said, 0), nil
+	return events, textAt(reply, 0), nil
 }
 
 // webhookID is the same for the same event at every replica.
 func webhookID(tenant, event, approval string) string {
-	sum := sha256.Sum256([]byte(words([]string{tenant, event, approval})))
+	sum := sha256.Sum256([]byte(joinWords([]string{tenant, event, approval})))
 	return "msg_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
 // eventText encodes an event for the entries.
 func eventText(e *webhook.Event) string {
-	return words([]string{e.Tenant, e.Approval, string(e.Kind), strconv.FormatInt(e.At.UnixMilli(), 10)})
+	return joinWords([]string{e.Tenant, e.Approval, string(e.Kind), strconv.FormatInt(e.At.UnixMilli(), 10)})
 }
 
 // eventOf parses an encoded event.
 func eventOf(id string, all []string) (webhook.Event, bool) {
 	e := webhook.Event{ID: id, Tenant: all[0], Approval: all[1], Kind: approvals.Kind(all[2])}
-	return e, readTime(&e.At, all[3])
+	return e, parseMillis(&e.At, all[3])
 }
 
 // Put implements webhook.Store.
@@ -128,7 +128,7 @@ func (w *Webhooks) Put(
 	for i := range events {
 		args = append(args, events[i].ID, eventText(&events[i]))
 	}
-	return faster(w.run(ctx, putScript, w.keys(), args...).Int())
+	return droppedOf(w.run(ctx, putScript, w.keys(), args...).Int())
 }
 
 // Lease implements webhook.Store.
@@ -136,24 +136,24 @@ func (w *Webhooks) Lease(
 	ctx context.Context, most int, lease time.Duration,
 ) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
 	token := rand.Text()
-	said, err := w.run(ctx, claimScript, w.keys(), token, most, lease.Milliseconds()).Slice()
+	reply, err := w.run(ctx, leaseDueScript, w.keys(), token, most, lease.Milliseconds()).Slice()
 	if err != nil {
 		return nil, 0, sizes, err
 	}
-	if len(said) != 5 {
+	if len(reply) != 5 {
 		return nil, 0, sizes, errWebhooks
 	}
 	var counts [4]int64
 	for i := range counts {
-		counts[i], _ = said[i].(int64)
+		counts[i], _ = reply[i].(int64)
 	}
 	sizes = webhook.Sizes{Queued: int(counts[0]), Dead: int(counts[1])}
 	for range counts[2] {
 		w.malformed(w.keys()[2])
 	}
-	list, _ := said[4].([]any)
+	list, _ := reply[4].([]any)
 	for i := 0; i+2 < len(list); i += 3 {
-		all, ok := parseWords(textAt(list, i+1), 4)
+		all, ok := splitWords(textAt(list, i+1), 4)
 		if ok {
 			var e webhook.Event
 			if e, ok = eventOf(textAt(list, i), all); ok {
@@ -163,7 +163,7 @@ func (w *Webhooks) Lease(
 		}
 		if !ok {
 			w.malformed(w.keys()[2])
-			_ = w.Done(ctx, textAt(list, i)) // else it is retried after the lease
+			_ = w.Done(ctx, textAt(list, i)) // otherwise it is retried after the lease
 		}
 	}
 	return taken, max(0, time.Duration(counts[3])*time.Millisecond), sizes, nil
@@ -176,17 +176,18 @@ func (w *Webhooks) Done(ctx context.Context, id string) error {
 
 // Reschedule implements webhook.Store.
 func (w *Webhooks) Reschedule(ctx context.Context, e *webhook.Entry, wait time.Duration) error {
-	return w.run(ctx, laterScript, w.keys(), e.ID, e.Lease, e.Attempts, wait.Milliseconds()).Err()
+	return w.run(ctx, rescheduleScript, w.keys(), e.ID, e.Lease, e.Attempts, wait.Milliseconds()).Err()
 }
 
 // DeadLetter implements webhook.Store.
 func (w *Webhooks) DeadLetter(ctx context.Context, e *webhook.Entry, why string, most int) (dropped int, err error) {
-	return faster(w.run(ctx, buryScript, w.keys(), e.ID, e.Lease, words([]string{strconv.Itoa(e.Attempts), why}),
+	return droppedOf(w.run(ctx, deadLetterScript, w.keys(), e.ID, e.Lease,
+		joinWords([]string{strconv.Itoa(e.Attempts), why}),
 		most).Int())
 }
 
-// faster parses the number of dropped entries, or webhook.ErrMoved.
-func faster(n int, err error) (int, error) {
+// droppedOf parses the number of dropped entries, or webhook.ErrMoved.
+func droppedOf(n int, err error) (int, error) {
 	if err == nil && n < 0 {
 		return 0, webhook.ErrMoved
 	}
@@ -195,20 +196,20 @@ func faster(n int, err error) (int, error) {
 
 // Dead implements webhook.Store.
 func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.Letter, err error) {
-	said, err := w.run(ctx, deadScript, w.keys(), skip, most).Slice()
+	reply, err := w.run(ctx, deadScript, w.keys(), skip, most).Slice()
 	if err != nil {
 		return nil, err
 	}
-	for i := 0; i+2 < len(said); i += 3 {
-		all, ok := parseWords(textAt(said, i+2), 6)
+	for i := 0; i+2 < len(reply); i += 3 {
+		all, ok := splitWords(textAt(reply, i+2), 6)
 		if !ok {
 			w.malformed(w.keys()[5])
 			continue
 		}
 		var l webhook.Letter
-		l.Event, ok = eventOf(textAt(said, i), all[:4])
+		l.Event, ok = eventOf(textAt(reply, i), all[:4])
 		attempts, bad := strconv.Atoi(all[4])
-		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !readTime(&l.Died, textAt(said, i+1)) {
+		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !parseMillis(&l.Died, textAt(reply, i+1)) {
 			w.malformed(w.keys()[5])
 			continue
 		}

@@ -22,7 +22,7 @@ import (
 
 const webhookSecret = "a secret of a receiver of webhooks"
 
-// receiver takes requests of a webhook and verifies them as one who knows the standard.
+// receiver accepts requests of a webhook and verifies them by the standard.
 type receiver struct {
 	*httptest.Server
 	came chan struct{} // something changed
@@ -72,7 +72,7 @@ func newReceiver(t *testing.T, answer func(requests int) int) *receiver {
 	return r
 }
 
-// await waits until what came is as wanted.
+// await waits until the requests are as wanted.
 func (r *receiver) await(t *testing.T, what string, is func(all []received) bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -94,7 +94,7 @@ func (r *receiver) await(t *testing.T, what string, is func(all []received) bool
 
 func always(status int) func(int) int { return func(int) int { return status } }
 
-// told is a Deliverer that runs until the test ends, or stop.
+// told is a Deliverer that runs until the test ends, or until stop.
 type told struct {
 	*webhook.Deliverer
 	stop func()
@@ -122,7 +122,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	return &told{d, stop}
 }
 
-// settle waits until a condition holds that nothing tells of.
+// settle polls until a condition holds that no event announces.
 func settle(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -203,7 +203,7 @@ func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
 		r := newReceiver(t, always(http.StatusOK))
 		one, two := open(), open()
 		put(t, one, 3, 10)
-		if got, _, _ := claim(t, one.Webhooks(), 2, 50*time.Millisecond); len(got) != 2 { // and dies
+		if got, _, _ := claim(t, one.Webhooks(), 2, 50*time.Millisecond); len(got) != 2 { // and the replica dies
 			t.Fatalf("claimed %d", len(got))
 		}
 		ask(t, keeper(t, one, approvals.Options{}), request(`{"before":"anybody gathers it"}`))
@@ -300,7 +300,7 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 		one, two := open(), open()
 		reached := make(chan struct{})
 		silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.ReadAll(r.Body) // else nobody sees that the client leaves
+			_, _ = io.ReadAll(r.Body) // else the server does not notice that the client leaves
 			close(reached)
 			<-r.Context().Done()
 		}))
@@ -318,7 +318,7 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 	})
 }
 
-// Nobody looks at the approval but who tells of it.
+// Only the Deliverer reads the approval.
 func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))

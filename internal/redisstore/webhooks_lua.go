@@ -1,10 +1,10 @@
 package redisstore
 
-// webhooksLua begins all scripts of the outbox of webhooks. An entry is in all of due, entries and
-// claims, a dead letter in dead and letters; what an entry says never changes.
+// luaWebhooks begins all scripts of the outbox of webhooks. An entry is in due, entries and claims; a dead letter is
+// in dead and letters. The text of an entry never changes.
 //
-// KEYS: cursors, due, entries, claims, dead, letters. now and all times are in ms.
-const webhooksLua = `
+// KEYS: cursors, due, entries, claims, dead, letters. Times are in ms.
+const luaWebhooks = `
 local cursors, due, entries, claims, dead, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -23,11 +23,11 @@ local function holds(id, lease)
 end
 `
 
-// putScript moves a tenant's cursor and adds events, unless the cursor has moved. It answers
-// with how many had no place, or -1.
+// putScript advances a tenant's cursor and adds events, unless the cursor has changed. It returns the number of
+// events that were dropped because the outbox is full, or -1.
 //
-// ARGV: tenant, cursor before or "", after, most, ids and texts.
-var putScript = newScript(webhooksLua + `
+// ARGV: tenant, expected cursor or "", new cursor, maximum, ids and texts.
+var putScript = newScript(luaWebhooks + `
 local tenant, before, after, most = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 if (redis.call('HGET', cursors, tenant) or '') ~= before then return -1 end
 local room, dropped = most - redis.call('ZCARD', due), 0
@@ -43,12 +43,11 @@ redis.call('HSET', cursors, tenant, after)
 return dropped
 `)
 
-// claimScript takes what is due. It answers with how many wait, how many are dead, how
-// many could not be understood, ms until the next is due or -1, and for each that is taken its
-// id, text and attempts.
+// leaseDueScript leases entries that are due. It returns the number of entries, of dead letters and of malformed
+// entries, ms until the next entry is due or -1, and for each leased entry its id, text and attempts.
 //
-// ARGV: lease, most, ms that it holds.
-var claimScript = newScript(webhooksLua + `
+// ARGV: lease, maximum, duration of the lease in ms.
+var leaseDueScript = newScript(luaWebhooks + `
 local lease, most, holds = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local bad, taken = 0, {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, most)) do
@@ -72,14 +71,14 @@ if first[2] then wait = math.max(tonumber(first[2]) - now, 1) end
 return {redis.call('ZCARD', due), redis.call('ZCARD', dead), bad, wait, taken}
 `)
 
-// doneScript takes an entry out. ARGV: id.
-var doneScript = newScript(webhooksLua + `
+// doneScript removes an entry. ARGV: id.
+var doneScript = newScript(luaWebhooks + `
 remove(ARGV[1])
 return 1
 `)
 
-// laterScript puts an entry back. ARGV: id, lease, attempts, ms to wait.
-var laterScript = newScript(webhooksLua + `
+// rescheduleScript releases an entry. ARGV: id, lease, attempts, ms to wait.
+var rescheduleScript = newScript(luaWebhooks + `
 local id = ARGV[1]
 if not holds(id, ARGV[2]) then return 0 end
 redis.call('HSET', claims, id, ARGV[3] .. ' ')
@@ -87,10 +86,10 @@ redis.call('ZADD', due, now + tonumber(ARGV[4]), id)
 return 1
 `)
 
-// buryScript makes an entry a dead letter. It answers with how many of the oldest had to go, or -1.
+// deadLetterScript makes an entry a dead letter. It returns the number of the oldest letters that it removed, or -1.
 //
-// ARGV: id, lease, what there is to say of it, most.
-var buryScript = newScript(webhooksLua + `
+// ARGV: id, lease, attempts and reason, maximum.
+var deadLetterScript = newScript(luaWebhooks + `
 local id, most, dropped = ARGV[1], tonumber(ARGV[4]), 0
 if not holds(id, ARGV[2]) then return -1 end
 local text = redis.call('HGET', entries, id)
@@ -106,10 +105,10 @@ end
 return dropped
 `)
 
-// deadScript reads letters, the newest first: id, ms when it died and text of each.
+// deadScript reads dead letters, the newest first: id, time of death in ms, and text of each.
 //
-// ARGV: how many are left out, most.
-var deadScript = newScript(webhooksLua + `
+// ARGV: offset, maximum.
+var deadScript = newScript(luaWebhooks + `
 local found = {}
 local all = redis.call('ZREVRANGE', dead, ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #all, 2 do
@@ -121,7 +120,7 @@ return found
 `)
 
 // retryScript makes a dead letter an entry again. ARGV: id.
-var retryScript = newScript(webhooksLua + `
+var retryScript = newScript(luaWebhooks + `
 local id = ARGV[1]
 local text = redis.call('HGET', letters, id)
 if not text then return 0 end
@@ -131,18 +130,17 @@ add(id, string.match(text, '^[^:]*:[^:]*:[^:]*:[^:]*'))
 return 1
 `)
 
-// overdueScript finds approvals that are open although their time is over.
+// overdueScript returns open approvals that have expired.
 //
-// KEYS: open. ARGV: most.
+// KEYS: open. ARGV: maximum.
 var overdueScript = newScript(`
 local t = redis.call('TIME')
 return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', t[1] * 1000 + math.floor(t[2] / 1000), 'LIMIT', 0, ARGV[1])
 `)
 
-// webhookEventsScript reads a tenant's events. It answers with the cursor after them, and
-// the id, kind and approval of each.
+// webhookEventsScript reads a tenant's events. It returns the next cursor, and id, kind and approval of each event.
 //
-// KEYS: events. ARGV: cursor or "", most, ms that are looked back without one.
+// KEYS: events. ARGV: cursor or "", maximum, age in ms of the oldest event without a cursor.
 var webhookEventsScript = newScript(`
 local after = ARGV[1]
 if after == '' then

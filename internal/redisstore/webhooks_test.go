@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// put asks about n calls, and puts what there is to tell into the outbox.
+// put creates n approvals, and puts their events into the outbox.
 func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event, dropped int) {
 	t.Helper()
 	w, k := s.Webhooks(), keeper(t, s, approvals.Options{})
@@ -37,7 +37,7 @@ func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event
 	return events, dropped
 }
 
-// claim takes what is due.
+// claim leases the entries that are due.
 func claim(
 	t *testing.T, w *redisstore.Webhooks, most int, lease time.Duration,
 ) ([]webhook.Entry, time.Duration, webhook.Sizes) {

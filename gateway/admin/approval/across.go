@@ -32,7 +32,7 @@ func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after 
 		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
 			ids, next, err := s.Tenants.Page(ctx, after, most)
 			if err == nil {
-				ids, err = s.Across.Having(ctx, ids)
+				ids, err = s.Across.FilterTenants(ctx, ids)
 			}
 			if err != nil {
 				return nil, "", refusedAway
@@ -54,7 +54,7 @@ func (s *server) resolve(ctx context.Context, v *viewer, id string) error {
 	for after := ""; ; {
 		ids, next, err := s.Tenants.Page(ctx, after, tenantsAtOnce)
 		if err == nil && len(ids) > 0 {
-			v.tenant, err = s.Across.Holder(ctx, id, ids)
+			v.tenant, err = s.Across.TenantOf(ctx, id, ids)
 		}
 		switch {
 		case err != nil:

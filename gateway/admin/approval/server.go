@@ -42,8 +42,8 @@ type Approvals interface {
 
 // Across finds approvals among many tenants. Its errors mean that the store does not respond.
 type Across interface {
-	Having(ctx context.Context, tenants []string) ([]string, error)          // tenants with approvals
-	Holder(ctx context.Context, id string, tenants []string) (string, error) // the tenant of an approval; "": none
+	FilterTenants(ctx context.Context, tenants []string) ([]string, error)     // tenants with approvals
+	TenantOf(ctx context.Context, id string, tenants []string) (string, error) // the tenant of an approval; "": none
 }
 
 // Config has the dependencies of a Service. All but Audit, Tenants and Across are required.

@@ -71,8 +71,8 @@ func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPolicie
 	all := paging.Across[policy.Rule]{List: set.List,
 		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
 			ids, next, err := s.Tenants.Page(ctx, after, most)
-			if err == nil && s.Having != nil {
-				ids, err = s.Having(ctx, ids, req.GetCandidate())
+			if err == nil && s.FilterTenants != nil {
+				ids, err = s.FilterTenants(ctx, ids, req.GetCandidate())
 			}
 			return ids, next, err
 		}}
@@ -111,10 +111,10 @@ func (s *server) listUnknown(ctx context.Context, set Rules, after string, size 
 // unknown returns the tenants that have, or had, rules, but do not exist, sorted. There are few: such a rule is
 // forced, or its tenant was removed from the configuration.
 func (s *server) unknown(ctx context.Context) ([]string, error) {
-	if s.Ruled == nil {
+	if s.RuleTenants == nil {
 		return nil, nil
 	}
-	others, err := s.Ruled(ctx)
+	others, err := s.RuleTenants(ctx)
 	if err != nil {
 		return nil, err
 	}

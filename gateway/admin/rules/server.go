@@ -35,19 +35,19 @@ type Config struct {
 	Rules, Candidates Rules // the rules in force, and the candidates
 	Decider           Decider
 	Tenants           *tenant.Roster // nil: there is only tenant.Default
-	Having            Having         // nil: every tenant is searched for rules
-	// Ruled may be nil: rules of unknown tenants are then listed only by the tenant's name.
-	Ruled   Ruled
-	Catalog Catalog                            // nil: names of capabilities and tools are not checked
-	Status  func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	Audit   *audit.Log                         // of changes; nil: none
+	FilterTenants     FilterTenants  // nil: every tenant is searched for rules
+	// RuleTenants may be nil: rules of unknown tenants are then listed only by the tenant's name.
+	RuleTenants RuleTenants
+	Catalog     Catalog                            // nil: names of capabilities and tools are not checked
+	Status      func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Audit       *audit.Log                         // of changes; nil: none
 }
 
-// Having returns the tenants, among some, that have rules.
-type Having func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
+// FilterTenants returns the tenants, among some, that have rules.
+type FilterTenants func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
 
-// Ruled lists the tenants that have, or had, rules, also unknown ones. "" is none.
-type Ruled func(ctx context.Context) ([]string, error)
+// RuleTenants lists the tenants that have, or had, rules, also unknown ones. "" is none.
+type RuleTenants func(ctx context.Context) ([]string, error)
 
 // New returns the service.
 func New(cfg Config) admin.Service {

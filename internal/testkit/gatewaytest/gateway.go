@@ -53,7 +53,7 @@ type Options struct {
 	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
 
 	Store    affinity.Store     // that gateways share; default none
-	Slots    router.PermitStore // that gateways share; default none
+	Permits  router.PermitStore // that gateways share; default none
 	Affinity affinity.Config    // default Wait: Patience
 	Policy   policy.Options     // default Source: every fleet allows every tool
 
@@ -160,7 +160,7 @@ func Start(t testing.TB, o Options) *Gateway {
 
 // build does what cmd/capgate does for a configuration file.
 func (g *Gateway) build(o Options) error {
-	g.limits = router.NewLimits(router.LimitsConfig{Store: o.Slots, Timeout: Patience})
+	g.limits = router.NewLimits(router.LimitsConfig{Store: o.Permits, Timeout: Patience})
 	routes, probes := o.fleets(g.limits)
 	decider, err := o.decider()
 	if err != nil {

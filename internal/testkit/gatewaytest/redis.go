@@ -24,9 +24,9 @@ func (r *Redis) Open(t testing.TB) *redisstore.Store {
 	return OpenStore(t, r.server.URL())
 }
 
-// Slots are the places of limited fleets as one gateway sees them. It is patient, so that
+// Permits are the places of limited fleets as one gateway sees them. It is patient, so that
 // no busy machine makes Redis look away.
-func (r *Redis) Slots(t testing.TB) router.PermitStore {
+func (r *Redis) Permits(t testing.TB) router.PermitStore {
 	t.Helper()
-	return r.Open(t).Slots(rand.Text())
+	return r.Open(t).Permits(rand.Text())
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// An approval has two seals. The first is about what it holds for and what its approver sees, none of which changes. The second
-// is made by the gateway that takes the answer, of the first, the answer and until when that holds. What scripts change
-// besides, such as the use of an approval, only restricts it.
+// An approval has two signatures. The first covers its binding and its preview, which never change. The second is
+// made by the gateway that takes the answer; it covers the first one, the answer and its end. The other fields, which
+// scripts change, can only restrict the approval.
 
-// laterOfApprovals are the fields of an approval that its first seal is not about.
-var laterOfApprovals = map[string]bool{
+// unsignedApprovalFields are the fields of an approval that its first signature does not cover.
+var unsignedApprovalFields = map[string]bool{
 	"seal": true, "state": true, "created": true, "expires": true, "answered": true, "answer": true, "by": true,
 	"comment":  true,
 	"remember": true, "changed": true, "token": true, "released": true, "answer_seal": true,
@@ -25,21 +25,21 @@ func (a *ApprovalStore) recordKey(tenant, id string) string {
 	return a.key(approvalTag(tenant), "record", id)
 }
 
-// sealRecord adds the first seal to the fields that an approval is made with.
-func (a *ApprovalStore) sealRecord(tenant, id, call, grant string, fields []any) []any {
+// signRecord adds the first signature to the fields of a new approval.
+func (a *ApprovalStore) signRecord(tenant, id, call, grant string, fields []any) []any {
 	all := fieldsOf(fields)
 	all["call"], all["grant"] = call, grant
-	if seal := a.sign(ApprovalRecord, a.recordKey(tenant, id), sortedFields(all, laterOfApprovals)...); seal != "" {
+	if seal := a.sign(ApprovalRecord, a.recordKey(tenant, id), sortedFields(all, unsignedApprovalFields)...); seal != "" {
 		fields = append(fields, "seal", seal)
 	}
 	return fields
 }
 
-// signed says whether what was found under an approval's id is signed as it stands. What allows nothing needs no
-// second seal.
+// signed reports whether an approval has the signatures that its state requires. Only states that allow calls require
+// the second one.
 func (a *ApprovalStore) signed(tenant, id string, f map[string]string) bool {
 	key := a.recordKey(tenant, id)
-	if !a.verify(ApprovalRecord, key, f["seal"], sortedFields(f, laterOfApprovals)...) {
+	if !a.verify(ApprovalRecord, key, f["seal"], sortedFields(f, unsignedApprovalFields)...) {
 		return false
 	}
 	switch f["state"] {
@@ -53,29 +53,29 @@ func answerParts(f map[string]string, state, expires string) []string {
 	return []string{f["seal"], state, expires, f["by"], f["comment"], f["remember"]}
 }
 
-// answering is what an answer needs besides what it says, where records are signed.
-type answering struct {
-	session  string // seal of the session's answer
-	expected string // the first seal of the approval
-	expires  string // until when the answer holds, ms
-	seal     string // the second
+// answerSignatures are the additional fields of an answer where records are signed.
+type answerSignatures struct {
+	session  string // signature of the answer for the session
+	expected string // the first signature of the approval
+	expires  string // end of the answer, ms
+	seal     string // the second signature
 }
 
-// sealAnswer looks at the approval that is to be answered: only one that is signed gets an answer that is.
-func (a *ApprovalStore) sealAnswer(
+// signAnswer verifies the approval that is to be answered, and signs the answer: an unsigned approval gets no answer.
+func (a *ApprovalStore) signAnswer(
 	ctx context.Context, tenant, id string, r *approvals.StoredAnswer,
-) (with answering, err error) {
-	if !a.store.seals.on() {
+) (with answerSignatures, err error) {
+	if !a.store.signer.on() {
 		return with, nil
 	}
-	said, err := a.ask(ctx, getScript, tenant, id)
+	reply, err := a.exec(ctx, getScript, tenant, id)
 	if err != nil {
 		return with, err
 	}
-	if len(said) == 0 {
+	if len(reply) == 0 {
 		return with, approvals.ErrUnknown
 	}
-	f := pairs(said[0])
+	f := pairs(reply[0])
 	if !a.signed(tenant, id, f) {
 		return with, approvals.ErrUnknown
 	}
@@ -99,7 +99,7 @@ func (a *ApprovalStore) sessionKey(tenant, sum string) string {
 	return a.key(approvalTag(tenant), "session", sum)
 }
 
-// drop deletes the unsigned key that led a call to an approval or to a session's answer.
+// drop deletes the key that led a call to an unsigned approval or answer.
 func (a *ApprovalStore) drop(ctx context.Context, key string) error {
 	return a.do(ctx, func(ctx context.Context, c redis.Cmdable) error { return c.Del(ctx, key).Err() })
 }

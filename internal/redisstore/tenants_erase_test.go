@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// furnish leaves under a tenant's name whatever there may be, but what it used of its limits.
+// furnish writes data of every kind under a tenant's name, except the use of its limits.
 func furnish(t *testing.T, s *redisstore.Store, id string) {
 	t.Helper()
 	for _, of := range []*redisstore.Policies{s.Policies(), s.Policies().Candidates()} {
@@ -39,7 +39,7 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	must(t, err)
 }
 
-// spender makes calls for a tenant, and says how many it has made today.
+// spender makes calls of a tenant, and returns the number of its calls today.
 func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 	t.Helper()
 	l := s.Limits("a")
@@ -56,7 +56,7 @@ func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 	}
 }
 
-// under are the keys with a tag that begins with a tenant.
+// under returns the keys whose tag begins with a tenant.
 func under(t *testing.T, s *redisstore.Store, id string) []string {
 	t.Helper()
 	keys, err := s.Approvals().Keys(t.Context(), strings.TrimSuffix(s.Probe().KeyOf(id), "}")+":*")
@@ -64,7 +64,8 @@ func under(t *testing.T, s *redisstore.Store, id string) []string {
 	return keys
 }
 
-// TestADeletedTenantLeavesNothing to who gets its name, and others keep what they have, whatever their names.
+// TestADeletedTenantLeavesNothing to the next tenant of its name, and other tenants keep their data, whatever their
+// names.
 func TestADeletedTenantLeavesNothing(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
@@ -86,7 +87,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		}
 		set(t, s.Policies(), rule("", policy.Name{Capability: "mail", Tool: "send"}, call.Allow))
 		probe := s.Probe()
-		places := s.Slots("a").Key("pin", "a:1") // its first words are the tenant's, and "pin"
+		places := s.Permits("a").Key("pin", "a:1") // a key that begins with the tenant's name and "pin"
 		must(t, probe.Set(ctx, places, "1"))
 		before, err := s.Policies().Version(ctx)
 		must(t, err)
@@ -98,7 +99,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		if after, err := s.Policies().Version(ctx); err != nil || after <= before {
-			t.Errorf("nobody is told of the rules: version %d after %d, %v", after, before, err)
+			t.Errorf("no event of the rules: version %d after %d, %v", after, before, err)
 		}
 		if k, err := tenants.FindKey(ctx, key.ID); k != nil || err != nil {
 			t.Errorf("its key: %v, %v", k, err)
@@ -116,7 +117,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 				t.Errorf("%s: %v, %v", id, r, err)
 			}
 		}
-		// What a replica tells late of the one that was deleted is not the next one's.
+		// A late report of the deleted tenant's use does not count for the next one.
 		late()
 		must(t, tenants.CreateTenant(ctx, aTenant(gone, "u2")))
 		if n := spender(t, s, gone, "u2")(); n != 1 {
@@ -125,8 +126,8 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestArtifactsOfADeletedTenant are nobody's as long as its backend may have them: who gets the name cannot have them by being
-// told of them, nor can another tenant. What others were given first stays theirs.
+// TestArtifactsOfADeletedTenant have no owner while its backend may have them: neither the next tenant of its name
+// nor another one gets them from a result. Artifacts that others own stay theirs.
 func TestArtifactsOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
@@ -140,7 +141,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 		}
 		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
 		if !told("acme", "f1") || !told("globex", "f2") || !told("acme", "f1") {
-			t.Fatal("the first is not the first")
+			t.Fatal("the first tenant is not the owner")
 		}
 		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
@@ -153,7 +154,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 			t.Error("another's is not its own any more")
 		}
 		probe := s.Probe()
-		key := redisstore.FirstKey(s.Sessions(), affinity.Artifact{Capability: "mail", ID: "f1"})
+		key := redisstore.ArtifactOwnerKey(s.Sessions(), affinity.Artifact{Capability: "mail", ID: "f1"})
 		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			if ttl, err := r.PTTL(ctx, key).Result(); err != nil || ttl <= 0 || ttl > time.Hour {
 				t.Errorf("%s stays %v, %v", key, ttl, err)
@@ -163,7 +164,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 	})
 }
 
-// TestManyKeysAreErased: more than one command finds.
+// TestManyKeysAreErased: more than one command visits.
 func TestManyKeysAreErased(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
@@ -184,14 +185,14 @@ func TestManyKeysAreErased(t *testing.T) {
 	})
 }
 
-// TestADeletionThatFailed can be repeated, and until then nobody gets the name.
+// TestADeletionThatFailed can be repeated; until then the name stays in use.
 func TestADeletionThatFailed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		tenants := s.Tenants()
 		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
 		furnish(t, s, "acme")
-		// Rules of the wrong type cannot be asked about.
+		// A key of the wrong type makes the deletion fail.
 		probe := s.Probe()
 		key := probe.KeyOf("policies", "tenants")
 		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
@@ -214,7 +215,7 @@ func TestADeletionThatFailed(t *testing.T) {
 	})
 }
 
-// TestKeysOfADeletedTenant are not those of a tenant of the file that has its id next, for other replicas neither.
+// TestKeysOfADeletedTenant do not authenticate for a tenant of the file that gets its id, at other replicas either.
 func TestKeysOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, stop := context.WithCancel(t.Context())

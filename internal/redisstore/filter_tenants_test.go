@@ -16,14 +16,14 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestAcrossTenants: what some of many tenants have is found, and paged without a gap or a repeat.
+// TestAcrossTenants: the data of some of many tenants is found, and paged without a gap or a repeat.
 func TestAcrossTenants(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
 		s := open()
 		roster := &tenant.Roster{Directory: tenant.NewDirectory(nil), Store: s.Tenants()}
 		roster.Directory.Replace(map[string]*tenant.Settings{"filed": {ID: "filed"}})
-		want := map[string]string{} // ids of approvals and whose they are
+		want := map[string]string{} // tenants by the ids of approvals
 		for i := range 9 {
 			id := fmt.Sprintf("t%d", i)
 			must(t, s.Tenants().CreateTenant(ctx, aTenant(id, "u")))
@@ -41,26 +41,26 @@ func TestAcrossTenants(t *testing.T) {
 		if err != nil || len(all) != 10 || all[0] != "filed" {
 			t.Fatal(all, err)
 		}
-		having, err := s.Policies().Having(ctx, all)
+		having, err := s.Policies().FilterTenants(ctx, all)
 		if err != nil || !slices.Equal(having, []string{"t1", "t2", "t4", "t5", "t7", "t8"}) {
 			t.Error(having, err)
 		}
-		if having, err := s.Policies().Candidates().Having(ctx, all); err != nil || len(having) != 0 {
+		if having, err := s.Policies().Candidates().FilterTenants(ctx, all); err != nil || len(having) != 0 {
 			t.Error(having, err)
 		}
 		for id, of := range want {
-			if holder, err := s.Approvals().Holder(ctx, id, all); err != nil || holder != of {
+			if holder, err := s.Approvals().TenantOf(ctx, id, all); err != nil || holder != of {
 				t.Errorf("%s: %q, %v", id, holder, err)
 			}
 		}
-		if holder, err := s.Approvals().Holder(ctx, "apr_none", all); err != nil || holder != "" {
+		if holder, err := s.Approvals().TenantOf(ctx, "apr_none", all); err != nil || holder != "" {
 			t.Error(holder, err)
 		}
 		pages := paging.Across[approvals.Record]{
 			Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
 				ids, next, err := roster.Page(ctx, after, 4)
 				if err == nil {
-					ids, err = s.Approvals().Having(ctx, ids)
+					ids, err = s.Approvals().FilterTenants(ctx, ids)
 				}
 				return ids, next, err
 			},

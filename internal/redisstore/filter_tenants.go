@@ -6,13 +6,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Having returns the given tenants that have approvals, in their order.
-func (a *ApprovalStore) Having(ctx context.Context, tenants []string) ([]string, error) {
+// FilterTenants returns the given tenants that have approvals, in their order.
+func (a *ApprovalStore) FilterTenants(ctx context.Context, tenants []string) ([]string, error) {
 	return a.having(ctx, tenants, func(of string) string { return a.key(approvalTag(of), "index") })
 }
 
-// Holder returns the one of the given tenants that has an approval, or "".
-func (a *ApprovalStore) Holder(ctx context.Context, id string, tenants []string) (string, error) {
+// TenantOf returns the tenant, among the given ones, that has an approval, or "".
+func (a *ApprovalStore) TenantOf(ctx context.Context, id string, tenants []string) (string, error) {
 	all, err := a.having(ctx, tenants, func(of string) string { return a.key(approvalTag(of), "record", id) })
 	if err != nil || len(all) == 0 {
 		return "", err
@@ -20,8 +20,8 @@ func (a *ApprovalStore) Holder(ctx context.Context, id string, tenants []string)
 	return all[0], nil
 }
 
-// Having returns the given tenants that have rules, in their order.
-func (p *Policies) Having(ctx context.Context, tenants []string) ([]string, error) {
+// FilterTenants returns the given tenants that have rules, in their order.
+func (p *Policies) FilterTenants(ctx context.Context, tenants []string) ([]string, error) {
 	return p.having(ctx, tenants, func(of string) string { return p.key(p.tag(of), "names") })
 }
 

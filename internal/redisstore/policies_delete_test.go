@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestRulesOfAToolAreForgotten: of all tenants, users and agents, and no others.
-func TestRulesOfAToolAreForgotten(t *testing.T) {
+// TestRulesOfAToolAreDeleted: for all tenants, users and agents, and no rules of other tools.
+func TestRulesOfAToolAreDeleted(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		p := open().Policies()
 		gone := []policy.Rule{
@@ -33,7 +33,7 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // again, it does nothing
+		for range 2 { // the second time has no effect
 			if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 		if rules, _, err := p.List(t.Context(), "acme", "", 100); err != nil || len(rules) != 3 {
 			t.Errorf("listed %+v, %v", rules, err)
 		}
-		// A rule that was deleted, and one that is set again, are forgotten like any other.
+		// A rule that was deleted and set again is deleted like any other.
 		set(t, p, gone[1])
 		if _, err := p.Delete(t.Context(), gone[1].Tenant, gone[1].Name); err != nil {
 			t.Fatal(err)
@@ -67,13 +67,13 @@ func TestRulesOfAToolAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found := find(t, p, gone[1].Tenant, gone[1].Name); found[0].Present {
-			t.Error("set again, it is not forgotten")
+			t.Error("a rule that was set again is not deleted")
 		}
 	})
 }
 
-// TestManyRulesAreForgotten: more than one script deletes at once.
-func TestManyRulesAreForgotten(t *testing.T) {
+// TestManyRulesAreDeleted: more than one script deletes at once.
+func TestManyRulesAreDeleted(t *testing.T) {
 	t.Parallel()
 	p := open(t, redisstore.Config{}).Policies()
 	var last policy.Rule

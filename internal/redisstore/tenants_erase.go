@@ -10,17 +10,18 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// eraseAtOnce is about how many keys one command looks through.
-const eraseAtOnce = 1000
+// scanBatch is about the number of keys that one command visits.
+const scanBatch = 1000
 
-// erase deletes what is kept under a tenant's name, so that nobody who gets the name later gets that too: rules and
-// candidates, approvals and what they hold for, answers to idempotency keys, what is used of limits, which approvals engines asked for, and where its sessions and artifacts are. What
-// it was the first to have is nobody's then. Its record and its list of keys stay. Some of it may be left after an error.
+// erase deletes the data under a tenant's name, so that a later tenant of that name does not get it: rules and
+// candidates, approvals and their answers, stored responses of idempotency keys, the use of limits, approvals of
+// engines' questions, and the locations of its sessions and artifacts. Artifacts and sessions of engines that the
+// tenant owned get no new owner. The tenant's record and its list of keys stay. After an error some data may be left.
 //
-// It looks through all keys, in steps: sessions and the like have no list.
+// It scans all keys in steps, as sessions and the like are in no index.
 func (t *Tenants) erase(ctx context.Context, id string) error {
 	p := t.store.Policies()
-	ruled, err := p.ruled(ctx, id)
+	ruled, err := p.mayHaveRules(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -28,11 +29,11 @@ func (t *Tenants) erase(ctx context.Context, id string) error {
 	if err != nil || !ruled {
 		return err
 	}
-	return p.erased(ctx, id)
+	return p.rulesErased(ctx, id)
 }
 
-// ruled says whether a tenant may have rules.
-func (p *Policies) ruled(ctx context.Context, tenant string) (is bool, err error) {
+// mayHaveRules reports whether a tenant may have rules.
+func (p *Policies) mayHaveRules(ctx context.Context, tenant string) (is bool, err error) {
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		is, err = r.SIsMember(ctx, p.tenantsKey(), tenant).Result()
 		return err
@@ -40,10 +41,10 @@ func (p *Policies) ruled(ctx context.Context, tenant string) (is bool, err error
 	return is, err
 }
 
-// erased lets all replicas know that a tenant has no rules any more.
-func (p *Policies) erased(ctx context.Context, tenant string) error {
-	// It is of no rule that there can be, so that whatever is known is asked for again.
-	if err := p.tell(ctx, policy.Change{Name: policy.Name{User: policy.Any}}); err != nil {
+// rulesErased tells all replicas that a tenant has no rules any more.
+func (p *Policies) rulesErased(ctx context.Context, tenant string) error {
+	// No rule has this name, so replicas drop all that they have cached.
+	if err := p.publishChange(ctx, policy.Change{Name: policy.Name{User: policy.Any}}); err != nil {
 		return err
 	}
 	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -51,7 +52,7 @@ func (p *Policies) erased(ctx context.Context, tenant string) error {
 	})
 }
 
-// eachNode visits every node that keys may be on.
+// eachNode visits every node that may have keys.
 func (c client) eachNode(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	cluster, ok := c.store.redis.(*redis.ClusterClient)
 	if !ok {
@@ -60,13 +61,13 @@ func (c client) eachNode(ctx context.Context, f func(context.Context, redis.Cmda
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return f(ctx, node) })
 }
 
-// eraseOn deletes a tenant's keys of one node, and makes nobody's what it was the first to have.
+// eraseOn deletes a tenant's keys of one node, and clears it as an owner.
 func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) error {
-	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+words(tag{id})+":")+"*",
+	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+joinWords(tag{id})+":")+"*",
 		func(ctx context.Context, keys []string) error {
 			_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 				for _, key := range keys {
-					if t.erasable(key) {
+					if t.isTenantData(key) {
 						pipe.Unlink(ctx, key)
 					}
 				}
@@ -77,10 +78,10 @@ func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) er
 	if err != nil {
 		return err
 	}
-	for _, firsts := range []string{"{artifacts:*}:first", "{engines:session:*}:owner"} {
-		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+firsts,
+	for _, owners := range []string{"{artifacts:*}:first", "{engines:session:*}:owner"} {
+		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+owners,
 			func(ctx context.Context, keys []string) error {
-				return disown(ctx, node, keys, id)
+				return clearOwner(ctx, node, keys, id)
 			})
 		if err != nil {
 			return err
@@ -89,13 +90,13 @@ func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) er
 	return nil
 }
 
-// scan hands on the keys of one node that match a pattern, step by step.
+// scan calls each with the keys of one node that match a pattern, in steps.
 func (t *Tenants) scan(
 	ctx context.Context, node redis.Cmdable, pattern string, each func(context.Context, []string) error,
 ) error {
 	for cursor := uint64(0); ; {
 		step, cancel := context.WithTimeout(withPurpose(ctx, t.purpose), t.store.cfg.Timeout)
-		keys, next, err := node.Scan(step, cursor, pattern, eraseAtOnce).Result()
+		keys, next, err := node.Scan(step, cursor, pattern, scanBatch).Result()
 		if err == nil && len(keys) > 0 {
 			err = each(step, keys)
 		}
@@ -106,10 +107,10 @@ func (t *Tenants) scan(
 	}
 }
 
-// disown makes nobody's what a tenant was the first to have. The keys stay as long as they would have: without them a
-// file that its backend still has would be the next tenant's that a result names it to, whoever that is; and a session
-// of an engine the next one's that names it.
-func disown(ctx context.Context, node redis.Cmdable, keys []string, id string) error {
+// clearOwner clears the owner in keys that a tenant owns. The keys keep their TTL. Without them, an artifact that its
+// backend still has would belong to the next tenant whose result names it, and a session of an engine to the next
+// tenant that uses its name.
+func clearOwner(ctx context.Context, node redis.Cmdable, keys []string, id string) error {
 	firsts := make([]*redis.StringCmd, len(keys))
 	_, _ = node.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error is one of a command
 		for i, key := range keys {
@@ -138,9 +139,9 @@ func disown(ctx context.Context, node redis.Cmdable, keys []string, id string) e
 	return nil
 }
 
-// erasable says whether a key is of what is kept under a tenant's name: the name may be the first word of another kind
-// of key, as "slots" is.
-func (t *Tenants) erasable(key string) bool {
+// isTenantData reports whether a key is a tenant's own data. Other keys, such as those of "slots", may have a
+// tenant's name as their first word.
+func (t *Tenants) isTenantData(key string) bool {
 	tagged, _, _ := strings.Cut(strings.TrimPrefix(key, t.store.cfg.Prefix+"{"), "}")
 	switch all := strings.Split(tagged, ":"); len(all) {
 	case 2:
@@ -151,5 +152,5 @@ func (t *Tenants) erasable(key string) bool {
 	return false
 }
 
-// globEscaper makes a pattern of a text that only that text matches.
+// globEscaper escapes a text for a pattern that matches only that text.
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -20,7 +20,7 @@ func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, 
 	if seal := s.sign(SigningRecord, name, signed); seal != "" {
 		signed += "." + seal
 	}
-	bad := "" // the found value, which is ignored
+	bad := "" // the stored value, without a valid signature
 	for range 2 {
 		held, err := s.run(ctx, signingScript, []string{name}, signed, bad).Text()
 		if err != nil {
@@ -35,10 +35,12 @@ func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, 
 		}
 		bad = held
 	}
-	return nil, errors.New("the signing key in redis has no valid signature of a key in store_key_file, and another replica restores it")
+	return nil, errors.New("the signing key in redis has no valid signature by a key of store_key_file, and " +
+		"another replica restores it; give all replicas the same store_key_file")
 }
 
-// signingScript keeps a key if there is none, or only one that is to be replaced. ARGV: key, the other or "".
+// signingScript returns the stored key. It stores a new one if there is none, or if the stored one is to be replaced.
+// ARGV: the new key, the stored one to be replaced or "".
 var signingScript = newScript(`
 	local held = redis.call('GET', KEYS[1])
 	if held and (ARGV[2] == '' or held ~= ARGV[2]) then return held end

@@ -13,9 +13,9 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestSlotsOfABurst: long calls that come to three replicas at about the same time find even parts of the places, with
-// a real Redis. A machine that stands still for longer than replicas are modest may spoil a burst, so there are some.
-func TestSlotsOfABurst(t *testing.T) {
+// TestPermitsOfABurst: concurrent long calls at three replicas get even shares of the permits, with a real Redis. A
+// machine that stands still may spoil a burst, so there are several.
+func TestPermitsOfABurst(t *testing.T) {
 	t.Parallel()
 	const bursts, places, calls = 10, 48, 40
 	var cfg router.Config
@@ -32,7 +32,7 @@ func TestSlotsOfABurst(t *testing.T) {
 	defer stop()
 	var tables [3]*router.Table
 	for i := range tables {
-		slots := open(t, redisstore.Config{URL: url}).Slots(fmt.Sprint(i))
+		slots := open(t, redisstore.Config{URL: url}).Permits(fmt.Sprint(i))
 		limits := router.NewLimits(router.LimitsConfig{Store: slots, Timeout: patience, Replicas: func() int {
 			return len(tables)
 		}})

@@ -8,13 +8,13 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// forgetAtOnce is the number of rules that one script deletes.
-const forgetAtOnce = 1000
+// deleteToolBatch is the number of rules that one script deletes.
+const deleteToolBatch = 1000
 
 func (p *Policies) tenantsKey() string { return p.key(tag{"policies"}, "tenants") }
 
-// Ruled returns the tenants that have, or had, rules or candidates, in no order. "" is for the global ones.
-func (p *Policies) Ruled(ctx context.Context) (tenants []string, err error) {
+// RuleTenants returns the tenants that have, or had, rules or candidates, in no order. "" has the global ones.
+func (p *Policies) RuleTenants(ctx context.Context) (tenants []string, err error) {
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		tenants, err = r.SMembers(ctx, p.tenantsKey()).Result()
 		return err
@@ -22,17 +22,17 @@ func (p *Policies) Ruled(ctx context.Context) (tenants []string, err error) {
 	return tenants, err
 }
 
-// meet records that a tenant has rules, before the first one is written.
-func (p *Policies) meet(ctx context.Context, tenant string) error {
+// addTenant records that a tenant has rules, before the first one is written.
+func (p *Policies) addTenant(ctx context.Context, tenant string) error {
 	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		return r.SAdd(ctx, p.tenantsKey(), tenant).Err()
 	})
 }
 
-// forgetScript deletes some of a tenant's rules about one tool, and returns the number of remaining ones.
+// deleteToolScript deletes some of a tenant's rules about one tool, and returns the number of remaining ones.
 //
 // KEYS: rules, names, about. ARGV: how many.
-var forgetScript = newScript(`
+var deleteToolScript = newScript(`
 	local fields = redis.call('SPOP', KEYS[3], ARGV[1])
 	if #fields > 0 then
 		redis.call('HDEL', KEYS[1], unpack(fields))
@@ -40,8 +40,8 @@ var forgetScript = newScript(`
 	end
 	return redis.call('SCARD', KEYS[3])`)
 
-// DeleteTool deletes every rule and every candidate, of any tenant, user and agent, that names exactly this tool of
-// this capability. After an error some may be left, and it must be called again.
+// DeleteTool deletes every rule and candidate, of any tenant, user and agent, that names exactly this tool of this
+// capability. After an error some may be left; then it must be called again.
 func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) error {
 	n := policy.Name{Capability: capability, Tool: tool}
 	var tenants []string
@@ -55,12 +55,12 @@ func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) erro
 	for _, tenant := range tenants {
 		for _, set := range []*Policies{p, p.Candidates()} {
 			for left := 1; left > 0; {
-				if left, err = p.run(ctx, forgetScript, set.ruleKeys(tenant, n), forgetAtOnce).Int(); err != nil {
+				if left, err = p.run(ctx, deleteToolScript, set.ruleKeys(tenant, n), deleteToolBatch).Int(); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	// The event goes to all tenants, even without a deletion: an earlier call may have failed in between.
-	return p.tell(ctx, policy.Change{Name: n})
+	return p.publishChange(ctx, policy.Change{Name: n})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// PlaceSlots are the permits of limited fleets' backends. It is a router.PermitStore.
-type PlaceSlots struct {
+// PermitStore are the permits of limited fleets' backends. It is a router.PermitStore.
+type PermitStore struct {
 	client
 	replica string
 	ttl     time.Duration
@@ -21,25 +21,25 @@ type PlaceSlots struct {
 }
 
 const (
-	// slotsTTL is the lifetime of a replica's permits after its last report.
-	slotsTTL = 5 * time.Second
-	// slotsTurn is how long a waiting replica keeps its position after its last report.
-	slotsTurn = 500 * time.Millisecond
+	// permitTTL is the lifetime of a replica's permits after its last report.
+	permitTTL = 5 * time.Second
+	// permitTurn is how long a waiting replica keeps its position after its last report.
+	permitTurn = 500 * time.Millisecond
 )
 
-// Slots returns the permits for one replica, with its unique name.
-func (s *Store) Slots(replica string) *PlaceSlots {
-	return &PlaceSlots{s.client(Slots), replica, slotsTTL, slotsTurn}
+// Permits returns the permits for one replica, with its unique name.
+func (s *Store) Permits(replica string) *PermitStore {
+	return &PermitStore{s.client(Permits), replica, permitTTL, permitTurn}
 }
 
-// Exchange implements router.PermitStore. All demands are sent at once, one script each: they are on different nodes of
-// a Cluster.
-func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
+// Exchange implements router.PermitStore. The demands are sent together, as one script each: their keys are on
+// different nodes of a Cluster.
+func (p *PermitStore) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	sent := make([]*redis.Cmd, len(wants))
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i := range wants {
-				sent[i] = slotsScript.lua.EvalSha(ctx, pipe, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
+				sent[i] = permitScript.lua.EvalSha(ctx, pipe, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
 			}
 			return nil
 		})
@@ -51,7 +51,7 @@ func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []ro
 	grants := make([]router.Grant, len(wants))
 	for i := range wants {
 		if redis.HasErrorPrefix(sent[i].Err(), "NOSCRIPT") {
-			sent[i] = p.run(ctx, slotsScript, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
+			sent[i] = p.run(ctx, permitScript, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
 		}
 		if grants[i], err = p.grant(sent[i], p.keys(capability, &wants[i])[0]); err != nil {
 			return nil, err
@@ -60,29 +60,29 @@ func (p *PlaceSlots) Exchange(ctx context.Context, capability string, wants []ro
 	return grants, nil
 }
 
-func (p *PlaceSlots) keys(capability string, w *router.Demand) []string {
+func (p *PermitStore) keys(capability string, w *router.Demand) []string {
 	return []string{p.key(tag{"slots", capability, w.Addr})}
 }
 
-func (p *PlaceSlots) args(capability string, w *router.Demand) []any {
+func (p *PermitStore) args(capability string, w *router.Demand) []any {
 	return []any{
 		p.replica, w.Seq, w.Limit, w.Used, w.Retain, w.Need, w.Spare, p.ttl.Milliseconds(), p.turn.Milliseconds(),
 		p.channel("slots"), p.replica + " " + capability,
 	}
 }
 
-// errOutrun rejects an exchange that arrived after a later one.
-var errOutrun = errors.New("a later exchange has overtaken this one")
+// errOvertaken rejects an exchange that arrived after a later one.
+var errOvertaken = errors.New("a later exchange has overtaken this one")
 
-func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) {
+func (p *PermitStore) grant(answer *redis.Cmd, key string) (router.Grant, error) {
 	n, err := answer.Int64Slice()
 	switch {
 	case err != nil:
 		return router.Grant{}, err
 	case len(n) != 4:
-		return router.Grant{}, fmt.Errorf("invalid answer of the permit script: %v", n)
+		return router.Grant{}, fmt.Errorf("exchange permits: the script returned %v", n)
 	case n[0] < 0:
-		return router.Grant{}, errOutrun
+		return router.Grant{}, errOvertaken
 	}
 	for range n[3] {
 		p.malformed(key)
@@ -91,10 +91,10 @@ func (p *PlaceSlots) grant(answer *redis.Cmd, key string) (router.Grant, error) 
 }
 
 // Unavailable implements router.PermitStore.
-func (p *PlaceSlots) Unavailable() bool { return p.store.Unavailable() }
+func (p *PermitStore) Unavailable() bool { return p.store.Unavailable() }
 
 // Listen implements router.PermitStore.
-func (p *PlaceSlots) Listen(ctx context.Context, notice func(capability string)) {
+func (p *PermitStore) Listen(ctx context.Context, notice func(capability string)) {
 	p.subscribe(ctx, p.channel("slots"), func(message string) {
 		if from, capability, ok := strings.Cut(message, " "); ok && from != p.replica {
 			notice(capability)
@@ -102,15 +102,13 @@ func (p *PlaceSlots) Listen(ctx context.Context, notice func(capability string))
 	}, func() {})
 }
 
-// slotsScript is one Want. A field of the hash is what one replica said last: places that
-// it has, calls that wait, since when (µs), when it said so, until when that holds (ms), and
-// the number of the Want.
+// permitScript exchanges one Demand. A field of the hash is a replica's last report: its permits, its waiting calls,
+// the start of their wait (µs), the time and the end of the report (ms), and the sequence number of the Demand.
 //
-// Whoever wants more gets it in the order in which replicas began to wait; who got some
-// waits anew. Places for calls to come are given only while nobody waits. What a replica
-// keeps and does not use is cut down to what it has by Redis: it may have been silent for so long
-// that others got it.
-var slotsScript = newScript(`
+// Replicas that want more get it in the order in which they began to wait; a replica that gets some moves to the end
+// of that order. Spare permits are granted only while no replica waits. Redis reduces the permits that a replica
+// keeps without using them to those in its report: after a long silence others may have got them.
+var permitScript = newScript(`
 local me, seq, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local used, keep, need, spare = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local t = redis.call('TIME')
@@ -158,7 +156,9 @@ if more > 0 then since = micros end
 if held == 0 and left == 0 then
 	redis.call('HDEL', KEYS[1], me)
 else
-	redis.call('HSET', KEYS[1], me, string.format('%.0f %.0f %.0f %.0f %.0f %.0f', held, left, since, now, now + tonumber(ARGV[8]), seq))
+	local ends = now + tonumber(ARGV[8])
+	redis.call('HSET', KEYS[1], me,
+		string.format('%.0f %.0f %.0f %.0f %.0f %.0f', held, left, since, now, ends, seq))
 	redis.call('PEXPIRE', KEYS[1], ARGV[8])
 end
 if left > 0 and waited == 0 or held < had and waiting > 0 then redis.call('PUBLISH', ARGV[10], ARGV[11]) end

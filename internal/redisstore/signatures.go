@@ -16,12 +16,12 @@ type Kind int
 // The kinds.
 const (
 	ApprovalRecord Kind = iota
-	ApprovalAnswer      // that of a session among them
+	ApprovalAnswer      // also answers for a session
 	RuleRecord
 	TenantRecord
 	KeyRecord
 	SigningRecord
-	ToolRecord // what was accepted of a tool
+	ToolRecord // the accepted hash of a tool
 	kinds
 )
 
@@ -34,53 +34,53 @@ func Kinds() []Kind {
 	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, SigningRecord, ToolRecord}
 }
 
-// seals authenticate what Redis keeps, by keys that Redis does not have. A record is bound to its kind, to the Redis key that it
-// is kept under, and to its fields, so that it is good nowhere else. That a record is deleted, or an earlier one of
-// the same key is put back, does not show.
-type seals struct {
-	keys     [][]byte // the first one signs, all verify; none: no signatures
-	unsigned bool     // records without a signature are accepted
-	rejected [kinds]atomic.Int64
-	told     [kinds]atomic.Int64 // time of the last log line, ns
+// signer authenticates records in Redis with keys that Redis does not have. A signature is bound to the kind of the
+// record, to its Redis key and to its fields, so it is valid nowhere else. It does not detect that a record was
+// deleted, or replaced by an earlier version of itself.
+type signer struct {
+	keys       [][]byte // the first one signs, all verify; none: no signatures
+	unsigned   bool     // records without a signature are accepted
+	rejected   [kinds]atomic.Int64
+	lastLogged [kinds]atomic.Int64 // time of the last log line, ns
 }
 
 // on reports whether records are signed.
-func (s *seals) on() bool { return len(s.keys) > 0 }
+func (s *signer) on() bool { return len(s.keys) > 0 }
 
-// TakesUnsigned reports whether unsigned records are accepted, although there are keys.
-func (s *Store) TakesUnsigned() bool { return s.seals.on() && s.seals.unsigned }
+// AcceptsUnsigned reports whether records without a signature are accepted although there are keys.
+func (s *Store) AcceptsUnsigned() bool { return s.signer.on() && s.signer.unsigned }
 
 // sign returns the signature of a record, or "" without a key.
 func (c client) sign(kind Kind, key string, parts ...string) string {
-	if s := &c.store.seals; s.on() {
-		return sealOf(s.keys[0], kind, key, parts)
+	if s := &c.store.signer; s.on() {
+		return signatureOf(s.keys[0], kind, key, parts)
 	}
 	return ""
 }
 
-// verify says whether a record is what somebody with a key has written. One that is not is counted, and logged once a
-// second at most; whoever read it goes on as if it were not there.
+// verify reports whether a record has a valid signature. A record without one is counted, and logged at most once a
+// second; its reader treats it as absent.
 func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
-	s := &c.store.seals
+	s := &c.store.signer
 	if !s.on() || seal == "" && s.unsigned {
 		return true
 	}
 	for _, k := range s.keys {
-		if hmac.Equal([]byte(seal), []byte(sealOf(k, kind, key, parts))) {
+		if hmac.Equal([]byte(seal), []byte(signatureOf(k, kind, key, parts))) {
 			return true
 		}
 	}
 	s.rejected[kind].Add(1)
 	now := time.Now().UnixNano()
-	if last := s.told[kind].Load(); now-last > int64(time.Second) && s.told[kind].CompareAndSwap(last, now) {
+	if last := s.lastLogged[kind].Load(); now-last > int64(time.Second) && s.lastLogged[kind].CompareAndSwap(last, now) {
 		c.store.cfg.Log.Warn("a record in redis is not signed by a key of store_key_file; it counts as absent", "kind",
 			kind.String(), "key", key)
 	}
 	return false
 }
 
-// sealOf is an HMAC-SHA256 over length-prefixed strings.
-func sealOf(secret []byte, kind Kind, key string, parts []string) string {
+// signatureOf is an HMAC-SHA256 over length-prefixed strings.
+func signatureOf(secret []byte, kind Kind, key string, parts []string) string {
 	mac := hmac.New(sha256.New, secret)
 	for _, word := range slices.Concat([]string{"capgate record 1", kind.String(), key}, parts) {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(word))))
@@ -89,7 +89,8 @@ func sealOf(secret []byte, kind Kind, key string, parts []string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// sortedFields are the fields and values of a hash that a seal is about, by name: all but some.
+// sortedFields returns the names and values of a hash in the order of the names, except the given ones: the signed
+// parts of the record.
 func sortedFields(fields map[string]string, but map[string]bool) []string {
 	var names, parts []string
 	for name := range fields {
@@ -104,7 +105,7 @@ func sortedFields(fields map[string]string, but map[string]bool) []string {
 	return parts
 }
 
-// fieldsOf are names and values, as a command has them.
+// fieldsOf converts the names and values in a command's arguments.
 func fieldsOf(args []any) map[string]string {
 	fields := make(map[string]string, len(args)/2)
 	for i := 0; i+1 < len(args); i += 2 {

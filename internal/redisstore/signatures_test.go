@@ -21,13 +21,13 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// forging is a real Redis into which others write, too, beside a store that signs.
+// forging is a real Redis with a store that signs, into which others write, too.
 type forging struct {
 	t      *testing.T
 	log    *bytes.Buffer
 	cfg    redisstore.Config
 	store  *redisstore.Store // signs
-	plain  *redisstore.Store // of somebody with the same prefix and no key
+	plain  *redisstore.Store // another one, with the same prefix and no key
 	client *redis.Client
 }
 
@@ -50,7 +50,7 @@ func newForging(t *testing.T) *forging {
 	return f
 }
 
-// with is another store of the same Redis.
+// with opens another store of the same Redis.
 func (f *forging) with(change func(*redisstore.Config)) *redisstore.Store {
 	cfg := f.cfg
 	change(&cfg)
@@ -65,7 +65,7 @@ func (f *forging) redis(args ...any) {
 	}
 }
 
-// find is the only key that a pattern fits, behind the prefix.
+// find returns the only key that matches a pattern after the prefix.
 func (f *forging) find(pattern string) string {
 	f.t.Helper()
 	keys, err := f.client.Keys(f.t.Context(), f.cfg.Prefix+pattern).Result()
@@ -75,7 +75,7 @@ func (f *forging) find(pattern string) string {
 	return keys[0]
 }
 
-// rejected wants so many records of a kind to be counted, and one to be logged.
+// rejected checks that so many records of a kind were counted, and one was logged.
 func (f *forging) rejected(kind redisstore.Kind, least int64) {
 	f.t.Helper()
 	if n := f.store.Stats().Rejected[kind]; n < least {
@@ -86,7 +86,7 @@ func (f *forging) rejected(kind redisstore.Kind, least int64) {
 	}
 }
 
-// TestForgedRules: one that another wrote, one that was changed, and one that was signed for another tenant, or for another tool.
+// TestForgedRules: a rule of another writer, a changed one, and one that was signed for another tenant or tool.
 func TestForgedRules(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -143,15 +143,15 @@ func TestForgedRules(t *testing.T) {
 		t.Errorf("listed are %+v, %v", list, err)
 	}
 	f.rejected(redisstore.RuleRecord, 5)
-	set(rules, "acme", "asks", call.Block) // whoever sets it signs it again
+	set(rules, "acme", "asks", call.Block) // setting it signs it
 	if found, err := rules.Find(t.Context(), "acme", names[1:2]); err != nil || !found[0].Present ||
 		found[0].Verdict != call.Block {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
 
-// TestForgedApprovals: one that nobody asked for or approved, one that was approved past its approver, one with other words,
-// one in another's place, and an answer for a session.
+// TestForgedApprovals: an approval that was not requested or not approved, one that bypassed its approver, one with
+// other words, one in another's place, and an answer for a session.
 func TestForgedApprovals(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -201,7 +201,7 @@ func TestForgedApprovals(t *testing.T) {
 	f.rejected(redisstore.ApprovalRecord, 8)
 	f.rejected(redisstore.ApprovalAnswer, 2)
 
-	// What a person is shown is what gets the answer.
+	// The answer holds only for the approval that the person saw.
 	shown := &approvals.Draft{CallSum: approvals.Sum{8}, TTL: time.Hour, MaxOpen: 99}
 	shown.ID, shown.Tenant, shown.Tool = "apr_8", "acme", "send"
 	if _, err := f.plain.Approvals().Create(t.Context(), shown); err != nil {
@@ -211,14 +211,14 @@ func TestForgedApprovals(t *testing.T) {
 		TTL: time.Hour}); err != approvals.ErrUnknown {
 		t.Errorf("an approval that is not signed is answered: %v", err)
 	}
-	// And a call that would find it is asked about anew.
+	// A call that would find it gets a new approval.
 	shown.ID = "apr_9"
 	if got, err := st.Create(t.Context(), shown); err != nil || !got.New || got.ID != "apr_9" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// TestForgedAnswersOfSessions: calls of a session are asked about again.
+// TestForgedAnswersOfSessions: calls of the session need a new approval.
 func TestForgedAnswersOfSessions(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -253,7 +253,8 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 	f.rejected(redisstore.ApprovalAnswer, 2)
 }
 
-// TestForgedCallers: an API key of somebody's own, one with more scopes, one of another id, and a tenant with more capabilities.
+// TestForgedCallers: an attacker's API key, one with more scopes, one of another id, and a tenant with more
+// capabilities.
 func TestForgedCallers(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -322,7 +323,7 @@ func TestForgedCallers(t *testing.T) {
 	}
 }
 
-// TestForgedTools: what somebody else accepted is the hash of no tool.
+// TestForgedTools: a forged hash matches no tool.
 func TestForgedTools(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -338,7 +339,7 @@ func TestForgedTools(t *testing.T) {
 	f.rejected(redisstore.ToolRecord, 1)
 }
 
-// TestForgedSigningKey: another one is made in its place, once.
+// TestForgedSigningKey: it is replaced, once.
 func TestForgedSigningKey(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -357,7 +358,7 @@ func TestForgedSigningKey(t *testing.T) {
 	f.rejected(redisstore.SigningRecord, 1)
 }
 
-// TestStoreKeysChange: the first signs, all verify; and for a time what nobody signed may be taken.
+// TestStoreKeysChange: the first key signs, all verify; unsigned records may be accepted for a time.
 func TestStoreKeysChange(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -391,8 +392,8 @@ func TestStoreKeysChange(t *testing.T) {
 	there("unsigned, and that is allowed", lenient, true)
 	set(lenient)
 	there("written anew", f.store, true)
-	if !lenient.TakesUnsigned() || f.store.TakesUnsigned() || f.plain.TakesUnsigned() {
-		t.Error("who takes what is unsigned")
+	if !lenient.AcceptsUnsigned() || f.store.AcceptsUnsigned() || f.plain.AcceptsUnsigned() {
+		t.Error("which store accepts unsigned records")
 	}
 	var held map[string]any
 	values, err := f.client.HVals(context.Background(), f.find("{acme:policy}:rules")).Result()

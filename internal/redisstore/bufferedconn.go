@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// eagerConn is a pipe in memory whose writer need not wait for its reader. A pipe has
-// no room, and a server that answers the first commands of a pipeline reads no further
-// until somebody reads the answers: the client, which is still writing. What waits is what
-// one pipeline says.
-type eagerConn struct {
+// bufferedConn is a pipe in memory whose writes do not wait for its reader. A pipe has no buffer: a server that
+// answers the first commands of a pipeline would stop reading until the client, which is still writing, reads the
+// answers. The buffer is bounded by the size of one pipeline.
+type bufferedConn struct {
 	net.Conn
 
 	mu      sync.Mutex
@@ -20,15 +19,15 @@ type eagerConn struct {
 	done    chan struct{}
 }
 
-func newEagerConn(pipe net.Conn) *eagerConn {
-	c := &eagerConn{Conn: pipe, done: make(chan struct{})}
+func newBufferedConn(pipe net.Conn) *bufferedConn {
+	c := &bufferedConn{Conn: pipe, done: make(chan struct{})}
 	c.more.L = &c.mu
 	go c.pump()
 	return c
 }
 
 // Write copies p and returns at once.
-func (c *eagerConn) Write(p []byte) (int, error) {
+func (c *bufferedConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -40,7 +39,7 @@ func (c *eagerConn) Write(p []byte) (int, error) {
 }
 
 // Close ends the pipe and waits for the pump.
-func (c *eagerConn) Close() error {
+func (c *bufferedConn) Close() error {
 	c.end(net.ErrClosed)
 	err := c.Conn.Close()
 	<-c.done
@@ -48,12 +47,12 @@ func (c *eagerConn) Close() error {
 }
 
 // SetDeadline sets the read deadline: writes do not block.
-func (c *eagerConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+func (c *bufferedConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetWriteDeadline does nothing.
-func (c *eagerConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *bufferedConn) SetWriteDeadline(time.Time) error { return nil }
 
-func (c *eagerConn) end(err error) {
+func (c *bufferedConn) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
@@ -63,7 +62,7 @@ func (c *eagerConn) end(err error) {
 }
 
 // pump forwards written data until either side ends.
-func (c *eagerConn) pump() {
+func (c *bufferedConn) pump() {
 	defer close(c.done)
 	var p []byte
 	for {

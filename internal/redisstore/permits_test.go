@@ -13,10 +13,10 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// asker makes Wants of one replica.
+// asker sends the Demands of one replica.
 type asker struct {
 	t     *testing.T
-	slots *redisstore.PlaceSlots
+	slots *redisstore.PermitStore
 	seq   uint64
 }
 
@@ -36,15 +36,15 @@ func (a *asker) ask(want router.Demand) router.Grant {
 
 func TestSlots(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a := &asker{t: t, slots: open().Slots("a").Lasting(time.Hour)}
-		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		a := &asker{t: t, slots: open().Permits("a").Lasting(time.Hour)}
+		b := &asker{t: t, slots: open().Permits("b").Lasting(time.Hour)}
 		for i, step := range []struct {
 			who  *asker
 			want router.Demand
 			get  router.Grant
 		}{
 			{a, router.Demand{Need: 1, Spare: 2}, router.Grant{Held: 3, Replicas: 1}},
-			{b, router.Demand{Need: 1, Spare: 5}, router.Grant{Held: 1, Replicas: 2}},  // all there was
+			{b, router.Demand{Need: 1, Spare: 5}, router.Grant{Held: 1, Replicas: 2}},  // the last permit
 			{b, router.Demand{Retain: 1, Need: 2}, router.Grant{Held: 1, Replicas: 2}}, // now b waits
 			{a, router.Demand{Retain: 3, Spare: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
 			{a, router.Demand{Retain: 2, Need: 1}, router.Grant{Held: 2, Waiting: 1, Replicas: 2}}, // b came first
@@ -52,7 +52,7 @@ func TestSlots(t *testing.T) {
 			{b, router.Demand{Retain: 1, Need: 2}, router.Grant{Held: 1, Waiting: 1, Replicas: 2}}, // behind a
 			{a, router.Demand{Retain: 2, Need: 1}, router.Grant{Held: 3, Waiting: 1, Replicas: 2}},
 			{b, router.Demand{}, router.Grant{Held: 0, Waiting: 0, Replicas: 2}},
-			{a, router.Demand{Retain: 3, Limit: 2}, router.Grant{Held: 3, Replicas: 1}}, // what is kept is not taken
+			{a, router.Demand{Retain: 3, Limit: 2}, router.Grant{Held: 3, Replicas: 1}}, // retained permits stay
 			{b, router.Demand{Need: 1, Limit: 2}, router.Grant{Held: 0, Replicas: 2}},   // above the limit
 			{a, router.Demand{Retain: 0}, router.Grant{Held: 0, Waiting: 1, Replicas: 2}},
 			{b, router.Demand{Need: 1, Limit: 2}, router.Grant{Held: 1, Replicas: 1}},
@@ -64,10 +64,10 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// Backends are each on their own, and a Want that comes late undoes nothing.
+// Backends are independent, and a late Demand has no effect.
 func TestSlotsOfManyBackends(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a, b := open().Slots("a").Lasting(time.Hour), open().Slots("b").Lasting(time.Hour)
+		a, b := open().Permits("a").Lasting(time.Hour), open().Permits("b").Lasting(time.Hour)
 		wants := []router.Demand{{Addr: "x:1", Limit: 1, Need: 1, Seq: 1}, {Addr: "y:1", Limit: 2, Need: 3, Seq: 2},
 			{Addr: "{z}:1", Limit: 3, Spare: 3, Seq: 3}}
 		grants, err := a.Exchange(t.Context(), "weather", wants)
@@ -90,11 +90,11 @@ func TestSlotsOfManyBackends(t *testing.T) {
 	})
 }
 
-// What a replica has is free again some time after it last said so, by Redis' own clock.
+// A replica's permits are free some time after its last report, by Redis' clock.
 func TestSlotsExpire(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a := &asker{t: t, slots: open().Slots("a").Lasting(200 * time.Millisecond)}
-		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		a := &asker{t: t, slots: open().Permits("a").Lasting(200 * time.Millisecond)}
+		b := &asker{t: t, slots: open().Permits("b").Lasting(time.Hour)}
 		if got := a.ask(router.Demand{Need: 4}); got.Held != 4 {
 			t.Fatalf("%+v", got)
 		}
@@ -109,12 +109,11 @@ func TestSlotsExpire(t *testing.T) {
 	})
 }
 
-// A replica that was silent for so long that others got its places has what its calls use,
-// and not what it would have kept for later ones.
+// A replica that was silent until others got its permits keeps those in use, not those that it would have retained.
 func TestSlotsOfASilentReplica(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a := &asker{t: t, slots: open().Slots("a").Lasting(200 * time.Millisecond)}
-		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		a := &asker{t: t, slots: open().Permits("a").Lasting(200 * time.Millisecond)}
+		b := &asker{t: t, slots: open().Permits("b").Lasting(time.Hour)}
 		if got := a.ask(router.Demand{Need: 1, Spare: 2}); got.Held != 3 {
 			t.Fatalf("%+v", got)
 		}
@@ -125,11 +124,11 @@ func TestSlotsOfASilentReplica(t *testing.T) {
 	})
 }
 
-// A Redis that has lost its scripts, as after a restart, gets them again.
+// A Redis that lost its scripts, as after a restart, gets them again.
 func TestSlotsScriptIsLost(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		a := &asker{t: t, slots: s.Slots("a").Lasting(time.Hour)}
+		a := &asker{t: t, slots: s.Permits("a").Lasting(time.Hour)}
 		for range 3 {
 			if got := a.ask(router.Demand{Used: 1, Retain: 1, Need: 1}); got.Held != 2 {
 				t.Errorf("%+v", got)
@@ -146,7 +145,7 @@ func TestSlotsScriptIsLost(t *testing.T) {
 func TestSlotsMalformed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		a := &asker{t: t, slots: s.Slots("a").Lasting(time.Hour)}
+		a := &asker{t: t, slots: s.Permits("a").Lasting(time.Hour)}
 		p := s.Probe()
 		key := a.slots.Key("weather", "10.0.0.7:1")
 		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
@@ -160,11 +159,11 @@ func TestSlotsMalformed(t *testing.T) {
 	})
 }
 
-// Whoever holds places hears that another waits, and whoever waits that some came back.
+// Holders of permits are told that another replica waits, and waiting replicas that permits were returned.
 func TestSlotsNotices(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a := &asker{t: t, slots: open().Slots("a").Lasting(time.Hour)}
-		b := &asker{t: t, slots: open().Slots("b").Lasting(time.Hour)}
+		a := &asker{t: t, slots: open().Permits("a").Lasting(time.Hour)}
+		b := &asker{t: t, slots: open().Permits("b").Lasting(time.Hour)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var listening sync.WaitGroup
 		defer listening.Wait()
@@ -173,7 +172,7 @@ func TestSlotsNotices(t *testing.T) {
 		for who, ch := range heard {
 			listening.Go(func() { who.slots.Listen(ctx, func(capability string) { ch <- capability }) })
 		}
-		// Until both listen: each begins to wait, again and again.
+		// Until both listen, each repeatedly begins to wait.
 		var ready [2]atomic.Bool
 		await(t, "both to listen", func() bool {
 			for i, who := range []*asker{a, b} {
