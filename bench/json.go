@@ -39,13 +39,19 @@ func jsonRoutes(o options) []jsonRoute {
 	// Transcoders that do not know the protocol take and give bytes as base64.
 	mapped := fmt.Sprintf(`{"tool_name":%q,"args_json":%q,"session_id":"bench-session-1"}`,
 		work, base64.StdEncoding.EncodeToString([]byte(args)))
-	return []jsonRoute{
+	routes := []jsonRoute{
 		{"**capgate**, invoke", capgate, base + "/invoke",
 			fmt.Sprintf(`{"tool_name":%q,"args":%s,"session_id":"bench-session-1"}`, work, args)},
 		{"**capgate**, a tool's route", capgate, base + "/tools/" + work.String(), args},
 		{"Envoy's transcoder", peers.EnvoyTranscoder(o.envoy), base + "/invoke", mapped},
 		{"grpc-gateway", peers.GRPCGateway(), base + "/invoke", mapped},
 	}
+	if o.before != "" {
+		before := routes[0]
+		before.title, before.peer = "capgate before, invoke", peers.Before(capgate, o.before)
+		routes = append(routes, before)
+	}
+	return routes
 }
 
 // jsonTable is what was measured over one protocol, a cell for each route.

@@ -136,6 +136,7 @@ func New(cfg Config) (*Gateway, error) {
 	if g.fairQueue, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
 	}
+	h.fairQueue = g.fairQueue
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
 	web := h.entrance(g.fairQueue, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
@@ -53,6 +54,7 @@ type handler struct {
 	shares     *shares
 	bandwidth  *bandwidth.Filter
 	relay      *relay.Relay // that calls the handler
+	fairQueue  *fairqueue.Queue
 	answers    answers
 	openings   openings
 }
@@ -118,6 +120,9 @@ func (h *handler) Headers(s *relay.Stream) {
 		t.auth.arrival, t.Client = a, a.client
 	} else {
 		h.come(s, t)
+		if !s.Peer().Internal {
+			h.fairQueue.CallArrived()
+		}
 	}
 	kind := h.chain.of(t)
 	if ticket, ok := s.Header(ticketHeader); ok {

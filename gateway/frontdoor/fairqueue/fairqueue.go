@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -15,17 +16,29 @@ import (
 // ErrFull is returned when too many requests of a tenant wait.
 var ErrFull = errors.New("too many requests of the tenant are waiting")
 
-// Queue admits one request for each poll of the network by the Go runtime.
+const (
+	// batch is how many requests begin in one turn. A turn costs a write, a read and a poll, as much as a good part of a
+	// short request; but what the network brings meanwhile waits behind a batch.
+	batch = 4
+	// politeTurns is how many turns have a single request after a call arrived that does not pass the queue.
+	politeTurns = 1000
+)
+
+// Queue admits a batch of requests for each poll of the network by the Go runtime. A poll begins a turn.
 //
 // The runtime polls when no goroutine can run, or every 10 ms. If each request began at once, goroutines whose sockets
 // became readable would wait for all of them. The queue therefore writes to a pipe of its own, which the runtime polls
-// with the sockets. An admitted request runs after all goroutines that were runnable before.
+// with the sockets. A request that waited for a turn runs after all goroutines that were runnable before.
 type Queue struct {
 	maxWaiting int // how many requests of one tenant may wait
 	r, w       *os.File
 	done       sync.WaitGroup
+	turn       atomic.Uint64 // the turn's number; set with the lock held
+	arrived    atomic.Bool   // a call that does not pass the queue, since the turn began
 
 	mu       sync.Mutex
+	left     int                     // how many more requests may begin in this turn; 0 if some wait
+	polite   int                     // turns that have a single request
 	signaled bool                    // the pipe has a byte
 	ready    []*tenantQueue          // queues with waiting requests; the first one is next
 	tenants  map[string]*tenantQueue // the same queues by tenant
@@ -48,10 +61,14 @@ type source struct {
 
 // waiter is one waiting request. Queue.mu guards it.
 type waiter struct {
-	admitted chan struct{} // closed when the request is admitted or evicted
+	admitted chan struct{} // gets a value when the request is admitted or evicted
+	turn     uint64        // that wait returns
 	left     bool
 	evicted  bool // by a request of another address
 }
+
+// waiters are those that no queue has any more.
+var waiters = sync.Pool{New: func() any { return &waiter{admitted: make(chan struct{}, 1)} }} //nolint:gochecknoglobals // memory, shared by all queues
 
 // New returns a Queue in which maxWaiting requests of one tenant may wait. The caller has to close it.
 func New(most int) (*Queue, error) {
@@ -64,7 +81,8 @@ func New(most int) (*Queue, error) {
 		_, _ = r.Close(), w.Close()
 		return nil, fmt.Errorf("fair queue: %w", err)
 	}
-	q := &Queue{maxWaiting: most, r: r, w: w, tenants: map[string]*tenantQueue{}}
+	q := &Queue{maxWaiting: most, r: r, w: w, left: batch, tenants: map[string]*tenantQueue{}}
+	q.turn.Store(1)
 	q.done.Go(func() { _ = in.Read(q.dispatch) })
 	return q, nil
 }
@@ -78,25 +96,39 @@ func (q *Queue) Close() {
 // Wait waits until a request of a tenant is admitted, or ctx ends. Client addresses take turns within their tenant.
 // If too many requests wait, one of the address with the most requests is evicted. The error is ErrFull or that of ctx.
 func (q *Queue) Wait(ctx context.Context, tenant, from string) error {
+	_, err := q.wait(ctx, tenant, from)
+	return err
+}
+
+// wait is Wait; it returns the turn in which the request may go on, or 0 if it has to wait again.
+func (q *Queue) wait(ctx context.Context, tenant, from string) (turn uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.tenants[tenant]; q.maxWaiting <= 0 || l != nil && l.waiting >= q.maxWaiting && !l.evict(from) {
-		return ErrFull
+	if q.maxWaiting <= 0 {
+		return 0, ErrFull
 	}
-	l, w := q.queueOf(tenant), newWaiter()
+	if q.left > 0 {
+		q.left--
+		return q.shown(), ctx.Err()
+	}
+	if l := q.tenants[tenant]; l != nil && l.waiting >= q.maxWaiting && !l.evict(from) {
+		return 0, ErrFull
+	}
+	l, w := q.queueOf(tenant), waiters.Get().(*waiter)
 	r := l.sourceOf(from)
 	r.waiters = append(r.waiters, w)
 	r.waiting++
 	l.waiting++
-	err := q.await(ctx, w)
+	defer w.free()
+	err = q.await(ctx, w)
 	switch {
 	case w.evicted:
-		return ErrFull
+		return 0, ErrFull
 	case w.left:
 		r.waiting--
 		l.waiting--
 	}
-	return err
+	return w.turn, err
 }
 
 // sourceOf returns the source of an address, and adds it if necessary.
@@ -130,7 +162,7 @@ func (l *tenantQueue) evict(from string) bool {
 			w.left, w.evicted = true, true
 			longest.waiting--
 			l.waiting--
-			close(w.admitted)
+			w.admitted <- struct{}{}
 			return true
 		}
 	}
@@ -140,14 +172,24 @@ func (l *tenantQueue) evict(from string) bool {
 // WaitAgain is for a request that was admitted and then waited for something else. It precedes requests of its tenant
 // that were not admitted yet.
 func (q *Queue) WaitAgain(ctx context.Context, tenant string) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l, w := q.queueOf(tenant), newWaiter()
-	l.resumed = append(l.resumed, w)
-	return q.await(ctx, w)
+	_, err := q.waitAgain(ctx, tenant)
+	return err
 }
 
-func newWaiter() *waiter { return &waiter{admitted: make(chan struct{})} }
+// waitAgain is WaitAgain; it returns what wait does.
+func (q *Queue) waitAgain(ctx context.Context, tenant string) (turn uint64, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.left > 0 {
+		q.left--
+		return q.shown(), ctx.Err()
+	}
+	l, w := q.queueOf(tenant), waiters.Get().(*waiter)
+	l.resumed = append(l.resumed, w)
+	defer w.free()
+	err = q.await(ctx, w)
+	return w.turn, err
+}
 
 // queueOf returns a tenant's queue, and adds it if necessary. The caller holds the lock.
 func (q *Queue) queueOf(tenant string) *tenantQueue {
@@ -167,6 +209,8 @@ func (q *Queue) await(ctx context.Context, w *waiter) error {
 	var err error
 	select {
 	case <-w.admitted:
+		q.mu.Lock()
+		return nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -179,7 +223,14 @@ func (q *Queue) await(ctx context.Context, w *waiter) error {
 	return err
 }
 
-// signal makes the pipe readable if a request waits. The caller holds the lock.
+// free lets a waiter be used again, unless a queue has it still. The caller has waited and does not use it any more.
+func (w *waiter) free() {
+	if !w.left {
+		waiters.Put(w)
+	}
+}
+
+// signal begins another turn soon if a request waits. The caller holds the lock.
 func (q *Queue) signal() {
 	if !q.signaled && len(q.ready) > 0 {
 		_, err := q.w.Write([]byte{0})
@@ -187,7 +238,7 @@ func (q *Queue) signal() {
 	}
 }
 
-// dispatch admits one request. It returns false, so that the runtime polls the pipe again.
+// dispatch begins a turn. It returns false, so that the runtime polls the pipe again.
 func (q *Queue) dispatch(fd uintptr) bool {
 	defer recovery.Recover("fair queue")
 	q.mu.Lock()
@@ -197,14 +248,51 @@ func (q *Queue) dispatch(fd uintptr) bool {
 		return false // the pipe is empty
 	}
 	q.signaled = false
-	for w := q.pop(); w != nil; w = q.pop() {
-		if !w.left {
-			close(w.admitted)
+	q.turn.Add(1)
+	for q.left = q.size(); q.left > 0; {
+		w := q.pop()
+		if w == nil {
 			break
+		}
+		if !w.left {
+			w.turn = q.shown()
+			w.admitted <- struct{}{}
+			q.left--
 		}
 	}
 	q.signal()
 	return false
+}
+
+// size returns how many requests begin in the turn. The caller holds the lock.
+func (q *Queue) size() int {
+	switch {
+	case q.arrived.Load():
+		q.arrived.Store(false)
+		q.polite = politeTurns
+	case q.polite > 0:
+		q.polite--
+	}
+	if q.polite > 0 {
+		return 1
+	}
+	return batch
+}
+
+// shown returns the number of the turn, or 0 in one that has a single request. The caller holds the lock.
+func (q *Queue) shown() uint64 {
+	if q.polite > 0 {
+		return 0
+	}
+	return q.turn.Load()
+}
+
+// CallArrived records that a call arrived that does not pass the queue. Such calls are short, and wait for polls: for
+// a while a single request begins in each turn, and waits again for all of its body.
+func (q *Queue) CallArrived() {
+	if !q.arrived.Load() { // most calls do not write to memory that all processors share
+		q.arrived.Store(true)
+	}
 }
 
 // pop removes and returns the next waiter; nil if there is none.

@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ func open(t *testing.T, most int) *Queue {
 func (q *Queue) hold() (release func()) {
 	q.mu.Lock()
 	signaled := q.signaled
-	q.signaled = true // so signal does not write
+	q.left, q.signaled = 0, true // so signal does not write
 	q.mu.Unlock()
 	return func() {
 		q.mu.Lock()
@@ -77,7 +78,7 @@ func TestTenantsInTurn(t *testing.T) {
 			who = strings.ToUpper(who)
 		}
 		order.WriteString(who)
-		close(q.pop().admitted)
+		q.pop().admitted <- struct{}{}
 	}
 	q.mu.Unlock()
 	all.Wait()
@@ -85,6 +86,70 @@ func TestTenantsInTurn(t *testing.T) {
 		t.Errorf("the order is %s", &order)
 	}
 	release()
+}
+
+// admitted is a request of a tenant, and the turn in which it began.
+type admitted struct {
+	tenant string
+	turn   uint64
+}
+
+// turns has requests of tenants wait until all are there, and counts them when they are admitted.
+func (q *Queue) turns(t *testing.T, tenants string) map[admitted]int {
+	t.Helper()
+	release, all := q.hold(), strings.Fields(tenants)
+	ended := make(chan admitted, len(all))
+	for i, tenant := range all {
+		go func() {
+			turn, err := q.wait(t.Context(), tenant, "")
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- admitted{tenant, turn}
+		}()
+		q.waitFor(i + 1)
+	}
+	release()
+	turns := map[admitted]int{}
+	for range all {
+		turns[<-ended]++
+	}
+	return turns
+}
+
+// A turn admits a batch, and one request of each tenant before a second one of any.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	q := open(t, 100)
+	for range batch {
+		if turn, err := q.wait(t.Context(), "a", ""); turn != 1 || err != nil {
+			t.Errorf("a request of the first batch: turn %d, %v", turn, err)
+		}
+	}
+	want := map[admitted]int{{"a", 2}: 2, {"b", 2}: 1, {"c", 2}: 1, {"a", 3}: 4}
+	if turns := q.turns(t, "a a a a a a b c"); !maps.Equal(turns, want) {
+		t.Errorf("%v, want %v", turns, want)
+	}
+}
+
+// While calls arrive that do not pass the queue, a turn has one request.
+func TestBatchesBesideCalls(t *testing.T) {
+	t.Parallel()
+	q := open(t, 100)
+	q.CallArrived()
+	before := q.turn.Load()
+	want := map[admitted]int{{"a", 0}: 4, {"b", 0}: 1} // all of them wait again for their bodies
+	if turns := q.turns(t, "a a a a b"); !maps.Equal(turns, want) || q.turn.Load() != before+5 {
+		t.Errorf("beside a call: %v, and %d turns", turns, q.turn.Load()-before)
+	}
+	for range politeTurns {
+		q.turns(t, "a")
+	}
+	before = q.turn.Load()
+	want = map[admitted]int{{"a", before + 1}: 3, {"b", before + 1}: 1, {"a", before + 2}: 1}
+	if turns := q.turns(t, "a a a a b"); !maps.Equal(turns, want) {
+		t.Errorf("long after it: %v, want %v", turns, want)
+	}
 }
 
 func TestAllGetThrough(t *testing.T) {
@@ -161,7 +226,7 @@ func TestPlacesInTurn(t *testing.T) {
 		from := q.ready[0].sources[0].addr
 		if w := q.pop(); !w.left {
 			order = append(order, from)
-			close(w.admitted)
+			w.admitted <- struct{}{}
 		}
 	}
 	q.mu.Unlock()

@@ -7,19 +7,24 @@ import (
 	"sync/atomic"
 )
 
+// bodyInTurn is how much of its body a request may read in a turn, in bytes, without waiting again.
+const bodyInTurn = 16 << 10
+
 // Handler serves admitted requests with next, and those beyond the limit with full. Until a request becomes a call
-// (see CallStarted), it waits again after each read of its body.
+// (see CallStarted), it waits again when it has read of its body, unless that was little and still in its turn: the
+// client has sent it with the header.
 func (q *Queue) Handler(ownerOf func(*http.Request) (tenant, from string), full, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenant, from := ownerOf(r)
-		if err := q.Wait(r.Context(), tenant, from); err != nil {
+		turn, err := q.wait(r.Context(), tenant, from)
+		if err != nil {
 			if r.Context().Err() == nil { // else the client has left
 				full.ServeHTTP(w, r)
 			}
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			b := &body{ReadCloser: r.Body, queue: q, tenant: tenant}
+			b := &body{ReadCloser: r.Body, queue: q, tenant: tenant, turn: turn, left: bodyInTurn}
 			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 			b.ctx, r.Body = r.Context(), b
 		}
@@ -43,14 +48,22 @@ type body struct {
 	queue   *Queue
 	tenant  string
 	started atomic.Bool
+	turn    uint64 // in which the request was admitted
+	left    int    // bytes that it may still read in this turn
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 && !b.started.Load() {
-		if gone := b.queue.WaitAgain(b.ctx, b.tenant); gone != nil {
-			return n, gone
-		}
+	if n == 0 || b.started.Load() {
+		return n, err
 	}
+	if b.left -= n; b.left >= 0 && b.turn == b.queue.turn.Load() {
+		return n, err
+	}
+	var gone error
+	if b.turn, gone = b.queue.waitAgain(b.ctx, b.tenant); gone != nil {
+		return n, gone
+	}
+	b.left = bodyInTurn
 	return n, err
 }

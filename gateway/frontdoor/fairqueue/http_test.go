@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,52 @@ func TestRequestsPass(t *testing.T) {
 		t.Error(text, err)
 	}
 	CallStarted(t.Context()) // a context without a request
+}
+
+// A request does not wait again for what the client has sent with the header, but for more, and after its turn.
+func TestBodiesWaitAgain(t *testing.T) {
+	t.Parallel()
+	q := open(t, 1)
+	var reads []bool // whether each waits
+	release := q.hold()
+	b := &body{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyInTurn))), ctx: t.Context(), queue: q,
+		tenant: "a", turn: q.turn.Load(), left: bodyInTurn}
+	read := func(n int) {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := b.Read(make([]byte, n))
+			ended <- err
+		}()
+		waits := false
+		for {
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+				reads = append(reads, waits)
+				return
+			default:
+			}
+			q.mu.Lock()
+			l := q.tenants["a"]
+			q.mu.Unlock()
+			if l != nil && !waits {
+				waits = true
+				release()
+			}
+			runtime.Gosched()
+		}
+	}
+	read(bodyInTurn - 1)
+	read(1)
+	read(1) // more than a turn's
+	release = q.hold()
+	q.turn.Add(1)
+	read(1)
+	if want := []bool{false, false, true, true}; !slices.Equal(reads, want) {
+		t.Errorf("reads that wait: %v, want %v", reads, want)
+	}
 }
 
 func TestRequestsAreRefused(t *testing.T) {
