@@ -1,15 +1,15 @@
-// Package openapi writes the OpenAPI 3.1 document of a caller: the routes that all have, and one
-// operation for each tool that this one may use. It is told which those are, and asks nobody.
+// Package openapi writes the OpenAPI 3.1 document of a caller: the fixed routes, and one operation for each tool
+// that the caller may use. The tools are passed in.
 //
-//	base.yaml     what no proto says, and the routes that google.api.http cannot express; written by hand
-//	generate/     joins it with what protoc-gen-openapiv3 finds in the protos ─► routes.json, by `make generate`
+//	base.yaml     parts that the protos do not define, and routes that google.api.http cannot express; written by hand
+//	generate/     merges it with the output of protoc-gen-openapiv3 ─► routes.json, in `make generate`
 //	document.go   routes.json and tools ─► a document
-//	schema.go     a tool's input_schema where it lies in a document: its references lead there, and to nothing else
-//	keywords.go   which keywords a schema keeps, and how
-//	weight.go     how large it is to those who follow its references
+//	schema.go     a tool's input_schema as a component of the document, with references only into itself
+//	keywords.go   the keywords that a schema keeps, and their kinds
+//	weight.go     the size of a schema with its references resolved
 //	yaml.go       the same document as YAML
 //	viewer/       the page for people
 //
-// What authors of tools write is not trusted: a schema is bounded in size and in what it becomes when its
-// references are followed, no reference leads out of it, and no description is HTML.
+// Schemas and descriptions of tools are untrusted. A schema's size is bounded, also with its references resolved;
+// no reference leaves it, and no description contains HTML.
 package openapi

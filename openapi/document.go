@@ -13,23 +13,23 @@ import (
 	"strconv"
 )
 
-// MaxBytes is about how long a document may be. Tools for which there is no room are left out, and the
-// document says that there are some: x-capgate-left-out.
+// MaxBytes is the approximate maximum size of a document. Tools that do not fit are left out, and the document has
+// x-capgate-left-out.
 const MaxBytes = 4 << 20
 
-// Capability is one of which a caller may use some tools.
+// Capability has the tools that a caller may use.
 type Capability struct {
 	ID    string
 	Tools []Tool
 }
 
-// Tool is one that a caller may use.
+// Tool is a tool that a caller may use.
 type Tool struct {
 	Name        string
 	Description string
 	Schema      map[string]any // JSON Schema of its arguments, as encoding/json reads it; it is not changed
 	Policy      string         // allow or ask
-	Terminal    bool           // an agent's loop ends after a call that succeeded
+	Terminal    bool           // an agent's loop ends after a successful call
 }
 
 //go:embed routes.json
@@ -42,7 +42,7 @@ type Documents struct {
 	version  string
 }
 
-// document is the order of what is in one.
+// document defines the order of a document's fields.
 type document struct {
 	OpenAPI    string                                `json:"openapi"`
 	Info       json.RawMessage                       `json:"info"`
@@ -55,7 +55,7 @@ type document struct {
 	LeftOut    bool                                  `json:"x-capgate-left-out,omitempty"`
 }
 
-// operation is the call of a tool.
+// operation is the OpenAPI operation of a tool.
 type operation struct {
 	Tags        []string        `json:"tags,omitempty"`
 	ID          string          `json:"operationId"`
@@ -68,7 +68,7 @@ type operation struct {
 	Terminal    bool            `json:"x-capgate-terminal-on-success,omitempty"`
 }
 
-// New reads what all documents have.
+// New reads the fixed part of all documents.
 func New() (*Documents, error) {
 	sum := sha256.Sum256(routes)
 	d := &Documents{version: hex.EncodeToString(sum[:])}
@@ -82,11 +82,11 @@ func New() (*Documents, error) {
 	return d, nil
 }
 
-// Version is what the fixed part is known by.
+// Version identifies the fixed part.
 func (d *Documents) Version() string { return d.version }
 
-// Write makes the document with these tools, as JSON. more says that there are others, which there was no
-// room to ask for.
+// Write makes the document with these tools, as JSON. more means that the caller has further tools, which were not
+// listed.
 func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) {
 	doc := d.fixed
 	doc.Tags = append([]json.RawMessage(nil), doc.Tags...)
@@ -116,7 +116,7 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 				continue
 			}
 			tag, err := encode(map[string]string{"name": tagOf(c.ID),
-				"description": "Tools of the capability " + plain(c.ID) + "."})
+				"description": "Tools of the capability " + plainText(c.ID) + "."})
 			if err != nil {
 				return nil, err
 			}
@@ -126,13 +126,13 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 	return encode(doc)
 }
 
-// tagOf is what the operations of a capability are listed under, apart from those of the gateway.
+// tagOf returns the tag of a capability's operations, distinct from the gateway's tags.
 func tagOf(capability string) string { return "capability " + capability }
 
 func (d *Documents) operation(capability string, t Tool, schema string) operation {
 	o := d.template
 	o.Tags = []string{tagOf(capability)}
-	o.ID, o.Summary, o.Description, o.Policy, o.Terminal = schema, t.Name, plain(t.Description), t.Policy, t.Terminal
+	o.ID, o.Summary, o.Description, o.Policy, o.Terminal = schema, t.Name, plainText(t.Description), t.Policy, t.Terminal
 	o.Body = map[string]any{
 		"required": true,
 		"content":  map[string]any{"application/json": map[string]any{"schema": map[string]any{"$ref": componentPath + schema}}},
@@ -144,7 +144,7 @@ const componentPath = "#/components/schemas/"
 
 var unnamable = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// nameOf makes the name of a component that there is not yet.
+// nameOf returns an unused component name.
 func (doc *document) nameOf(wanted string) string {
 	wanted = unnamable.ReplaceAllString(wanted, "_")
 	name := wanted
@@ -154,7 +154,7 @@ func (doc *document) nameOf(wanted string) string {
 	return name
 }
 
-// encode writes v as it is: `<` is no danger in JSON that nobody puts into HTML.
+// encode writes v without HTML escapes; the document is not embedded in HTML.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// kind is what a keyword's value is.
+// kind is the kind of a keyword's value.
 type kind int
 
 const (
-	dropped   kind = iota // unknown, or of no use in a document
+	dropped   kind = iota // unknown, or useless in a document
 	data                  // a value of any kind
 	text                  // for people
-	schema                // or true and false, which stand for themselves
+	schema                // a schema, true or false
 	schemas               // a list
 	schemaMap             // by name
 )
 
-// keywords are those of JSON Schema 2020-12 that a document keeps (OpenAPI 3.1 §4.8.24).
+// keywords are the JSON Schema 2020-12 keywords that a document keeps (OpenAPI 3.1 §4.8.24).
 var keywords = map[string]kind{
 	"title": text, "description": text, "$comment": dropped,
 	"type": data, "enum": data, "const": data, "default": data, "examples": data, "deprecated": data,
@@ -36,8 +36,8 @@ var keywords = map[string]kind{
 	"properties": schemaMap, "patternProperties": schemaMap, "$defs": schemaMap, "dependentSchemas": schemaMap,
 }
 
-// today is an object of a schema as 2020-12 would have it, whichever draft it is of. It is a copy.
-func today(old map[string]any) map[string]any {
+// upgrade returns a copy of a schema object of any draft, in the keywords of 2020-12.
+func upgrade(old map[string]any) map[string]any {
 	s := maps.Clone(old)
 	if tuple, ok := s["items"].([]any); ok {
 		s["prefixItems"] = tuple
@@ -62,7 +62,7 @@ func today(old map[string]any) map[string]any {
 		s["$defs"] = all
 	}
 	if dynamic, ok := s["$dynamicRef"]; ok && s[refKeyword] == nil {
-		s[refKeyword] = dynamic // there is one resource, where they are the same
+		s[refKeyword] = dynamic // a document has one resource, in which both keywords mean the same
 	}
 	if _, ok := s["$recursiveRef"]; ok && s[refKeyword] == nil {
 		s[refKeyword] = "#"
@@ -70,26 +70,25 @@ func today(old map[string]any) map[string]any {
 	return s
 }
 
-// refers is whether there is a reference in a value, which some follow wherever it is.
-func refers(v any) bool {
+// hasReference reports whether a value contains a reference; some readers resolve it anywhere.
+func hasReference(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		_, found := v[refKeyword]
-		return found || slices.ContainsFunc(slices.Collect(maps.Values(v)), refers)
+		return found || slices.ContainsFunc(slices.Collect(maps.Values(v)), hasReference)
 	case []any:
-		return slices.ContainsFunc(v, refers)
+		return slices.ContainsFunc(v, hasReference)
 	}
 	return false
 }
 
-// maxText is how many bytes of a description are shown.
+// maxText is the maximum size of a description in bytes.
 const maxText = 4 << 10
 
 var markup = regexp.MustCompile(`<([A-Za-z/!?])`)
 
-// plain is what an author wrote for people, where CommonMark is expected: no HTML, and no pictures,
-// which would be fetched.
-func plain(s string) string {
+// plainText escapes an author's text for a CommonMark field: no HTML, and no images, which a viewer would fetch.
+func plainText(s string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + "…"
 	}

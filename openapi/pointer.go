@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// escape is a name as a token of a JSON pointer (RFC 6901 §3).
+// escape returns a name as a token of a JSON pointer (RFC 6901 §3).
 func escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
@@ -15,8 +15,8 @@ func unescape(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// modern is a pointer into a schema after today has changed it.
-func modern(pointer string) string {
+// upgradePointer translates a pointer into a schema to one into its upgraded copy.
+func upgradePointer(pointer string) string {
 	tokens := strings.Split(pointer, "/")
 	for i := 1; i < len(tokens); i++ {
 		numbered := false
@@ -27,7 +27,7 @@ func modern(pointer string) string {
 		switch t := tokens[i]; {
 		case t == "definitions":
 			tokens[i] = "$defs"
-			i++ // a name, whatever it is
+			i++ // the next token is a name
 		case t == "items" && numbered:
 			tokens[i] = "prefixItems"
 			i++
@@ -38,8 +38,8 @@ func modern(pointer string) string {
 	return strings.Join(tokens, "/")
 }
 
-// follow finds what a pointer leads to, if that is a schema.
-func (s *shaping) follow(pointer string) (map[string]any, bool) {
+// resolve returns the schema at a pointer.
+func (s *converter) resolve(pointer string) (map[string]any, bool) {
 	if pointer != "" && pointer[0] != '/' {
 		return nil, false
 	}
@@ -60,8 +60,8 @@ func (s *shaping) follow(pointer string) (map[string]any, bool) {
 	return found, ok
 }
 
-// uri is the reference of a document to a pointer of the component's schema.
-func (s *shaping) uri(pointer string) string {
+// uri returns the document's reference to a pointer of the component's schema.
+func (s *converter) uri(pointer string) string {
 	tokens := strings.Split(pointer, "/")
 	for i, t := range tokens {
 		tokens[i] = url.PathEscape(t)

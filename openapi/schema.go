@@ -12,54 +12,54 @@ const (
 	maxWeight = 20_000    // of one tool's
 )
 
-// schemaOf is the input_schema of a tool as the component of that name. One that is too large
-// becomes a schema of any object.
+// schemaOf returns the input_schema of a tool as the component of that name. A schema that is too large is
+// replaced by a schema of any object.
 func schemaOf(component string, input map[string]any) any {
-	s := &shaping{component: component, named: map[string]string{}}
+	s := &converter{component: component, named: map[string]string{}}
 	s.find(input, "")
-	s.root = s.shape(input, place{})
-	s.settle()
-	weight := s.weigh()
+	s.root = s.convert(input, location{})
+	s.dropDangling()
+	weight := s.weight()
 	s.write()
 	if text, err := encode(s.root); err != nil || len(text) > maxSchema || weight > maxWeight {
 		return map[string]any{"type": "object",
 			"description": "The schema is too large to be shown here. The list of the capability's tools has it."}
 	}
 	if s.root["type"] == nil && s.root[refKeyword] == nil {
-		s.root["type"] = "object" // which arguments are, whatever their schema says
+		s.root["type"] = "object" // arguments always are an object
 	}
 	return s.root
 }
 
-// shaping is the work on one schema.
-type shaping struct {
+// converter converts one schema.
+type converter struct {
 	component string
-	named     map[string]string // what a reference may say instead of a pointer ─► the pointer
+	named     map[string]string // $anchor or $id ─► pointer
 	refs      []*reference
 	root      map[string]any
 }
 
-// reference is one that the shaped schema has.
+// reference is a reference in the converted schema.
 type reference struct {
 	in map[string]any
-	to string // pointer; "?" where it leads out of the schema
+	to string // pointer; "?" if it leaves the schema
 }
 
-// place is where something is in the schema as it came, as JSON pointers (RFC 6901).
-type place struct {
+// location is a position in the original schema, as JSON pointers (RFC 6901).
+type location struct {
 	at   string
-	base string // the resource around it, to which its references are relative (JSON Schema 2020-12 §8.2)
+	base string // the enclosing resource, to which references are relative (JSON Schema 2020-12 §8.2)
 }
 
-func (p place) below(names ...string) place {
+func (p location) below(names ...string) location {
 	for _, name := range names {
 		p.at += "/" + escape(name)
 	}
 	return p
 }
 
-// find looks for the names that references may use.
-func (s *shaping) find(v any, at string) {
+// find collects the anchors and ids that references may use.
+func (s *converter) find(v any, at string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, keyword := range []string{"$anchor", "$dynamicAnchor"} {
@@ -80,8 +80,8 @@ func (s *shaping) find(v any, at string) {
 	}
 }
 
-// shape makes the copy of a schema that a document has.
-func (s *shaping) shape(v any, p place) map[string]any {
+// convert returns the copy of a schema for the document.
+func (s *converter) convert(v any, p location) map[string]any {
 	now := map[string]any{}
 	old, ok := v.(map[string]any)
 	if !ok {
@@ -93,93 +93,94 @@ func (s *shaping) shape(v any, p place) map[string]any {
 	if id, ok := old["$id"].(string); ok && id != "" && id[0] != '#' {
 		p.base = p.at
 	}
-	old = today(old)
+	old = upgrade(old)
 	for keyword, value := range old {
-		if shaped := s.value(keywords[keyword], keyword, value, p); shaped != nil {
-			now[keyword] = shaped
+		if converted := s.value(keywords[keyword], keyword, value, p); converted != nil {
+			now[keyword] = converted
 		}
 	}
 	if ref, ok := old[refKeyword].(string); ok {
 		r := &reference{in: now, to: s.pointer(ref, p.base)}
-		now[refKeyword] = r // until all are known
+		now[refKeyword] = r // replaced by write
 		s.refs = append(s.refs, r)
 	}
 	return now
 }
 
-// value is what becomes of a keyword's; nil: nothing.
-func (s *shaping) value(k kind, keyword string, value any, p place) any {
+// value converts a keyword's value; nil drops the keyword.
+func (s *converter) value(k kind, keyword string, value any, p location) any {
 	switch k {
 	case data:
-		if !refers(value) {
+		if !hasReference(value) {
 			return value
 		}
 	case text:
 		if t, ok := value.(string); ok {
-			return plain(t)
+			return plainText(t)
 		}
 	case schema:
 		if closed, ok := value.(bool); ok && keyword == "additionalProperties" {
 			return closed
 		}
-		return s.shape(value, p.below(keyword))
+		return s.convert(value, p.below(keyword))
 	case schemas:
 		old, _ := value.([]any)
 		now := make([]any, len(old))
 		for i, child := range old {
-			now[i] = s.shape(child, p.below(keyword, strconv.Itoa(i)))
+			now[i] = s.convert(child, p.below(keyword, strconv.Itoa(i)))
 		}
 		return now
 	case schemaMap:
 		old, _ := value.(map[string]any)
 		now := make(map[string]any, len(old))
 		for name, child := range old {
-			now[name] = s.shape(child, p.below(keyword, name))
+			now[name] = s.convert(child, p.below(keyword, name))
 		}
 		return now
 	}
 	return nil
 }
 
-// pointer is where a reference leads, in the shaped schema.
-func (s *shaping) pointer(ref, base string) string {
+// pointer returns the target of a reference in the converted schema.
+func (s *converter) pointer(ref, base string) string {
 	if at, ok := s.named[ref]; ok {
-		return modern(at)
+		return upgradePointer(at)
 	}
 	if ref == "#" {
-		return modern(base)
+		return upgradePointer(base)
 	}
 	if len(ref) > 1 && ref[:2] == "#/" {
 		if fragment, err := url.PathUnescape(ref[1:]); err == nil {
-			return modern(base + fragment)
+			return upgradePointer(base + fragment)
 		}
 	}
 	return "?"
 }
 
-// chain is how many references may lead to each other before one leads to a schema.
-const chain = 32
+// maxReferences is the maximum length of a chain of references before a schema.
+const maxReferences = 32
 
-// settle removes references that lead nowhere, or only to each other: anything is allowed there.
-func (s *shaping) settle() {
+// dropDangling removes references without a target, and those that only refer to each other. Such a schema allows
+// anything.
+func (s *converter) dropDangling() {
 	for _, r := range s.refs {
 		next, steps := r, 0
-		for ; next != nil && steps <= chain; steps++ {
-			target, ok := s.follow(next.to)
+		for ; next != nil && steps <= maxReferences; steps++ {
+			target, ok := s.resolve(next.to)
 			if !ok {
-				steps = chain
+				steps = maxReferences
 				continue
 			}
 			next, _ = target[refKeyword].(*reference)
 		}
-		if steps > chain {
+		if steps > maxReferences {
 			delete(r.in, refKeyword)
 		}
 	}
 }
 
-// write makes the references those of a document.
-func (s *shaping) write() {
+// write replaces the references by references of the document.
+func (s *converter) write() {
 	for _, r := range s.refs {
 		if r.in[refKeyword] != nil {
 			r.in[refKeyword] = s.uri(r.to)

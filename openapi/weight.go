@@ -1,8 +1,8 @@
 package openapi
 
-// weigh counts what is in a schema when its references are followed, each as often as it is there but
-// not within itself: what a program has to do that writes them out. It stops counting above maxWeight.
-func (s *shaping) weigh() int {
+// weight counts the values of a schema with its references resolved, except recursive ones: the work of a program
+// that expands them. It stops above maxWeight.
+func (s *converter) weight() int {
 	known := map[string]int{} // by pointer
 	var of func(v any) int
 	of = func(v any) int {
@@ -19,8 +19,8 @@ func (s *shaping) weigh() int {
 			}
 		case *reference:
 			if _, ok := known[v.to]; !ok {
-				known[v.to] = 1 // as it is within itself
-				target, _ := s.follow(v.to)
+				known[v.to] = 1 // for references to itself
+				target, _ := s.resolve(v.to)
 				known[v.to] = of(target)
 			}
 			add(known[v.to])

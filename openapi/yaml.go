@@ -8,13 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML is a document that Write made, as YAML 1.2 that readers of 1.1 understand the same.
+// YAML converts a document of Write to YAML 1.2 that readers of YAML 1.1 understand the same way.
 func YAML(document []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil { // JSON is YAML
 		return nil, fmt.Errorf("write an openapi document as yaml: %w", err)
 	}
-	block(&root)
+	blockStyle(&root)
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
@@ -25,19 +25,19 @@ func YAML(document []byte) ([]byte, error) {
 }
 
 var (
-	bare    = regexp.MustCompile(`^[A-Za-z$_][A-Za-z0-9$_./ -]*[A-Za-z0-9]$`)
-	special = regexp.MustCompile(`^(?i:yes|no|on|off|true|false|null)$`) // to some version of YAML
+	unquoted = regexp.MustCompile(`^[A-Za-z$_][A-Za-z0-9$_./ -]*[A-Za-z0-9]$`)
+	reserved = regexp.MustCompile(`^(?i:yes|no|on|off|true|false|null)$`) // in some version of YAML
 )
 
-// block takes the form of JSON from nodes. Strings keep their quotes unless nobody could take them for anything else.
-func block(n *yaml.Node) {
+// blockStyle changes nodes from JSON's flow style to block style. Strings stay quoted unless they are unambiguous.
+func blockStyle(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode && len(n.Content) > 0 {
 		n.Style = 0
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && bare.MatchString(n.Value) && !special.MatchString(n.Value) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && unquoted.MatchString(n.Value) && !reserved.MatchString(n.Value) {
 		n.Style = 0
 	}
 	for _, child := range n.Content {
-		block(child)
+		blockStyle(child)
 	}
 }

@@ -1,5 +1,5 @@
-// Command generate writes openapi/routes.json: base.yaml, and the routes that protoc-gen-openapiv3 found
-// in the protos. `make generate` runs it.
+// Command generate writes openapi/routes.json from base.yaml and the output of protoc-gen-openapiv3. `make
+// generate` runs it.
 package main
 
 import (
@@ -12,12 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// services are the protos whose routes are on the public port.
+// services are the protos with routes at the public port.
 var services = []string{"gateway", "catalog", "engines", "approvals", "artifacts", "tenants"}
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: generate BASE.yaml DIR, where DIR has what protoc-gen-openapiv3 wrote")
+		fmt.Fprintln(os.Stderr, "usage: generate BASE.yaml DIR, where DIR has the output of protoc-gen-openapiv3")
 		os.Exit(2)
 	}
 	if err := run(os.Stdout, os.Args[1], os.Args[2]); err != nil {
@@ -46,7 +46,7 @@ func run(w io.Writer, base, dir string) error {
 		}
 		merge(doc, more)
 	}
-	finish(doc)
+	addProblems(doc)
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// object is one in an OpenAPI document, or all of it.
+// object is an object of an OpenAPI document, or the document.
 type object = map[string]any
 
-// at is the object below some names; nil: there is none.
+// at returns the object at a path of names; nil if it is absent.
 func at(o object, names ...string) object {
 	for _, name := range names {
 		o, _ = o[name].(object)
@@ -22,9 +22,9 @@ func list(o object, name string) []any {
 	return l
 }
 
-// merge adds to doc the routes of a proto, as JSON over HTTP has them. What doc says of one goes before.
+// merge adds the HTTP routes of a proto to doc. Fields in doc take precedence.
 func merge(doc, proto object) {
-	respell(proto)
+	toProtoNames(proto)
 	paths := at(doc, "paths")
 	for path := range at(proto, "paths") {
 		to := dotted.ReplaceAllString(path, "{${1}_$2}")
@@ -33,22 +33,22 @@ func merge(doc, proto object) {
 		}
 		for method := range at(proto, "paths", path) {
 			operation := at(proto, "paths", path, method)
-			begin(operation)
+			splitSummary(operation)
 			maps.Copy(operation, at(paths, to, method))
 			at(paths, to)[method] = operation
 		}
 	}
 	for name, schema := range at(proto, "components", "schemas") {
 		if !own.MatchString(name) {
-			continue // google.api.HttpBody, which stands for what base.yaml says
+			continue // google.api.HttpBody; base.yaml describes those bodies
 		}
 		at(doc, "components", "schemas")[own.ReplaceAllString(name, "")] = schema
 	}
 	doc["tags"] = append(list(doc, "tags"), list(proto, "tags")...)
 }
 
-// begin makes the first sentence of a comment the summary, and the rest the description.
-func begin(operation object) {
+// splitSummary makes the first sentence of a comment the summary, and the rest the description.
+func splitSummary(operation object) {
 	text, _ := operation["summary"].(string)
 	summary, rest, more := strings.Cut(text, ". ")
 	if !more {
@@ -60,19 +60,19 @@ func begin(operation object) {
 	operation["summary"], operation["description"] = summary+".", rest
 }
 
-// finish gives every operation what all have: an answer to what goes wrong.
-func finish(doc object) {
-	refuse(at(doc, template))
+// addProblems gives every operation the responses of errors.
+func addProblems(doc object) {
+	addProblem(at(doc, template))
 	for path := range at(doc, "paths") {
 		for method := range at(doc, "paths", path) {
-			refuse(at(doc, "paths", path, method))
+			addProblem(at(doc, "paths", path, method))
 		}
 	}
 }
 
 const template = "x-tool-operation"
 
-func refuse(operation object) {
+func addProblem(operation object) {
 	for _, statuses := range []string{"4XX", "5XX"} {
 		if responses := at(operation, "responses"); responses[statuses] == nil {
 			responses[statuses] = object{"$ref": "#/components/responses/Problem"}
@@ -87,18 +87,18 @@ var (
 	line   = regexp.MustCompile(`([^\n])\n([^\n])`)
 )
 
-// snake is a field's name in the proto: page_size for pageSize.
+// snake returns a field's name in the proto: page_size for pageSize.
 func snake(name string) string {
 	return strings.ToLower(camel.ReplaceAllString(name, "${1}_$2"))
 }
 
-// respell changes names to those that the API answers with: fields are spelt as in the
-// proto, and references follow. Lines of comments become paragraphs.
-func respell(v any) {
+// toProtoNames changes field names to those of the protos, which the API uses, and adjusts references. Lines of
+// comments become paragraphs.
+func toProtoNames(v any) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			respell(e)
+			toProtoNames(e)
 		}
 	case object:
 		if properties := at(v, "properties"); properties != nil {
@@ -120,7 +120,7 @@ func respell(v any) {
 			}
 		}
 		for _, e := range v {
-			respell(e)
+			toProtoNames(e)
 		}
 	}
 }

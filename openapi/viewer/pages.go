@@ -16,8 +16,8 @@ import (
 //go:embed files/index.html files/page.css files/page.js files/swagger-ui-bundle.js.gz files/swagger-ui.css.gz
 var files embed.FS
 
-// policy is what the page may do: run its own scripts and ask its own gateway. Swagger UI styles what it draws, and
-// has its pictures in itself.
+// policy is the page's content security policy: its own scripts, and requests to its own gateway. Swagger UI uses
+// inline styles and inline images.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -35,7 +35,7 @@ var pages = sync.OnceValue(func() map[string]http.HandlerFunc {
 	}
 })
 
-// page answers with a file. One that is compressed goes as it is to whoever can read that.
+// page serves a file. A compressed file is sent as it is to clients that accept it.
 func page(name, form string) http.HandlerFunc {
 	content, err := files.ReadFile("files/" + name) // it is embedded above
 	_, packed := strings.CutSuffix(name, ".gz")
@@ -57,10 +57,10 @@ func page(name, form string) http.HandlerFunc {
 			head.Add("Vary", "Accept-Encoding")
 			if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 				head.Set("Content-Encoding", "gzip")
-			} else if z, err := gzip.NewReader(from); err == nil { // it is what fetch wrote
+			} else if z, err := gzip.NewReader(from); err == nil { // fetch wrote it
 				from = z
 			}
 		}
-		_, _ = io.Copy(w, from) // the client may be gone; there is nobody left to tell
+		_, _ = io.Copy(w, from) // the client may be gone; there is no way to report it
 	}
 }

@@ -1,5 +1,5 @@
-// Command fetch puts Swagger UI, as npm has it, into openapi/viewer/files; with -check it compares. `make viewer` and
-// `make check-generated` run it, after tools/setup has installed the version that tools/node locks.
+// Command fetch copies Swagger UI from npm's package into openapi/viewer/files; with -check it compares. `make
+// viewer` and `make check-generated` run it, after tools/setup has installed the version that tools/node locks.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// taken are the files of the package, and whether they are kept compressed.
+// taken are the files of the package; true: stored compressed.
 var taken = map[string]bool{"swagger-ui-bundle.js": true, "swagger-ui.css": true, "LICENSE": false, "NOTICE": false,
 	"swagger-ui-bundle.js.LICENSE.txt": false}
 
@@ -48,7 +48,7 @@ func take(from, to, name string, packed, check bool) error {
 	}
 	if packed {
 		var b bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // which there is
+		z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a valid level
 		if _, err := z.Write(want); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func take(from, to, name string, packed, check bool) error {
 	return os.WriteFile(to, want, 0o644)
 }
 
-// content is what a file has, however it is kept: two versions of Go may compress differently.
+// content returns a file's uncompressed content, because versions of Go compress differently.
 func content(name string, packed bool) ([]byte, error) {
 	text, err := os.ReadFile(name)
 	if err != nil || !packed {

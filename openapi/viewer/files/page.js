@@ -1,8 +1,8 @@
-// Shows openapi.json, and asks for it again when who asks is known: then it has that caller's tools.
+// Shows openapi.json, and loads it again when the caller authenticates: it then has that caller's tools.
 // Credentials stay in the memory of the page.
 "use strict";
 
-const address = "openapi.json"; // beside this page, wherever that is
+const address = "openapi.json"; // relative to this page
 let headers = {};
 
 const asCaller = () => ({
@@ -29,7 +29,7 @@ SwaggerUIBundle({
   dom_id: "#page",
   url: address,
   plugins: [asCaller],
-  validatorUrl: null, // asks nobody else
+  validatorUrl: null, // no requests to other sites
   tryItOutEnabled: true,
   defaultModelsExpandDepth: -1,
   docExpansion: "list",

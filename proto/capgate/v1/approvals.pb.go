@@ -25,43 +25,43 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Approval is a call that a person is asked about.
+// Approval is a call that waits for a person's consent, or got an answer.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nobody can guess it.
+	// Random; it cannot be guessed.
 	Id     string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// Who calls, as its caller says; empty: it does not say.
+	// The user and the agent that call, as the caller names them; empty: not named.
 	User       string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	Agent      string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	Capability string `protobuf:"bytes,5,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
-	// What the tool does, as its author wrote it; empty where it is not known.
+	// The author's description of the tool; empty if unknown.
 	Description string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// The arguments, as JSON on several lines, cut where it is long. "[masked: why]" stands for what looks like a secret.
-	// Empty where they cannot be shown: they are encrypted with a key that is not configured any more.
+	// The arguments, as indented JSON, truncated if it is long. "[masked: why]" stands for a value that looks like a
+	// secret. Empty if the key that encrypts them is no longer configured.
 	Arguments string `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call's session; empty: none.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
-	// Which level of policy asks: as in ExplainPolicyResponse, or shield.
+	// The level of policy that requires approval: as in ExplainPolicyResponse, or shield.
 	Level string `protobuf:"bytes,10,opt,name=level,proto3" json:"level,omitempty"`
-	// Why, if more is to be said.
+	// The reason, if there is more to say than the level.
 	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
 	// The call's x-request-id.
 	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// pending, approved, denied, expired or used.
 	State      string                 `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Until when it can be answered, and once it is approved, used.
+	// Until when it can be answered, and once approved, used.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// When it was answered.
 	AnswerTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=answer_time,json=answerTime,proto3" json:"answer_time,omitempty"`
-	// Who did, as they called themselves.
+	// The approver, as named in the answer.
 	AnsweredBy string `protobuf:"bytes,17,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	Comment    string `protobuf:"bytes,18,opt,name=comment,proto3" json:"comment,omitempty"`
-	// For which calls the answer holds: call, session or always; as in ApproveRequest.
+	// The calls that the answer applies to: call, session or always; as in ApproveRequest.
 	Remember string `protobuf:"bytes,19,opt,name=remember,proto3" json:"remember,omitempty"`
-	// Its resource name, tenants/TENANT/approvals/ID.
+	// The resource name, tenants/TENANT/approvals/ID.
 	Name string `protobuf:"bytes,20,opt,name=name,proto3" json:"name,omitempty"`
 	// When its state last changed.
 	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
@@ -252,14 +252,14 @@ type ListApprovalsRequest struct {
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// pending, approved, denied, expired or used; empty: all.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Of this user, agent, capability, tool; empty: of all.
+	// Filters by user, agent, capability and tool; empty: any.
 	User       string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	Agent      string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	Capability string `protobuf:"bytes,5,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
-	// At most so many, 0 to 100; 0: 50. A page may have fewer, or none, also when it is not the last.
+	// Maximum number of approvals, 0 to 100; 0: 50. A page may have fewer, or none, even if it is not the last.
 	PageSize int32 `protobuf:"varint,7,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -506,14 +506,14 @@ type ApproveRequest struct {
 	// As in ListApprovalsRequest.
 	Tenant     string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// Who answers; empty: "operator". Nobody checks it. At most 256 bytes. On the public port it is not looked at: there
-	// the API key says who answers.
+	// The approver's name; empty: "operator". It is not verified. At most 256 bytes. Ignored at the public port,
+	// where the API key identifies the approver.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// For the record, and of a denial for the caller: it is told the first 512 bytes. At most 1024 bytes.
+	// A comment for the record. The caller of a denied call gets the first 512 bytes. At most 1024 bytes.
 	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	// For which calls the answer holds. call: this one; so does an empty one. session: those of this tool, as
-	// it is now, by this user and agent in this session, for a time. always: those of this tool by this user
-	// and agent; it becomes a rule, which Policies has then.
+	// The calls that the answer applies to. call, or empty: this one. session: calls of this tool, as it is now, by
+	// this user and agent in this session, for a limited time. always: calls of this tool by this user and agent;
+	// the answer becomes a rule of Policies.
 	Remember      string `protobuf:"bytes,5,opt,name=remember,proto3" json:"remember,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -753,8 +753,8 @@ type WatchApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in ListApprovalsRequest.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// The id of the last event that the caller has. Empty: from now on; 0: from the oldest that is kept, about
-	// 10,000 of a tenant. Of all tenants what happens is told from now on; with an id "missed" comes first.
+	// The id of the last event that the caller has. Empty: from now on; 0: from the oldest stored event, of about
+	// 10,000 for each tenant. A watch of all tenants begins now; with an id, "missed" comes first.
 	LastEventId   string `protobuf:"bytes,2,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -804,16 +804,17 @@ func (x *WatchApprovalsRequest) GetLastEventId() string {
 	return ""
 }
 
-// WatchApprovalsResponse is something that happened.
+// WatchApprovalsResponse is one event.
 type WatchApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For last_event_id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// began, which is told first and but says where: what happens after it will be told. Then asked, approved,
-	// denied, used, released (the call that used it did not start), expired, or missed: events were forgotten
-	// before the caller came for them, so that it has to list.
+	// began comes first, and marks where the watch begins. Then asked, approved, denied, used, released (the call
+	// that used it did not start), expired, or missed: events were deleted before the caller read them, so the
+	// caller has to list the approvals.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
-	// As it was when the event was read; only its id and tenant where it is forgotten. None with began and missed.
+	// The approval when the event was read; only its id and tenant if it has been deleted. Unset with began and
+	// missed.
 	Approval      *Approval `protobuf:"bytes,3,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

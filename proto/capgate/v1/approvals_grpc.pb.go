@@ -50,23 +50,23 @@ const (
 // (APPROVAL_INVALID, with the field in the metadata), UNAVAILABLE (APPROVALS_UNAVAILABLE) if a retry
 // may succeed.
 type ApprovalsClient interface {
-	// Lists approvals, the newest first; of all tenants, those of one after the other.
+	// Lists approvals, the newest first; for all tenants, one tenant after the other.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
-	// NOT_FOUND (APPROVAL_UNKNOWN) where there is none, or not any more: they are forgotten an hour after
+	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
-	// Approves a call, which may be made within the time that the answer's expire_time says.
-	// NOT_FOUND as GetApproval; FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata)
-	// for one that is not pending any more, or (APPROVAL_NOT_REMEMBERED) where it cannot be remembered so;
-	// UNAVAILABLE (RULE_NOT_SET) where the call is answered, but the rule is not there that was to hold always.
+	// Approves a call, which may be made until the answer's expire_time. NOT_FOUND as for GetApproval;
+	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending, or
+	// (APPROVAL_NOT_REMEMBERED) if the answer cannot be remembered as requested; UNAVAILABLE (RULE_NOT_SET) if the
+	// call is approved, but the rule for remember "always" could not be set.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error)
-	// Denies a call. Refused as Approve is.
+	// Denies a call. Errors as for Approve.
 	Deny(ctx context.Context, in *DenyRequest, opts ...grpc.CallOption) (*DenyResponse, error)
-	// Tells what happens to approvals from now on, until the caller ends it. Over HTTP the same is
-	// GET /v1/approvals/events, as server-sent events: event is what happened, id is for Last-Event-ID (or
-	// ?last_event_id=), data is the Approval as JSON. RESOURCE_EXHAUSTED (WATCHERS_FULL) where too many
-	// watch, and (WATCHER_SLOW) for who does not read what it is told. UNAVAILABLE (DRAINING) when the gateway
-	// stops: go on at another, after the last event.
+	// Streams changes of approvals from now on, until the caller cancels. Over HTTP the same is GET
+	// /v1/approvals/events, as server-sent events: event is the kind of change, id is for Last-Event-ID (or
+	// ?last_event_id=), data is the Approval as JSON. RESOURCE_EXHAUSTED (WATCHERS_FULL) if there are too many
+	// watchers, and (WATCHER_SLOW) if a watcher does not keep up. UNAVAILABLE (DRAINING) when the gateway stops:
+	// reconnect to another replica, with the id of the last event.
 	WatchApprovals(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchApprovalsResponse], error)
 }
 
@@ -159,23 +159,23 @@ type Approvals_WatchApprovalsClient = grpc.ServerStreamingClient[WatchApprovalsR
 // (APPROVAL_INVALID, with the field in the metadata), UNAVAILABLE (APPROVALS_UNAVAILABLE) if a retry
 // may succeed.
 type ApprovalsServer interface {
-	// Lists approvals, the newest first; of all tenants, those of one after the other.
+	// Lists approvals, the newest first; for all tenants, one tenant after the other.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
-	// NOT_FOUND (APPROVAL_UNKNOWN) where there is none, or not any more: they are forgotten an hour after
+	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
 	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
-	// Approves a call, which may be made within the time that the answer's expire_time says.
-	// NOT_FOUND as GetApproval; FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata)
-	// for one that is not pending any more, or (APPROVAL_NOT_REMEMBERED) where it cannot be remembered so;
-	// UNAVAILABLE (RULE_NOT_SET) where the call is answered, but the rule is not there that was to hold always.
+	// Approves a call, which may be made until the answer's expire_time. NOT_FOUND as for GetApproval;
+	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending, or
+	// (APPROVAL_NOT_REMEMBERED) if the answer cannot be remembered as requested; UNAVAILABLE (RULE_NOT_SET) if the
+	// call is approved, but the rule for remember "always" could not be set.
 	Approve(context.Context, *ApproveRequest) (*ApproveResponse, error)
-	// Denies a call. Refused as Approve is.
+	// Denies a call. Errors as for Approve.
 	Deny(context.Context, *DenyRequest) (*DenyResponse, error)
-	// Tells what happens to approvals from now on, until the caller ends it. Over HTTP the same is
-	// GET /v1/approvals/events, as server-sent events: event is what happened, id is for Last-Event-ID (or
-	// ?last_event_id=), data is the Approval as JSON. RESOURCE_EXHAUSTED (WATCHERS_FULL) where too many
-	// watch, and (WATCHER_SLOW) for who does not read what it is told. UNAVAILABLE (DRAINING) when the gateway
-	// stops: go on at another, after the last event.
+	// Streams changes of approvals from now on, until the caller cancels. Over HTTP the same is GET
+	// /v1/approvals/events, as server-sent events: event is the kind of change, id is for Last-Event-ID (or
+	// ?last_event_id=), data is the Approval as JSON. RESOURCE_EXHAUSTED (WATCHERS_FULL) if there are too many
+	// watchers, and (WATCHER_SLOW) if a watcher does not keep up. UNAVAILABLE (DRAINING) when the gateway stops:
+	// reconnect to another replica, with the id of the last event.
 	WatchApprovals(*WatchApprovalsRequest, grpc.ServerStreamingServer[WatchApprovalsResponse]) error
 	mustEmbedUnimplementedApprovalsServer()
 }

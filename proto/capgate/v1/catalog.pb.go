@@ -29,13 +29,13 @@ const (
 type Capability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// tool: each call is answered by itself. environment: state is kept between the calls of a session.
+	// tool: calls are independent. environment: state is kept between the calls of a session.
 	Class string `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
-	// Its tools are known, by manifest or discovery. Otherwise there may be tools, but nobody can list them.
+	// The tools are known, from the manifest or from discovery. If false, tools may exist but cannot be listed.
 	ToolsKnown bool `protobuf:"varint,3,opt,name=tools_known,json=toolsKnown,proto3" json:"tools_known,omitempty"`
-	// The names of those that the caller may use.
+	// The names of the tools that the caller may use.
 	Tools []string `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Its resource name, capabilities/ID.
+	// The resource name, capabilities/ID.
 	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -110,13 +110,13 @@ func (x *Capability) GetName() string {
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// For the model to choose by, as the author wrote it.
+	// The author's description, by which a model chooses the tool.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of the arguments.
 	InputSchema *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
 	// allow, or ask: a person has to approve each call.
 	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
-	// An agent's loop ends after a call of it that succeeded.
+	// An agent's loop ends after a successful call of this tool.
 	TerminalOnSuccess bool `protobuf:"varint,5,opt,name=terminal_on_success,json=terminalOnSuccess,proto3" json:"terminal_on_success,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -189,9 +189,9 @@ func (x *Tool) GetTerminalOnSuccess() bool {
 
 type ListCapabilitiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many, 0 to 200; 0: 50.
+	// Maximum number of entries, 0 to 200; 0: 50.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,7 +246,7 @@ type ListCapabilitiesResponse struct {
 	Capabilities []*Capability          `protobuf:"bytes,1,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Of this answer: another one has another etag. Over HTTP it is the header ETag, and If-None-Match asks for it.
+	// Identifies this answer's content. Over HTTP it is the header ETag, for If-None-Match.
 	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -403,9 +403,9 @@ func (x *GetCapabilityResponse) GetEtag() string {
 type ListToolsRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	CapabilityId string                 `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
-	// At most so many, 0 to 1000; 0: all.
+	// Maximum number of tools, 0 to 1000; 0: all.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -571,9 +571,9 @@ func (x *Engine) GetId() string {
 
 type ListEnginesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many, 0 to 200; 0: 50.
+	// Maximum number of entries, 0 to 200; 0: 50.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,9 +27,9 @@ const (
 
 type ListCatalogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many, 0 to 1000; 0: 100.
+	// Maximum number of entries, 0 to 1000; 0: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -224,7 +224,7 @@ type AcceptToolRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The tool's hash as it was shown. Required.
+	// The tool's hash, as shown to the operator. Required.
 	Hash          string `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -413,27 +413,27 @@ func (x *DiscoverToolsResponse) GetCapability() *CatalogEntry {
 	return nil
 }
 
-// CatalogEntry is what is known of one capability.
+// CatalogEntry describes one capability.
 type CatalogEntry struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	// manifest, discovered, or unknown: the fleet has no manifest.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	// There is a set of tools. Those of a capability that was never reached are not known.
+	// The tools are known. Those of a capability that was never reached are not.
 	Known        bool  `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
 	ToolCount    int32 `protobuf:"varint,4,opt,name=tool_count,json=toolCount,proto3" json:"tool_count,omitempty"`
 	DriftedCount int32 `protobuf:"varint,5,opt,name=drifted_count,json=driftedCount,proto3" json:"drifted_count,omitempty"`
-	// A tool that changes counts as drifted.
+	// A changed tool counts as drifted.
 	DriftGuard bool `protobuf:"varint,6,opt,name=drift_guard,json=driftGuard,proto3" json:"drift_guard,omitempty"`
 	// When a discovery last succeeded, and last failed, at any replica.
 	LastSuccess *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_success,json=lastSuccess,proto3" json:"last_success,omitempty"`
 	LastFailure *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"`
-	// Why the last discovery failed; empty: it did not.
+	// The error of the last discovery; empty: it succeeded.
 	LastError string `protobuf:"bytes,9,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// Why the tools of the manifest are not in force yet; empty: they are.
+	// Why the tools of the manifest are not in effect yet; empty: they are.
 	Pending string               `protobuf:"bytes,10,opt,name=pending,proto3" json:"pending,omitempty"`
 	Tools   []*CatalogEntry_Tool `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Its resource name, capabilities/ID.
+	// The resource name, capabilities/ID.
 	Name          string `protobuf:"bytes,12,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -558,11 +558,11 @@ type CatalogEntry_Tool struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Description string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// What its author recommends: allow, ask or block; empty: nothing.
+	// The author's recommendation: allow, ask or block; empty: none.
 	RecommendedPolicy string `protobuf:"bytes,3,opt,name=recommended_policy,json=recommendedPolicy,proto3" json:"recommended_policy,omitempty"`
-	// Of its description and input_schema.
+	// Hash of the description and the input_schema.
 	Hash string `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`
-	// It is not what was accepted, and is asked about where it would be allowed.
+	// The tool differs from the accepted version. Calls that would be allowed need approval.
 	Drifted           bool `protobuf:"varint,5,opt,name=drifted,proto3" json:"drifted,omitempty"`
 	TerminalOnSuccess bool `protobuf:"varint,6,opt,name=terminal_on_success,json=terminalOnSuccess,proto3" json:"terminal_on_success,omitempty"`
 	unknownFields     protoimpl.UnknownFields

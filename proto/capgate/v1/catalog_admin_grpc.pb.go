@@ -43,13 +43,13 @@ type CatalogAdminClient interface {
 	ListCatalog(ctx context.Context, in *ListCatalogRequest, opts ...grpc.CallOption) (*ListCatalogResponse, error)
 	// Shows a capability and its tools, in their author's order.
 	ShowCatalog(ctx context.Context, in *ShowCatalogRequest, opts ...grpc.CallOption) (*ShowCatalogResponse, error)
-	// Accepts what a tool is now, so that it does not count as drifted any more. NOT_FOUND
-	// (TOOL_UNKNOWN), and FAILED_PRECONDITION (TOOL_CHANGED) where the hash is not the tool's any
-	// more: nobody accepts what they have not seen.
+	// Accepts a tool as it is now, so that it no longer counts as drifted. NOT_FOUND (TOOL_UNKNOWN);
+	// FAILED_PRECONDITION (TOOL_CHANGED) if the tool's hash differs from the one in the request, so that an operator
+	// accepts only a version that was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
-	// Asks a capability for its tools now. FAILED_PRECONDITION (TOOLS_NOT_DISCOVERED) where its
-	// manifest does not say tool_source: dynamic. A discovery that fails is no refusal: what was
-	// known stays, and last_error says why.
+	// Discovers a capability's tools now. FAILED_PRECONDITION (TOOLS_NOT_DISCOVERED) unless its manifest has
+	// tool_source: dynamic. A failed discovery is not an error of this RPC: the known tools stay, and last_error has
+	// the reason.
 	DiscoverTools(ctx context.Context, in *DiscoverToolsRequest, opts ...grpc.CallOption) (*DiscoverToolsResponse, error)
 }
 
@@ -117,13 +117,13 @@ type CatalogAdminServer interface {
 	ListCatalog(context.Context, *ListCatalogRequest) (*ListCatalogResponse, error)
 	// Shows a capability and its tools, in their author's order.
 	ShowCatalog(context.Context, *ShowCatalogRequest) (*ShowCatalogResponse, error)
-	// Accepts what a tool is now, so that it does not count as drifted any more. NOT_FOUND
-	// (TOOL_UNKNOWN), and FAILED_PRECONDITION (TOOL_CHANGED) where the hash is not the tool's any
-	// more: nobody accepts what they have not seen.
+	// Accepts a tool as it is now, so that it no longer counts as drifted. NOT_FOUND (TOOL_UNKNOWN);
+	// FAILED_PRECONDITION (TOOL_CHANGED) if the tool's hash differs from the one in the request, so that an operator
+	// accepts only a version that was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
-	// Asks a capability for its tools now. FAILED_PRECONDITION (TOOLS_NOT_DISCOVERED) where its
-	// manifest does not say tool_source: dynamic. A discovery that fails is no refusal: what was
-	// known stays, and last_error says why.
+	// Discovers a capability's tools now. FAILED_PRECONDITION (TOOLS_NOT_DISCOVERED) unless its manifest has
+	// tool_source: dynamic. A failed discovery is not an error of this RPC: the known tools stay, and last_error has
+	// the reason.
 	DiscoverTools(context.Context, *DiscoverToolsRequest) (*DiscoverToolsResponse, error)
 	mustEmbedUnimplementedCatalogAdminServer()
 }

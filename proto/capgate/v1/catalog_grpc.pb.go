@@ -31,18 +31,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Catalog lists the capabilities and tools that the caller may use. Blocked ones look as if they did not exist. The
-// same function decides about lists and calls.
+// Catalog lists the capabilities and tools that the caller may use. Blocked ones appear not to exist. The same
+// function decides about lists and calls.
 //
 // UNAVAILABLE (POLICY_UNKNOWN) while the caller's permissions are unknown.
 type CatalogClient interface {
 	// Lists capabilities by id.
 	ListCapabilities(ctx context.Context, in *ListCapabilitiesRequest, opts ...grpc.CallOption) (*ListCapabilitiesResponse, error)
-	// NOT_FOUND (CAPABILITY_UNKNOWN) for a capability of which the caller may use nothing.
+	// Returns one capability. NOT_FOUND (CAPABILITY_UNKNOWN) if the caller may use none of its tools.
 	GetCapability(ctx context.Context, in *GetCapabilityRequest, opts ...grpc.CallOption) (*GetCapabilityResponse, error)
 	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
-	// Lists the engines of OpenParallax that the caller may use, by id. They have no tools, and are no capabilities.
+	// Lists the OpenParallax engines that the caller may use, by id. Engines have no tools and are not capabilities.
 	ListEngines(ctx context.Context, in *ListEnginesRequest, opts ...grpc.CallOption) (*ListEnginesResponse, error)
 }
 
@@ -98,18 +98,18 @@ func (c *catalogClient) ListEngines(ctx context.Context, in *ListEnginesRequest,
 // All implementations must embed UnimplementedCatalogServer
 // for forward compatibility.
 //
-// Catalog lists the capabilities and tools that the caller may use. Blocked ones look as if they did not exist. The
-// same function decides about lists and calls.
+// Catalog lists the capabilities and tools that the caller may use. Blocked ones appear not to exist. The same
+// function decides about lists and calls.
 //
 // UNAVAILABLE (POLICY_UNKNOWN) while the caller's permissions are unknown.
 type CatalogServer interface {
 	// Lists capabilities by id.
 	ListCapabilities(context.Context, *ListCapabilitiesRequest) (*ListCapabilitiesResponse, error)
-	// NOT_FOUND (CAPABILITY_UNKNOWN) for a capability of which the caller may use nothing.
+	// Returns one capability. NOT_FOUND (CAPABILITY_UNKNOWN) if the caller may use none of its tools.
 	GetCapability(context.Context, *GetCapabilityRequest) (*GetCapabilityResponse, error)
 	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
-	// Lists the engines of OpenParallax that the caller may use, by id. They have no tools, and are no capabilities.
+	// Lists the OpenParallax engines that the caller may use, by id. Engines have no tools and are not capabilities.
 	ListEngines(context.Context, *ListEnginesRequest) (*ListEnginesResponse, error)
 	mustEmbedUnimplementedCatalogServer()
 }

@@ -30,13 +30,13 @@ type SendEngineMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Comes from the path.
 	Engine string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
-	// What the user says. Required.
+	// The user's message. Required.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// The conversation that it belongs to. Empty: the engine begins one, and its events say which.
+	// The session that the message belongs to. Empty: the engine begins one, and its events have the id.
 	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// NORMAL, OTR or HEARTBEAT; empty: NORMAL.
 	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Where it was written, like cli or web, for the agent to know. May be empty.
+	// Where the message was written, like cli or web; passed on to the agent. May be empty.
 	Source        string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -155,10 +155,10 @@ func (x *GetEngineStatusRequest) GetEngine() string {
 type GetEngineStatusResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	AgentName string                 `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// That the agent thinks with.
+	// The agent's model.
 	Model           string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	ShieldConnected bool   `protobuf:"varint,3,opt,name=shield_connected,json=shieldConnected,proto3" json:"shield_connected,omitempty"`
-	// The highest of Shield's stages that there is.
+	// Shield's highest tier.
 	ShieldMaxTier int32  `protobuf:"varint,4,opt,name=shield_max_tier,json=shieldMaxTier,proto3" json:"shield_max_tier,omitempty"`
 	UptimeSeconds uint32 `protobuf:"varint,5,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
 	SessionCount  int32  `protobuf:"varint,6,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
@@ -250,7 +250,7 @@ type EngineSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Title string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// NORMAL, OTR or HEARTBEAT; empty: the engine does not say.
+	// NORMAL, OTR or HEARTBEAT; empty: unknown.
 	Mode          string                 `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
@@ -335,9 +335,9 @@ type ListEngineSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Comes from the path.
 	Engine string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
-	// At most so many, 0 to 200; 0: 50.
+	// Maximum number of entries, 0 to 200; 0: 50.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -529,9 +529,9 @@ type ListEngineHistoryRequest struct {
 	// Both come from the path.
 	Engine    string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// At most so many, 0 to 200; 0: 50.
+	// Maximum number of entries, 0 to 200; 0: 50.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -653,7 +653,7 @@ type ApproveEngineActionRequest struct {
 	// Both come from the path.
 	Engine     string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// Of the event. May be empty.
+	// The event's session. May be empty.
 	SessionId     string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -712,7 +712,7 @@ func (x *ApproveEngineActionRequest) GetSessionId() string {
 
 type ApproveEngineActionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The engine waited for it.
+	// The engine was waiting for this answer.
 	Received      bool `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -760,7 +760,7 @@ type DenyEngineActionRequest struct {
 	// Both come from the path.
 	Engine     string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// Of the event. May be empty.
+	// The event's session. May be empty.
 	SessionId     string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -819,7 +819,7 @@ func (x *DenyEngineActionRequest) GetSessionId() string {
 
 type DenyEngineActionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The engine waited for it.
+	// The engine was waiting for this answer.
 	Received      bool `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -34,25 +34,26 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Engines talks with engines of OpenParallax in plain JSON. By gRPC the same is openparallax.v1.ClientService.
+// Engines talks with OpenParallax engines in plain JSON. Over gRPC the same is openparallax.v1.ClientService.
 //
-// Every call needs the scope engine.chat, and is refused with NOT_FOUND for an engine, a session or an approval that is
-// not the caller's. Modes of sessions have names here and no numbers: NORMAL, OTR (off the record), HEARTBEAT.
+// Every call needs the scope engine.chat. NOT_FOUND for an engine, a session or an approval that does not belong
+// to the caller. Session modes are names here, not numbers: NORMAL, OTR (off the record), HEARTBEAT.
 type EnginesClient interface {
-	// Says something to an engine and tells what happens on the way to its answer, as server-sent events, or as lines of
-	// JSON (application/x-ndjson). Messages to one engine run one after the other; until its turn comes there are only
-	// heartbeats. The last record is done or failed. Until the first record a call that is refused is a plain HTTP error. The engine
-	// keeps the message before it answers, so after a stream that broke look into the history before you send it again.
+	// Sends a message to an engine and streams its progress and its answer, as server-sent events or as lines of
+	// JSON (application/x-ndjson). Messages to one engine run one after the other; a waiting message gets only
+	// heartbeats. The last record is done or failed. An error before the first record is a plain HTTP error. The
+	// engine stores the message before it answers: after a broken stream, look into the history before you send the
+	// message again.
 	SendEngineMessage(ctx context.Context, in *SendEngineMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.PipelineEvent], error)
-	// Says which agent an engine has, and how it is.
+	// Returns an engine's agent and state.
 	GetEngineStatus(ctx context.Context, in *GetEngineStatusRequest, opts ...grpc.CallOption) (*GetEngineStatusResponse, error)
 	// Lists the caller's sessions with an engine, in the engine's order.
 	ListEngineSessions(ctx context.Context, in *ListEngineSessionsRequest, opts ...grpc.CallOption) (*ListEngineSessionsResponse, error)
-	// Lists what was said in a session, in the engine's order.
+	// Lists the messages of a session, in the engine's order.
 	ListEngineHistory(ctx context.Context, in *ListEngineHistoryRequest, opts ...grpc.CallOption) (*ListEngineHistoryResponse, error)
-	// Allows what an event approval_needed asks about.
+	// Approves the action of an approval_needed event.
 	ApproveEngineAction(ctx context.Context, in *ApproveEngineActionRequest, opts ...grpc.CallOption) (*ApproveEngineActionResponse, error)
-	// Forbids it.
+	// Denies the action of an approval_needed event.
 	DenyEngineAction(ctx context.Context, in *DenyEngineActionRequest, opts ...grpc.CallOption) (*DenyEngineActionResponse, error)
 }
 
@@ -137,25 +138,26 @@ func (c *enginesClient) DenyEngineAction(ctx context.Context, in *DenyEngineActi
 // All implementations must embed UnimplementedEnginesServer
 // for forward compatibility.
 //
-// Engines talks with engines of OpenParallax in plain JSON. By gRPC the same is openparallax.v1.ClientService.
+// Engines talks with OpenParallax engines in plain JSON. Over gRPC the same is openparallax.v1.ClientService.
 //
-// Every call needs the scope engine.chat, and is refused with NOT_FOUND for an engine, a session or an approval that is
-// not the caller's. Modes of sessions have names here and no numbers: NORMAL, OTR (off the record), HEARTBEAT.
+// Every call needs the scope engine.chat. NOT_FOUND for an engine, a session or an approval that does not belong
+// to the caller. Session modes are names here, not numbers: NORMAL, OTR (off the record), HEARTBEAT.
 type EnginesServer interface {
-	// Says something to an engine and tells what happens on the way to its answer, as server-sent events, or as lines of
-	// JSON (application/x-ndjson). Messages to one engine run one after the other; until its turn comes there are only
-	// heartbeats. The last record is done or failed. Until the first record a call that is refused is a plain HTTP error. The engine
-	// keeps the message before it answers, so after a stream that broke look into the history before you send it again.
+	// Sends a message to an engine and streams its progress and its answer, as server-sent events or as lines of
+	// JSON (application/x-ndjson). Messages to one engine run one after the other; a waiting message gets only
+	// heartbeats. The last record is done or failed. An error before the first record is a plain HTTP error. The
+	// engine stores the message before it answers: after a broken stream, look into the history before you send the
+	// message again.
 	SendEngineMessage(*SendEngineMessageRequest, grpc.ServerStreamingServer[v1.PipelineEvent]) error
-	// Says which agent an engine has, and how it is.
+	// Returns an engine's agent and state.
 	GetEngineStatus(context.Context, *GetEngineStatusRequest) (*GetEngineStatusResponse, error)
 	// Lists the caller's sessions with an engine, in the engine's order.
 	ListEngineSessions(context.Context, *ListEngineSessionsRequest) (*ListEngineSessionsResponse, error)
-	// Lists what was said in a session, in the engine's order.
+	// Lists the messages of a session, in the engine's order.
 	ListEngineHistory(context.Context, *ListEngineHistoryRequest) (*ListEngineHistoryResponse, error)
-	// Allows what an event approval_needed asks about.
+	// Approves the action of an approval_needed event.
 	ApproveEngineAction(context.Context, *ApproveEngineActionRequest) (*ApproveEngineActionResponse, error)
-	// Forbids it.
+	// Denies the action of an approval_needed event.
 	DenyEngineAction(context.Context, *DenyEngineActionRequest) (*DenyEngineActionResponse, error)
 	mustEmbedUnimplementedEnginesServer()
 }

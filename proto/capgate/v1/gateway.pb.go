@@ -28,25 +28,25 @@ const (
 
 type InvokeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The capability that is meant. Over HTTP it comes from the path.
+	// The capability to call. Over HTTP it comes from the path.
 	CapabilityId string `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
 	// Name of the tool, as the manifest or discovery declares it. Required.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Arguments of the tool: a plain JSON object. Numbers beyond 2^53 lose digits here; send them
-	// in args_json. Excludes args_json: giving both is INVALID_ARGUMENT.
+	// Arguments of the tool: a plain JSON object. Numbers beyond 2^53 lose digits here; send them in args_json.
+	// INVALID_ARGUMENT together with args_json.
 	Args *structpb.Struct `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
-	// Arguments of the tool as the bytes of a JSON object, passed on untouched; base64 in JSON.
-	// Excludes args: giving both is INVALID_ARGUMENT.
+	// Arguments of the tool as the bytes of a JSON object, passed on untouched; base64 in JSON. INVALID_ARGUMENT
+	// together with args.
 	ArgsJson []byte `protobuf:"bytes,4,opt,name=args_json,json=argsJson,proto3" json:"args_json,omitempty"`
-	// Configuration of the capability: a plain JSON object. It holds credentials and is never logged,
-	// cached or echoed. Excludes config_json: giving both is INVALID_ARGUMENT.
+	// Configuration of the capability: a plain JSON object. It holds credentials and is never logged, cached or
+	// echoed. INVALID_ARGUMENT together with config_json.
 	Config *structpb.Struct `protobuf:"bytes,5,opt,name=config,proto3" json:"config,omitempty"`
-	// Configuration as the bytes of a JSON object, passed on untouched; base64 in JSON. The same
-	// secrecy holds. Excludes config: giving both is INVALID_ARGUMENT.
+	// Configuration as the bytes of a JSON object, passed on untouched; base64 in JSON. Never logged, cached or
+	// echoed. INVALID_ARGUMENT together with config.
 	ConfigJson []byte `protobuf:"bytes,6,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`
 	// The user's session; calls of one session may be kept on one backend. May be empty.
 	SessionId string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The conversation thread that caused the call, for the capability to know. May be empty.
+	// The conversation thread that caused the call; passed on to the capability. May be empty.
 	ThreadId      string `protobuf:"bytes,8,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -140,13 +140,12 @@ func (x *InvokeRequest) GetThreadId() string {
 
 type InvokeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the tool returned, as plain JSON of any kind. Unset where the tool failed or where its
-	// result is not JSON; then result_json holds the bytes, if any.
+	// The tool's result, as plain JSON of any kind. Unset if the tool failed or its result is not JSON; then
+	// result_json holds the bytes, if any.
 	Result *structpb.Value `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	// What the tool returned, byte for byte; base64 in JSON. Set only where `result` cannot say it:
-	// for a result that is not JSON.
+	// The tool's result, byte for byte; base64 in JSON. Set only if the result is not JSON.
 	ResultJson []byte `protobuf:"bytes,2,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
-	// Not empty: the tool failed, and this is what it says for the model or a human to read.
+	// If not empty, the tool failed; this is its message for the model or a human.
 	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -203,22 +202,22 @@ func (x *InvokeResponse) GetError() string {
 	return ""
 }
 
-// StreamInvokeResponse is one record of a stream. Of a server-sent event, event and id are its own, and
-// the other fields its data. As JSON the fields have these names.
+// StreamInvokeResponse is one record of a stream. In a server-sent event, event and id are the event's own fields,
+// and the other fields are its data. In JSON the fields have these names.
 type StreamInvokeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// chunk: a piece of the result. done, the last one: the tool has ended. error, the last one: the call
-	// did not end well, and what came is not all. As lines of JSON also heartbeat, which means nothing.
+	// chunk: a piece of the result. done, the last record: the tool has ended. error, the last record: the call
+	// failed, and the result is incomplete. Lines of JSON also have heartbeat, which carries nothing.
 	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
 	// A number, from 1.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// With chunk: the piece, where it is JSON.
+	// With chunk: the piece, if it is JSON.
 	Data *structpb.Value `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// With chunk: the piece, where it is not; base64 in JSON.
+	// With chunk: the piece, if it is not JSON; base64 in JSON.
 	DataBase64 []byte `protobuf:"bytes,4,opt,name=data_base64,json=dataBase64,proto3" json:"data_base64,omitempty"`
-	// With done, not empty: the tool failed, and this is what it says for the model or a human to read.
+	// With done: if not empty, the tool failed; this is its message for the model or a human.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	// With error: the problem document (RFC 9457) that a call would have got that is not streamed.
+	// With error: the problem document (RFC 9457), as for a call without a stream.
 	Problem       *structpb.Struct `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -296,14 +295,15 @@ func (x *StreamInvokeResponse) GetProblem() *structpb.Struct {
 	return nil
 }
 
-// CallToolRequest has no configuration: it holds credentials, which belong neither into a path nor into
-// headers. Invoke is for calls with configuration.
+// CallToolRequest has no configuration, because credentials belong neither in a path nor in headers. Calls with
+// configuration use Invoke.
 type CallToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Both come from the path.
 	CapabilityId string `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
 	ToolName     string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Arguments of the tool: a JSON object, passed on as the text that it is. It is the body; none stands for {}.
+	// Arguments of the tool: a JSON object, passed on as the text that it is. Over HTTP it is the body; an empty
+	// body stands for {}.
 	Args *structpb.Struct `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
 	// As in InvokeRequest. Over HTTP these are the query, or the headers X-Session-Id and X-Thread-Id.
 	SessionId     string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -423,9 +423,9 @@ func (x *GetHealthRequest) GetCapabilityId() string {
 
 type GetHealthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Calls may come.
+	// The capability accepts calls.
 	Ready bool `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Detail for a human, for example how many backends there are.
+	// Detail for a human, for example the number of backends.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

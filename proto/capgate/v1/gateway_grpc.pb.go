@@ -35,26 +35,26 @@ const (
 //
 // Gateway calls capabilities with plain JSON.
 //
-// Every call is refused with NOT_FOUND for a capability that no fleet serves, UNAVAILABLE where no
-// backend of its fleet can be reached, INVALID_ARGUMENT for what the fields below forbid. A tool that
-// fails is not an error of the call, unless its caller prefers that (Prefer: errors=http).
+// Errors: NOT_FOUND if no fleet serves the capability, UNAVAILABLE if no backend of the fleet can be reached,
+// INVALID_ARGUMENT if a field breaks a rule below. A tool's failure is not an error of the call, unless the
+// request has the header Prefer: errors=http.
 type GatewayClient interface {
-	// Executes a tool and returns the full result. Where the request accepts text/event-stream or
-	// application/x-ndjson rather than JSON it is StreamInvoke.
+	// Executes a tool and returns the full result. A request that accepts text/event-stream or application/x-ndjson
+	// rather than JSON is handled as StreamInvoke.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeResponse, error)
-	// Executes a tool and returns its result piece by piece, as it comes: as server-sent events, or as
-	// lines of JSON (application/x-ndjson). The last record is done or error. Until the first record a
-	// call that is refused is a plain HTTP error.
+	// Executes a tool and streams its result, as server-sent events or as lines of JSON (application/x-ndjson). The
+	// last record is done or error. An error before the first record is a plain HTTP error.
 	StreamInvoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamInvokeResponse], error)
-	// Executes a tool with the body as its arguments, and answers with nothing but its result: as
-	// application/json, byte for byte, or as text/plain or application/octet-stream where it is not JSON;
-	// 204 where there is none. A tool that failed answers with an InvokeResponse in its place, and the header
-	// X-Capgate-Outcome says so: tool_error, and not success. A request that accepts streams is StreamTool.
+	// Executes a tool with the body as its arguments, and returns the bare result. The body is application/json,
+	// byte for byte, or text/plain or application/octet-stream if it is not JSON; an empty result is 204. If the
+	// tool failed, the body is an InvokeResponse, and the header X-Capgate-Outcome is tool_error instead of success.
+	// A request that accepts streams is handled as StreamTool.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*httpbody.HttpBody, error)
-	// Executes a tool as StreamInvoke does, with the body as its arguments. GET does it with the query
-	// parameter args, for tools that the configuration offers so (event_source).
+	// Executes a tool as StreamInvoke does, with the body as its arguments. Tools with event_source in the
+	// configuration also accept GET, with the arguments in the query parameter args.
 	StreamTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamInvokeResponse], error)
-	// Says whether a capability takes calls, by what health knows of its fleet, whatever its backends speak.
+	// Reports whether a capability accepts calls. The health checks of its fleet decide, whatever dialect its
+	// backends speak.
 	GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error)
 }
 
@@ -140,26 +140,26 @@ func (c *gatewayClient) GetHealth(ctx context.Context, in *GetHealthRequest, opt
 //
 // Gateway calls capabilities with plain JSON.
 //
-// Every call is refused with NOT_FOUND for a capability that no fleet serves, UNAVAILABLE where no
-// backend of its fleet can be reached, INVALID_ARGUMENT for what the fields below forbid. A tool that
-// fails is not an error of the call, unless its caller prefers that (Prefer: errors=http).
+// Errors: NOT_FOUND if no fleet serves the capability, UNAVAILABLE if no backend of the fleet can be reached,
+// INVALID_ARGUMENT if a field breaks a rule below. A tool's failure is not an error of the call, unless the
+// request has the header Prefer: errors=http.
 type GatewayServer interface {
-	// Executes a tool and returns the full result. Where the request accepts text/event-stream or
-	// application/x-ndjson rather than JSON it is StreamInvoke.
+	// Executes a tool and returns the full result. A request that accepts text/event-stream or application/x-ndjson
+	// rather than JSON is handled as StreamInvoke.
 	Invoke(context.Context, *InvokeRequest) (*InvokeResponse, error)
-	// Executes a tool and returns its result piece by piece, as it comes: as server-sent events, or as
-	// lines of JSON (application/x-ndjson). The last record is done or error. Until the first record a
-	// call that is refused is a plain HTTP error.
+	// Executes a tool and streams its result, as server-sent events or as lines of JSON (application/x-ndjson). The
+	// last record is done or error. An error before the first record is a plain HTTP error.
 	StreamInvoke(*InvokeRequest, grpc.ServerStreamingServer[StreamInvokeResponse]) error
-	// Executes a tool with the body as its arguments, and answers with nothing but its result: as
-	// application/json, byte for byte, or as text/plain or application/octet-stream where it is not JSON;
-	// 204 where there is none. A tool that failed answers with an InvokeResponse in its place, and the header
-	// X-Capgate-Outcome says so: tool_error, and not success. A request that accepts streams is StreamTool.
+	// Executes a tool with the body as its arguments, and returns the bare result. The body is application/json,
+	// byte for byte, or text/plain or application/octet-stream if it is not JSON; an empty result is 204. If the
+	// tool failed, the body is an InvokeResponse, and the header X-Capgate-Outcome is tool_error instead of success.
+	// A request that accepts streams is handled as StreamTool.
 	CallTool(context.Context, *CallToolRequest) (*httpbody.HttpBody, error)
-	// Executes a tool as StreamInvoke does, with the body as its arguments. GET does it with the query
-	// parameter args, for tools that the configuration offers so (event_source).
+	// Executes a tool as StreamInvoke does, with the body as its arguments. Tools with event_source in the
+	// configuration also accept GET, with the arguments in the query parameter args.
 	StreamTool(*CallToolRequest, grpc.ServerStreamingServer[StreamInvokeResponse]) error
-	// Says whether a capability takes calls, by what health knows of its fleet, whatever its backends speak.
+	// Reports whether a capability accepts calls. The health checks of its fleet decide, whatever dialect its
+	// backends speak.
 	GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error)
 	mustEmbedUnimplementedGatewayServer()
 }

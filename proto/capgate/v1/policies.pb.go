@@ -28,13 +28,14 @@ const (
 // Policy is one rule.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whose calls it is about. Required where the gateway has tenants, else "default" if it is empty. Not with global.
+	// The tenant whose calls the rule applies to. Required in a gateway with tenants, otherwise empty stands for
+	// "default". Not with global.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// It is about the calls of all tenants; it has neither user nor agent.
+	// The rule applies to the calls of all tenants, and has neither user nor agent.
 	Global bool `protobuf:"varint,2,opt,name=global,proto3" json:"global,omitempty"`
-	// The user it is about; empty: all. At most 256 bytes.
+	// The user that the rule applies to; empty: all. At most 256 bytes.
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// The agent it is about; empty: all. At most 256 bytes.
+	// The agent that the rule applies to; empty: all. At most 256 bytes.
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The capability's id, or "*" for all. Required.
 	Capability string `protobuf:"bytes,5,opt,name=capability,proto3" json:"capability,omitempty"`
@@ -42,18 +43,18 @@ type Policy struct {
 	Tool string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
 	// allow, ask or block. Required.
 	Policy string `protobuf:"bytes,7,opt,name=policy,proto3" json:"policy,omitempty"`
-	// When it was set. Only in answers.
+	// When the rule was last set. Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Who set it, where that is known. Only in answers.
+	// The operator or caller that set the rule, if known. Output only.
 	SetBy string `protobuf:"bytes,9,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
-	// It decides on nothing: it is one of the candidates.
+	// The rule is a candidate and decides nothing.
 	Candidate bool `protobuf:"varint,10,opt,name=candidate,proto3" json:"candidate,omitempty"`
-	// Its resource name: tenants/TENANT/policies/ABOUT, or policies/ABOUT of a global one; of a candidate candidates in the
-	// place of policies. ABOUT is what it is about, as a query like capability=weather&tool=*&user=ann. Only in answers.
+	// The resource name: tenants/TENANT/policies/SUBJECT, or policies/SUBJECT for a global rule; candidates have
+	// "candidates" instead of "policies". SUBJECT is a query like capability=weather&tool=*&user=ann. Output only.
 	Name string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
-	// When there first was a rule about the same. Only in answers.
+	// When a rule with this subject was first set. Output only.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// There is no such tenant: the rule was set ahead of it, or outlived it. Only in lists.
+	// The tenant does not exist: the rule was set before it, or outlived it. Only in lists.
 	TenantUnknown bool `protobuf:"varint,13,opt,name=tenant_unknown,json=tenantUnknown,proto3" json:"tenant_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -183,7 +184,7 @@ func (x *Policy) GetTenantUnknown() bool {
 type SetPolicyRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Policy *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Also where there is no such tenant, capability or tool yet.
+	// Set the rule even if the tenant, the capability or the tool does not exist yet.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -407,12 +408,12 @@ func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
 
 type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty or "-": all tenants. Not with global, whose rules are no tenant's.
+	// Empty or "-": all tenants. Not with global.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Global bool   `protobuf:"varint,2,opt,name=global,proto3" json:"global,omitempty"`
-	// At most so many, 0 to 1000; 0: 100. A page may have fewer, or none, also when it is not the last.
+	// Maximum number of rules, 0 to 1000; 0: 100. A page may have fewer, or none, even if it is not the last.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	Candidate     bool   `protobuf:"varint,5,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -547,9 +548,9 @@ type ExplainPolicyRequest struct {
 	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
 	// Required.
 	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
-	// What would become of it by the candidates.
+	// Explain the decision of the candidates.
 	Candidate bool `protobuf:"varint,6,opt,name=candidate,proto3" json:"candidate,omitempty"`
-	// Also where there is no such tenant, capability or tool.
+	// Explain even if the tenant, the capability or the tool does not exist.
 	Force         bool `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -638,11 +639,11 @@ type ExplainPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// allow, ask or block.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Which level decided: user+agent, user, tenant+agent, tenant, global, manifest, fleet or default.
+	// The level that decided: user+agent, user, tenant+agent, tenant, global, manifest, fleet or default.
 	Level string                        `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	Looks []*ExplainPolicyResponse_Look `protobuf:"bytes,3,rep,name=looks,proto3" json:"looks,omitempty"`
-	// What would become of it by the candidates, and by which level. Empty where there are none, neither
-	// the tenant's nor global ones, and where they are what was asked for.
+	// The decision of the candidates, and the level that decided. Empty if the tenant has no candidates and there
+	// are no global ones, and if the request is for the candidates.
 	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -714,18 +715,18 @@ func (x *ExplainPolicyResponse) GetCandidateLevel() string {
 	return ""
 }
 
-// Look is one place that was looked at.
+// Look is one lookup.
 type ExplainPolicyResponse_Look struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Level string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
-	// What a rule there is about; all empty below the rules.
+	// The subject of a rule at this level; all empty for the levels below the rules.
 	User       string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Agent      string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
-	// What it says; empty: nothing.
+	// The decision found there; empty: none.
 	Policy string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
-	// It is what decided.
+	// This lookup decided.
 	Decided       bool `protobuf:"varint,7,opt,name=decided,proto3" json:"decided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

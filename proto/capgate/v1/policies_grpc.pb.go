@@ -51,14 +51,14 @@ const (
 // TOOL_UNKNOWN), with the closest known name in the message. In a gateway without tenants, the default tenant is
 // "default".
 type PoliciesClient interface {
-	// Sets a rule, in the place of the one about the same, if there is one. RESOURCE_EXHAUSTED
-	// (POLICIES_FULL) where there are too many. force sets it ahead of its tenant, capability or tool.
+	// Sets a rule, and replaces an existing rule with the same subject. RESOURCE_EXHAUSTED (POLICIES_FULL) if there
+	// are too many rules. With force, the tenant, the capability or the tool need not exist yet.
 	SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error)
-	// Deletes a rule. NOT_FOUND (POLICY_UNKNOWN) where there is none.
+	// Deletes a rule. NOT_FOUND (POLICY_UNKNOWN) if it does not exist.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
 	// Lists the rules of a tenant, of all tenants, or the global ones, by tenant, user, agent, capability and tool.
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
-	// Says what would become of a call, and every place that is looked at for it, in their order.
+	// Explains the decision on a call: the decision, and every level that is looked up, in order.
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyResponse, error)
 }
 
@@ -134,14 +134,14 @@ func (c *policiesClient) ExplainPolicy(ctx context.Context, in *ExplainPolicyReq
 // TOOL_UNKNOWN), with the closest known name in the message. In a gateway without tenants, the default tenant is
 // "default".
 type PoliciesServer interface {
-	// Sets a rule, in the place of the one about the same, if there is one. RESOURCE_EXHAUSTED
-	// (POLICIES_FULL) where there are too many. force sets it ahead of its tenant, capability or tool.
+	// Sets a rule, and replaces an existing rule with the same subject. RESOURCE_EXHAUSTED (POLICIES_FULL) if there
+	// are too many rules. With force, the tenant, the capability or the tool need not exist yet.
 	SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error)
-	// Deletes a rule. NOT_FOUND (POLICY_UNKNOWN) where there is none.
+	// Deletes a rule. NOT_FOUND (POLICY_UNKNOWN) if it does not exist.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
 	// Lists the rules of a tenant, of all tenants, or the global ones, by tenant, user, agent, capability and tool.
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
-	// Says what would become of a call, and every place that is looked at for it, in their order.
+	// Explains the decision on a call: the decision, and every level that is looked up, in order.
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyResponse, error)
 	mustEmbedUnimplementedPoliciesServer()
 }

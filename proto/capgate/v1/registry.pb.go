@@ -30,31 +30,31 @@ type RegisterBackendRequest struct {
 	// The capability that the backend serves: one with a fleet, or one that registration.capabilities
 	// allows. Required.
 	Capability string `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
-	// Where it is, host:port. A host name is resolved now, and again with each renewal; calls go to all
-	// of its addresses, at most 16. Required.
+	// The backend's address, host:port. A host name is resolved now and at each renewal; calls go to all of its
+	// addresses, at most 16. Required.
 	Addr string `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`
-	// How long the registration is good for, from registration.min_ttl to 1h. Unset: 30s.
+	// How long the registration is valid, from registration.min_ttl to 1h. Unset: 30s.
 	Ttl *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// The lease that a former answer had: it is renewed. Empty: a new one is given out.
+	// The lease of an earlier answer, to renew it. Empty: a new lease.
 	Lease string `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls. Unset: 100.
 	Weight *int32 `protobuf:"varint,5,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// Where it is: gateways of the same zone prefer it. May be empty.
+	// The backend's zone; gateways of the same zone prefer it. May be empty.
 	Zone string `protobuf:"bytes,6,opt,name=zone,proto3" json:"zone,omitempty"`
 	// The only session that it serves, at most 512 bytes; calls of that session go nowhere else.
 	// Empty: it serves all.
 	Session string `protobuf:"bytes,7,opt,name=session,proto3" json:"session,omitempty"`
-	// What it speaks: doc or live. Empty, or auto: what the fleet says.
+	// The backend's dialect: doc or live. Empty, or auto: the fleet's setting.
 	Dialect string `protobuf:"bytes,8,opt,name=dialect,proto3" json:"dialect,omitempty"`
-	// Calls that it takes at once, of all gateways together, 0 to 100000; 0: what the fleet says.
+	// Maximum concurrent calls of all gateways together, 0 to 100000; 0: the fleet's setting.
 	MaxConcurrent int32 `protobuf:"varint,9,opt,name=max_concurrent,json=maxConcurrent,proto3" json:"max_concurrent,omitempty"`
-	// The text of the capability's manifest.yaml, at most 4 MiB; its id must be the capability. It counts
-	// where the fleet has none of its own: of those that the capability's backends bring, the one that
-	// most of them do. To be sent with each renewal: without it the backend brings none any more. Where
-	// registration.manifests has become false since, a renewal is taken, and the manifest passed over.
+	// The text of the capability's manifest.yaml, at most 4 MiB; its id must be the capability. It applies if the
+	// fleet has no manifest of its own; if backends bring different manifests, the most frequent one applies. Send
+	// it with each renewal: a renewal without it removes it. If registration.manifests has become false since, a
+	// renewal succeeds and its manifest is ignored.
 	Manifest string `protobuf:"bytes,10,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	// Whose session it is: with session, where the gateway has tenants, and nowhere else. It need not
-	// be there yet.
+	// The tenant of the session. Required with session in a gateway with tenants, and invalid otherwise. The tenant
+	// need not exist yet.
 	Tenant        string `protobuf:"bytes,11,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,11 +169,11 @@ func (x *RegisterBackendRequest) GetTenant() string {
 
 type RegisterBackendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whoever knows it may renew and withdraw the registration. It is good for nothing else.
+	// A secret that renews and withdraws the registration. It permits nothing else.
 	Lease string `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// How long the registration is good for from now on.
+	// How long the registration is valid from now on.
 	Ttl *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Where calls go: IP addresses and the port.
+	// The addresses that calls go to: IP addresses and the port.
 	Addrs         []string `protobuf:"bytes,3,rep,name=addrs,proto3" json:"addrs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -232,11 +232,11 @@ func (x *RegisterBackendResponse) GetAddrs() []string {
 
 type WithdrawBackendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As it was registered. Required.
+	// As registered. Required.
 	Capability string `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
-	// As it was registered. Required.
+	// As registered. Required.
 	Addr string `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`
-	// Of the registration. Empty: whichever it has, for operators.
+	// The registration's lease. Empty: any, for operators.
 	Lease         string `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

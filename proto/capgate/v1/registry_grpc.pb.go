@@ -33,22 +33,22 @@ const (
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev.
 type RegistryClient interface {
-	// Registers a backend of a capability for a time, or renews its lease. Without a lease a
-	// registration of the same capability and address, whoever has it, is replaced.
+	// Registers a backend of a capability for a limited time, or renews its lease. A request without a lease
+	// replaces an existing registration of the same capability and address.
 	//
-	// INVALID_ARGUMENT (REGISTRATION_INVALID, with the field in the metadata) for what the fields below
-	// forbid; INVALID_ARGUMENT (MANIFEST_INVALID, with file, line, field and reason of the first problem in
-	// the metadata) for a manifest that breaks a rule; PERMISSION_DENIED (MANIFEST_FORBIDDEN) for one where
-	// registration.manifests is false; NOT_FOUND (CAPABILITY_UNKNOWN) where the capability may not be registered;
-	// PERMISSION_DENIED (ADDRESS_FORBIDDEN) for an address of loopback, link-local, cloud metadata and
-	// the like, or a host name with one; FAILED_PRECONDITION (LEASE_SUPERSEDED) where somebody else
-	// has the lease by now; RESOURCE_EXHAUSTED (REGISTRATIONS_FULL, MANIFESTS_FULL) where there are too many;
-	// UNAVAILABLE (ADDRESS_UNRESOLVED, REGISTRY_UNAVAILABLE) where a later try may succeed.
+	// INVALID_ARGUMENT (REGISTRATION_INVALID, with the field in the metadata) if a field breaks a rule below;
+	// INVALID_ARGUMENT (MANIFEST_INVALID, with file, line, field and reason of the first problem in the metadata) if
+	// the manifest is invalid; PERMISSION_DENIED (MANIFEST_FORBIDDEN) for a manifest if registration.manifests is
+	// false; NOT_FOUND (CAPABILITY_UNKNOWN) if the capability may not be registered; PERMISSION_DENIED
+	// (ADDRESS_FORBIDDEN) for an address of loopback, link-local, cloud metadata and the like, or a host name with
+	// one; FAILED_PRECONDITION (LEASE_SUPERSEDED) if another registration has replaced the lease; RESOURCE_EXHAUSTED
+	// (REGISTRATIONS_FULL, MANIFESTS_FULL) if there are too many; UNAVAILABLE (ADDRESS_UNRESOLVED,
+	// REGISTRY_UNAVAILABLE) if a retry may succeed.
 	RegisterBackend(ctx context.Context, in *RegisterBackendRequest, opts ...grpc.CallOption) (*RegisterBackendResponse, error)
-	// Ends a registration before its time. Calls that are there finish; no new ones come.
+	// Ends a registration early. Running calls finish; no new calls arrive.
 	//
-	// NOT_FOUND (REGISTRATION_UNKNOWN) where there is none, FAILED_PRECONDITION (LEASE_SUPERSEDED) where
-	// it has another lease, UNAVAILABLE (REGISTRY_UNAVAILABLE) where a later try may succeed.
+	// NOT_FOUND (REGISTRATION_UNKNOWN) if it does not exist, FAILED_PRECONDITION (LEASE_SUPERSEDED) if it has
+	// another lease, UNAVAILABLE (REGISTRY_UNAVAILABLE) if a retry may succeed.
 	WithdrawBackend(ctx context.Context, in *WithdrawBackendRequest, opts ...grpc.CallOption) (*WithdrawBackendResponse, error)
 }
 
@@ -88,22 +88,22 @@ func (c *registryClient) WithdrawBackend(ctx context.Context, in *WithdrawBacken
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev.
 type RegistryServer interface {
-	// Registers a backend of a capability for a time, or renews its lease. Without a lease a
-	// registration of the same capability and address, whoever has it, is replaced.
+	// Registers a backend of a capability for a limited time, or renews its lease. A request without a lease
+	// replaces an existing registration of the same capability and address.
 	//
-	// INVALID_ARGUMENT (REGISTRATION_INVALID, with the field in the metadata) for what the fields below
-	// forbid; INVALID_ARGUMENT (MANIFEST_INVALID, with file, line, field and reason of the first problem in
-	// the metadata) for a manifest that breaks a rule; PERMISSION_DENIED (MANIFEST_FORBIDDEN) for one where
-	// registration.manifests is false; NOT_FOUND (CAPABILITY_UNKNOWN) where the capability may not be registered;
-	// PERMISSION_DENIED (ADDRESS_FORBIDDEN) for an address of loopback, link-local, cloud metadata and
-	// the like, or a host name with one; FAILED_PRECONDITION (LEASE_SUPERSEDED) where somebody else
-	// has the lease by now; RESOURCE_EXHAUSTED (REGISTRATIONS_FULL, MANIFESTS_FULL) where there are too many;
-	// UNAVAILABLE (ADDRESS_UNRESOLVED, REGISTRY_UNAVAILABLE) where a later try may succeed.
+	// INVALID_ARGUMENT (REGISTRATION_INVALID, with the field in the metadata) if a field breaks a rule below;
+	// INVALID_ARGUMENT (MANIFEST_INVALID, with file, line, field and reason of the first problem in the metadata) if
+	// the manifest is invalid; PERMISSION_DENIED (MANIFEST_FORBIDDEN) for a manifest if registration.manifests is
+	// false; NOT_FOUND (CAPABILITY_UNKNOWN) if the capability may not be registered; PERMISSION_DENIED
+	// (ADDRESS_FORBIDDEN) for an address of loopback, link-local, cloud metadata and the like, or a host name with
+	// one; FAILED_PRECONDITION (LEASE_SUPERSEDED) if another registration has replaced the lease; RESOURCE_EXHAUSTED
+	// (REGISTRATIONS_FULL, MANIFESTS_FULL) if there are too many; UNAVAILABLE (ADDRESS_UNRESOLVED,
+	// REGISTRY_UNAVAILABLE) if a retry may succeed.
 	RegisterBackend(context.Context, *RegisterBackendRequest) (*RegisterBackendResponse, error)
-	// Ends a registration before its time. Calls that are there finish; no new ones come.
+	// Ends a registration early. Running calls finish; no new calls arrive.
 	//
-	// NOT_FOUND (REGISTRATION_UNKNOWN) where there is none, FAILED_PRECONDITION (LEASE_SUPERSEDED) where
-	// it has another lease, UNAVAILABLE (REGISTRY_UNAVAILABLE) where a later try may succeed.
+	// NOT_FOUND (REGISTRATION_UNKNOWN) if it does not exist, FAILED_PRECONDITION (LEASE_SUPERSEDED) if it has
+	// another lease, UNAVAILABLE (REGISTRY_UNAVAILABLE) if a retry may succeed.
 	WithdrawBackend(context.Context, *WithdrawBackendRequest) (*WithdrawBackendResponse, error)
 	mustEmbedUnimplementedRegistryServer()
 }

@@ -27,24 +27,25 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Tenant is on whose behalf calls are made.
+// Tenant is a party on whose behalf callers make calls.
 type Tenant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 63 letters, digits, hyphens, dots and underscores, and not "-". Required; it never changes.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// For people. At most 256 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Patterns, where * stands for anything, of the capabilities that there are for it. Empty: none.
+	// Patterns of the capabilities granted to the tenant; * stands for anything. Empty: none.
 	Capabilities []string `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// How much its callers may do. Unset: what the configuration says for all tenants; empty: anything.
+	// Limits of the tenant's callers. Unset: the configuration's limits for all tenants; empty: no limits.
 	Limits *Limits `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	// It may not call: PERMISSION_DENIED (TENANT_DISABLED).
+	// The tenant's calls fail with PERMISSION_DENIED (TENANT_DISABLED).
 	Disabled bool `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	// Where it is kept: redis, or file for one of the configuration. Only in answers, as all that follows.
+	// Where the tenant is stored: redis, or file for one of the configuration. Output only, like all following
+	// fields.
 	Source     string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Another one after each change.
+	// Changes with every change of the tenant.
 	Etag string `protobuf:"bytes,9,opt,name=etag,proto3" json:"etag,omitempty"`
 	// tenants/ID. name is for people.
 	ResourceName  string `protobuf:"bytes,10,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
@@ -152,27 +153,27 @@ func (x *Tenant) GetResourceName() string {
 	return ""
 }
 
-// Limits are how much the callers of a tenant may do, on all replicas together. 0: any number.
+// Limits bound the callers of a tenant, at all replicas together. 0: no limit.
 type Limits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	CallsPerSecond int32                  `protobuf:"varint,1,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
-	// Calls at once after a pause; 0: those of a second.
+	// Size of the token bucket; 0: calls_per_second.
 	Burst int32 `protobuf:"varint,2,opt,name=burst,proto3" json:"burst,omitempty"`
-	// Calls that run at once.
+	// Concurrent calls.
 	Concurrent int32 `protobuf:"varint,3,opt,name=concurrent,proto3" json:"concurrent,omitempty"`
-	// Calls from midnight to midnight, UTC.
+	// Calls a day, from midnight to midnight UTC.
 	PerDay int32 `protobuf:"varint,4,opt,name=per_day,json=perDay,proto3" json:"per_day,omitempty"`
-	// Calls from the first of the month to the next, UTC; not less than per_day.
+	// Calls a month, from the first day to the last, UTC; not less than per_day.
 	PerMonth int32 `protobuf:"varint,5,opt,name=per_month,json=perMonth,proto3" json:"per_month,omitempty"`
-	// Of all calls, both ways together.
+	// Bytes per second of all calls, in both directions together.
 	BytesPerSecond int64 `protobuf:"varint,6,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
 	// Bytes of one upload or download.
 	ArtifactSize int64 `protobuf:"varint,7,opt,name=artifact_size,json=artifactSize,proto3" json:"artifact_size,omitempty"`
-	// Of one stream, each way.
+	// Messages of one stream, in each direction.
 	Messages int64 `protobuf:"varint,8,opt,name=messages,proto3" json:"messages,omitempty"`
-	// Refuse nothing; count what would be.
+	// Reject nothing; only count the calls that would be rejected.
 	Shadow bool `protobuf:"varint,9,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	// Of some of the calls, besides.
+	// Additional limits for some of the calls.
 	Each          []*Limits_Limit `protobuf:"bytes,10,rep,name=each,proto3" json:"each,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,39 +279,39 @@ func (x *Limits) GetEach() []*Limits_Limit {
 	return nil
 }
 
-// Key is an API key, without its secret. Neither that nor a hash of it is ever told.
+// Key is an API key, without its secret. Neither the secret nor its hash is ever shown.
 type Key struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its public part. Only in answers.
+	// The key's public part. Output only.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only in answers.
+	// Output only.
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// For people. At most 256 bytes.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is good for: invoke, read, approve, policy, admin; and of OpenParallax engines engine.chat, engine.agent,
+	// Scopes: invoke, read, approve, policy, admin; for OpenParallax engines engine.chat, engine.agent,
 	// engine.subagent, engine.admin, engine.shield. Empty: invoke and read.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	// What its holder may say of itself: user, agent.
+	// Identity headers that the holder may set: user, agent.
 	Asserts []string `protobuf:"bytes,5,rep,name=asserts,proto3" json:"asserts,omitempty"`
-	// From when on it is refused; unset: never.
+	// When the key expires; unset: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// active; replaced: by another, it still holds until end_time; expired; or revoked. Only in answers, as all that
-	// follows.
+	// active; replaced: by another key, but valid until end_time; expired; or revoked. Output only, like all
+	// following fields.
 	State      string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Who made it: operator, or "key" and the id of a key, or "user" and a name.
+	// The creator: operator, or "key" and the id of a key, or "user" and a name.
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// Id of the key in whose place it was made, and of the one that was made in its place; empty: there is none.
+	// The ids of the key's predecessor and of its successor; empty: none.
 	Replaces   string `protobuf:"bytes,10,opt,name=replaces,proto3" json:"replaces,omitempty"`
 	ReplacedBy string `protobuf:"bytes,11,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
-	// When it ends, or did, because another replaces it.
+	// When a replaced key ends or ended.
 	EndTime    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	RevokeTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=revoke_time,json=revokeTime,proto3" json:"revoke_time,omitempty"`
-	// As a Tenant's.
+	// As in Tenant.
 	Source string `protobuf:"bytes,14,opt,name=source,proto3" json:"source,omitempty"`
 	// tenants/TENANT/keys/ID. name is for people.
 	ResourceName string `protobuf:"bytes,15,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
-	// When it was made, replaced or revoked, whichever was last.
+	// When the key was created, replaced or revoked, whichever is latest.
 	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -636,9 +637,9 @@ func (x *GetTenantResponse) GetTenant() *Tenant {
 
 type ListTenantsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many, 0 to 1000; 0: 100. A page may have fewer, or none, also when it is not the last.
+	// Maximum number of entries, 0 to 1000; 0: 100. A page may have fewer, or none, even if it is not the last.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty: the first page.
+	// next_page_token of the previous page; empty: the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -743,10 +744,10 @@ func (x *ListTenantsResponse) GetNextPageToken() string {
 
 type UpdateTenantRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id says which. Where it has an etag, nobody else may have changed the tenant since.
+	// The tenant with this id is changed. If etag is set, the tenant must still have it.
 	Tenant *Tenant `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// Of name, capabilities, limits, fields of limits, and disabled; "*": all. Empty: those that tenant has; over
-	// HTTP those that the body has.
+	// Fields to change: name, capabilities, limits, fields of limits, disabled; "*": all. Empty: the fields that are
+	// set in tenant; over HTTP the fields of the body.
 	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -843,9 +844,9 @@ func (x *UpdateTenantResponse) GetTenant() *Tenant {
 type DeleteTenantRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
-	// Its keys, too.
+	// Also delete the tenant's keys.
 	Force bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
-	// Where it is not empty, the tenant's must be the same.
+	// If not empty, the tenant must have this etag.
 	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -993,7 +994,7 @@ func (x *CreateKeyRequest) GetKey() *Key {
 type CreateKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// What callers send: cg_, the id, and the secret.
+	// The credential for callers: cg_, the id, and the secret.
 	Credential    string `protobuf:"bytes,2,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1257,7 +1258,7 @@ type RotateKeyRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	KeyId    string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// How long the key holds yet, 0s to 720h. Unset: 24h.
+	// How long the old key stays valid, 0s to 720h. Unset: 24h.
 	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1316,9 +1317,9 @@ func (x *RotateKeyRequest) GetGrace() *durationpb.Duration {
 
 type RotateKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new one.
+	// The new key.
 	Key *Key `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// What callers send from now on.
+	// The new credential for callers.
 	Credential    string `protobuf:"bytes,2,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1467,7 +1468,7 @@ func (x *RevokeKeyResponse) GetKey() *Key {
 // Limit bounds some of a tenant's calls.
 type Limits_Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// user, agent or capability: each has bounds of its own; empty: all together.
+	// user, agent or capability: each has a limit of its own; empty: all share one.
 	Per string `protobuf:"bytes,1,opt,name=per,proto3" json:"per,omitempty"`
 	// Calls of this capability; empty or "*": of any.
 	Capability string `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`

@@ -55,31 +55,33 @@ const (
 // (TENANT_UNKNOWN, KEY_UNKNOWN), UNAVAILABLE (TENANTS_UNAVAILABLE) if a retry may succeed. The change may
 // then be stored without all replicas knowing it: make it again.
 type TenantsClient interface {
-	// Makes a tenant. ALREADY_EXISTS (TENANT_EXISTS) where there is one with this id, RESOURCE_EXHAUSTED
-	// (TENANTS_FULL) where there are too many.
+	// Creates a tenant. ALREADY_EXISTS (TENANT_EXISTS) if the id is taken, RESOURCE_EXHAUSTED (TENANTS_FULL) if
+	// there are too many.
 	CreateTenant(ctx context.Context, in *CreateTenantRequest, opts ...grpc.CallOption) (*CreateTenantResponse, error)
-	// Tells of one tenant.
+	// Returns one tenant.
 	GetTenant(ctx context.Context, in *GetTenantRequest, opts ...grpc.CallOption) (*GetTenantResponse, error)
 	// Lists tenants by id.
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
-	// Changes some fields of a tenant. ABORTED (TENANT_CHANGED) where it has another etag than the request.
+	// Changes some fields of a tenant. ABORTED (TENANT_CHANGED) if its etag differs from the request's.
 	UpdateTenant(ctx context.Context, in *UpdateTenantRequest, opts ...grpc.CallOption) (*UpdateTenantResponse, error)
-	// Deletes a tenant, its rules, approvals, sessions and what it has used of its limits, and with force its keys.
-	// From the beginning it is switched off, and after an error it may be deleted again. FAILED_PRECONDITION (TENANT_HAS_KEYS) where it has some, those
-	// that are over among them, ABORTED (TENANT_CHANGED) as UpdateTenant.
+	// Deletes a tenant with its rules, approvals, sessions and the usage of its limits, and with force its keys. The
+	// tenant is disabled first; after an error, delete it again. FAILED_PRECONDITION (TENANT_HAS_KEYS) without force
+	// if it has keys, ended ones included; ABORTED (TENANT_CHANGED) as for UpdateTenant.
 	DeleteTenant(ctx context.Context, in *DeleteTenantRequest, opts ...grpc.CallOption) (*DeleteTenantResponse, error)
-	// Makes an API key. Nobody tells its secret again. RESOURCE_EXHAUSTED (TENANTS_FULL) where the tenant has too many.
+	// Creates an API key. Its secret is not shown again. RESOURCE_EXHAUSTED (TENANTS_FULL) if the tenant has too
+	// many keys.
 	CreateKey(ctx context.Context, in *CreateKeyRequest, opts ...grpc.CallOption) (*CreateKeyResponse, error)
-	// Lists the keys of a tenant by id, those that ended in the last 30 days among them. At the admin API the
-	// tenant "-" is all of them, one after the other, and where a key's id is said, too, the tenant that has that key.
+	// Lists the keys of a tenant by id, including those that ended in the last 30 days. At the admin API, the tenant
+	// "-" stands for all tenants, one after the other; in requests that name a key, it stands for the tenant of that
+	// key.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
-	// Tells of one key of a tenant.
+	// Returns one key of a tenant.
 	GetKey(ctx context.Context, in *GetKeyRequest, opts ...grpc.CallOption) (*GetKeyResponse, error)
-	// Makes a key with another id and secret in the place of one that holds for a while yet, and is like it in
-	// all else. FAILED_PRECONDITION (KEY_OVER) for one that is revoked or has expired, or (KEY_ROTATED, with the other's id as
-	// replaced_by in the metadata) for one that another replaces already: that one is to be rotated.
+	// Creates a copy of a key with another id and secret; the old key stays valid for the grace period.
+	// FAILED_PRECONDITION (KEY_OVER) if the key is revoked or has expired, or (KEY_ROTATED, with the successor's id
+	// as replaced_by in the metadata) if it was rotated before: rotate the successor.
 	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
-	// Ends a key at once, for good. One that is revoked already stays so.
+	// Revokes a key at once and for good. A revoked key stays revoked.
 	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
 }
 
@@ -213,31 +215,33 @@ func (c *tenantsClient) RevokeKey(ctx context.Context, in *RevokeKeyRequest, opt
 // (TENANT_UNKNOWN, KEY_UNKNOWN), UNAVAILABLE (TENANTS_UNAVAILABLE) if a retry may succeed. The change may
 // then be stored without all replicas knowing it: make it again.
 type TenantsServer interface {
-	// Makes a tenant. ALREADY_EXISTS (TENANT_EXISTS) where there is one with this id, RESOURCE_EXHAUSTED
-	// (TENANTS_FULL) where there are too many.
+	// Creates a tenant. ALREADY_EXISTS (TENANT_EXISTS) if the id is taken, RESOURCE_EXHAUSTED (TENANTS_FULL) if
+	// there are too many.
 	CreateTenant(context.Context, *CreateTenantRequest) (*CreateTenantResponse, error)
-	// Tells of one tenant.
+	// Returns one tenant.
 	GetTenant(context.Context, *GetTenantRequest) (*GetTenantResponse, error)
 	// Lists tenants by id.
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
-	// Changes some fields of a tenant. ABORTED (TENANT_CHANGED) where it has another etag than the request.
+	// Changes some fields of a tenant. ABORTED (TENANT_CHANGED) if its etag differs from the request's.
 	UpdateTenant(context.Context, *UpdateTenantRequest) (*UpdateTenantResponse, error)
-	// Deletes a tenant, its rules, approvals, sessions and what it has used of its limits, and with force its keys.
-	// From the beginning it is switched off, and after an error it may be deleted again. FAILED_PRECONDITION (TENANT_HAS_KEYS) where it has some, those
-	// that are over among them, ABORTED (TENANT_CHANGED) as UpdateTenant.
+	// Deletes a tenant with its rules, approvals, sessions and the usage of its limits, and with force its keys. The
+	// tenant is disabled first; after an error, delete it again. FAILED_PRECONDITION (TENANT_HAS_KEYS) without force
+	// if it has keys, ended ones included; ABORTED (TENANT_CHANGED) as for UpdateTenant.
 	DeleteTenant(context.Context, *DeleteTenantRequest) (*DeleteTenantResponse, error)
-	// Makes an API key. Nobody tells its secret again. RESOURCE_EXHAUSTED (TENANTS_FULL) where the tenant has too many.
+	// Creates an API key. Its secret is not shown again. RESOURCE_EXHAUSTED (TENANTS_FULL) if the tenant has too
+	// many keys.
 	CreateKey(context.Context, *CreateKeyRequest) (*CreateKeyResponse, error)
-	// Lists the keys of a tenant by id, those that ended in the last 30 days among them. At the admin API the
-	// tenant "-" is all of them, one after the other, and where a key's id is said, too, the tenant that has that key.
+	// Lists the keys of a tenant by id, including those that ended in the last 30 days. At the admin API, the tenant
+	// "-" stands for all tenants, one after the other; in requests that name a key, it stands for the tenant of that
+	// key.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
-	// Tells of one key of a tenant.
+	// Returns one key of a tenant.
 	GetKey(context.Context, *GetKeyRequest) (*GetKeyResponse, error)
-	// Makes a key with another id and secret in the place of one that holds for a while yet, and is like it in
-	// all else. FAILED_PRECONDITION (KEY_OVER) for one that is revoked or has expired, or (KEY_ROTATED, with the other's id as
-	// replaced_by in the metadata) for one that another replaces already: that one is to be rotated.
+	// Creates a copy of a key with another id and secret; the old key stays valid for the grace period.
+	// FAILED_PRECONDITION (KEY_OVER) if the key is revoked or has expired, or (KEY_ROTATED, with the successor's id
+	// as replaced_by in the metadata) if it was rotated before: rotate the successor.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
-	// Ends a key at once, for good. One that is revoked already stays so.
+	// Revokes a key at once and for good. A revoked key stays revoked.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
 	mustEmbedUnimplementedTenantsServer()
 }
