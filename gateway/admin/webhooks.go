@@ -90,7 +90,7 @@ func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters) {
 	case err != nil:
 		refuseLetters(w, r)
 	case !found:
-		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "there is no such dead letter")
+		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "the dead letter does not exist")
 	default:
 		write(w, http.StatusOK, struct{}{})
 	}

@@ -53,7 +53,7 @@ func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
 func mayAnswer(who tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
-	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "there is no such approval"}
+	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "the approval does not exist"}
 	refusedAnswer  = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
 		Message: "answer approvals at the admin API, or with an API key that has the scope approve"}
 	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",

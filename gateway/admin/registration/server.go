@@ -32,7 +32,7 @@ func (s *server) RegisterBackend(ctx context.Context,
 	req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
 	dialect, ok := call.ParseDialect(req.GetDialect())
 	if !ok {
-		return nil, s.refused(call.InvalidField("REGISTRATION_INVALID", "dialect", "it must be auto, doc, live or legacy"))
+		return nil, s.refused(call.InvalidField("REGISTRATION_INVALID", "dialect", "must be auto, doc, live or legacy"))
 	}
 	g := registry.Registration{
 		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,

@@ -29,7 +29,7 @@ func (s *server) noRule(ctx context.Context, set Rules, r *policy.Rule, candidat
 	if candidate {
 		kind = "candidate rules"
 	}
-	text := "there is no rule about " + aboutOf(&r.Name)
+	text := "there is no rule for " + aboutOf(&r.Name)
 	if len(rules) == 0 {
 		text += "; there are no " + kind + " of " + owner
 	} else {

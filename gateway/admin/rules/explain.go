@@ -32,7 +32,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	if err != nil && req.GetCandidate() {
 		return nil, s.refused(err)
 	}
-	var rules policy.Store // nil where there are none
+	var rules policy.Store // nil: no candidates
 	if set != nil {
 		rules = set
 	}

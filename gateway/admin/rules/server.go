@@ -46,7 +46,7 @@ type Config struct {
 // FilterTenants returns the tenants, among some, that have rules.
 type FilterTenants func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
 
-// RuleTenants lists the tenants that have, or had, rules, also unknown ones. "" is none.
+// RuleTenants lists the tenants that have, or had, rules, including unknown ones. "" stands for no tenant.
 type RuleTenants func(ctx context.Context) ([]string, error)
 
 // New returns the service.

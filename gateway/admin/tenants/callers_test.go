@@ -35,9 +35,9 @@ func TestATenantsOwnKeys(t *testing.T) {
 		len(all.GetKeys()) != 3 {
 		t.Errorf("%v, %v", all, err)
 	}
-	rotated, err := r.caller.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "-", KeyId: made.GetKey().GetId()})
-	if err != nil || r.invoke(t, rotated.GetCredential()) != "" {
-		t.Errorf("%v, %v", rotated, err)
+	explainRotated, err := r.caller.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "-", KeyId: made.GetKey().GetId()})
+	if err != nil || r.invoke(t, explainRotated.GetCredential()) != "" {
+		t.Errorf("%v, %v", explainRotated, err)
 	}
 	// Nobody gives itself more than it has: by a new key, or by the secret of one that has more.
 	for what, key := range map[string]*capgatepb.Key{
@@ -156,27 +156,27 @@ func TestNothingTellsASecret(t *testing.T) {
 	r, ctx := newRig(t), t.Context()
 	r.tenant(t, "acme")
 	key, credential := r.key(t, "acme", "admin", "invoke")
-	rotated, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
+	explainRotated, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told strings.Builder
+	var outputOnly strings.Builder
 	for _, path := range []string{"/v1/tenants", "/v1/tenants/acme", "/v1/tenants/acme/keys",
 		"/v1/tenants/acme/keys/" + key.GetId()} {
 		_, body := r.port.Ask(t, "GET", path, "")
-		told.WriteString(body)
+		outputOnly.WriteString(body)
 		_, body = r.json(t, credential, "GET", path, "")
-		told.WriteString(body)
+		outputOnly.WriteString(body)
 	}
 	_, body := r.port.Ask(t, "POST", "/v1/tenants/acme/keys/"+key.GetId()+":revoke", "{}")
-	told.WriteString(body + r.log.String() + r.gateway.Log.String())
-	for _, c := range []string{credential, rotated.GetCredential()} {
-		if secret := c[len(c)-32:]; strings.Contains(told.String(), secret) {
+	outputOnly.WriteString(body + r.log.String() + r.gateway.Log.String())
+	for _, c := range []string{credential, explainRotated.GetCredential()} {
+		if secret := c[len(c)-32:]; strings.Contains(outputOnly.String(), secret) {
 			t.Errorf("a secret is told")
 		}
 	}
 	for _, word := range []string{"sha256", "hash"} {
-		if strings.Contains(told.String(), word) {
+		if strings.Contains(outputOnly.String(), word) {
 			t.Errorf("%s is told", word)
 		}
 	}

@@ -1,8 +1,8 @@
-// Package tenants keeps tenants and their API keys, as proto/capgate/v1/tenants.proto has it:
+// Package tenants manages tenants and their API keys (proto/capgate/v1/tenants.proto):
 //
 //	gRPC  capgate.v1.Tenants
 //	JSON  /v1/tenants, /v1/tenants/{id}/keys
 //
-// At the admin API, which authenticates nobody, for all tenants; at the public one, whose
-// JSON gateway/frontdoor/rest has, for the caller's own, and no further than its own grants (asker.go).
+// The admin API, which has no authentication, covers all tenants. The public port, with JSON in
+// gateway/frontdoor/rest, covers the caller's own tenant, within the caller's own permissions (principal.go).
 package tenants

@@ -17,16 +17,16 @@ const (
 	maxGrace     = 30 * 24 * time.Hour
 )
 
-// holder is who asks about a tenant's keys.
-type holder struct {
-	asker
-	of  string
-	uid string // of a tenant of the store
+// keyAccess is a principal's access to the keys of one tenant.
+type keyAccess struct {
+	principal
+	of  string // the tenant
+	uid string // of a tenant in the store
 }
 
-// holder finds out whose keys a request is about. change is that it needs a store.
-func (s *server) holder(ctx context.Context, name string, change bool) (h holder, err error) {
-	if h.asker, err = s.see(ctx); err != nil {
+// keyAccess resolves the tenant of a request about keys. change: the request needs a store.
+func (s *server) keyAccess(ctx context.Context, name string, change bool) (h keyAccess, err error) {
+	if h.principal, err = s.authenticate(ctx); err != nil {
 		return h, err
 	}
 	if h.of, err = h.tenant(name); err != nil {
@@ -45,8 +45,8 @@ func (s *server) holder(ctx context.Context, name string, change bool) (h holder
 	return h, err
 }
 
-// asserts are what the holder's own key may say.
-func (s *server) asserts(ctx context.Context, h *holder) (tenant.Asserts, error) {
+// asserts returns the assertions of the principal's own key.
+func (s *server) asserts(ctx context.Context, h *keyAccess) (tenant.Asserts, error) {
 	if h.operator || h.who.Key == "" {
 		return 0, nil
 	}
@@ -58,7 +58,7 @@ func (s *server) asserts(ctx context.Context, h *holder) (tenant.Asserts, error)
 		}
 	}
 	if k == nil {
-		return 0, nil // it was deleted meanwhile
+		return 0, nil // deleted meanwhile
 	}
 	return k.Asserts, nil
 }
@@ -66,18 +66,18 @@ func (s *server) asserts(ctx context.Context, h *holder) (tenant.Asserts, error)
 // CreateKey implements capgatepb.TenantsServer.
 func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest) (*capgatepb.CreateKeyResponse,
 	error) {
-	h, err := s.holder(ctx, req.GetTenantId(), true)
+	h, err := s.keyAccess(ctx, req.GetTenantId(), true)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	k, err := wanted(req.GetKey())
+	k, err := parseKey(req.GetKey())
 	if err != nil {
 		return nil, s.refused(err)
 	}
 	credential := s.issue(&h, k)
 	asserts, err := s.asserts(ctx, &h)
 	if err == nil {
-		err = h.grants(k, asserts)
+		err = h.checkGrant(k, asserts)
 	}
 	if err == nil {
 		err = s.changedKey(ctx, "made", &h, k.ID, s.Store.CreateKey(ctx, k))
@@ -88,11 +88,11 @@ func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest)
 	return &capgatepb.CreateKeyResponse{Key: keyOf(k, inRedis), Credential: credential}, nil
 }
 
-// wanted is what a request says of a key.
-func wanted(m *capgatepb.Key) (*tenant.Key, error) {
+// parseKey reads a request's key.
+func parseKey(m *capgatepb.Key) (*tenant.Key, error) {
 	k := &tenant.Key{Name: m.GetName()}
 	if m.GetId() != "" {
-		return nil, invalid("key.id", "it is made here, so it must be empty")
+		return nil, invalid("key.id", "must be empty; the gateway chooses it")
 	}
 	if err := checkName("key.name", k.Name); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func wanted(m *capgatepb.Key) (*tenant.Key, error) {
 }
 
 // issue gives a key a new id and secret.
-func (s *server) issue(h *holder, k *tenant.Key) (credential string) {
+func (s *server) issue(h *keyAccess, k *tenant.Key) (credential string) {
 	id, secret := tenant.NewCredential()
 	k.ID, k.Tenant, k.Hash = id, h.of, tenant.HashOf(secret, s.Pepper())
 	k.KeyHistory = tenant.KeyHistory{UID: h.uid, CreatedBy: h.name, Replaces: k.Replaces}
@@ -133,7 +133,7 @@ func (s *server) issue(h *holder, k *tenant.Key) (credential string) {
 
 // GetKey implements capgatepb.TenantsServer.
 func (s *server) GetKey(ctx context.Context, req *capgatepb.GetKeyRequest) (*capgatepb.GetKeyResponse, error) {
-	h, err := s.holderOf(ctx, req.GetTenantId(), req.GetKeyId(), false)
+	h, err := s.keyAccessByID(ctx, req.GetTenantId(), req.GetKeyId(), false)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -145,7 +145,7 @@ func (s *server) GetKey(ctx context.Context, req *capgatepb.GetKeyRequest) (*cap
 }
 
 // find finds a key of a tenant.
-func (s *server) find(ctx context.Context, h *holder, id string) (k *tenant.Key, source string, err error) {
+func (s *server) find(ctx context.Context, h *keyAccess, id string) (k *tenant.Key, source string, err error) {
 	if k, source = s.Keys.Find(id), inFile; k == nil && s.Store != nil && tenant.IsKeyID(id) {
 		source = inRedis
 		if k, err = s.Store.FindKey(ctx, id); err == nil && k != nil && h.uid != "" && k.UID != h.uid {
@@ -159,8 +159,8 @@ func (s *server) find(ctx context.Context, h *holder, id string) (k *tenant.Key,
 }
 
 // change finds a key that is to be changed.
-func (s *server) change(ctx context.Context, name, id string) (h holder, k *tenant.Key, err error) {
-	if h, err = s.holderOf(ctx, name, id, true); err != nil {
+func (s *server) change(ctx context.Context, name, id string) (h keyAccess, k *tenant.Key, err error) {
+	if h, err = s.keyAccessByID(ctx, name, id, true); err != nil {
 		return h, nil, err
 	}
 	k, source, err := s.find(ctx, &h, id)
@@ -183,7 +183,7 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	}
 	asserts, err := s.asserts(ctx, &h)
 	if err == nil {
-		err = h.grants(old, asserts)
+		err = h.checkGrant(old, asserts)
 	}
 	if err != nil {
 		return nil, s.refused(err)
@@ -194,13 +194,13 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	err = s.Store.RotateKey(ctx, old.ID, next, grace)
 	s.Changed(tenant.Change{Key: next.ID})
 	if err = s.changedKey(ctx, "rotated", &h, old.ID, err); err != nil {
-		return nil, s.refused(s.rotated(ctx, err, &h, old.ID))
+		return nil, s.refused(s.explainRotated(ctx, err, &h, old.ID))
 	}
 	return &capgatepb.RotateKeyResponse{Key: keyOf(next, inRedis), Credential: credential}, nil
 }
 
-// rotated says by which key one is replaced that cannot be rotated for that.
-func (s *server) rotated(ctx context.Context, err error, h *holder, id string) error {
+// explainRotated adds the successor to the error of a key that was rotated before.
+func (s *server) explainRotated(ctx context.Context, err error, h *keyAccess, id string) error {
 	if !errors.Is(err, tenant.ErrKeyRotated) {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *server) rotated(ctx context.Context, err error, h *holder, id string) e
 	}
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_ROTATED",
 		Metadata: map[string]string{"replaced_by": k.ReplacedBy},
-		Message:  "the API key " + k.ReplacedBy + " replaces it, and is the one to be rotated"}
+		Message:  "the API key was rotated before; rotate its successor " + k.ReplacedBy}
 }
 
 func graceOf(d *durationpb.Duration) (time.Duration, error) {

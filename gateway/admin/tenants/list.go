@@ -10,7 +10,7 @@ import (
 
 // ListKeys implements capgatepb.TenantsServer.
 func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (*capgatepb.ListKeysResponse, error) {
-	by, err := s.see(ctx)
+	by, err := s.authenticate(ctx)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -32,10 +32,10 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	return &capgatepb.ListKeysResponse{Keys: keys, NextPageToken: paging.Token(next)}, nil
 }
 
-// listKeys is a page of a tenant's keys.
+// listKeys returns a page of a tenant's keys.
 func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys []*capgatepb.Key, next string,
 	err error) {
-	h, err := s.holder(ctx, of, false)
+	h, err := s.keyAccess(ctx, of, false)
 	if err != nil {
 		return nil, "", err
 	}
@@ -52,19 +52,19 @@ func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys
 		}
 	}
 	for _, k := range s.Keys.Of(h.of) {
-		if p.has(k.ID) {
+		if p.contains(k.ID) {
 			p.all = append(p.all, keyOf(k, inFile))
 		}
 	}
-	keys, next = p.cut(size)
+	keys, next = p.truncate(size)
 	return keys, next, nil
 }
 
-// holderOf is who asks about one key. Operators need not know whose it is.
-func (s *server) holderOf(ctx context.Context, name, id string, change bool) (holder, error) {
-	by, err := s.see(ctx)
+// keyAccessByID resolves a request about one key. Operators need not know the key's tenant.
+func (s *server) keyAccessByID(ctx context.Context, name, id string, change bool) (keyAccess, error) {
+	by, err := s.authenticate(ctx)
 	if err != nil || !by.operator || name != tenant.All || s.Roster == nil {
-		return s.holder(ctx, name, change)
+		return s.keyAccess(ctx, name, change)
 	}
 	k := s.Keys.Find(id)
 	if k == nil && s.Store != nil && tenant.IsKeyID(id) {
@@ -72,9 +72,9 @@ func (s *server) holderOf(ctx context.Context, name, id string, change bool) (ho
 	}
 	switch {
 	case err != nil:
-		return holder{}, err
+		return keyAccess{}, err
 	case k == nil:
-		return holder{}, tenant.ErrKeyUnknown
+		return keyAccess{}, tenant.ErrKeyUnknown
 	}
-	return s.holder(ctx, k.Tenant, change)
+	return s.keyAccess(ctx, k.Tenant, change)
 }

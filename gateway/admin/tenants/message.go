@@ -14,16 +14,16 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Where something is kept.
+// Sources of tenants and keys.
 const (
 	inRedis = "redis"
 	inFile  = "file"
 )
 
-// recordOf is what a request says of a tenant, which had limits until now; nil: it had none.
+// recordOf reads a request's tenant. had are the tenant's previous limits; nil: none.
 func recordOf(t *capgatepb.Tenant, had *tenant.Limits) (*tenant.Record, error) {
 	r := &tenant.Record{ID: t.GetId(), Name: t.GetName(), Disabled: t.GetDisabled()}
-	if !call.IsZone(r.ID) || r.ID == own {
+	if !call.IsZone(r.ID) || r.ID == ownTenant {
 		return nil, invalid("tenant.id",
 			`it must have 1 to 63 letters, digits, hyphens, dots and underscores, and not be "-"`)
 	}
@@ -76,7 +76,7 @@ func tenantInFile(s *tenant.Settings) *capgatepb.Tenant {
 	}
 }
 
-// keyOf is what is told of a key.
+// keyOf returns the message of a key.
 func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 	return &capgatepb.Key{
 		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(),

@@ -57,26 +57,26 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	update("capabilities", &capgatepb.Tenant{Capabilities: []string{"ca*"}})
 	step("with it", "", credential)
 
-	rotated, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
+	explainRotated, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	step("rotated", "", credential, rotated.GetCredential())
+	step("rotated", "", credential, explainRotated.GetCredential())
 	got, err := r.operator.GetKey(ctx, &capgatepb.GetKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	if old := got.GetKey(); err != nil || old.GetState() != "replaced" ||
-		old.GetUpdateTime().AsTime().Before(rotated.GetKey().GetCreateTime().AsTime()) ||
-		old.GetReplacedBy() != rotated.GetKey().GetId() ||
-		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour || rotated.GetKey().GetReplaces() != key.GetId() {
+		old.GetUpdateTime().AsTime().Before(explainRotated.GetKey().GetCreateTime().AsTime()) ||
+		old.GetReplacedBy() != explainRotated.GetKey().GetId() ||
+		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour || explainRotated.GetKey().GetReplaces() != key.GetId() {
 		t.Errorf("%v, %v", old, err)
 	}
 	_, err = r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	expect(t, "again", err, codes.FailedPrecondition, "KEY_ROTATED")
 	second, err := r.operator.RotateKey(ctx,
-		&capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: rotated.GetKey().GetId(), Grace: durationpb.New(0)})
+		&capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: explainRotated.GetKey().GetId(), Grace: durationpb.New(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	step("without grace", "CREDENTIAL_EXPIRED", rotated.GetCredential())
+	step("without grace", "CREDENTIAL_EXPIRED", explainRotated.GetCredential())
 	step("the others", "", credential, second.GetCredential())
 	for range 2 {
 		gone, err := r.operator.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: "acme", KeyId: key.GetId()})

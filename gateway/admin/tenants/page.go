@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// page is of a list that is partly in a store, which has answered with what is after one id and
-// up to another, and partly in the configuration.
+// page is a page of a list that merges the store's entries, those after one id up to another, with the
+// configuration's.
 type page[T interface{ GetId() string }] struct {
 	after, upTo string // "": from the beginning, to the end
 	all         []T
 }
 
-// has says whether an id is where the page is.
-func (p *page[T]) has(id string) bool { return id > p.after && (p.upTo == "" || id <= p.upTo) }
+// contains reports whether an id is in the range of the page.
+func (p *page[T]) contains(id string) bool { return id > p.after && (p.upTo == "" || id <= p.upTo) }
 
-// cut is what there is by id, at most so many, and after what to go on.
-func (p *page[T]) cut(most int) (all []T, next string) {
+// truncate returns the entries by id, at most a number of them, and the id after which the next page begins.
+func (p *page[T]) truncate(most int) (all []T, next string) {
 	slices.SortFunc(p.all, func(a, b T) int { return strings.Compare(a.GetId(), b.GetId()) })
 	if len(p.all) > most {
 		return p.all[:most], p.all[most-1].GetId()

@@ -23,32 +23,31 @@ const (
 	maxName     = 256 // bytes
 )
 
-// Store keeps tenants and keys. Its errors are those of package tenant, or say that it
-// cannot be asked.
+// Store stores tenants and keys. Its errors are those of package tenant; all others mean that it is unavailable.
 type Store interface {
-	FindTenant(ctx context.Context, id string) (*tenant.Record, error) // nil: there is none
+	FindTenant(ctx context.Context, id string) (*tenant.Record, error) // nil: not found
 	CreateTenant(ctx context.Context, r *tenant.Record) error
 	UpdateTenant(ctx context.Context, r *tenant.Record) error
 	DeleteTenant(ctx context.Context, id string, version int64, force bool) error
 	ListTenants(ctx context.Context, after string, most int) (page []*tenant.Record, next string, err error)
 
-	FindKey(ctx context.Context, id string) (*tenant.Key, error) // nil: there is none
+	FindKey(ctx context.Context, id string) (*tenant.Key, error) // nil: not found
 	CreateKey(ctx context.Context, k *tenant.Key) error
 	RotateKey(ctx context.Context, id string, next *tenant.Key, grace time.Duration) error
 	RevokeKey(ctx context.Context, of, id string) error
 	ListKeys(ctx context.Context, of, uid, after string, most int) (page []*tenant.Key, next string, err error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
-	Store   Store               // nil: there is none, and nothing can be made
-	Tenants *tenant.Directory   // has those of the configuration; required
-	Roster  *tenant.Roster      // has all of them, for operators; nil: the gateway has no tenants
-	Keys    *tenant.Keys        // those of the configuration; required
-	Pepper  func() []byte       // what secrets are hashed under now; required
-	Changed func(tenant.Change) // told before whoever made a change hears of it; required with a store
-	Log     *slog.Logger        // who changed what; required
-	Audit   *audit.Log          // the same; nil: none
+	Store   Store               // nil: nothing can be created
+	Tenants *tenant.Directory   // the configuration's tenants; required
+	Roster  *tenant.Roster      // all tenants, for operators; nil: the gateway has no tenants
+	Keys    *tenant.Keys        // the configuration's keys; required
+	Pepper  func() []byte       // current key of the hashes of secrets; required
+	Changed func(tenant.Change) // outputOnly before whoever made a change hears of it; required with a store
+	Log     *slog.Logger        // changes; required
+	Audit   *audit.Log          // changes; nil: no audit log
 
 	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals; required
 }
@@ -56,13 +55,13 @@ type Config struct {
 // Service is capgate.v1.Tenants at both ports.
 type Service struct{ operators, callers *server }
 
-// New makes a Service.
+// New returns a Service.
 func New(cfg Config) *Service {
-	return &Service{operators: &server{Config: cfg, see: ofOperators, telling: true},
-		callers: &server{Config: cfg, see: ofCallers}}
+	return &Service{operators: &server{Config: cfg, authenticate: ofOperators, detailed: true},
+		callers: &server{Config: cfg, authenticate: ofCallers}}
 }
 
-// Operators is what the admin API has.
+// Operators returns the service of the admin API.
 func (s *Service) Operators() admin.Service {
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.operators) },
@@ -77,19 +76,19 @@ func (s *Service) Operators() admin.Service {
 	}
 }
 
-// Register adds what the public port has.
+// Register adds the service of the public port.
 func (s *Service) Register(g grpc.ServiceRegistrar) { capgatepb.RegisterTenantsServer(g, s.callers) }
 
 // server is the service at one port.
 type server struct {
 	capgatepb.UnimplementedTenantsServer
 	Config
-	see     func(context.Context) (asker, error) // who asks
-	telling bool                                 // why the store cannot be asked: it may name addresses
+	authenticate func(context.Context) (principal, error) // returns the principal of a request
+	detailed     bool                                     // errors of the store are shown; they may contain addresses
 }
 
-// changedTenant lets this replica know of a change, also where it is not known whether it was made.
-func (s *server) changedTenant(ctx context.Context, what string, by *asker, id string, err error) error {
+// changedTenant invalidates this replica's caches after a change, even if its outcome is unknown.
+func (s *server) changedTenant(ctx context.Context, what string, by *principal, id string, err error) error {
 	s.Changed(tenant.Change{Tenant: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "tenant "+what, "tenant", id, "by", by.name)
@@ -99,7 +98,7 @@ func (s *server) changedTenant(ctx context.Context, what string, by *asker, id s
 }
 
 // changedKey does the same for a key.
-func (s *server) changedKey(ctx context.Context, what string, h *holder, id string, err error) error {
+func (s *server) changedKey(ctx context.Context, what string, h *keyAccess, id string, err error) error {
 	s.Changed(tenant.Change{Key: id})
 	if err == nil {
 		s.Log.InfoContext(ctx, "API key "+what, "tenant", h.of, "key", id, "by", h.name)
@@ -109,22 +108,22 @@ func (s *server) changedKey(ctx context.Context, what string, h *holder, id stri
 	return err
 }
 
-// refused is an error as gRPC has it.
+// refused returns an error as a gRPC status.
 func (s *server) refused(err error) error {
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) {
 		return s.Status(refusal).Err()
 	}
 	if refusal = refusalOf(err); refusal == nil {
-		if refusal = refusedAway; s.telling {
-			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedAway.Reason, Message: err.Error(),
-				RetryAfter: refusedAway.RetryAfter}
+		if refusal = refusedUnavailable; s.detailed {
+			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedUnavailable.Reason, Message: err.Error(),
+				RetryAfter: refusedUnavailable.RetryAfter}
 		}
 	}
 	return s.Status(refusal).Err()
 }
 
-// refusalOf is what a store says as a refusal; nil: that it cannot be asked.
+// refusalOf returns a store's error as a refusal; nil: the store is unavailable.
 func refusalOf(err error) *call.Refusal {
 	for _, known := range [...]struct {
 		err    error
@@ -150,12 +149,12 @@ func refusalOf(err error) *call.Refusal {
 func invalid(field, text string) error { return call.InvalidField("TENANT_INVALID", field, text) }
 
 var (
-	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "TENANTS_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "tenants and keys cannot be asked for at the moment; a change may have been made, so make it again"}
+	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "TENANTS_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "the store of tenants and keys is unavailable; a change may have been made, so repeat it"}
 	refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TENANTS_OFF",
-		Message: "this gateway keeps no tenants and keys: its configuration has not identity.store: redis"}
+		Message: "this gateway stores no tenants and keys; set identity.store: redis in its configuration"}
 	refusedTenantInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TENANT_IN_FILE",
-		Message: "the tenant is in the gateway's configuration, and is changed there"}
+		Message: "the tenant is in the gateway's configuration and can be changed only there"}
 	refusedKeyInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_IN_FILE",
-		Message: "the API key is in the gateway's configuration, and is changed there"}
+		Message: "the API key is in the gateway's configuration and can be changed only there"}
 )

@@ -41,11 +41,11 @@ func (s *server) createTenant(ctx context.Context, t *capgatepb.Tenant) (*capgat
 	return s.getTenant(ctx, r.ID)
 }
 
-// operator is who makes a request that only operators may, and that needs a store.
-func (s *server) operator(ctx context.Context) (*asker, error) {
-	by, err := s.see(ctx)
+// operator returns the principal of a request that needs an operator and a store.
+func (s *server) operator(ctx context.Context) (*principal, error) {
+	by, err := s.authenticate(ctx)
 	if err == nil {
-		err = by.operate()
+		err = by.requireOperator()
 	}
 	if err == nil && s.Store == nil {
 		err = refusedOff
@@ -56,7 +56,7 @@ func (s *server) operator(ctx context.Context) (*asker, error) {
 // GetTenant implements capgatepb.TenantsServer.
 func (s *server) GetTenant(ctx context.Context, req *capgatepb.GetTenantRequest) (*capgatepb.GetTenantResponse,
 	error) {
-	by, err := s.see(ctx)
+	by, err := s.authenticate(ctx)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -82,7 +82,7 @@ func (s *server) getTenant(ctx context.Context, id string) (*capgatepb.Tenant, e
 	return tenantOf(r), nil
 }
 
-// record is a tenant in the store.
+// record returns a tenant of the store.
 func (s *server) record(ctx context.Context, id string) (*tenant.Record, error) {
 	if s.Store == nil {
 		return nil, s.unknown(ctx, id)
@@ -94,10 +94,10 @@ func (s *server) record(ctx context.Context, id string) (*tenant.Record, error) 
 	return r, err
 }
 
-// unknown refuses a tenant that there is not. Operators are told which may be meant.
+// unknown returns the refusal of an unknown tenant; for operators, with the closest known id.
 func (s *server) unknown(ctx context.Context, id string) error {
 	var refusal *call.Refusal
-	if s.telling && errors.As(s.Roster.Check(ctx, id), &refusal) && refusal.Kind == call.NotFound {
+	if s.detailed && errors.As(s.Roster.Check(ctx, id), &refusal) && refusal.Kind == call.NotFound {
 		return refusal
 	}
 	return tenant.ErrTenantUnknown
@@ -106,9 +106,9 @@ func (s *server) unknown(ctx context.Context, id string) error {
 // ListTenants implements capgatepb.TenantsServer.
 func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequest) (*capgatepb.ListTenantsResponse,
 	error) {
-	by, err := s.see(ctx)
+	by, err := s.authenticate(ctx)
 	if err == nil {
-		err = by.operate()
+		err = by.requireOperator()
 	}
 	if err != nil {
 		return nil, s.refused(err)
@@ -131,16 +131,16 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 		}
 	}
 	for _, of := range s.Tenants.File() {
-		if p.has(of.ID) {
+		if p.contains(of.ID) {
 			p.all = append(p.all, tenantInFile(of))
 		}
 	}
-	all, next := p.cut(size)
+	all, next := p.truncate(size)
 	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
 }
 
-// tries is how often a change is made anew that is of no particular version.
-const tries = 5
+// maxTries bounds the tries of a change without an etag.
+const maxTries = 5
 
 // UpdateTenant implements capgatepb.TenantsServer.
 func (s *server) UpdateTenant(ctx context.Context,
@@ -151,7 +151,7 @@ func (s *server) UpdateTenant(ctx context.Context,
 	}
 	for try := 1; ; try++ {
 		err := s.updateTenant(ctx, by, req)
-		if errors.Is(err, tenant.ErrTenantChanged) && req.GetTenant().GetEtag() == "" && try < tries {
+		if errors.Is(err, tenant.ErrTenantChanged) && req.GetTenant().GetEtag() == "" && try < maxTries {
 			continue
 		}
 		if err != nil {
@@ -165,7 +165,7 @@ func (s *server) UpdateTenant(ctx context.Context,
 	}
 }
 
-func (s *server) updateTenant(ctx context.Context, by *asker, req *capgatepb.UpdateTenantRequest) error {
+func (s *server) updateTenant(ctx context.Context, by *principal, req *capgatepb.UpdateTenantRequest) error {
 	id := req.GetTenant().GetId()
 	if s.Tenants.InFile(id) != nil {
 		return refusedTenantInFile
@@ -178,7 +178,7 @@ func (s *server) updateTenant(ctx context.Context, by *asker, req *capgatepb.Upd
 	if etag := req.GetTenant().GetEtag(); etag != "" && etag != is.GetEtag() {
 		return tenant.ErrTenantChanged
 	}
-	if err := update(is, req); err != nil {
+	if err := applyMask(is, req); err != nil {
 		return err
 	}
 	r, err := recordOf(is, before.Limits)
@@ -199,7 +199,7 @@ func (s *server) DeleteTenant(ctx context.Context,
 	var version int64
 	if etag := req.GetEtag(); err == nil && etag != "" {
 		if version, err = strconv.ParseInt(etag, 10, 64); err != nil || version <= 0 {
-			err = tenant.ErrTenantChanged // it is not one that there ever was
+			err = tenant.ErrTenantChanged // never an etag
 		}
 	}
 	if err == nil {

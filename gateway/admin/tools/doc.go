@@ -5,6 +5,5 @@
 //	JSON  GET /v1/capabilities, GET /v1/capabilities/ID,
 //	      POST /v1/capabilities/ID/tools/TOOL:accept, POST /v1/capabilities/ID:discover
 //
-// It asks package policy/catalog. It authenticates nobody: it is for the admin API
-// alone.
+// It uses package policy/catalog. It has no authentication, so it is for the admin API only.
 package tools

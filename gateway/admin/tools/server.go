@@ -90,7 +90,7 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
 		return nil, s.refused(call.InvalidField("CATALOG_INVALID", "hash",
-			"it must be the tool's hash as it is shown, 64 hexadecimal digits"))
+			"must be the tool's hash as shown, 64 hexadecimal digits"))
 	}
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
 		return nil, s.refused(err)

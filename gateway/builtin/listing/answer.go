@@ -12,7 +12,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// toolOf is what callers are told of a tool.
+// toolOf returns the message of a tool.
 func toolOf(t *usableTool) (*capgatepb.Tool, error) {
 	schema := new(structpb.Struct)
 	if t.Schema != nil {
@@ -26,7 +26,7 @@ func toolOf(t *usableTool) (*capgatepb.Tool, error) {
 	}, nil
 }
 
-// Tag fills in the etag of an answer that is else complete (RFC 9110 §8.8.3).
+// Tag sets the etag of an otherwise complete answer (RFC 9110 §8.8.3).
 func Tag(answer proto.Message, etag *string) error {
 	text, err := (proto.MarshalOptions{Deterministic: true}).Marshal(answer)
 	if err != nil {

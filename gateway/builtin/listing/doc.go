@@ -1,9 +1,8 @@
-// Package listing tells callers which capabilities and tools they may use, as proto/capgate/v1/catalog.proto
-// has it:
+// Package listing lists the capabilities and tools that callers may use (proto/capgate/v1/catalog.proto):
 //
 //	gRPC  capgate.v1.Catalog
 //	JSON  GET /v1/capabilities, /v1/capabilities/{id}, /v1/capabilities/{id}/tools, by gateway/frontdoor/rest
 //
-// It is reached through the relay, which says who asks. Each tool is decided on as a call of it would be; what
-// is blocked is not there, and neither is a capability that its tenant is not granted.
+// Requests arrive through the relay, with the caller's identity. The decision on each tool is the same as on a
+// call of it. Blocked tools are not listed, nor are capabilities that are not granted to the tenant.
 package listing

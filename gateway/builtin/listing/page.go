@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Page is the page of ids that a request asks for, of those that its caller may see, and the token of the next page.
-// all are the ids that there are for a caller, sorted; they are not changed.
+// Page returns the requested page of the ids that the caller may see, and the token of the next page. all returns
+// the sorted ids for a caller; they are not changed.
 func (s *Server) Page(ctx context.Context, req paging.Request,
 	all func(tenant.Identity) []string) (page []string, token string, err error) {
 	caller, err := tenant.FromContext(ctx)

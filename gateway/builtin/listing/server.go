@@ -21,26 +21,26 @@ const (
 	defaultPage = 50
 	maxPage     = 200
 	maxTools    = 1000
-	// asking is how many capabilities are looked at together.
-	asking = 16
+	// batchSize is the number of capabilities that are evaluated at the same time.
+	batchSize = 16
 )
 
-// Tools is what is known of capabilities. It answers from memory.
+// Tools has the known capabilities and tools. It answers from memory.
 type Tools interface {
-	// Capabilities are the ids of all, sorted. They must not be changed.
+	// Capabilities returns all ids, sorted. They must not be changed.
 	Capabilities() []string
 	Class(capability string) call.Class
-	// Tools are those of a capability in their author's order; not known where nobody has
-	// said what they are.
+	// Tools returns a capability's tools in their author's order; known is false for a capability without a
+	// manifest or a discovery.
 	Tools(capability string) (tools []catalog.Tool, known bool)
 }
 
-// Decider says what becomes of calls. It may wait until ctx ends.
+// Decider decides on calls. It may wait until ctx ends.
 type Decider interface {
 	Fetch(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
 }
 
-// Server is capgate.v1.Catalog, but for what a wing of the gateway lists.
+// Server is capgate.v1.Catalog without ListEngines, which gateway/engine adds.
 type Server struct {
 	capgatepb.UnimplementedCatalogServer
 	tools   Tools
@@ -48,7 +48,7 @@ type Server struct {
 	status  func(*call.Refusal) *status.Status
 }
 
-// New makes it. toStatus is the gateway's table of gRPC codes for refusals.
+// New returns a Server. toStatus is the gateway's table of gRPC codes for refusals.
 func New(tools Tools, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
 	return &Server{tools: tools, decider: decider, status: toStatus}
 }
@@ -70,7 +70,7 @@ func (s *Server) ListCapabilities(ctx context.Context,
 		if len(ids) == 0 {
 			return resp, Tag(resp, &resp.Etag)
 		}
-		usable, err := s.usable(ctx, caller, ids)
+		usable, err := s.usableCapabilities(ctx, caller, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (s *Server) ListCapabilities(ctx context.Context,
 	}
 }
 
-// visible gives out the ids behind one, a few at a time, of what there is for the caller.
+// visible returns an iterator over batches of the ids after one that the caller may see.
 func visible(rest []string, caller tenant.Identity, after string) func() []string {
 	at, found := slices.BinarySearch(rest, after)
 	if found {
@@ -96,7 +96,7 @@ func visible(rest []string, caller tenant.Identity, after string) func() []strin
 	}
 	rest = rest[at:]
 	return func() (ids []string) {
-		for ; len(rest) > 0 && len(ids) < asking; rest = rest[1:] {
+		for ; len(rest) > 0 && len(ids) < batchSize; rest = rest[1:] {
 			if caller.Settings.Sees(rest[0]) {
 				ids = append(ids, rest[0])
 			}
@@ -105,15 +105,14 @@ func visible(rest []string, caller tenant.Identity, after string) func() []strin
 	}
 }
 
-// usable looks at some capabilities at once; nil are those of which the caller may use
-// nothing.
-func (s *Server) usable(ctx context.Context, caller tenant.Identity, ids []string) ([]*capgatepb.Capability, error) {
+// usableCapabilities evaluates a batch of capabilities; nil: the caller may use none of its tools.
+func (s *Server) usableCapabilities(ctx context.Context, caller tenant.Identity, ids []string) ([]*capgatepb.Capability, error) {
 	all := make([]*capgatepb.Capability, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, id := range ids {
 		group.Go(func() error {
 			return recovery.Do("listing", func() (err error) {
-				all[i], _, err = s.look(ctx, caller, id)
+				all[i], _, err = s.evaluate(ctx, caller, id)
 				return err
 			})
 		})
@@ -144,7 +143,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListToolsResponse{}
-	// the order is their author's, so it is the tool itself that a token names; one that is gone begins anew
+	// the order is their author's, so a token names the last tool; if that tool is gone, the list begins anew
 	if after != "" {
 		tools = tools[1+slices.IndexFunc(tools, func(t usableTool) bool { return t.Name == after }):]
 	}
@@ -162,7 +161,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	return resp, Tag(resp, &resp.Etag)
 }
 
-// find looks at one capability for whoever asks.
+// find returns one capability for the caller.
 func (s *Server) find(ctx context.Context, id string) (*capgatepb.Capability, []usableTool, error) {
 	caller, err := tenant.FromContext(ctx)
 	if err != nil {
@@ -171,7 +170,7 @@ func (s *Server) find(ctx context.Context, id string) (*capgatepb.Capability, []
 	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there || !caller.Settings.Sees(id) {
 		return nil, nil, s.refused(call.UnknownCapability(id))
 	}
-	c, tools, err := s.look(ctx, caller, id)
+	c, tools, err := s.evaluate(ctx, caller, id)
 	if err == nil && c == nil {
 		err = s.refused(call.UnknownCapability(id))
 	}
@@ -184,14 +183,14 @@ type usableTool struct {
 	verdict call.Verdict
 }
 
-// look finds out what of a capability a caller may use; nil: nothing.
-func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool,
+// evaluate returns the tools of a capability that a caller may use; nil: none.
+func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool,
 	error) {
 	tools, known := s.tools.Tools(id)
 	c := &capgatepb.Capability{Id: id, Name: paging.Name("capabilities", id), Class: s.tools.Class(id).String(),
 		ToolsKnown: known}
-	if !known { // one that nobody has heard of stands for them
-		verdict, err := s.ask(ctx, caller, id, "")
+	if !known { // an empty tool name stands for unknown tools
+		verdict, err := s.decide(ctx, caller, id, "")
 		if err != nil || verdict == call.Block {
 			return nil, nil, err
 		}
@@ -199,7 +198,7 @@ func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*
 	}
 	var usable []usableTool
 	for _, t := range tools {
-		verdict, err := s.ask(ctx, caller, id, t.Name)
+		verdict, err := s.decide(ctx, caller, id, t.Name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -214,7 +213,7 @@ func (s *Server) look(ctx context.Context, caller tenant.Identity, id string) (*
 	return c, usable, nil
 }
 
-func (s *Server) ask(ctx context.Context, caller tenant.Identity, capability, tool string) (call.Verdict, error) {
+func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (call.Verdict, error) {
 	d, refusal := s.decider.Fetch(ctx, &call.Call{
 		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
 		Tool: tool,

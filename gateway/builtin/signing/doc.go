@@ -1,4 +1,3 @@
-// Package signing is capgate.v1.Artifacts: who may download a file may have a URL made by which
-// others can, for a while. What a URL is good for is looked at where calls are identified
-// (internal/tenant has the signatures), not here.
+// Package signing is capgate.v1.Artifacts: a caller that may download a file can sign a URL with which others can,
+// for a limited time. The signature is verified where calls are authenticated (internal/tenant), not here.
 package signing

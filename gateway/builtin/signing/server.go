@@ -13,7 +13,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Query is the name under which a URL has its signature.
+// Query is the query parameter with the signature.
 const Query = "signature"
 
 const (
@@ -27,18 +27,19 @@ type Signer interface {
 	Sign(ctx context.Context, g tenant.SignedGrant) (string, *call.Refusal)
 }
 
-// Finder says whether there is an artifact for somebody: nil, or why not. It may wait, for a second or so.
+// Finder checks whether an artifact exists for an identity: nil, or the reason why not. It may wait for about a
+// second.
 type Finder interface {
 	FindArtifact(who tenant.Identity, capability, id string) *call.Refusal
 }
 
-// Config is what a Server is made of. All but PublicURL are required.
+// Config configures a Server. All fields but PublicURL and Now are required.
 type Config struct {
 	Signer    Signer
-	Finder    func() Finder // when a call asks
+	Finder    func() Finder // called for each request
 	Status    func(*call.Refusal) *status.Status
 	MaxTTL    time.Duration
-	PublicURL string           // what URLs begin with; "": they have neither scheme nor host
+	PublicURL string           // prefix of URLs; "": URLs have neither scheme nor host
 	Now       func() time.Time // nil: the system's clock
 }
 
@@ -48,7 +49,7 @@ type Server struct {
 	cfg Config
 }
 
-// New makes it.
+// New returns a Server.
 func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -92,8 +93,8 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 func (s *Server) ttl(req *capgatepb.SignUrlRequest) (time.Duration, *call.Refusal) {
 	if req.GetCapabilityId() == "" || req.GetArtifactId() == "" || len(req.GetArtifactId()) > maxID ||
 		len(req.GetSessionId()) > maxID {
-		return 0, invalid("a capability and an artifact are needed; the ids of an artifact and of a session may " +
-			"have 512 bytes each")
+		return 0, invalid("capability_id and artifact_id are required; the ids of an artifact and a session " +
+			"have at most 512 bytes each")
 	}
 	if req.GetTtl() == "" {
 		return min(defaultTTL, s.cfg.MaxTTL), nil

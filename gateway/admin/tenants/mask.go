@@ -12,12 +12,12 @@ import (
 
 var (
 	settable = []string{"name", "capabilities", "limits", "disabled"}
-	// told are fields of answers. Who changes an answer and sends it back means no change of these.
-	told = []string{"id", "etag", "source", "create_time", "update_time", "resource_name"}
+	// outputOnly are fields that a client sends back unchanged after it has read them. They are ignored.
+	outputOnly = []string{"id", "etag", "source", "create_time", "update_time", "resource_name"}
 )
 
-// update changes what a request says.
-func update(is *capgatepb.Tenant, req *capgatepb.UpdateTenantRequest) error {
+// applyMask applies a request's changes to is.
+func applyMask(is *capgatepb.Tenant, req *capgatepb.UpdateTenantRequest) error {
 	to := req.GetTenant()
 	paths := req.GetUpdateMask().GetPaths()
 	switch {
@@ -32,15 +32,15 @@ func update(is *capgatepb.Tenant, req *capgatepb.UpdateTenantRequest) error {
 	for _, path := range paths {
 		first, _, _ := strings.Cut(path, ".")
 		switch {
-		case slices.Contains(told, first):
+		case slices.Contains(outputOnly, first):
 		case !slices.Contains(settable, first) || !set(is, to, strings.Split(path, ".")):
-			return invalid("update_mask", path+" is none of "+strings.Join(settable, ", "))
+			return invalid("update_mask", path+" is not one of "+strings.Join(settable, ", "))
 		}
 	}
 	return nil
 }
 
-// set puts one field of a message in the place of another's. It is false where there is no such field.
+// set copies one field of a message to another message. It returns false for an unknown field.
 func set(is, to proto.Message, path []string) bool {
 	dst, src := is.ProtoReflect(), to.ProtoReflect()
 	for i, name := range path {

@@ -1,0 +1,82 @@
+package tenants
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// ownTenant stands for the caller's own tenant in requests.
+const ownTenant = "-"
+
+// principal is the operator or the caller that makes a request.
+type principal struct {
+	operator bool
+	name     string          // in logs and audit records
+	who      tenant.Identity // zero for operators
+}
+
+func ofOperators(context.Context) (principal, error) {
+	return principal{operator: true, name: "operator"}, nil
+}
+
+// ofCallers returns the principal at the public port, which the gateway has authenticated.
+func ofCallers(ctx context.Context) (principal, error) {
+	who, err := tenant.FromContext(ctx)
+	if err != nil {
+		return principal{}, err
+	}
+	if !who.Scopes.Any(tenant.Admin) {
+		return principal{}, refusedScope
+	}
+	a := principal{who: who, name: "key " + who.Key}
+	if who.Key == "" {
+		a.name = "user " + who.User
+	}
+	return a, nil
+}
+
+// requireOperator rejects principals other than operators.
+func (a *principal) requireOperator() error {
+	if !a.operator {
+		return refusedOperators
+	}
+	return nil
+}
+
+// tenant resolves the tenant of a request. For callers, tenants other than their own do not exist.
+func (a *principal) tenant(name string) (string, error) {
+	switch {
+	case a.operator:
+		return name, nil
+	case name == ownTenant || name == a.who.Tenant:
+		return a.who.Tenant, nil
+	}
+	return "", tenant.ErrTenantUnknown
+}
+
+// checkGrant rejects a key with permissions that the principal lacks. asserts are the principal's own.
+func (a *principal) checkGrant(k *tenant.Key, asserts tenant.Asserts) error {
+	if a.operator {
+		return nil
+	}
+	beyond, what := (k.Scopes &^ a.who.Scopes).Names(), "scope"
+	if len(beyond) == 0 {
+		beyond, what = (k.Asserts &^ asserts).Names(), "assertion"
+	}
+	if len(beyond) == 0 {
+		return nil
+	}
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "GRANT_EXCEEDED",
+		Metadata: map[string]string{what: beyond[0]},
+		Message:  "a key cannot have permissions that the creating credential lacks: the " + what + " " + beyond[0]}
+}
+
+var (
+	refusedOperators = &call.Refusal{Kind: call.PermissionDenied, Reason: "OPERATORS_ONLY",
+		Message: "only operators may do this, at the admin API"}
+	refusedScope = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
+		Metadata: map[string]string{"scope": tenant.Admin.String()},
+		Message:  "the credential lacks the scope admin"}
+)
