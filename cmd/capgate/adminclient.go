@@ -84,20 +84,20 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 		if errors.As(err, &failed) {
 			err = failed.Err // without the URL, which may hold a password
 		}
-		return fmt.Errorf("the gateway's admin API does not answer: %w (--admin or CAPGATE_ADMIN says "+
-			"where it is)", err)
+		return fmt.Errorf("the gateway's admin API does not answer: %w (--admin or CAPGATE_ADMIN sets "+
+			"its address)", err)
 	}
 	defer resp.Body.Close()
 	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))
 	if resp.StatusCode == http.StatusOK {
 		if err := decoder.Decode(answer); err != nil {
-			return fmt.Errorf("the gateway's answer cannot be read: %w", err)
+			return fmt.Errorf("the gateway's response cannot be decoded: %w", err)
 		}
 		return nil
 	}
 	var problem problem.Problem
 	if err := decoder.Decode(&problem); err != nil || problem.Detail == "" {
-		return fmt.Errorf("%s, which is no answer of a capgate's admin API", resp.Status)
+		return fmt.Errorf("%s: this is not the admin API of a capgate gateway", resp.Status)
 	}
 	if problem.Reason == "NO_SUCH_PATH" && portAt(ctx, p.client, p.base) == publicPort {
 		return errors.New(wrongPort(p.base))
@@ -141,7 +141,7 @@ func portAt(ctx context.Context, client *http.Client, base string) string {
 // wrongPort returns the error for a command of the admin API that called the public port.
 func wrongPort(base string) string {
 	_, host, _ := strings.Cut(base, "://")
-	return host + " is the public port of a gateway; this asks its admin API, which is admin in its " +
+	return host + " is the public port of a gateway; this command needs its admin API, the address admin in its " +
 		"configuration (--admin or CAPGATE_ADMIN)"
 }
 

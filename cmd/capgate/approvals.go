@@ -23,17 +23,18 @@ const approvalsUsage = `Usage: capgate approvals list [flags]
        capgate approvals deny ID [flags]
        capgate approvals watch [flags]
 
-Calls that may only run with a person's consent, and that person's answers. A call that is
-approved runs once, when its caller makes it again with the approval's ID. watch prints a
-line for whatever happens until Ctrl-C, and connects again when the gateway was away.
+Lists calls that need a person's approval, and approves or denies them. An approved call runs
+once, when its caller repeats it with the approval's ID. watch prints events until Ctrl-C, and
+reconnects if the connection is lost.
 
-An answer holds for the call, or with --remember session for calls of the tool in the
-call's session, or with --remember always for those of its user and agent, as a rule.
+--remember sets the calls that an answer applies to: the call itself; with "session", calls of
+the tool in the same session; with "always", calls of the tool by the same user and agent, as a
+policy rule.
 
-Where the gateway has tenants it is about all of them, but with --tenant about one.
+In a gateway with tenants, the command covers all of them; --tenant selects one.
 
-Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
-be reached.
+Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
+3 if the gateway could not be reached.
 
 Flags:
 `
@@ -75,15 +76,15 @@ func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
 	f := c.filter
 	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
 	fs.StringVar(&f.State, "state", "pending",
-		"list those in this `state`: pending, approved, denied, expired, used, or all")
-	fs.StringVar(&f.User, "user", "", "list and watch the calls of the user with this `name`")
-	fs.StringVar(&f.Agent, "agent", "", "those of the agent with this `name`")
-	fs.StringVar(&f.Capability, "capability", "", "those of the capability with this `id`")
-	fs.StringVar(&f.Tool, "tool", "", "those of the tool with this `name`")
-	fs.StringVar(&c.comment, "comment", "", "`text` to be kept with the answer")
-	fs.StringVar(&c.remember, "remember", "call", "for which calls the answer `holds`: call, session or always")
-	fs.StringVar(&c.by, "by", login(), "`name` of who answers, to be kept with it; nobody checks it")
-	fs.BoolVar(&c.old, "old", false, "watch: begin with what happened before, as far as it is kept")
+		"list only approvals in this `state`: pending, approved, denied, expired, used, or all")
+	fs.StringVar(&f.User, "user", "", "list and watch only calls of the user with this `name`")
+	fs.StringVar(&f.Agent, "agent", "", "only calls of the agent with this `name`")
+	fs.StringVar(&f.Capability, "capability", "", "only calls of the capability with this `id`")
+	fs.StringVar(&f.Tool, "tool", "", "only calls of the tool with this `name`")
+	fs.StringVar(&c.comment, "comment", "", "`text` to store with the answer")
+	fs.StringVar(&c.remember, "remember", "call", "`scope` of the answer: call, session or always")
+	fs.StringVar(&c.by, "by", login(), "`name` of the approver, stored with the answer; it is not verified")
+	fs.BoolVar(&c.old, "old", false, "watch: begin with the oldest stored event")
 }
 
 // login returns the login name of the user.
@@ -122,7 +123,7 @@ func (c *approvalsCommand) list(ctx context.Context) error {
 		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
 	})
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tASKED\tEXPIRES\tTENANT")
+	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tCREATED\tEXPIRES\tTENANT")
 	for _, a := range all {
 		fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()),
 			word(a.GetCapability()), word(a.GetTool()),
@@ -140,17 +141,17 @@ func (c *approvalsCommand) show(ctx context.Context) error {
 	a := r.GetApproval()
 	fmt.Fprintf(c.out, "%s: %s\n\n", a.GetId(), a.GetState())
 	for _, line := range [][2]string{
-		{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"which says", a.GetDescription()},
+		{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"description", a.GetDescription()},
 		{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())},
 		{"session", a.GetSession()},
-		{"asked by", a.GetLevel()}, {"because", a.GetWhy()}, {"request id", a.GetRequestId()},
-		{"asked", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
+		{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
+		{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(c.out, "%-11s %s\n", line[0], lines(line[1], 12))
 		}
 	}
-	args := "  cannot be shown: they are encrypted with a key that the gateway does not have"
+	args := "  unavailable: the gateway does not have the key that encrypts them"
 	if a.GetArguments() != "" {
 		args = "  " + lines(a.GetArguments(), 2)
 	}
@@ -194,9 +195,9 @@ func callOf(a *capgatepb.Approval) string {
 func holds(a *capgatepb.Approval) string {
 	switch a.GetRemember() {
 	case "session":
-		return "; so are calls of the tool in its session"
+		return "; also calls of the tool in the same session"
 	case "always":
-		return "; so are all calls of the tool by this user and agent, by a rule"
+		return "; also all calls of the tool by this user and agent, by a rule"
 	}
 	return ""
 }

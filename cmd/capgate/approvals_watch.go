@@ -17,22 +17,22 @@ func (c *approvalsCommand) watch(ctx context.Context) error {
 	if c.old {
 		req.LastEventId = "0"
 	}
-	began, told := false, false // told: that the gateway is away
+	began, reported := false, false // reported: the disconnection was printed
 	for {
 		err := c.follow(ctx, req, func() {
-			if told {
-				fmt.Fprintln(c.err, "capgate approvals: connected again")
+			if reported {
+				fmt.Fprintln(c.err, "capgate approvals: reconnected")
 			}
-			began, told = true, false
+			began, reported = true, false
 		})
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case !away(err) || !began:
 			return err
-		case !told:
-			fmt.Fprintf(c.err, "capgate approvals: %s; connecting again\n", describeStatus(err))
-			told = true
+		case !reported:
+			fmt.Fprintf(c.err, "capgate approvals: %s; reconnecting\n", describeStatus(err))
+			reported = true
 		}
 		select {
 		case <-ctx.Done():
@@ -60,7 +60,7 @@ func (c *approvalsCommand) follow(ctx context.Context, req *capgatepb.WatchAppro
 		case e.GetEvent() == "began":
 			began()
 		case a == nil: // missed
-			fmt.Fprintf(c.out, "%-8s  what happened before is forgotten; list shows what there is\n", e.GetEvent())
+			fmt.Fprintf(c.out, "%-8s  earlier events are gone; list shows the current approvals\n", e.GetEvent())
 		case c.wants(a):
 			fmt.Fprintf(c.out, "%-8s  %s  %s%s\n", e.GetEvent(), a.GetId(), callOf(a), answered(e))
 		}
@@ -86,7 +86,7 @@ func answered(e *capgatepb.WatchApprovalsResponse) string {
 	if e.GetEvent() != "approved" && e.GetEvent() != "denied" || a.GetAnsweredBy() == "" {
 		return ""
 	}
-	text := "; says " + word(a.GetAnsweredBy())
+	text := "; by " + word(a.GetAnsweredBy())
 	if a.GetComment() != "" {
 		text += ": " + word(a.GetComment())
 	}

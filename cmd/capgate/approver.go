@@ -70,13 +70,13 @@ func readKeys(file string, files fingerprints) (keys [][]byte, err error) {
 		}
 		key := decodeKey(line)
 		if len(key) != approvals.KeyBytes {
-			return nil, wrongFile(file, "%s:%d: is no key; it must be %d bytes in base64 or hex, as openssl rand "+
+			return nil, wrongFile(file, "%s:%d: not a key; want %d bytes in base64 or hex, as openssl rand "+
 				"-base64 %[3]d prints them", file, n, approvals.KeyBytes)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, wrongFile(file, "%s has no key", file)
+		return nil, wrongFile(file, "%s contains no key", file)
 	}
 	return keys, nil
 }

@@ -19,7 +19,8 @@ func (p *process) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err
 		return nil
 	}
 	version, _, _ := buildInfo()
-	c := audit.Config{Path: a.To, Required: a.Required, Queue: a.Queue, Replica: p.replica, Version: version, Log: p.log}
+	c := audit.Config{Path: a.To, Required: a.Required, Queue: a.Queue,
+		Replica: p.replica, Version: version, Log: p.log}
 	if a.To == "stdout" {
 		c.Path, c.Out = "", os.Stdout
 	}
@@ -39,9 +40,10 @@ func (p *process) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err
 
 const auditUsage = `Usage: capgate audit verify FILE...
 
-Follows the chain of audit logs, from the oldest to the newest, and says where it breaks. The
-status is 0 if it is whole. It does not see that the last records were taken away, or that
-all were written anew: compare the hash that it prints with one that was kept elsewhere.
+Verifies the hash chain of audit logs, from the oldest file to the newest, and reports where it
+breaks. The exit status is 0 if the chain is intact. Two changes cannot be detected: the removal of
+the last records, and a log that was rewritten as a whole. To detect them, compare the printed hash
+with a copy stored elsewhere.
 `
 
 func runAudit(_ context.Context, args []string, std stdio) int {
@@ -51,7 +53,7 @@ func runAudit(_ context.Context, args []string, std stdio) int {
 		return status
 	}
 	if len(words) < 2 || words[0] != "verify" {
-		return wrongLine(fs, errors.New("what it does is verify, and some files are needed"), std)
+		return wrongLine(fs, errors.New("want verify and at least one file"), std)
 	}
 	var before *audit.Head
 	for _, name := range words[1:] {
@@ -60,7 +62,7 @@ func runAudit(_ context.Context, args []string, std stdio) int {
 		switch {
 		case errors.As(err, &broken):
 			fmt.Fprintf(std.out, "%s:%d: %s\n", name, broken.Line, broken.Why)
-			fmt.Fprintf(std.out, "%s: whole before that: %s\n", name, summaryOf(&s))
+			fmt.Fprintf(std.out, "%s: intact before that: %s\n", name, summaryOf(&s))
 			return 1
 		case err != nil:
 			fmt.Fprintf(std.err, "capgate audit: %v\n", err)
@@ -88,7 +90,7 @@ func summaryOf(s *audit.Summary) string {
 	text := fmt.Sprintf("%s, %d to %d, %s to %s, sha256 of the last %s", count(int(s.Records), "record"), s.First,
 		s.Last, s.From, s.To, s.Head)
 	if s.Lost > 0 {
-		text += fmt.Sprintf("; %s could not be written, as they say", count(int(s.Lost), "other record"))
+		text += fmt.Sprintf("; they report %s lost", count(int(s.Lost), "other record"))
 	}
 	return text
 }

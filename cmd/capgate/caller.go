@@ -45,10 +45,11 @@ func addCaller(fs *flag.FlagSet) *caller {
 	fs.StringVar(&c.addr, "addr", "localhost:8080",
 		"`host:port` of the gateway's public port, or its URL; https:// implies --tls")
 	fs.BoolVar(&c.useTLS, "tls", false, "connect with TLS")
-	fs.StringVar(&c.caFile, "tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
+	fs.StringVar(&c.caFile, "tls-ca", "",
+		"PEM `file` of the certificate authorities to trust instead of the system's; implies --tls")
 	fs.StringVar(&c.keyFile, "key-file", "",
-		"`file` with the API key or token to show, where the gateway has tenants; or CAPGATE_KEY has it (others "+
-			"see a command line)")
+		"`file` with the API key or token, for a gateway with tenants; alternatively set CAPGATE_KEY (a "+
+			"command line is visible to other users)")
 	return c
 }
 
@@ -106,7 +107,7 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 // explain describes the error of a call. If only one side uses TLS, it says so as probe does.
 func (c *caller) explain(ctx context.Context, err error) string {
 	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
-		return c.addr + " is the admin API of a gateway; calls go to its public port, which is listen in " +
+		return c.addr + " is the admin API of a gateway; calls go to its public port, the address listen in " +
 			"its configuration (--addr)"
 	}
 	if status.Code(err) != codes.Unavailable || infoOf(err) != nil {
@@ -155,11 +156,11 @@ func readKey(file string) (string, error) {
 		}
 		source, key = "--key-file: "+file, strings.TrimSpace(string(data))
 		if key == "" {
-			return "", fmt.Errorf("%s holds nothing", source)
+			return "", fmt.Errorf("%s is empty", source)
 		}
 	}
 	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.LooksLikeToken(key) {
-		return "", fmt.Errorf("%s holds no API key, as capgate keys new prints it, and no token", source)
+		return "", fmt.Errorf("%s contains neither an API key, as capgate keys new prints it, nor a token", source)
 	}
 	return key, nil
 }
@@ -176,7 +177,7 @@ func transportCredentials(useTLS bool, caFile string) (credentials.TransportCred
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", caFile)
+			return nil, nil, fmt.Errorf("--tls-ca: %s contains no PEM certificate", caFile)
 		}
 	}
 	return credentials.NewTLS(cfg), cfg, nil

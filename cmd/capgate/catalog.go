@@ -19,13 +19,13 @@ const catalogUsage = `Usage: capgate catalog list [flags]
        capgate catalog accept CAPABILITY TOOL HASH [flags]
        capgate catalog discover CAPABILITY [flags]
 
-Which tools capabilities have. A tool whose description or schema has changed has drifted:
-where it would be allowed it is asked about, at all replicas, until it is accepted. HASH is
-that of show, so that nobody accepts what they have not seen. discover asks a capability
-whose manifest says tool_source: dynamic for its tools now.
+Shows the tools of capabilities. A tool whose description or schema has changed has drifted: at
+all replicas, calls that would be allowed need approval until the tool is accepted. HASH is the
+hash that show prints, so that only a version that was shown can be accepted. discover fetches
+the tools of a capability whose manifest has tool_source: dynamic.
 
-Exit status: 0, or 1 if the gateway refused or the discovery failed, 2 for a wrong command
-line, 3 if the gateway could not be reached.
+Exit status: 0 on success; 1 if the gateway rejected the request or the discovery failed; 2 for
+a wrong command line; 3 if the gateway could not be reached.
 
 Flags:
 `
@@ -91,7 +91,7 @@ func discovered(e *capgatepb.CatalogEntry) string {
 	return e.GetLastSuccess().AsTime().Format(time.RFC3339)
 }
 
-// whyNot returns the reason for which the newest tools are not in force.
+// whyNot returns the reason why the newest tools are not in effect.
 func whyNot(e *capgatepb.CatalogEntry) string {
 	if e.GetPending() != "" {
 		return e.GetPending()
@@ -110,7 +110,7 @@ func (c *catalogCommand) show(ctx context.Context) error {
 
 func (c *catalogCommand) print(e *capgatepb.CatalogEntry) error {
 	if why := whyNot(e); why != "" {
-		fmt.Fprintf(c.out, "not the newest: %s\n\n", why)
+		fmt.Fprintf(c.out, "not current: %s\n\n", why)
 	}
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TOOL\tRECOMMENDED\tSTATE\tHASH\tDESCRIPTION")
@@ -142,7 +142,7 @@ func (c *catalogCommand) discover(ctx context.Context) error {
 		return err
 	}
 	if why := answer.GetCapability().GetLastError(); why != "" {
-		return errors.New("what was known stays: " + why)
+		return errors.New("the known tools stay: " + why)
 	}
 	return c.print(answer.GetCapability())
 }

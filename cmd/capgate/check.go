@@ -20,15 +20,14 @@ import (
 const checkUsage = `Usage: capgate check [--config FILE]
        capgate check FILE...
 
-Says whether a configuration file can be served, or whether manifests of
-capabilities keep to their rules, and if not, every problem as
-FILE:LINE: FIELD: what is wrong. It connects to nothing. It warns of tenants whose Redis is
-embedded, which forgets them, and of fleets none of whose tools can be allowed.
+Checks a configuration file, or manifests of capabilities, and prints every problem as
+FILE:LINE: FIELD: problem. It opens no connections. It warns about tenants in an embedded
+Redis, which loses them at a restart, and about fleets whose tools are all blocked.
 
 FILE is a configuration, a manifest, a directory with a manifest.yaml, or a directory of such
 directories and of files *.yaml.
 
-Exit status: 0, or 1 if something is wrong, 2 for a wrong command line.
+Exit status: 0 if there are no problems; 1 if there are; 2 for a wrong command line.
 
 Flags:
 `
@@ -46,7 +45,7 @@ func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if err == nil && len(rest) > 0 && given(flags, "config") {
-		err = errors.New("--config and manifests are two checks")
+		err = errors.New("--config and manifests cannot be checked together")
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "capgate check: %v\nTry: capgate check -h\n", err)
@@ -122,7 +121,7 @@ func isConfig(file string) bool {
 	return false
 }
 
-// allowsNothing returns the reason for which no tool of a fleet can be called, or "": there are no rules, no
+// allowsNothing returns the reason why no tool of a fleet can be called, or "". Such a fleet has no rules and no
 // approvals, and neither its policy nor its manifest allows a tool.
 func (s *settings) allowsNothing(f *config.Fleet) string {
 	m := s.manifestOf(f)
@@ -140,17 +139,17 @@ func (s *settings) allowsNothing(f *config.Fleet) string {
 	} else if s.cfg.Registration.Manifests {
 		return "" // its backends may bring one
 	}
-	return fmt.Sprintf("fleet %s: nothing can be allowed: its policy is block, %s, and there are no rules; set "+
+	return fmt.Sprintf("fleet %s: all tools are blocked: its policy is block, %s, and there are no rules; set "+
 		"policy: allow or ask, or policies: {} for rules", f.Capability, why)
 }
 
 // forgets returns the state that a gateway with tenants loses at a restart, because its Redis is embedded.
 func forgets(c *config.Config) string {
 	if c.Identity.Stored {
-		return "redis is embedded: tenants and API keys that are made are lost at a restart, and no other replica knows them"
+		return "redis is embedded: new tenants and API keys are lost at a restart, and other replicas do not see them"
 	}
-	return "redis is embedded: what tenants have used of their budgets, their rules and their approvals are lost " +
-		"at a restart, and no other replica knows them"
+	return "redis is embedded: the usage of tenants' limits, their rules and their approvals are lost at a restart, " +
+		"and other replicas do not see them"
 }
 
 // inFile prefixes every problem of an error with its file, unless it has a position.
@@ -174,11 +173,11 @@ func checkAudit(to string) error {
 	folder := filepath.Dir(to)
 	switch is, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist):
-		return wrongFile(to, "audit.to: there is no folder %s", folder)
+		return wrongFile(to, "audit.to: directory %s does not exist", folder)
 	case err != nil:
-		return wrongFile(to, "audit.to: the folder %s cannot be looked at: %w", folder, err)
+		return wrongFile(to, "audit.to: directory %s cannot be accessed: %w", folder, err)
 	case !is.IsDir():
-		return wrongFile(to, "audit.to: %s is not a folder", folder)
+		return wrongFile(to, "audit.to: %s is not a directory", folder)
 	}
 	return nil
 }

@@ -14,14 +14,15 @@ import (
 
 const conformUsage = `Usage: capgate conform [flags] HOST:PORT
 
-Checks, without a gateway, whether a capability container keeps to the capability protocol,
-rule by rule: pass, fail, or not tested where it cannot be told, and which document the rule is from.
+Checks, without a gateway, whether a capability container conforms to the capability protocol.
+Each rule passes, fails or is not tested; the output names the document that it comes from.
 
-Many rules need a call that does no harm, which is made about fifty times. --tool and --args say
-which; otherwise it is the first tool of --manifest, or of what the discovery tool lists, whose
-author recommends to allow it and whose input_schema has examples (or a default) of all that it requires.
+Many rules need a harmless call, which is made about fifty times. --tool and --args select it. By
+default it is the first suitable tool of --manifest, or of the list of the discovery tool: the
+author recommends to allow it, and its input_schema has examples or defaults for all required
+arguments.
 
-Exit status: 0 if no rule is broken, 1 if one is, 2 for a wrong command line.
+Exit status: 0 if no rule is broken; 1 if a rule is broken; 2 for a wrong command line.
 
 Flags:
 `
@@ -39,14 +40,15 @@ type conformCommand struct {
 func runConform(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
 	c := conformCommand{subject: addSubject(fs)}
-	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a tool to call, which must do no harm")
-	fs.StringVar(&c.args, "args", "", "its arguments, a `JSON` object; default {}")
-	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default what is no JSON at all")
+	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a harmless tool to call")
+	fs.StringVar(&c.args, "args", "", "arguments of --tool, a `JSON` object; default {}")
+	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default invalid JSON")
 	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "",
-		"`name` of a tool that takes seconds, to test whether it heeds deadlines and cancellation")
-	fs.StringVar(&c.slowArgs, "slow-args", "", "its arguments, a `JSON` object; default {}")
-	fs.StringVar(&c.dialects, "dialect", "", "check only this `dialect`: doc, live or legacy; default all that it speaks")
-	fs.DurationVar(&c.kit.Wait, "wait", 30*time.Second, "`duration` in which the container is ready")
+		"`name` of a tool that takes seconds, to test deadlines and cancellation")
+	fs.StringVar(&c.slowArgs, "slow-args", "", "arguments of --slow-tool, a `JSON` object; default {}")
+	fs.StringVar(&c.dialects, "dialect", "",
+		"check only this `dialect`: doc, live or legacy; default all supported ones")
+	fs.DurationVar(&c.kit.Wait, "wait", 30*time.Second, "`duration` to wait for the container to be ready")
 	fs.DurationVar(&c.kit.Timeout, "timeout", 20*time.Second, "`duration` of one check")
 	words, status, ok := parseLine(fs, args, 1, conformUsage, std)
 	if !ok {
@@ -61,7 +63,7 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 	}
 	report := c.kit.Run(ctx, tell)
 	if c.json {
-		_ = json.NewEncoder(std.out).Encode(report) // nobody is left to tell
+		_ = json.NewEncoder(std.out).Encode(report) // stdout is gone
 	} else {
 		fmt.Fprintf(std.out, "\n%d passed, %d failed, %d not tested\n", report.Passed, report.Failed, report.Skipped)
 	}
@@ -71,7 +73,7 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 	return 0
 }
 
-// take reads the words and flags that are not taken as they are.
+// take parses the words and flags that need more than the flag package.
 func (c *conformCommand) take(words []string) error {
 	if err := c.subject.take(words); err != nil {
 		return err
@@ -89,7 +91,7 @@ func (c *conformCommand) take(words []string) error {
 	case !known || c.dialects == call.Auto.String():
 		return fmt.Errorf("--dialect: %q is not doc, live or legacy", c.dialects)
 	case c.kit.Harmless.Tool == "" && c.args != "", c.kit.Slow.Tool == "" && c.slowArgs != "":
-		return errors.New("--args goes with --tool, and --slow-args with --slow-tool")
+		return errors.New("--args requires --tool, and --slow-args requires --slow-tool")
 	case !isObject(c.kit.Harmless.Args):
 		return errors.New("--args is not a JSON object")
 	case !isObject(c.kit.Slow.Args):

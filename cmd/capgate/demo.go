@@ -23,9 +23,8 @@ import (
 
 const demoUsage = `Usage: capgate demo [flags]
 
-Runs, in one process, the gateway on embedded defaults and two replicas of a
-capability "weather", until Ctrl-C. With --openparallax, there is an
-OpenParallax engine besides, with an agent that follows a script.
+Runs the gateway with embedded defaults and two replicas of a capability "weather" in one
+process, until Ctrl-C. --openparallax adds an OpenParallax engine, whose agent follows a script.
 
 Flags:
 `
@@ -40,7 +39,7 @@ const demoManifest = "weather/manifest.yaml"
 func runDemo(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
 	over := addOverrides(fs)
-	withEngine := fs.Bool("openparallax", false, "an OpenParallax engine besides")
+	withEngine := fs.Bool("openparallax", false, "also run an OpenParallax engine")
 	if status, ok := parseOnlyFlags(fs, args, demoUsage, std); !ok {
 		return status
 	}
@@ -70,8 +69,8 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	fleet := config.DefaultFleet("weather", backends...)
 	fleet.Policy = call.Allow
 	fleet.Manifest = demoManifest
-	// The only fleet takes every call of the protocol, so that clients that name no
-	// capability for an upload, download or health check work as they are.
+	// The only fleet accepts all calls of the protocol, so that clients work that name no capability in an upload,
+	// a download or a health check.
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
 	fleet.Affinity.SharedArtifacts = true
 	fleet.EventSource = []string{"get_current_weather", "get_forecast"}
@@ -124,13 +123,13 @@ func startReplicas() (addrs []string, stop func(), err error) {
 		s := grpc.NewServer()
 		docpb.RegisterCapabilityServer(s, capability)
 		servers = append(servers, s)
-		serving.Go(func() { _ = s.Serve(ln) }) // ends with Stop, and only so
+		serving.Go(func() { _ = s.Serve(ln) }) // ends with Stop
 		addrs = append(addrs, ln.Addr().String())
 	}
 	return addrs, stop, nil
 }
 
-// reachable is how a client on this machine dials a listener.
+// reachable returns the address at which a client on this machine dials a listener.
 func reachable(a net.Addr) string {
 	host, port, _ := net.SplitHostPort(a.String())
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {

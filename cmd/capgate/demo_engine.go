@@ -15,7 +15,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// demoEngine is an OpenParallax engine, whose agents find it through the gateway. A nil one is none.
+// demoEngine is an OpenParallax engine, whose agents connect through the gateway. A nil demoEngine does nothing.
 type demoEngine struct {
 	ln net.Listener
 }
@@ -62,7 +62,7 @@ func (d *demoEngine) serve(ctx context.Context, gateway string, stderr io.Writer
 	return func() { cancel(); <-ended }
 }
 
-// greeting says what can be tried.
+// greeting returns commands to try.
 func (d *demoEngine) greeting(public string) string {
 	if d == nil {
 		return ""

@@ -16,12 +16,12 @@ import (
 
 const drainUsage = `Usage: capgate drain --backend HOST:PORT [flags]
 
-Takes a backend out of its fleets at all replicas of the gateway, and waits until no call
-is in flight there. It gets no new calls then but those of sessions that live there, until
-capgate drain --undo brings it back. The drain outlives a restart of the gateway.
+Drains a backend at all replicas of the gateway, and waits until it has no calls in flight. A
+draining backend gets no new calls, except those of sessions pinned to it, until capgate drain
+--undo ends the drain. A drain survives a restart of the gateway.
 
-Exit status: 0, or 1 if calls are left after --timeout (the drain stays), 2 for a wrong
-command line, 3 if the gateway could not be reached or refused.
+Exit status: 0 on success; 1 if calls are left after --timeout (the drain stays); 2 for a wrong
+command line; 3 if the gateway could not be reached or rejected the request.
 
 Flags:
 `
@@ -40,7 +40,7 @@ type drainCommand struct {
 }
 
 // errCallsLeft is the error of a drain that did not finish in time.
-var errCallsLeft = errors.New("not over")
+var errCallsLeft = errors.New("not finished")
 
 func runDrain(ctx context.Context, args []string, std stdio) int {
 	d := drainCommand{out: std.out}
@@ -48,20 +48,20 @@ func runDrain(ctx context.Context, args []string, std stdio) int {
 	admin := addAdmin(fs)
 	fs.StringVar(&d.backend, "backend", "", "`host:port` of the backend, as capgate status shows it")
 	fs.StringVar(&d.request.Capability, "capability", "",
-		"only in the fleet of this `name`; else in all that have the backend")
+		"only in the fleet of the capability with this `name`; default all fleets with the backend")
 	fs.BoolVar(&d.request.Force, "force", false,
-		"also if a fleet has no other backend, so that its calls will be refused")
-	fs.BoolVar(&d.undo, "undo", false, "bring the backend back")
-	fs.DurationVar(&d.timeout, "timeout", 2*time.Minute, "wait this `duration` for calls to end; 0: do not wait")
+		"drain even the last backend of a fleet; its calls are then rejected")
+	fs.BoolVar(&d.undo, "undo", false, "end the drain of the backend")
+	fs.DurationVar(&d.timeout, "timeout", 2*time.Minute, "maximum `duration` to wait for calls to end; 0: do not wait")
 	if status, ok := parseOnlyFlags(fs, args, drainUsage, std); !ok {
 		return status
 	}
 	var err error
 	switch {
 	case d.backend == "":
-		err = errors.New("--backend says which one")
+		err = errors.New("--backend is required")
 	case d.undo && (given(fs, "force") || given(fs, "timeout")):
-		err = errors.New("--undo takes no --force and no --timeout: it waits for nothing")
+		err = errors.New("--undo takes neither --force nor --timeout")
 	case d.timeout < 0:
 		err = errors.New("--timeout must not be negative")
 	default:
@@ -118,11 +118,11 @@ func (d *drainCommand) await(ctx context.Context, path string) error {
 	defer cancel()
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
-	for told := "what is left could not be asked"; ; {
+	for told := "the calls in flight are unknown"; ; {
 		var state admin.BackendDrains
 		err := d.port.do(ctx, http.MethodGet, path, nil, &state)
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("the drain stays, but what is left is not known: %w", err)
+			return fmt.Errorf("the drain stays, but the calls in flight are unknown: %w", err)
 		}
 		if err == nil {
 			left, over := leftOf(state)
@@ -155,12 +155,12 @@ func leftOf(state admin.BackendDrains) (left string, over bool) {
 	}
 	switch {
 	case !drained:
-		return "somebody has brought it back", false
+		return "the drain has been ended", false
 	case !state.Shared:
 		return "redis is unavailable: the other replicas will learn of it when it is back; " + count(int(calls), "call") +
 			" in flight at this one", false
 	case unheard > 0:
-		return count(unheard, "replica") + " of " + fmt.Sprint(replicas) + " did not hear of it yet", false
+		return count(unheard, "replica") + " of " + fmt.Sprint(replicas) + " did not get the change yet", false
 	case calls > 0:
 		return count(int(calls), "call") + " in flight at " + count(replicas, "replica"), false
 	default:

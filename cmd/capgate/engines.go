@@ -18,7 +18,7 @@ import (
 // protocols are those that fleets may speak besides Selu's.
 func protocols() []*config.Protocol { return []*config.Protocol{engineconfig.Protocol()} }
 
-// asksOf is what the backends of a fleet are asked by probes; nil: Healthcheck.
+// asksOf returns the probe of a fleet's backends; nil: Healthcheck.
 func asksOf(f *config.Fleet) health.Question {
 	if _, is := f.Settings.(*engine.Settings); is {
 		return probe.Of(f.Health.Probe)
@@ -30,7 +30,8 @@ func asksOf(f *config.Fleet) health.Question {
 func (p *process) newEngines(m *telemetry.Metrics) error {
 	counts := metrics.New(p.engineIDs, m)
 	p.engines = engine.Shared{
-		Turns: turns.New(p.store.EngineTurns(), turns.Options{}), Sessions: p.store.EngineSessions(), Approvals: p.approvals,
+		Turns:    turns.New(p.store.EngineTurns(), turns.Options{}),
+		Sessions: p.store.EngineSessions(), Approvals: p.approvals,
 		Questions: p.store.EngineQuestions(), Meters: counts.Of,
 	}
 	return m.Register(counts)

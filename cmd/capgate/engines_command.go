@@ -24,12 +24,12 @@ const enginesUsage = `Usage: capgate engines list [flags]
        capgate engines history ENGINE SESSION [flags]
        capgate engines send ENGINE MESSAGE [flags]
 
-Talks with OpenParallax engines behind a gateway. send prints the answer as it comes; what
-else happens, such as a question that a person has to answer, goes to standard error. After
-an answer that was cut off history says what the engine kept: do not send it again at once.
+Talks with OpenParallax engines through a gateway. send streams the answer to standard output;
+other events, such as approvals that a person has to answer, go to standard error. If an answer
+was cut off, look into history before you send the message again: the engine may have it.
 
-Exit status: 0, or 1 if the gateway refused or the engine failed, 2 for a wrong command
-line, 3 if the gateway could not be reached.
+Exit status: 0 on success; 1 if the gateway rejected the request or the engine failed; 2 for a
+wrong command line; 3 if the gateway could not be reached.
 
 Flags:
 `
@@ -47,8 +47,8 @@ type enginesCommand struct {
 func runEngines(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("engines", flag.ContinueOnError)
 	c := enginesCommand{std: std, from: addCaller(fs)}
-	fs.StringVar(&c.session, "session", "", "with send: `id` of the session; none: a new one")
-	fs.StringVar(&c.mode, "mode", "NORMAL", "with send: NORMAL, OTR (off the record) or HEARTBEAT")
+	fs.StringVar(&c.session, "session", "", "send: `id` of the session; default a new one")
+	fs.StringVar(&c.mode, "mode", "NORMAL", "send: `mode` of the session: NORMAL, OTR (off the record) or HEARTBEAT")
 	all := verbs{
 		flags: fs, usage: enginesUsage, from: c.from,
 		all: []verb{
@@ -60,7 +60,7 @@ func runEngines(ctx context.Context, args []string, std stdio) int {
 		},
 		take: func(_ string, words []string) error {
 			if c.words = words; openparallaxv1.SessionMode_value[c.mode] == 0 {
-				return fmt.Errorf("--mode: want NORMAL, OTR or HEARTBEAT, and not %q", c.mode)
+				return fmt.Errorf("--mode %q: want NORMAL, OTR or HEARTBEAT", c.mode)
 			}
 			return nil
 		},
@@ -73,12 +73,14 @@ func runEngines(ctx context.Context, args []string, std stdio) int {
 
 // toEngine is ctx for calls of the engine that the line names.
 func (c *enginesCommand) toEngine(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(c.from.shown(ctx), "x-capability-id", c.words[0], "x-session-modes", "source")
+	return metadata.AppendToOutgoingContext(c.from.shown(ctx), "x-capability-id", c.words[0],
+		"x-session-modes", "source")
 }
 
 func (c *enginesCommand) list(ctx context.Context) error {
 	for token := ""; ; {
-		page, err := c.catalog.ListEngines(c.from.shown(ctx), &capgatepb.ListEnginesRequest{PageSize: 200, PageToken: token})
+		page, err := c.catalog.ListEngines(c.from.shown(ctx),
+			&capgatepb.ListEnginesRequest{PageSize: 200, PageToken: token})
 		if err != nil {
 			return err
 		}
@@ -101,7 +103,8 @@ func (c *enginesCommand) status(ctx context.Context) error {
 	if s.GetShieldConnected() {
 		shield = fmt.Sprintf("connected, up to tier %d", s.GetShieldMaxTier())
 	}
-	fmt.Fprintf(table, "agent\t%s\nmodel\t%s\nshield\t%s\nup\t%s\nsessions\t%d\n", word(s.GetAgentName()), word(s.GetModel()), shield,
+	fmt.Fprintf(table, "agent\t%s\nmodel\t%s\nshield\t%s\nup\t%s\nsessions\t%d\n", word(s.GetAgentName()),
+		word(s.GetModel()), shield,
 		time.Duration(s.GetUptimeSeconds())*time.Second, s.GetSessionCount())
 	return table.Flush()
 }
@@ -118,7 +121,8 @@ func (c *enginesCommand) sessions(ctx context.Context) error {
 		if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
 			mode = ""
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", word(s.GetId()), orDash(mode), s.GetMessageCount(), at(s.GetUpdatedAt()), beginning(s.GetTitle(), 60))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", word(s.GetId()), orDash(mode), s.GetMessageCount(),
+			at(s.GetUpdatedAt()), beginning(s.GetTitle(), 60))
 	}
 	return table.Flush()
 }
@@ -132,7 +136,8 @@ func at(seconds int64) string {
 }
 
 func (c *enginesCommand) history(ctx context.Context) error {
-	all, err := c.client.GetHistory(c.toEngine(ctx), &openparallaxv1.GetHistoryRequest{SessionId: c.words[1], Limit: math.MaxInt32})
+	all, err := c.client.GetHistory(c.toEngine(ctx),
+		&openparallaxv1.GetHistoryRequest{SessionId: c.words[1], Limit: math.MaxInt32})
 	for _, m := range all.GetMessages() {
 		fmt.Fprintf(c.std.out, "%s %s: %s\n", at(m.GetTimestamp()), word(m.GetRole()), lines(m.GetContent(), 4))
 	}
@@ -141,7 +146,8 @@ func (c *enginesCommand) history(ctx context.Context) error {
 
 func (c *enginesCommand) send(ctx context.Context) error {
 	stream, err := c.client.SendMessage(c.toEngine(ctx), &openparallaxv1.ClientMessageRequest{
-		Content: c.words[1], SessionId: c.session, Mode: openparallaxv1.SessionMode(openparallaxv1.SessionMode_value[c.mode]), Source: "cli",
+		Content: c.words[1], SessionId: c.session, Source: "cli",
+		Mode: openparallaxv1.SessionMode(openparallaxv1.SessionMode_value[c.mode]),
 	})
 	if err != nil {
 		return err
@@ -161,7 +167,7 @@ func (c *enginesCommand) send(ctx context.Context) error {
 	}
 }
 
-// engineStream is what an engine has told of its answer.
+// engineStream is the state of an engine's streamed answer.
 type engineStream struct {
 	any, complete bool
 	fault         *openparallaxv1.PipelineEvent // the last event, if it is that the engine failed
@@ -178,9 +184,10 @@ func (t *engineStream) handle(e *openparallaxv1.PipelineEvent) {
 func (t *engineStream) end() error {
 	switch {
 	case t.fault != nil:
-		return fmt.Errorf("the engine failed: %s (%s)", word(t.fault.GetPipelineError().GetMessage()), word(t.fault.GetPipelineError().GetCode()))
+		return fmt.Errorf("the engine failed: %s (%s)", word(t.fault.GetPipelineError().GetMessage()),
+			word(t.fault.GetPipelineError().GetCode()))
 	case !t.complete:
-		return errors.New("the answer is cut off")
+		return errors.New("the answer was cut off")
 	}
 	return nil
 }
@@ -196,8 +203,10 @@ func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *engineStr
 			fmt.Fprint(c.std.out, visible(e.GetResponseComplete().GetContent()))
 		}
 	case openparallaxv1.PipelineEventType_APPROVAL_NEEDED:
-		fmt.Fprintf(c.std.err, "\na person has to answer: %s (until %s)\n", beginning(e.GetApprovalNeeded().GetContextSummary(), 200), at(e.GetApprovalNeeded().GetTimeoutAt()))
+		fmt.Fprintf(c.std.err, "\napproval needed: %s (until %s)\n", beginning(e.GetApprovalNeeded().GetContextSummary(), 200),
+			at(e.GetApprovalNeeded().GetTimeoutAt()))
 	case openparallaxv1.PipelineEventType_ACTION_STARTED:
-		fmt.Fprintf(c.std.err, "[%s %s]\n", strings.ToLower(e.GetActionStarted().GetActionType().String()), beginning(e.GetActionStarted().GetSummary(), 60))
+		fmt.Fprintf(c.std.err, "[%s %s]\n", strings.ToLower(e.GetActionStarted().GetActionType().String()),
+			beginning(e.GetActionStarted().GetSummary(), 60))
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// fingerprints are what some files and directories held, by their names: a hash of the bytes, or the zero
-// print of a file that cannot be read. Names and times would not tell as well: in a
-// ConfigMap all names are links that lead elsewhere after a change.
+// fingerprints are hashes of the content of files and directories by name; the hash of an unreadable file is zero.
+// Names and modification times are not enough: in a ConfigMap all names are symbolic links, whose targets change.
 type fingerprints map[string][sha256.Size]byte
 
 // read reads a file and stores its fingerprint.
@@ -29,7 +28,7 @@ func (p fingerprints) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// fileError is what is wrong with a file, of which the error's text has the name.
+// fileError is a problem with a file; its text contains the file's name.
 type fileError struct {
 	name string
 	error

@@ -2,9 +2,8 @@ package main
 
 import "flag"
 
-// parseFlags parses args, in which flags may stand before, between and after the positional arguments, and
-// returns the latter. After "--" all are positional; "-" always is. Errors are those of fs.Parse, including
-// flag.ErrHelp.
+// parseFlags parses args, with flags before, between and after the positional arguments, which it returns. After
+// "--" all arguments are positional; "-" always is. Errors are those of fs.Parse, including flag.ErrHelp.
 func parseFlags(fs *flag.FlagSet, args []string) (positional []string, err error) {
 	for {
 		if err := fs.Parse(args); err != nil {

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// What others wrote, names, descriptions, reasons, is shown by these alone: nothing of it does
-// anything to a terminal, nor looks like more than it is.
+// These functions print untrusted text: names, descriptions, reasons. Their output contains no terminal control
+// sequences and cannot imitate the command's own output.
 
 // word returns a name on one line; "-" for none.
 func word(s string) string { return orDash(strings.Join(strings.Fields(visible(s)), " ")) }
@@ -16,7 +16,7 @@ func lines(s string, indent int) string {
 	return strings.ReplaceAll(visible(s), "\n", "\n"+strings.Repeat(" ", indent))
 }
 
-// beginning returns a text on one line, truncated to so many characters.
+// beginning returns a text on one line, truncated to a number of characters.
 func beginning(s string, most int) string {
 	all := []rune(visible(strings.Join(strings.Fields(s), " ")))
 	if len(all) > most {

@@ -12,20 +12,20 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// identities is what finds out who calls.
+// identities authenticates callers.
 type identities struct {
 	keys      *tenant.Keys   // of the file
-	stored    *tenant.Stored // in Redis; nil: none are
+	stored    *tenant.Stored // in Redis; nil: no tenants in Redis
 	directory *tenant.Directory
-	peppered  atomic.Pointer[[]byte] // what secrets are hashed under
+	peppered  atomic.Pointer[[]byte] // key of the hashes of secrets
 	tokens    *token.Verifier
 	certified *tenant.Certificates
 	metrics   *telemetry.Metrics
-	all       *tenant.Authenticators // nil: nobody is asked who calls; only a restart changes that
+	all       *tenant.Authenticators // nil: callers need no credential; only a restart changes that
 	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
 }
 
-// newIdentities makes it, from whatever the file says that tells who calls.
+// newIdentities sets up authentication from the configuration.
 func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err error) {
 	i := &p.who
 	i.keys, i.metrics = tenant.NewKeys(nil), metrics
@@ -36,8 +36,8 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 		}
 		i.directory = i.stored.Directory()
 		if p.store.Stats().Embedded {
-			p.log.Warn("tenants and API keys that are made end with this process and are no other replica's: " +
-				"identity.store is redis, and there is none but the one inside")
+			p.log.Warn("new tenants and API keys end with this process, and other replicas do not see them: " +
+				"identity.store is redis, and redis is embedded")
 		}
 	} else {
 		i.directory = tenant.NewDirectory(nil)
@@ -63,7 +63,7 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 	return nil
 }
 
-// set puts in force what the file says.
+// set applies a new configuration.
 func (i *identities) set(s *settings) {
 	of := s.tenants()
 	i.directory.Replace(of)
@@ -80,7 +80,7 @@ func (i *identities) set(s *settings) {
 
 func (i *identities) pepper() []byte { return *i.peppered.Load() }
 
-// authenticator says who calls; nil: nobody is asked.
+// authenticator returns the authenticator of callers; nil: callers need no credential.
 func (i *identities) authenticator() gateway.Authenticator {
 	if i.all == nil {
 		return nil
@@ -88,7 +88,7 @@ func (i *identities) authenticator() gateway.Authenticator {
 	return i.all
 }
 
-// follow keeps what is known true to Redis and to the issuers of tokens until ctx ends.
+// follow keeps caches up to date with Redis and with the issuers of tokens until ctx ends.
 func (i *identities) follow(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { i.tokens.Run(ctx) })
@@ -113,10 +113,10 @@ func (i *identities) metric() telemetry.Identities {
 	return m
 }
 
-// logTenancy logs who may call.
+// logTenancy logs the kinds of credentials in use.
 func (p *process) logTenancy(started *config.Config) {
 	if !started.Multi {
-		p.log.Info("single-tenant: no credentials are configured, so every caller is the tenant " + tenant.Default)
+		p.log.Info("single-tenant: no credentials are configured, so all callers belong to the tenant " + tenant.Default)
 		return
 	}
 	keys := 0

@@ -29,16 +29,15 @@ const (
 
 const invokeUsage = `Usage: capgate invoke [flags] CAPABILITY TOOL [ARGS]
 
-Calls a tool through a gateway and prints its result as JSON. ARGS is a JSON
-object, or - to read one from standard input; {} if omitted.
-With --stream it prints one line per chunk: the chunk itself if that is JSON,
-otherwise a JSON string, or {"data_base64": ...} where it is not text.
+Calls a tool through a gateway and prints its result as JSON. ARGS is a JSON object, or - to
+read one from standard input; {} if omitted. With --stream it prints one line per chunk: the
+chunk itself if it is JSON, otherwise a JSON string, or {"data_base64": ...} for binary data.
 
-A call that a person has to approve does not run: what is printed says how it is
-approved, and --approval ID then runs it, once. --wait waits for the answer instead.
+A call that needs approval does not run; the output shows how to approve it. After the approval,
+--approval ID runs the call once. --wait waits for the approval instead.
 
-Exit status: 0, or 1 if the tool failed, or a person has to approve the call or
-denied it, 2 for a wrong command line, 3 if the gateway could not be reached or refused.
+Exit status: 0 on success; 1 if the tool failed, or the call needs approval or was denied; 2 for
+a wrong command line; 3 if the gateway could not be reached or rejected the call.
 
 Flags:
 `
@@ -56,7 +55,7 @@ type invocation struct {
 	errs        io.Writer
 }
 
-// toolError is a failure that the tool itself told.
+// toolError is a failure that the tool reported.
 type toolError string
 
 func (e toolError) Error() string { return string(e) }
@@ -96,12 +95,12 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	fs := flag.NewFlagSet("invoke", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are the caller's to print, once
 	inv.from = addCaller(fs)
-	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke and print chunks as they come")
+	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke, and print chunks as they arrive")
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
 	inv.addConsent(fs)
 	configFile := fs.String("config-json-file", "",
-		"`file` with the JSON object to send as config_json (it may hold secrets, so it is no argument)")
+		"`file` with the JSON object for config_json (a file, because it may contain secrets)")
 
 	positional, err := parseFlags(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -120,7 +119,7 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	case inv.timeout < 0:
 		return nil, errors.New("--timeout must not be negative")
 	case given(fs, "wait-timeout") && !inv.wait:
-		return nil, errors.New("--wait-timeout goes with --wait")
+		return nil, errors.New("--wait-timeout requires --wait")
 	case inv.waitTimeout <= 0:
 		return nil, errors.New("--wait-timeout must be more than 0s")
 	}
@@ -161,7 +160,7 @@ func readConfig(file string) ([]byte, error) {
 		return nil, fmt.Errorf("--config-json-file: %w", err)
 	}
 	if !isObject(config) {
-		return nil, fmt.Errorf("--config-json-file: %s does not hold a JSON object", file)
+		return nil, fmt.Errorf("--config-json-file: %s is not a JSON object", file)
 	}
 	return config, nil
 }
@@ -212,8 +211,8 @@ func (inv *invocation) once(ctx context.Context, client docpb.CapabilityClient, 
 	return err
 }
 
-// printStream prints chunks as they come. A stream is complete only if it ends
-// with status OK after a chunk that says done.
+// printStream prints chunks as they arrive. A stream is complete only if it ends with status OK after a chunk with
+// done set.
 func (inv *invocation) printStream(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer) error {
 	stream, err := client.StreamInvoke(ctx, inv.req)
 	if err != nil {
@@ -223,7 +222,7 @@ func (inv *invocation) printStream(ctx context.Context, client docpb.CapabilityC
 		chunk, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF) && !done:
-			return errors.New("the stream ended before its last chunk: the answer is cut off")
+			return errors.New("the stream ended before its last chunk; the result is incomplete")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -241,7 +240,7 @@ func (inv *invocation) printStream(ctx context.Context, client docpb.CapabilityC
 	}
 }
 
-// chunkLine is a chunk as one line of JSON, whatever it holds.
+// chunkLine returns any chunk as one line of JSON.
 func chunkLine(data []byte) []byte {
 	var line bytes.Buffer
 	if err := json.Compact(&line, data); err == nil {
@@ -259,8 +258,7 @@ func chunkLine(data []byte) []byte {
 	return line.Bytes()
 }
 
-// describeStatus says what a call ended with: the gRPC code, the message and, if
-// the gateway refused, its reason.
+// describeStatus returns a call's gRPC code and message, and the reason if the gateway rejected the call.
 func describeStatus(err error) string {
 	st, ok := status.FromError(err)
 	if !ok {

@@ -36,16 +36,18 @@ func (inv *invocation) explain(fs *flag.FlagSet, name, key, usage string) {
 	})
 }
 
-// addConsent adds the flags that say for whom a call is made, and what became of its approval.
+// addConsent adds the flags for the identity and the approval of a call.
 func (inv *invocation) addConsent(fs *flag.FlagSet) {
-	inv.explain(fs, "user", "x-user-id", "`name` of the user for whom the call is made, where the key may say it")
-	inv.explain(fs, "agent", "x-agent-id", "`name` of the agent that makes it, the same")
-	inv.explain(fs, "approval", "x-approval-id", "`id` of the approval by which the call may run")
-	fs.BoolVar(&inv.wait, "wait", false, "if a person has to approve the call, wait for the answer, then run it once")
-	fs.DurationVar(&inv.waitTimeout, "wait-timeout", 10*time.Minute, "give up waiting after this `duration`")
+	inv.explain(fs, "user", "x-user-id",
+		"`name` of the user on whose behalf the call is made, if the key may assert it")
+	inv.explain(fs, "agent", "x-agent-id",
+		"`name` of the agent that makes the call, if the key may assert it")
+	inv.explain(fs, "approval", "x-approval-id", "`id` of the approval that permits the call")
+	fs.BoolVar(&inv.wait, "wait", false, "if the call needs approval, wait for it, then run the call once")
+	fs.DurationVar(&inv.waitTimeout, "wait-timeout", 10*time.Minute, "maximum `duration` to wait for the approval")
 }
 
-// infoOf is what the gateway says of its own refusal; nil: it is none.
+// infoOf returns the ErrorInfo of a rejection by the gateway; nil for other errors.
 func infoOf(err error) *errdetails.ErrorInfo {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
@@ -55,7 +57,7 @@ func infoOf(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// notRun says whether a call did not run for want of a person's consent.
+// notRun reports whether a call did not run because it lacks an approval.
 func notRun(err error) bool {
 	return slices.Contains([]string{
 		approvalRequired, approvalPending, "APPROVAL_DENIED", "APPROVAL_EXPIRED", "APPROVAL_USED",
@@ -63,7 +65,7 @@ func notRun(err error) bool {
 	}, infoOf(err).GetReason())
 }
 
-// askedIn is the id of the approval that a call waits for, "" if it waits for none.
+// askedIn returns the id of the pending approval in an error, or "".
 func askedIn(err error) string {
 	info := infoOf(err)
 	if info.GetReason() != approvalRequired && info.GetReason() != approvalPending {
@@ -72,7 +74,7 @@ func askedIn(err error) string {
 	return info.GetMetadata()["approval"]
 }
 
-// howToRun says why a call did not run, and what would let it.
+// howToRun explains why a call did not run, and how to run it.
 func (inv *invocation) howToRun(err error) string {
 	id := askedIn(err)
 	if id == "" {
@@ -90,14 +92,14 @@ func (inv *invocation) howToRun(err error) string {
   then run it:  the same command with --approval %[1]s, once; or --wait instead`, id)
 }
 
-// await makes a call that a person is asked about again and again until there is an answer. Each try but the last
-// is refused before anything runs.
+// await repeats a call that needs approval until it is approved or denied. All tries but the last are rejected
+// before the tool runs.
 func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient, stdout io.Writer, err error) error {
 	over, cancel := context.WithTimeout(ctx, inv.waitTimeout)
 	defer cancel()
 	id := askedIn(err)
 	until, _ := time.Parse(time.RFC3339, infoOf(err).GetMetadata()["expires"]) // zero: not known
-	fmt.Fprintf(inv.errs, "capgate invoke: %s\nwaiting for the answer…\n", inv.howToRun(err))
+	fmt.Fprintf(inv.errs, "capgate invoke: %s\nwaiting for the approval…\n", inv.howToRun(err))
 	for {
 		left := inv.left(over, until)
 		if left <= 0 {
@@ -112,13 +114,13 @@ func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient,
 		}
 		next := inv.try(ctx, client, stdout, min(left, waitSlice))
 		if again := askedIn(next); again != id {
-			return next // an answer; or the time was over, and a person would be asked anew
+			return next // answered; or expired, and another try would create a new approval
 		}
 		err = next
 	}
 }
 
-// left is how long invoke may wait yet: after an approval's end the same call would be asked about anew.
+// left returns the remaining time to wait: after an approval's end, the same call would need a new one.
 func (inv *invocation) left(over context.Context, until time.Time) time.Duration {
 	if over.Err() != nil {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// readIssuers reads who may vouch for the issuers of tokens.
+// readIssuers reads the certificate authorities of the issuers of tokens.
 func (s *settings) readIssuers() (problems []error) {
 	for n := range s.cfg.Issuers {
 		i := &s.cfg.Issuers[n]
@@ -43,7 +43,7 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 	return t
 }
 
-// issuerStats is what a verifier tells when somebody scrapes.
+// issuerStats returns a verifier's statistics for a scrape.
 func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
 	return func() (all []telemetry.Issuer) {
 		for _, s := range tokens.Stats() {

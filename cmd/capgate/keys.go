@@ -25,17 +25,18 @@ const keysUsage = `Usage: capgate keys create TENANT [flags]
        capgate keys revoke TENANT ID [flags]
        capgate keys new [flags]
 
-API keys of tenants, for all replicas of a gateway, which follow a change within a second.
-create and rotate print a key on standard output, or write it to the file --out, and nobody
-tells it again. rotate makes one with another id, and lets the old one hold for --grace.
-TENANT may be - for list, rotate and revoke: the keys of all tenants, and the key ID whosever it is.
+Manages API keys of tenants, at all replicas of a gateway within a second. create and rotate
+print the key on standard output, or write it to the file --out; it cannot be shown again. rotate
+creates a successor with another id, and keeps the old key valid for --grace. For list, rotate
+and revoke, TENANT may be "-": list shows the keys of all tenants, and the others find the tenant
+of the key ID.
 
-new asks no gateway: it makes a key for the configuration, printed or written to --out, and
-prints on standard error what that needs to know of it: its id, a hash of its secret, and
-what the flags say of it.
+new needs no gateway: it makes a key for the configuration file. It prints the key, or writes it
+to --out, and prints the entry for the configuration on standard error: the key's id, a hash of
+its secret, and the settings of the flags.
 
-Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
-be reached.
+Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
+3 if the gateway could not be reached.
 
 Flags:
 `
@@ -55,16 +56,16 @@ type keysCommand struct {
 func runKeys(ctx context.Context, args []string, std stdio) int {
 	c := keysCommand{standardOut: std.out, standardErr: std.err}
 	fs := flag.NewFlagSet("keys", flag.ContinueOnError)
-	fs.StringVar(&c.key.Name, "name", "", "create and new: `name` for people")
+	fs.StringVar(&c.key.Name, "name", "", "create and new: `name` of the key, for people")
 	fs.StringVar(&c.scopes, "scopes", "",
-		"create and new: what it is good for, of "+tenant.AllScopes+", with commas between them; default invoke,read")
+		"create and new: comma-separated `scopes`, of "+tenant.AllScopes+"; default invoke,read")
 	fs.StringVar(&c.asserts, "asserts", "",
-		"create and new: what its holder may say of itself, user and agent; default nothing")
+		"create and new: comma-separated `identities` that its holder may assert, of user, agent; default none")
 	fs.StringVar(&c.expires, "expires", "",
-		"create and new: from `when` on it is refused, as in 2027-01-31T00:00:00Z; default never")
-	fs.DurationVar(&c.grace, "grace", 24*time.Hour, "rotate: how long the old one holds yet, 0s to 720h")
-	fs.StringVar(&c.out, "out", "", "create, rotate and new: `file` that is made for the key, for its owner "+
-		"alone to read; default standard output")
+		"create and new: `time` at which the key expires, as in 2027-01-31T00:00:00Z; default never")
+	fs.DurationVar(&c.grace, "grace", 24*time.Hour, "rotate: `duration` for which the old key stays valid, 0s to 720h")
+	fs.StringVar(&c.out, "out", "", "create, rotate and new: new `file` for the key, readable only by its "+
+		"owner; default standard output")
 	fs.StringVar(&c.pepper, "pepper-file", "", "new: the configuration's pepper_file, if it has one")
 	about := []string{"name", "scopes", "asserts", "expires"}
 	all := verbs{
@@ -88,10 +89,10 @@ func (c *keysCommand) take(verb string, words []string) error {
 		}
 	}
 	if id, _, ok := tenant.ParseCredential(c.id); ok {
-		return fmt.Errorf("want the key's id, %s, and not the key itself", id)
+		return fmt.Errorf("want the key's id, %s, not the key itself", id)
 	}
 	c.key.Scopes, c.key.Asserts = commas(c.scopes), commas(c.asserts)
-	if verb == "new" { // of another key a gateway says it
+	if verb == "new" { // the gateway rejects an unknown key
 		if err := c.checkNew(); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (c *keysCommand) take(verb string, words []string) error {
 	if c.expires != "" {
 		at, err := time.Parse(time.RFC3339, c.expires)
 		if err != nil {
-			return errors.New("--expires: want a time with its zone, as in 2027-01-31T00:00:00Z")
+			return errors.New("--expires: want a time with a zone, as in 2027-01-31T00:00:00Z")
 		}
 		c.key.ExpireTime = timestamppb.New(at)
 	}
@@ -121,7 +122,7 @@ func (c *keysCommand) rotate(ctx context.Context) error {
 	})
 }
 
-// keep writes down a key that is made once there is a place for it: it is told once.
+// keep opens the output before it creates the key, because the key is shown only once.
 func (c *keysCommand) keep(make func() (*capgatepb.Key, string, error)) error {
 	var k *capgatepb.Key
 	err := c.write(func() (id, credential string, err error) {
@@ -153,7 +154,7 @@ func (c *keysCommand) write(make func() (id, credential string, err error)) erro
 		return err
 	}
 	if _, err := fmt.Fprintln(to, credential); err != nil {
-		return fmt.Errorf("the key %s is made, but could not be written, so revoke it: %w", id, err)
+		return fmt.Errorf("key %s was created but could not be written; revoke it: %w", id, err)
 	}
 	return nil
 }
@@ -170,7 +171,8 @@ func (c *keysCommand) list(ctx context.Context) error {
 	table := tabwriter.NewWriter(c.standardOut, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tNAME\tSTATE\tSCOPES\tASSERTS\tENDS\tREPLACED BY\tKEPT IN\tMADE\tBY")
 	for token := ""; ; {
-		page, err := c.client.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: c.tenant, PageSize: 1000, PageToken: token})
+		page, err := c.client.ListKeys(ctx,
+			&capgatepb.ListKeysRequest{TenantId: c.tenant, PageSize: 1000, PageToken: token})
 		if err != nil {
 			return err
 		}
@@ -187,7 +189,7 @@ func (c *keysCommand) list(ctx context.Context) error {
 	}
 }
 
-// endOf is when a key ends, or did; nil: it does not.
+// endOf returns when a key ends or ended; nil: never.
 func endOf(k *capgatepb.Key) (end *timestamppb.Timestamp) {
 	for _, t := range []*timestamppb.Timestamp{k.GetRevokeTime(), k.GetEndTime(), k.GetExpireTime()} {
 		if t != nil && (end == nil || t.AsTime().Before(end.AsTime())) {

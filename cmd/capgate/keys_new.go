@@ -14,11 +14,11 @@ import (
 // maxKeyName is how long the name of a key of the configuration may be, in bytes.
 const maxKeyName = 256
 
-// checkNew refuses what no configuration could say of a key.
+// checkNew rejects settings that are invalid in a configuration.
 func (c *keysCommand) checkNew() error {
 	for _, name := range c.key.GetScopes() {
 		if _, known := tenant.ParseScope(name); !known {
-			return fmt.Errorf("--scopes: %q is no scope; want some of %s", name, tenant.AllScopes)
+			return fmt.Errorf("--scopes: %q is not a scope; want some of %s", name, tenant.AllScopes)
 		}
 	}
 	for _, name := range c.key.GetAsserts() {

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// meter counts what is beyond a tenant's limits, in the series that it has at the moment.
+// meter counts a tenant's rejections by limits, in the tenant's current series.
 type meter struct {
 	metrics *telemetry.Metrics
 	tenant  string
@@ -39,7 +39,7 @@ func (s *settings) declareLimits(metrics *telemetry.Metrics) {
 // labelTime is from one look at a tenant that has series to that at the next.
 const labelTime = 100 * time.Millisecond
 
-// freeLabels takes the series of tenants out that there are no more, until ctx ends.
+// freeLabels removes the series of deleted tenants, until ctx ends.
 func (i *identities) freeLabels(ctx context.Context) {
 	next := time.NewTicker(labelTime)
 	defer next.Stop()

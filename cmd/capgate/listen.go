@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// listen opens one of the two ports, and says what to do when it is taken.
+// listen opens one of the two ports. If it is in use, the error says what to do.
 func listen(field, addr string) (net.Listener, error) {
 	at, err := ownAddress(addr)
 	if err != nil {
@@ -16,7 +16,7 @@ func listen(field, addr string) (net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", at)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken by another program: choose another with --%s HOST:PORT", addr, field)
+		return nil, fmt.Errorf("%s is in use by another program; choose another address with --%s HOST:PORT", addr, field)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w (choose another with --%s HOST:PORT)", field, addr, err, field)
@@ -29,7 +29,7 @@ func listen(field, addr string) (net.Listener, error) {
 func ownAddress(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return addr, nil //nolint:nilerr // net.Listen says what is wrong
+		return addr, nil //nolint:nilerr // net.Listen returns the error
 	}
 	network, err := netip.ParsePrefix(host)
 	if err != nil {

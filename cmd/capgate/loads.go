@@ -8,8 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// loads is what became of the files of a configuration since the process has started.
-// It is immutable.
+// loads counts the configuration's loads since the process started. It is immutable.
 type loads struct {
 	at       time.Time // when the one in force was loaded
 	failures int64
@@ -42,7 +41,7 @@ func (l *loads) detail() gateway.ConfigState {
 	return s
 }
 
-// metric is what a scrape says.
+// metric returns the values for a scrape.
 func (l *loads) metric() telemetry.ConfigLoads {
 	return telemetry.ConfigLoads{Failures: l.failures, Failed: l.failure != nil, LastSuccess: l.at}
 }

@@ -1,4 +1,4 @@
-// Command capgate is the gateway, and the tools to try, check and call it.
+// Command capgate is the gateway, and the tools to test, check and call it.
 package main
 
 import (
@@ -26,7 +26,7 @@ func commands() []command {
 	return []command{
 		{"serve", "run the gateway with a configuration file", runServe},
 		{"demo", "run the gateway and two replicas of a weather capability, in one process", runDemo},
-		{"check", "say whether a configuration, or manifests, are in order",
+		{"check", "check a configuration or manifests",
 			func(ctx context.Context, args []string, std stdio) int {
 				return runCheck(ctx, args, std.out, std.err)
 			}},
@@ -34,18 +34,18 @@ func commands() []command {
 			return runInvoke(ctx, args, std.in, std.out, std.err)
 		}},
 		{"engines", "talk with OpenParallax engines through a gateway", runEngines},
-		{"probe", "say which dialects and tools a capability container has", runProbe},
-		{"conform", "say whether a capability container keeps to the protocol, rule by rule", runConform},
-		{"status", "show a gateway's fleets and backends, and how they are", runStatus},
-		{"drain", "take a backend out of its fleets without failing a call, or bring it back", runDrain},
-		{"register", "keep a backend known to a gateway", runRegister},
-		{"policy", "set, list, delete and explain rules on who may call what", runPolicy},
-		{"catalog", "show which tools there are, accept those that have changed", runCatalog},
-		{"approvals", "list and answer calls that a person has to approve", runApprovals},
-		{"tenants", "make, list, change and delete tenants", runTenants},
-		{"keys", "make, list, rotate and revoke API keys of tenants", runKeys},
-		{"audit", "say whether an audit log is whole", runAudit},
-		{"version", "say which build this is", runVersion},
+		{"probe", "show the dialects and tools of a capability container", runProbe},
+		{"conform", "check whether a capability container conforms to the protocol", runConform},
+		{"status", "show the state of a gateway's fleets and backends", runStatus},
+		{"drain", "drain a backend without failing calls, or end the drain", runDrain},
+		{"register", "register a backend at a gateway, and keep it registered", runRegister},
+		{"policy", "set, list, delete and explain authorization rules", runPolicy},
+		{"catalog", "show tools, and accept changed ones", runCatalog},
+		{"approvals", "list, approve and deny calls that need approval", runApprovals},
+		{"tenants", "create, list, change and delete tenants", runTenants},
+		{"keys", "create, list, rotate and revoke API keys of tenants", runKeys},
+		{"audit", "verify audit logs", runAudit},
+		{"version", "show the version", runVersion},
 	}
 }
 
@@ -59,9 +59,9 @@ func untilSignal() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() { // it lives as long as the process
+	go func() { // ends with the process
 		<-signals
-		signal.Reset(os.Interrupt, syscall.SIGTERM) // before anything can tell that the first one came
+		signal.Reset(os.Interrupt, syscall.SIGTERM) // before the first signal has any visible effect
 		cancel()
 	}()
 	return ctx

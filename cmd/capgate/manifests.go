@@ -48,7 +48,7 @@ func manifestsIn(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, wrongFile(path, "%s: no manifests are in it; they are %s in a capability's directory, or "+
+		return nil, wrongFile(path, "%s: contains no manifests; want %s in a capability's directory, or "+
 			"files *.yaml", path, manifestFile)
 	}
 	return files, nil
@@ -77,7 +77,7 @@ func readManifests(paths []string, files fingerprints) ([]*manifest.Manifest, er
 				continue
 			}
 			if first, twice := from[m.ID]; twice {
-				problems = append(problems, fmt.Errorf("%s: id: %s is the id of %s already", name, m.ID, first))
+				problems = append(problems, fmt.Errorf("%s: id: %s is already the id of %s", name, m.ID, first))
 			}
 			from[m.ID] = name
 			all = append(all, m)
@@ -109,7 +109,7 @@ func (s *settings) readManifests(before *settings) (problems []error) {
 			case err != nil:
 				problems = append(problems, err)
 			case s.found[m.ID] != "" && s.found[m.ID] != name:
-				problems = append(problems, fmt.Errorf("%s: id: %s is the id of %s already", name, m.ID, s.found[m.ID]))
+				problems = append(problems, fmt.Errorf("%s: id: %s is already the id of %s", name, m.ID, s.found[m.ID]))
 			default:
 				s.found[m.ID] = name
 			}
@@ -155,24 +155,24 @@ func (s *settings) manifestFile(f *config.Fleet) string {
 	return cmp.Or(f.Manifest, s.found[f.Capability])
 }
 
-// misfits are what a fleet's manifest and its settings say against each other.
+// misfits returns the conflicts between a fleet's manifest and its settings.
 func misfits(f *config.Fleet, file string, m *manifest.Manifest) (problems []error) {
-	wrong := func(format string, args ...any) { // where the configuration names the manifest, if it does
+	wrong := func(format string, args ...any) { // position of the manifest in the configuration, if any
 		problems = append(problems, wrongFile(file, "fleet "+f.Capability+": "+format, args...))
 	}
 	if m.ID != f.Capability {
-		wrong("manifest: %s is of the capability %s", file, m.ID)
+		wrong("manifest: %s belongs to the capability %s", file, m.ID)
 	}
 	if f.Validate && !m.Dynamic && len(m.Tools) == 0 {
-		wrong("validate_arguments: %s has no tools, whose schemas arguments could be checked against; leave it out", file)
+		wrong("validate_arguments: %s has no tools, so there are no schemas to check arguments against; remove it", file)
 	}
 	if f.Own.Discovery && !m.Dynamic {
-		wrong("discovery: %s does not say tool_source: dynamic, so its tools are not asked for; leave it out", file)
+		wrong("discovery: %s does not have tool_source: dynamic, so tools are not discovered; remove it", file)
 	}
 	return problems
 }
 
-// withManifest is a fleet with what its manifest says and the file does not.
+// withManifest returns a fleet with the manifest's values for settings that the file leaves out.
 func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 	if m == nil {
 		return from
@@ -208,7 +208,7 @@ func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 	return credentials.New(declared)
 }
 
-// authorOf is what a fleet and its manifest say of its tools.
+// authorOf returns the declaration of a fleet's tools in the configuration and the manifest.
 func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
 	return catalog.Declaration{
 		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,

@@ -12,7 +12,7 @@ import (
 // namesTime bounds how long a configuration waits for names that are new in it.
 const namesTime = 2 * time.Second
 
-// registrySettings are what a configuration says of backends that it does not list.
+// registrySettings returns a configuration's settings of DNS names and registrations.
 func registrySettings(cfg *config.Config) registry.Settings {
 	s := registry.Settings{
 		Server: cfg.DNS.Server, Resolve: cfg.DNS.Resolve,

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// memoryLimit is how many bytes the process may have: what GOMEMLIMIT says, its cgroup, or the
-// machine, whichever is least; 0 if nobody says.
+// memoryLimit returns the memory of the process in bytes: the least of GOMEMLIMIT, its cgroup's limit and the
+// machine's memory; 0 if unknown.
 func memoryLimit(root fs.FS, told int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range append(cgroupLimits(root), told, machineMemory(root)) {
@@ -17,16 +17,16 @@ func memoryLimit(root fs.FS, told int64) int64 {
 			least = min(least, n)
 		}
 	}
-	if least >= 1<<60 { // how some of them say that there is none
+	if least >= 1<<60 { // some cgroups' value for "no limit"
 		return 0
 	}
 	return least
 }
 
-// cgroupLimits are those of the process' cgroup and of all around it. A container sees its own
-// as the root, whatever its name is outside.
+// cgroupLimits returns the limits of the process' cgroup and of its ancestors. A container sees its own cgroup as
+// the root.
 func cgroupLimits(root fs.FS) (limits []int64) {
-	text, _ := fs.ReadFile(root, "proc/self/cgroup") // without it there is no limit
+	text, _ := fs.ReadFile(root, "proc/self/cgroup") // no such file: no limit
 	for line := range strings.Lines(string(text)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, dir, _ := strings.Cut(rest, ":")
@@ -38,7 +38,7 @@ func cgroupLimits(root fs.FS) (limits []int64) {
 		}
 		for dir = path.Clean("/" + dir); ; dir = path.Dir(dir) {
 			text, _ := fs.ReadFile(root, path.Join(tree, dir, file))
-			n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is none
+			n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max": no limit
 			limits = append(limits, n)
 			if dir == "/" {
 				break

@@ -71,7 +71,7 @@ func (p *process) filterRuleTenants(ctx context.Context, tenants []string, candi
 	return p.rules.FilterTenants(ctx, tenants)
 }
 
-// sourceOf says what names a backend: dns or registration, else config.
+// sourceOf returns the source of a backend: dns, registration or config.
 func (p *process) sourceOf(capability, addr string) string {
 	for _, m := range membersOf(p.registry.Members(), capability) {
 		if m.Addr == addr {

@@ -13,23 +13,23 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Of what the process may have.
+// Fractions of the process' memory limit.
 const (
 	// bytes for each call in flight: an idle one takes two, one that waits for its reader up to 128
 	callMemory   = 16 << 10
 	memoryTarget = 0.9  // of the memory is the collector's to keep the process below
-	liveFraction = 0.75 // of it may live: what has died since the last collection takes the rest
+	liveFraction = 0.75 // live heap; garbage since the last collection takes the rest
 )
 
-// How long bytes may wait for their turn. Without tenants nobody is harmed but by themselves.
+// Maximum wait of the oldest bytes. Without tenants, callers only delay themselves.
 const (
 	sharedDelay = 10 * time.Millisecond
 	singleDelay = 100 * time.Millisecond
 )
 
-// What of the memory that may live is given out to calls, requests and connections: three quarters, as the rest is the
-// process' own and what is about to die. Of that an eighth is for bytes that wait in the front doors for the rest of a
-// body, which is there up to four times. The longest message has to find room.
+// Fractions of the live heap. Calls, requests and connections get three quarters; the rest is for the process
+// itself and for garbage. An eighth of that is for incomplete request bodies in the front doors, which may exist
+// in up to four copies. The longest message has to fit.
 const (
 	bodyFraction = 8
 	leastHeld    = 24 << 20
@@ -39,7 +39,7 @@ const (
 // memoryPools is how many bytes may be given out: in all, in each shard of the relay, and in the front doors.
 type memoryPools struct{ all, shard, bodies int64 }
 
-// newMemoryPools divides the memory of a process in which so many bytes may live; 0 if nobody says.
+// newMemoryPools divides the live heap of a process, in bytes; 0: unknown.
 func newMemoryPools(memory int64) memoryPools {
 	if memory == 0 {
 		memory = math.MaxInt64
@@ -52,7 +52,7 @@ func newMemoryPools(memory int64) memoryPools {
 	}
 }
 
-// newShedder finds out what is too much for this process, and how many bytes may live in it; 0 if nobody says.
+// newShedder sets up load shedding, and returns the bytes of the live heap; 0: unknown.
 func (p *process) newShedder(whole *config.Config) (live int64) {
 	cfg := whole.Overload
 	have := memoryLimit(os.DirFS("/"), debug.SetMemoryLimit(-1))
@@ -77,12 +77,12 @@ func (p *process) newShedder(whole *config.Config) (live int64) {
 		}
 	}
 	p.shedder = overload.New(limits)
-	p.log.Info("what this process takes before it turns calls away", "max_in_flight", limits.MaxInFlight,
+	p.log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,
 		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
 	return live
 }
 
-// overload is how much is used of what the process can take.
+// overload returns the current load for metrics.
 func (p *process) overload() telemetry.Overload {
 	used := telemetry.Overload{Bodies: p.gateway.Bodies()}
 	if p.shedder != nil {
@@ -98,6 +98,6 @@ func (p *process) watchOverload(ctx context.Context) {
 		return
 	}
 	if err := p.shedder.Watch(ctx, p.gateway.Turn); err != nil {
-		p.log.Error("calls are not turned away for want of memory or time", "error", err)
+		p.log.Error("load shedding is off", "error", err)
 	}
 }

@@ -23,7 +23,7 @@ func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]s
 	return page, next, err
 }
 
-// pendingByLabel adds up what is pending by the labels that tenants have: those beyond the last share one.
+// pendingByLabel sums pending approvals by tenant label; tenants beyond the maximum share one label.
 func (p *process) pendingByLabel(metrics *telemetry.Metrics) map[string]telemetry.Pending {
 	all := map[string]telemetry.Pending{}
 	for of, found := range p.pending.Snapshot() {

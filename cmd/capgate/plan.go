@@ -17,19 +17,18 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// plan is what a configuration, and the members that came since, make of router, gateway
-// and health.
+// plan has the settings of router, gateway and health that follow from a configuration and the current members.
 type plan struct {
 	routes router.Config
 	probes []health.Fleet
-	secure map[string]*tls.Config         // by capability; none is cleartext
+	secure map[string]*tls.Config         // by capability; absent: cleartext
 	tools  map[string]catalog.Declaration // by capability
 
 	shields map[string]string // by capability, the name of the one that judges its calls
 }
 
-// planner makes plans. What did not change since its last one it takes from there, the
-// very same slices and pointers, so that all who get it can tell at a glance.
+// planner makes plans. Unchanged parts are the same slices and pointers as in its previous plan, so that users
+// detect changes by comparing pointers.
 type planner struct {
 	ejected ejections
 	limits  *router.Limits
@@ -37,7 +36,7 @@ type planner struct {
 	fleets  map[string]*plannedFleet // by capability
 }
 
-// plannedFleet is a fleet of the last plan, and what it was made of.
+// plannedFleet is a fleet of the previous plan, with its inputs.
 type plannedFleet struct {
 	from     *config.Fleet
 	manifest *manifest.Manifest
@@ -120,7 +119,7 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 	return all
 }
 
-// tlsOf says how a capability's backends are reached.
+// tlsOf returns the TLS configuration for a capability's backends; nil: cleartext.
 func (p *plan) tlsOf(capability string) *tls.Config { return p.secure[capability] }
 
 // membersOf are the members of one capability.
@@ -134,8 +133,7 @@ func membersOf(members []registry.Member, capability string) []registry.Member {
 	return members[first:end]
 }
 
-// newPlannedFleet puts a fleet together. What the file says of an address goes before
-// what a member says of it.
+// newPlannedFleet builds a fleet. For an address, the file's settings take precedence over a member's.
 func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registry.Member,
 	secure *tls.Config) *plannedFleet {
 	f := &plannedFleet{
@@ -197,8 +195,8 @@ func ownerOf(session, of string) string {
 	return cmp.Or(of, tenant.Default)
 }
 
-// orNone turns the file's 0, which has its defaults filled in, into what the router
-// takes for none, where 0 is the default.
+// orNone converts a 0 of the file, where it means "none", to the router's value for none; the router's 0 means the
+// default.
 func orNone[T int | float64 | time.Duration](v T) T {
 	if v == 0 {
 		return -1

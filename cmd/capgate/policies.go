@@ -42,7 +42,8 @@ func (p *process) followRules(ctx context.Context) {
 // warming is how long a start waits at most for what other replicas know.
 const warming = 2 * time.Second
 
-// warm lets the first calls of those who called other replicas be decided from memory.
+// warm loads decisions that other replicas made recently, so that the callers' first calls here are decided from
+// memory.
 func (p *process) warm(ctx context.Context) {
 	if p.rules == nil || p.store.Unavailable() {
 		return
@@ -52,13 +53,13 @@ func (p *process) warm(ctx context.Context) {
 	began := time.Now()
 	n, err := p.decider.Warm(ctx, p.rules)
 	if err != nil {
-		p.log.Warn("not all recent decisions are in memory", "decisions", n, "error", err)
+		p.log.Warn("policy cache not fully warmed", "decisions", n, "error", err)
 		return
 	}
-	p.log.Info("recent decisions are in memory", "decisions", n, "took", time.Since(began).String())
+	p.log.Info("policy cache warmed", "decisions", n, "took", time.Since(began).String())
 }
 
-// keepRecent tells replicas that start, until ctx ends, what this one knows.
+// keepRecent publishes this replica's recent decisions for starting replicas, until ctx ends.
 func (p *process) keepRecent(ctx context.Context) {
 	if p.rules != nil {
 		p.decider.PersistRecent(ctx, p.rules)

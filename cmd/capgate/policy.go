@@ -20,22 +20,22 @@ const policyUsage = `Usage: capgate policy list [flags]
        capgate policy rm CAPABILITY TOOL [flags]
        capgate policy explain CAPABILITY TOOL [flags]
 
-Rules on who may call what, for all replicas of a gateway, which follow a change within a
-second. CAPABILITY and TOOL may be '*', but for explain. Of the rules about a call the
-nearest to its caller decides: --user with --agent, --user, --agent, the tenant, all
-tenants (--global); among these the one that names more. Where there is none, the
-capability's manifest does, then its fleet.
+Manages authorization rules, at all replicas of a gateway within a second. CAPABILITY and TOOL
+may be '*', except for explain. Of the rules that apply to a call, the most specific one decides:
+--user with --agent, --user, --agent, the tenant, all tenants (--global); among these, capability
+and tool, capability, tool, neither. Without a rule, the capability's manifest decides, and then
+its fleet.
 
-Candidate rules are a second set, which decides on nothing. explain says what they would
-say, and where the configuration has policies.shadow it is counted what they would change.
+Candidate rules are a second set that decides nothing. explain also shows their decision. With
+policies.shadow in the configuration, the gateway counts the decisions that they would change.
 
-Where the gateway has tenants list shows the rules of all of them, or of the one that --tenant
-names, and set, rm and explain need --tenant or --global. set and explain refuse the names of
-tenants, capabilities and tools that there are not; --force takes them, to set a rule ahead of
-what it is about. list marks rules of tenants that there are not; rm deletes any rule.
+In a gateway with tenants, list shows the rules of all tenants, or of --tenant; set, rm and
+explain need --tenant or --global. set and explain reject unknown tenants, capabilities and
+tools; with --force they accept them, for example to set a rule before its tenant exists. list
+marks rules of unknown tenants; rm deletes any rule.
 
-Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
-be reached.
+Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
+3 if the gateway could not be reached.
 
 Flags:
 `
@@ -51,12 +51,12 @@ type policyCommand struct {
 func runPolicy(ctx context.Context, args []string, std stdio) int {
 	c := policyCommand{out: std.out}
 	fs := flag.NewFlagSet("policy", flag.ContinueOnError)
-	fs.StringVar(&c.rule.User, "user", "", "`name` of the user that the rule, or the call, is of")
-	fs.StringVar(&c.rule.Agent, "agent", "", "`name` of the agent, the same")
-	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; list: all where it is left out")
+	fs.StringVar(&c.rule.User, "user", "", "`name` of the user of the rule or the call")
+	fs.StringVar(&c.rule.Agent, "agent", "", "`name` of the agent of the rule or the call")
+	fs.StringVar(&c.rule.Tenant, "tenant", "", "`name` of the tenant; list: default all")
 	fs.BoolVar(&c.rule.Global, "global", false, "a rule for all tenants")
-	fs.BoolVar(&c.rule.Candidate, "candidate", false, "of the candidate rules, which decide on nothing")
-	fs.BoolVar(&c.force, "force", false, "set and explain: also where there is no such tenant, capability or tool")
+	fs.BoolVar(&c.rule.Candidate, "candidate", false, "apply to the candidate rules")
+	fs.BoolVar(&c.force, "force", false, "set and explain: accept unknown tenants, capabilities and tools")
 	rule := []string{"user", "agent", "tenant", "global", "candidate"}
 	all := verbs{
 		flags: fs, usage: policyUsage,
@@ -73,7 +73,7 @@ func runPolicy(ctx context.Context, args []string, std stdio) int {
 
 func (c *policyCommand) take(verb string, words []string) error {
 	if verb == "explain" && c.rule.GetGlobal() {
-		return errors.New("explain is about a call, and a call is of one tenant")
+		return errors.New("explain needs --tenant: a call belongs to one tenant")
 	}
 	for i, to := range []*string{&c.rule.Capability, &c.rule.Tool, &c.rule.Policy} {
 		if i < len(words) {
@@ -104,7 +104,7 @@ func (c *policyCommand) remove(ctx context.Context) error {
 	return err
 }
 
-// about says in words what a rule is about.
+// about describes the calls that a rule applies to.
 func about(r *capgatepb.Policy) string {
 	text := "calls of " + r.GetTool() + " of " + r.GetCapability()
 	for _, who := range []struct{ what, name string }{{" by user ", r.GetUser()}, {" by agent ", r.GetAgent()},
@@ -151,7 +151,7 @@ func (c *policyCommand) list(ctx context.Context) error {
 // ruledTenant is whose rule it is, and whether there is such a tenant.
 func ruledTenant(r *capgatepb.Policy) string {
 	if r.GetTenantUnknown() {
-		return orAny(r.GetTenant()) + " (there is no such tenant)"
+		return orAny(r.GetTenant()) + " (unknown tenant)"
 	}
 	return orAny(r.GetTenant())
 }
@@ -168,7 +168,7 @@ func (c *policyCommand) explain(ctx context.Context) error {
 	}
 	fmt.Fprintf(c.out, "%s, by %s\n", answer.GetPolicy(), answer.GetLevel())
 	if would := answer.GetCandidatePolicy(); would != "" {
-		fmt.Fprintf(c.out, "by the candidate rules: %s, by %s\n", would, answer.GetCandidateLevel())
+		fmt.Fprintf(c.out, "candidate rules: %s, by %s\n", would, answer.GetCandidateLevel())
 	}
 	fmt.Fprintln(c.out)
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)

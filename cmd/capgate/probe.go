@@ -19,12 +19,12 @@ import (
 
 const probeUsage = `Usage: capgate probe [flags] HOST:PORT
 
-Asks a capability container, without a gateway, which dialects of the protocol it speaks,
-whether it is ready, and which tools it offers: those that its discovery tool lists, or
-those of --manifest. Nothing but health, discovery and a tool that is not there is called.
+Shows, without a gateway, the dialects that a capability container speaks, whether it is ready,
+and its tools: from the list of its discovery tool, or from --manifest. It calls only health,
+discovery and a tool that does not exist.
 
-Exit status: 0 if it speaks a dialect and is ready, 1 if not, 2 for a wrong command line,
-3 if no server of HTTP/2 could be spoken to.
+Exit status: 0 if the container speaks a dialect and is ready; 1 if not; 2 for a wrong command
+line; 3 if no HTTP/2 server could be reached.
 
 Flags:
 `
@@ -42,11 +42,12 @@ type subject struct {
 	ca, manifests *string
 }
 
-// addSubject adds the flags that say how.
+// addSubject adds the flags for the connection.
 func addSubject(fs *flag.FlagSet) *subject {
 	a := new(subject)
 	a.tls = fs.Bool("tls", false, "connect with TLS")
-	a.ca = fs.String("tls-ca", "", "PEM `file` of the authorities to trust instead of the system's; implies --tls")
+	a.ca = fs.String("tls-ca", "",
+		"PEM `file` of the certificate authorities to trust instead of the system's; implies --tls")
 	a.manifests = fs.String("manifest", "", "manifest.yaml `file` of the capability, or its directory")
 	fs.BoolVar(&a.json, "json", false, "print one JSON object")
 	return a
@@ -76,7 +77,7 @@ func (a *subject) take(words []string) error {
 	}
 	all, err := readManifests([]string{*a.manifests}, fingerprints{})
 	if err == nil && len(all) != 1 {
-		err = fmt.Errorf("%s has %d manifests; one is the capability's", *a.manifests, len(all))
+		err = fmt.Errorf("%s has %d manifests; want one", *a.manifests, len(all))
 	}
 	if err != nil {
 		return fmt.Errorf("--manifest: %w", err)
@@ -135,7 +136,7 @@ func runProbe(ctx context.Context, args []string, std stdio) int {
 	defer cancel()
 	found, status := a.probe(ctx)
 	if a.json {
-		_ = json.NewEncoder(std.out).Encode(found) // nobody is left to tell
+		_ = json.NewEncoder(std.out).Encode(found) // stdout is gone
 		return status
 	}
 	if found.Problem != nil {
@@ -147,7 +148,8 @@ func runProbe(ctx context.Context, args []string, std stdio) int {
 
 // probe asks the container, and answers with the exit status too.
 func (a *subject) probe(ctx context.Context) (probeReport, int) {
-	p := probeReport{Address: a.target.Addr, TLS: a.target.TLS != nil, Dialects: []probedDialect{}, Tools: []probedTool{}}
+	p := probeReport{Address: a.target.Addr, TLS: a.target.TLS != nil,
+		Dialects: []probedDialect{}, Tools: []probedTool{}}
 	if err := a.target.Reach(ctx); err != nil {
 		return p.failed(err), exitTransport
 	}
@@ -162,9 +164,9 @@ func (a *subject) probe(ctx context.Context) (probeReport, int) {
 		p.Dialects = append(p.Dialects, probedDialect{s.Dialect.String(), s.Service, s.Asked, s.Ready, s.Message})
 	}
 	if len(report.Spoken) == 0 {
-		words := p.Address + " speaks gRPC's transport, and no dialect of the capability protocol"
+		words := p.Address + " speaks gRPC, but no dialect of the capability protocol"
 		if report.Silent != "" {
-			words = p.Address + " speaks HTTP/2 and does not answer calls: " + report.Silent
+			words = p.Address + " speaks HTTP/2, but does not answer calls: " + report.Silent
 		}
 		p.Problem = &probeProblem{"no_dialect", words}
 		return p, exitNotReady
@@ -206,7 +208,7 @@ func (p *probeReport) print(out io.Writer) {
 		fmt.Fprintln(w, "DIALECT\tSERVICE\tHEALTH\tSAYS")
 	}
 	for _, d := range p.Dialects {
-		health := "has no health call"
+		health := "no health RPC"
 		if d.HasHealth {
 			health = map[bool]string{true: "ready", false: "not ready"}[d.Ready]
 		}
@@ -221,13 +223,13 @@ func (p *probeReport) print(out io.Writer) {
 	for _, t := range p.Tools {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Policy, firstLine(t.Description))
 	}
-	_ = w.Flush() // nobody is left to tell
+	_ = w.Flush() // stdout is gone
 	switch {
 	case len(p.Dialects) == 0:
 	case p.ToolsError != "":
-		fmt.Fprintf(out, "\ntools: not known: %s\n", p.ToolsError)
+		fmt.Fprintf(out, "\ntools: unknown: %s\n", p.ToolsError)
 	case len(p.Tools) == 0:
-		fmt.Fprintf(out, "\ntools: none, says %s\n", p.ToolsFrom)
+		fmt.Fprintf(out, "\ntools: none, by %s\n", p.ToolsFrom)
 	}
 }
 

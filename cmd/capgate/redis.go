@@ -19,7 +19,8 @@ func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error)
 
 // storeConfig loads the files that a configuration names.
 func storeConfig(c config.Redis, files fingerprints) (redisstore.Config, error) {
-	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout, WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
+	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout,
+		WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
 	var err error
 	if c.PasswordFile != "" {
 		if options.Password, err = readSecret(c.PasswordFile, files); err != nil {
@@ -86,7 +87,7 @@ func redisWarnings(s *redisstore.Store) func() []string {
 				"approval may be used twice")
 		}
 		if s.AcceptsUnsigned() {
-			all = append(all, "redis.store_key_accept_unsigned is on: records that nobody has signed are taken")
+			all = append(all, "redis.store_key_accept_unsigned is on: unsigned records are accepted")
 		}
 		return all
 	}

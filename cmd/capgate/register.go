@@ -24,12 +24,12 @@ import (
 
 const registerUsage = `Usage: capgate register --capability NAME --addr HOST:PORT [flags]
 
-Tells a gateway, at its admin API, of a backend, and again at every third of --ttl,
-until SIGTERM or Ctrl-C: then it withdraws it. While the gateway is away it goes on trying.
-A backend that nobody renews is forgotten after --ttl. The gateway resolves HOST, each time.
+Registers a backend at a gateway's admin API and renews the registration at a third of --ttl,
+until SIGTERM or Ctrl-C; then withdraws it. It retries while the gateway is unavailable. A
+registration that is not renewed expires after --ttl. The gateway resolves HOST at each renewal.
 
-Exit status: 0, or 1 if the gateway refused or another took over the registration, 2 for a
-wrong command line, 3 if the gateway could not be told of the withdrawal.
+Exit status: 0 on success; 1 if the gateway rejected the registration or another process took it
+over; 2 for a wrong command line; 3 if the withdrawal failed.
 
 Flags:
 `
@@ -39,18 +39,19 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	fs := flag.NewFlagSet("register", flag.ContinueOnError)
 	admin := addAdmin(fs)
 	fs.StringVar(&req.Capability, "capability", "", "`name` of the capability that the backend serves")
-	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, as the gateway reaches it")
+	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, reachable from the gateway")
 	fs.StringVar(&req.Session, "session", "",
-		"`id` of the only session that it serves; calls of that session go nowhere else")
-	fs.StringVar(&req.Tenant, "tenant", "", "`id` of the tenant whose session that is, where the gateway has tenants")
-	fs.StringVar(&req.Zone, "zone", "", "`name` of where it is")
-	fs.StringVar(&req.Dialect, "dialect", "auto", "what it speaks: auto (as the fleet has it), doc, live or legacy")
-	ttl := fs.Duration("ttl", 30*time.Second, "it is forgotten when it was not renewed for this `duration`")
-	weight := fs.Int("weight", 100, "`share` of calls, against the other backends', 0 to 10000; 0: no new calls")
+		"`id` of the only session that the backend serves; its calls go nowhere else")
+	fs.StringVar(&req.Tenant, "tenant", "", "`id` of the tenant of --session, in a gateway with tenants")
+	fs.StringVar(&req.Zone, "zone", "", "`name` of the backend's zone")
+	fs.StringVar(&req.Dialect, "dialect", "auto",
+		"`dialect` of the backend: auto (the fleet's setting), doc, live or legacy")
+	ttl := fs.Duration("ttl", 30*time.Second, "`duration` after which the registration expires without a renewal")
+	weight := fs.Int("weight", 100, "`weight` of the backend relative to others, 0 to 10000; 0: no new calls")
 	file := fs.String("manifest", "",
-		"`file` of the capability's manifest.yaml, for a gateway that takes it from backends (registration.manifests)")
+		"`file` of the capability's manifest.yaml, for a gateway with registration.manifests")
 	limit := fs.Int("max-concurrent", 0,
-		"`calls` that it takes at once, of all gateways together; 0: as the fleet has it")
+		"maximum concurrent `calls` of all gateways together; 0: the fleet's setting")
 	if status, ok := parseOnlyFlags(fs, args, registerUsage, std); !ok {
 		return status
 	}
@@ -59,9 +60,9 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 	conn, err := dialAdmin(*admin, "capgate-register")
 	switch {
 	case req.GetCapability() == "" || req.GetAddr() == "":
-		err = errors.New("--capability and --addr are needed")
+		err = errors.New("--capability and --addr are required")
 	case req.GetTenant() != "" && req.GetSession() == "":
-		err = errors.New("--tenant says whose --session it is, and there is none")
+		err = errors.New("--tenant requires --session")
 	case *ttl < time.Second:
 		err = errors.New("--ttl must be at least 1s")
 	case int(req.GetWeight()) != *weight || int(req.GetMaxConcurrent()) != *limit:
@@ -86,7 +87,7 @@ func runRegister(ctx context.Context, args []string, std stdio) int {
 		return exitRefused
 	}
 	if err := r.withdraw(); err != nil {
-		fmt.Fprintf(std.err, "capgate register: not withdrawn, so it is forgotten within %v: %s\n", *ttl,
+		fmt.Fprintf(std.err, "capgate register: not withdrawn; the registration expires within %v: %s\n", *ttl,
 			describeStatus(err))
 		return exitTransport
 	}
@@ -102,7 +103,7 @@ func manifestFor(capability, file string) (string, error) {
 	}
 	m, err := manifest.Parse(file, data)
 	if err == nil && m.ID != capability {
-		err = fmt.Errorf("%s: id: it is of the capability %s, and not of %s", file, m.ID, capability)
+		err = fmt.Errorf("%s: id: is %s, want %s", file, m.ID, capability)
 	}
 	return string(data), err
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// registeredManifests are the manifests that backends bring, of which each capability has at most one in
-// force. A tool that only another one has is not gone: while backends are replaced the one
-// that most bring changes, perhaps more than once.
+// registeredManifests are the manifests of registered backends. At most one for each capability is in effect: the
+// most frequent one. A tool that only another manifest has is not considered removed, because the most frequent
+// manifest may change several times while backends are replaced.
 type registeredManifests struct {
 	text func(registry.Sum) string // "" for one that is not known
 	log  *slog.Logger
@@ -34,7 +34,7 @@ func (b *registeredManifests) end() {
 // before.
 func (b *registeredManifests) of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
 	votes := votesOf(members)
-	sum := favourite(votes)
+	sum := mostFrequent(votes)
 	if sum == (registry.Sum{}) {
 		return nil, ""
 	}
@@ -47,7 +47,7 @@ func (b *registeredManifests) of(members []registry.Member) (m *manifest.Manifes
 			b.force = map[string]registry.Sum{}
 		}
 		b.force[capability] = sum
-		b.log.Info("manifest in force that backends brought", "capability", capability, "sha256", sum.String())
+		b.log.Info("manifest of registered backends in effect", "capability", capability, "sha256", sum.String())
 	}
 	own := map[string]bool{}
 	for i := range m.Tools {
@@ -96,9 +96,9 @@ func votesOf(members []registry.Member) map[registry.Sum]int {
 	return votes
 }
 
-// favourite is the manifest that most members bring, and of several the one with the least sum,
-// so that all replicas agree. It is zero if nobody brings one.
-func favourite(votes map[registry.Sum]int) (best registry.Sum) {
+// mostFrequent returns the manifest that most members have; among equals, the one with the least sum, so that all
+// replicas agree. It is zero if no member has one.
+func mostFrequent(votes map[registry.Sum]int) (best registry.Sum) {
 	for sum, n := range votes {
 		if most := votes[best]; n > most || n == most && sum.Compare(best) < 0 {
 			best = sum

@@ -29,14 +29,14 @@ type registrar struct {
 	log      *slog.Logger
 	addrs    []string // that the last answer had
 	failures int      // in a row
-	told     string   // what the log was told of them
+	told     string   // the last logged error
 }
 
 // run registers and renews until ctx ends, when it returns nil, or until that is
 // refused for good.
 func (r *registrar) run(ctx context.Context) error {
 	for {
-		// It is no child of ctx: an answer on its way has the lease that is to be withdrawn.
+		// Its context is not derived from ctx: the pending response has the lease that has to be withdrawn.
 		err := r.attempt(context.WithoutCancel(ctx))
 		wait := r.ttl / 3
 		switch {
@@ -49,7 +49,7 @@ func (r *registrar) run(ctx context.Context) error {
 			r.failures++
 			if text := describeStatus(err); text != r.told {
 				r.told = text
-				r.log.Warn("not registered; trying again", "capability", r.req.GetCapability(), "addr",
+				r.log.Warn("not registered; retrying", "capability", r.req.GetCapability(), "addr",
 					r.req.GetAddr(), "error", text)
 			}
 		}
@@ -79,8 +79,8 @@ func (r *registrar) attempt(ctx context.Context) error {
 	return nil
 }
 
-// hopeless says whether to try again is of no use. Once a gateway has taken the backend only
-// the loss of the lease is: replicas get another configuration one by one.
+// hopeless reports whether a retry is useless. After a successful registration, only the loss of the lease is
+// final: other errors may come from replicas with an older configuration.
 func (r *registrar) hopeless(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition:
@@ -91,8 +91,7 @@ func (r *registrar) hopeless(err error) bool {
 	return false
 }
 
-// withdraw ends the registration, if there is one of ours. It tries again where the gateway
-// is there, and what it shares with others is not.
+// withdraw ends the registration, if there is one. It retries if the gateway answers but its store is unavailable.
 func (r *registrar) withdraw() error {
 	if r.req.GetLease() == "" {
 		return nil
@@ -104,7 +103,7 @@ func (r *registrar) withdraw() error {
 			Capability: r.req.GetCapability(), Addr: r.req.GetAddr(), Lease: r.req.GetLease(),
 		}, grpc.WaitForReady(true))
 		switch status.Code(err) {
-		case codes.OK, codes.NotFound, codes.FailedPrecondition: // it is no more, or another's
+		case codes.OK, codes.NotFound, codes.FailedPrecondition: // expired, or replaced
 			r.log.Info("withdrawn", "capability", r.req.GetCapability(), "addr", r.req.GetAddr())
 			return nil
 		case codes.Unavailable:

@@ -17,9 +17,9 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// How often the files of a configuration are looked at. What differs is loaded when it is the same at the next look:
-// somebody may still be writing. Files that differ at every look may be whole in between, so they are looked at again
-// sooner, and in the end they are loaded as they are. A file that is half written then is bad and changes nothing.
+// Intervals of the checks for changed files. A changed file is loaded when two checks in a row see the same
+// content, because it may be incomplete. While files keep changing, checks are more frequent; after a maximum
+// number of checks the files are loaded anyway. An incomplete file is then invalid and changes nothing.
 const (
 	lookInterval = time.Second
 	settle       = 400 * time.Millisecond // until files that differed at restless looks are looked at again
@@ -31,22 +31,22 @@ const (
 // here, by one goroutine and one after another.
 type reloader struct {
 	process *process
-	file    string           // "": none is watched
+	file    string           // "": no file is watched
 	hangUp  <-chan os.Signal // SIGHUP; nil: it is not listened to
 	over    overrides
 	planner planner
-	wake    chan struct{} // whoever else says what the fleets are has news
+	wake    chan struct{} // DNS or registrations have changed
 	loads   atomic.Pointer[loads]
 
-	started *config.Config    // what needs a restart is as here
+	started *config.Config    // settings that need a restart are compared with these
 	keys    [][]byte          // of approvals, too
 	answers [][]byte          // keys of idempotency
 	signs   [][]byte          // keys of redis.store_key_file
 	headers map[string]string // of traces, too
 	current *settings         // in force
-	tried   fingerprints      // of the newest files that were loaded, or were not as they are bad
+	tried   fingerprints      // of the newest files, loaded or invalid
 	seen    fingerprints      // of what differed at the last look; nil: nothing
-	differ  int               // looks in a row at which files differed from those of the look before
+	differ  int               // checks in a row that saw a change
 	again   <-chan time.Time  // when to look before the next interval is over; nil: not
 }
 
@@ -109,7 +109,7 @@ func (r *reloader) look() {
 		r.load("the file changed")
 	case r.differ >= lastLook:
 		r.seen, r.differ = nil, 0
-		r.load("the file changes all the time")
+		r.load("the file keeps changing")
 	default:
 		r.seen = now
 		if r.differ++; r.differ >= maxUnsettled {
@@ -160,8 +160,8 @@ func (r *reloader) load(because string) {
 	r.loads.Store(before.succeeded(restart))
 }
 
-// apply puts settings in force, and with them what is known of backends that they do not
-// name. When it fails nothing has changed.
+// apply puts settings into effect, together with the backends of DNS and registrations. After an error nothing has
+// changed.
 func (r *reloader) apply(s *settings) error {
 	p := r.process
 	if s != r.current {
@@ -238,12 +238,12 @@ func needsRestart(started, next *config.Config) []string {
 	return fields
 }
 
-// maxProblems bounds what is told of one bad file.
+// maxProblems bounds the logged problems of one file.
 const maxProblems = 5
 
 // logFailure has one line for each of the first problems.
 func logFailure(log *slog.Logger, file string, err error) {
-	const what = "configuration not loaded; what was in force stays"
+	const what = "configuration not loaded; the previous one stays in effect"
 	problems := problemsOf(err)
 	for i, problem := range problems {
 		if i == maxProblems {

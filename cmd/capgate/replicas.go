@@ -15,8 +15,7 @@ import (
 // usedFor is how long a backend counts as used after a call to it.
 const usedFor = time.Minute
 
-// shared is how this replica shares the probing with others. With a Redis of its own
-// there are none.
+// shared returns the settings for sharing probes among replicas; nil with an embedded Redis.
 func (p *process) shared(c config.Replicas) *health.Shared {
 	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile,
 		Used: used(p.routing)}
@@ -51,8 +50,7 @@ func replicaID(configured string) string {
 	return host + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// used says whether calls went to a backend lately. It is asked by one goroutine at a
-// time.
+// used reports whether a backend got calls recently. Only one goroutine at a time may call it.
 func used(routing *router.Router) func(capability, addr string) bool {
 	type backend struct{ capability, addr string }
 	type use struct {

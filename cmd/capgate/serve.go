@@ -16,8 +16,8 @@ import (
 
 const serveUsage = `Usage: capgate serve [--config FILE] [flags]
 
-Runs the gateway until SIGTERM or Ctrl-C, then lets calls finish. Flags go before
-CAPGATE_* variables of the environment, which go before the file.
+Runs the gateway until SIGTERM or Ctrl-C, then drains it. Flags take precedence over CAPGATE_*
+environment variables, which take precedence over the file.
 
 Flags:
 `
@@ -30,11 +30,11 @@ type overrides struct {
 
 func addOverrides(fs *flag.FlagSet) overrides {
 	return overrides{
-		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address`, every protocol (CAPGATE_LISTEN)"),
+		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address` for all protocols (CAPGATE_LISTEN)"),
 		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
 		redis: fs.String("redis", os.Getenv("CAPGATE_REDIS"),
-			"`address` of the Redis that replicas share, or embedded; others see a command line, so write a "+
-				"password elsewhere (CAPGATE_REDIS)"),
+			"`address` of the Redis that replicas share, or embedded; do not put a password here, because "+
+				"a command line is visible to other users (CAPGATE_REDIS)"),
 		level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
 }
@@ -96,8 +96,8 @@ func parseOnlyFlags(fs *flag.FlagSet, args []string, usage string, std stdio) (i
 	return status, ok
 }
 
-// parseLine parses a command line that has at most so many positional arguments. When ok
-// is false the command is over with the status.
+// parseLine parses a command line with a maximum number of positional arguments. If ok is false, the command ends
+// with the status.
 func parseLine(fs *flag.FlagSet, args []string, most int, usage string, std stdio) (words []string, status int,
 	ok bool) {
 	fs.SetOutput(io.Discard) // errors are printed below, once
@@ -117,7 +117,7 @@ func parseLine(fs *flag.FlagSet, args []string, most int, usage string, std stdi
 	return words, 0, true
 }
 
-// wrongLine says what is wrong with a command line. It answers with the exit status.
+// wrongLine prints an error of the command line and returns the exit status.
 func wrongLine(fs *flag.FlagSet, err error, std stdio) int {
 	fmt.Fprintf(std.err, "capgate %s: %v\nTry: capgate %s -h\n", fs.Name(), err, fs.Name())
 	return exitUsage

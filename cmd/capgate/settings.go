@@ -14,8 +14,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// settings are a configuration that can be served: the file's, with what overrides it,
-// and what is in the files that it names.
+// settings are a valid configuration: the file with its overrides, and the contents of the files that it names.
 type settings struct {
 	cfg      *config.Config
 	store    redisstore.Config
@@ -26,7 +25,7 @@ type settings struct {
 	approvalKeys [][]byte        // of approvals.key_file
 	answerKeys   [][]byte        // of idempotency.key_file
 	signingKeys  [][]byte        // of artifacts.signing_key_file
-	webhook      *webhook.Config // of approvals.webhook; nil: there is none
+	webhook      *webhook.Config // of approvals.webhook; nil: no webhook
 
 	traceHeaders map[string]string // of traces.headers_file
 
@@ -35,7 +34,7 @@ type settings struct {
 	issuers []token.Issuer // of tokens
 
 	manifests map[string]*manifest.Manifest // by file
-	found     map[string]string             // where cfg.Manifests says to look: id → file
+	found     map[string]string             // in cfg.Manifests: id → file
 }
 
 // loadSettings reads a configuration file and all that it names.
@@ -62,9 +61,8 @@ func parseFile(file string, over overrides, files fingerprints) (*config.Config,
 	return cfg, err
 }
 
-// withFiles reads the files that a configuration names, and keeps their prints with
-// files. What did not change since before, which may be nil, is the same there and here.
-// The error has every problem.
+// withFiles reads the files that a configuration names, and stores their hashes in files. Values that did not
+// change since before, which may be nil, are reused. The error has every problem.
 func withFiles(cfg *config.Config, files fingerprints, before *settings) (*settings, error) {
 	s := &settings{cfg: cfg, backends: map[config.BackendTLS]*tls.Config{}, files: files}
 	var problems []error
@@ -113,7 +111,7 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 	return s, nil
 }
 
-// placed says of what is wrong with files where the configuration names them.
+// placed adds the positions in the configuration to problems with files.
 func placed(cfg *config.Config, problems []error) []error {
 	for i, err := range problems {
 		var of fileError
@@ -127,8 +125,8 @@ func placed(cfg *config.Config, problems []error) []error {
 	return problems
 }
 
-// readBackendTLS reads what connections to fleets and shields show and ask. What did not
-// change is the same as before.
+// readBackendTLS reads certificates and authorities for connections to fleets and Shields. Unchanged ones are
+// reused.
 func (s *settings) readBackendTLS(before *settings) (problems []error) {
 	failed := map[config.BackendTLS]bool{}
 	read := func(whose string, t config.BackendTLS) {

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// newShields makes what asks shields. of says by capability which of them judges its calls.
+// newShields creates the clients of Shields. of maps capabilities to their Shields.
 func (p *process) newShields(s *settings, of map[string]string, metrics *telemetry.Metrics) error {
 	p.shields = extauthz.New(extauthz.Options{Dial: shield.Dial, Log: p.log})
 	metrics.WatchShields(shieldStats(p.shields))
@@ -30,7 +30,7 @@ func shieldConfig(c *config.Shield, s *settings) extauthz.Config {
 	}
 }
 
-// shieldStats is what the shields tell when somebody scrapes.
+// shieldStats returns the Shields' statistics for a scrape.
 func shieldStats(shields *extauthz.Shields) func() []telemetry.Shield {
 	return func() (all []telemetry.Shield) {
 		for name, s := range shields.Each() {

@@ -16,13 +16,12 @@ import (
 
 const statusUsage = `Usage: capgate status [flags] [CAPABILITY]
 
-Shows the fleets of a gateway: their backends, in what state each is, why and since when,
-which replica probes it, and the calls and latency that the replica that is asked sees.
-With --tenants it shows tenants with limits instead, and how much they use of them.
-With --json it prints one line, an object as of GET /v1/fleets, or /v1/limits; with --watch too, a line
-for each look.
+Shows the fleets of a gateway: their backends, the state of each with its reason and age, the
+replica that probes it, and the calls and latency that the queried replica measures. With
+--tenants it shows tenants with limits and their usage instead. With --json it prints one line:
+the object of GET /v1/fleets or /v1/limits. --watch repeats the output.
 
-Exit status: 0, or 2 for a wrong command line, 3 if the gateway could not be reached.
+Exit status: 0 on success; 2 for a wrong command line; 3 if the gateway could not be reached.
 
 Flags:
 `
@@ -42,9 +41,9 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 	admin := addAdmin(fs)
 	fs.BoolVar(&s.json, "json", false, "print JSON")
 	fs.BoolVar(&s.tenants, "tenants", false,
-		"show the tenants that called of late, and how much of their limits they use")
-	watch := fs.Bool("watch", false, "look again and again, until Ctrl-C")
-	every := fs.Duration("every", 2*time.Second, "`duration` from one look of --watch to the next")
+		"show tenants that called recently, and the usage of their limits")
+	watch := fs.Bool("watch", false, "repeat until Ctrl-C")
+	every := fs.Duration("every", 2*time.Second, "`interval` of --watch")
 	words, status, ok := parseLine(fs, args, 1, statusUsage, std)
 	if !ok {
 		return status
@@ -54,9 +53,9 @@ func runStatus(ctx context.Context, args []string, std stdio) int {
 	case *every <= 0:
 		err = errors.New("--every must be more than 0s")
 	case given(fs, "every") && !*watch:
-		err = errors.New("--every goes with --watch")
+		err = errors.New("--every requires --watch")
 	case s.tenants && len(words) > 0:
-		err = errors.New("--tenants shows tenants, so it takes no CAPABILITY")
+		err = errors.New("--tenants takes no CAPABILITY")
 	default:
 		s.port, err = newAdminClient(*admin)
 	}
@@ -119,7 +118,7 @@ func (s *statusCommand) show(ctx context.Context, before string) error {
 	return err
 }
 
-// fleets are all that the gateway has, or the one that was asked for.
+// fleets returns all fleets, or the requested one.
 func (s *statusCommand) fleets(ctx context.Context) (all admin.Fleets, err error) {
 	all.Fleets = []admin.Fleet{}
 	for token := ""; ; {
@@ -136,7 +135,7 @@ func (s *statusCommand) fleets(ctx context.Context) (all admin.Fleets, err error
 	}
 }
 
-// isTerminal says whether what is written to w is for a person.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -57,7 +57,7 @@ func tenantsTable(all admin.TenantsPage) string {
 	return b.String()
 }
 
-// limitOf says which calls a limit is of.
+// limitOf describes the calls that a limit applies to.
 func limitOf(l *admin.LimitUsage) string {
 	var words []string
 	if l.Capability != "" || l.Tool != "" {

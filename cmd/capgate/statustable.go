@@ -43,11 +43,11 @@ func statusTable(all admin.Fleets, now time.Time) string {
 func troubleOf(f admin.Fleet) string {
 	switch {
 	case len(f.Backends) == 0:
-		return "it has no backends"
+		return "no backends"
 	case f.Usable == 0:
-		return "no backend can take calls"
+		return "no usable backend"
 	case f.Panic:
-		return "fewer than half are healthy: calls go to all that are not surely dead"
+		return "fewer than half are healthy: calls also go to unhealthy backends"
 	default:
 		return ""
 	}

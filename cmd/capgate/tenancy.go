@@ -37,12 +37,12 @@ const tenantsUsage = `Usage: capgate tenants list [flags]
        capgate tenants set ID [flags]
        capgate tenants rm ID [--force] [flags]
 
-Tenants, for all replicas of a gateway, which follow a change within a second. Those of the
-configuration are shown, too, and changed there. set changes what its flags name. A tenant
-has API keys: see capgate keys.
+Manages tenants, at all replicas of a gateway within a second. Tenants of the configuration are
+listed too, but can be changed only there. set changes the fields of the given flags. capgate
+keys manages the API keys of tenants.
 
-Exit status: 0, or 1 if the gateway refused, 2 for a wrong command line, 3 if it could not
-be reached.
+Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
+3 if the gateway could not be reached.
 
 Flags:
 `
@@ -63,14 +63,15 @@ const standardLimits = "default"
 
 func runTenants(ctx context.Context, args []string, std stdio) int {
 	c := tenantsCommand{out: std.out, flags: flag.NewFlagSet("tenants", flag.ContinueOnError)}
-	c.flags.StringVar(&c.tenant.Name, "name", "", "`name` for people")
+	c.flags.StringVar(&c.tenant.Name, "name", "", "`name` of the tenant, for people")
 	c.flags.StringVar(&c.capabilities, "capabilities", "",
-		"`patterns` of the capabilities that there are for it, with commas between them; '*': all")
+		"comma-separated `patterns` of the capabilities granted to the tenant; '*': all")
 	c.flags.StringVar(&c.limits, "limits", "",
-		"its limits, as `JSON`: {\"calls_per_second\": 100}; {}: none; default: those of the configuration")
-	c.flags.BoolVar(&c.tenant.Disabled, "disabled", false, "it may not call; --disabled=false: it may again")
-	c.flags.StringVar(&c.tenant.Etag, "etag", "", "set and rm: only if the tenant has this `etag`, as show has it")
-	c.flags.BoolVar(&c.force, "force", false, "rm: its keys, too")
+		"limits as `JSON`: {\"calls_per_second\": 100}; {}: none; default those of the configuration")
+	c.flags.BoolVar(&c.tenant.Disabled, "disabled", false,
+		"reject the tenant's calls; --disabled=false accepts them again")
+	c.flags.StringVar(&c.tenant.Etag, "etag", "", "set and rm: only if the tenant has this `etag`, as shown by show")
+	c.flags.BoolVar(&c.force, "force", false, "rm: also delete its keys")
 	settable := []string{"name", "capabilities", "limits", "disabled"}
 	all := verbs{
 		flags: c.flags, usage: tenantsUsage,
@@ -104,9 +105,9 @@ func (c *tenantsCommand) take(verb string, words []string) error {
 	}
 	switch {
 	case verb == "create" && !given(c.flags, "capabilities"):
-		return errors.New("--capabilities is needed: patterns of those that the tenant may call; '*' is all")
+		return errors.New("--capabilities is required: patterns of the granted capabilities; '*' is all")
 	case verb == "set" && len(c.set) == 0:
-		return errors.New("want --name, --capabilities, --limits or --disabled: what is to be changed")
+		return errors.New("want --name, --capabilities, --limits or --disabled")
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func commas(text string) (words []string) {
 func (c *tenantsCommand) create(ctx context.Context) error {
 	r, err := c.client.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: &c.tenant})
 	if err == nil {
-		fmt.Fprintf(c.out, "made: %s; capgate keys create %[1]s makes an API key\n", r.GetTenant().GetId())
+		fmt.Fprintf(c.out, "created: %s; capgate keys create %[1]s creates an API key\n", r.GetTenant().GetId())
 	}
 	return err
 }
@@ -159,7 +160,7 @@ func (c *tenantsCommand) print(t *capgatepb.Tenant) {
 	for _, line := range [][2]string{
 		{"id", t.GetId()}, {"name", word(t.GetName())},
 		{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
-		{"may call", map[bool]string{false: "yes", true: "no"}[t.GetDisabled()]}, {"kept in", t.GetSource()},
+		{"may call", map[bool]string{false: "yes", true: "no"}[t.GetDisabled()]}, {"stored in", t.GetSource()},
 		{"made", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())}, {"etag", orDash(t.GetEtag())},
 	} {
 		fmt.Fprintf(c.out, "%-12s %s\n", line[0], line[1])

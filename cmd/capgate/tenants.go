@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// readTenants reads the files of API keys. No error quotes what is in them.
+// readTenants reads the files of API keys. No error quotes their content.
 func (s *settings) readTenants() (problems []error) {
 	if file := s.cfg.PepperFile; file != "" {
 		var err error
@@ -40,11 +40,12 @@ func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
 		}
 		var ok bool
 		if hash, ok = tenant.ParseHash(strings.TrimSpace(string(data))); !ok {
-			return tenant.Key{}, wrongFile(k.HashFile, "hash_file: %s holds no hash, as capgate keys new prints it", k.HashFile)
+			return tenant.Key{}, wrongFile(k.HashFile,
+				"hash_file: %s contains no hash, as capgate keys new prints it", k.HashFile)
 		}
 		if hash.Peppered() && s.cfg.PepperFile == "" {
 			return tenant.Key{}, wrongFile(k.HashFile,
-				"hash_file: the hash in %s is of a pepper too, and there is no pepper_file", k.HashFile)
+				"hash_file: the hash in %s was made with a pepper, but pepper_file is not set", k.HashFile)
 		}
 	}
 	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts,
@@ -65,12 +66,13 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 	return all
 }
 
-// readPepper reads what hashes of keys are made with: a file without the end of its line.
+// readPepper reads the pepper of key hashes: a file, without its trailing newline.
 func readPepper(file string, files fingerprints) ([]byte, error) {
 	data, err := files.read(file)
 	pepper := bytes.TrimRight(data, "\r\n")
 	if err == nil && len(pepper) < tenant.MinPepper {
-		err = wrongFile(file, "%s has fewer than %d bytes; openssl rand -base64 32 makes one", file, tenant.MinPepper)
+		err = wrongFile(file, "%s has fewer than %d bytes; create one with openssl rand -base64 32", file,
+			tenant.MinPepper)
 	}
 	return pepper, err
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 )
 
-// serverTLS loads what the public port shows to clients and asks of them. It is
-// nil without error when the port is cleartext.
+// serverTLS returns the TLS configuration of the public port; nil without an error for a cleartext port.
 func serverTLS(c config.ServerTLS, files fingerprints) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
@@ -56,7 +55,7 @@ func backendTLS(whose string, c config.BackendTLS, files fingerprints) (*tls.Con
 	return t, nil
 }
 
-// keyPair reads both files even if the first is bad: a look at either will tell of a change.
+// keyPair reads both files even if the first is invalid, so that a change of either is detected.
 func keyPair(certFile, keyFile string, files fingerprints) (tls.Certificate, error) {
 	cert, certErr := files.read(certFile)
 	key, keyErr := files.read(keyFile)
@@ -77,7 +76,7 @@ func certPool(file string, files fingerprints) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, wrongFile(file, "%s holds no PEM certificate", file)
+		return nil, wrongFile(file, "%s contains no PEM certificate", file)
 	}
 	return pool, nil
 }

@@ -61,7 +61,7 @@ func readHeaders(file string, files fingerprints) (map[string]string, error) {
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if !ok || value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
 			strings.HasPrefix(name, "grpc-") {
-			return nil, wrongFile(file, "%s: line %d is not a header; write name: value", file, n)
+			return nil, wrongFile(file, "%s: line %d is not a header; want name: value", file, n)
 		}
 		headers[name] = value
 	}

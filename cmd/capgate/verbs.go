@@ -20,20 +20,20 @@ type verb struct {
 	name  string
 	words int
 	run   func(context.Context) error
-	takes []string // its flags, besides those that say where the gateway is
-	local bool     // it asks no gateway, and takes no flag that says where one is
+	takes []string // its flags, except those with the gateway's address
+	local bool     // needs no gateway, and takes no flags for its address
 }
 
-// verbs is a command whose verbs ask a gateway: its admin API, unless it says otherwise.
+// verbs is a command whose verbs call a gateway: by default, its admin API.
 type verbs struct {
 	flags   *flag.FlagSet // its name is the command's
 	usage   string
 	all     []verb
-	reach   []string                                // the flags that say where the gateway is
+	reach   []string                                // the flags with the gateway's address
 	take    func(verb string, words []string) error // the words of the line
 	dial    func(grpc.ClientConnInterface)          // the gateway
-	explain func(context.Context, error) string     // says what went wrong at the admin API
-	from    *caller                                 // the gateway is asked at its public port, by this one
+	explain func(context.Context, error) string     // explains errors of the admin API
+	from    *caller                                 // not nil: the gateway is called at its public port
 }
 
 // run is the command.
@@ -77,7 +77,7 @@ func (v *verbs) run(ctx context.Context, args []string, std stdio) int {
 	return 0
 }
 
-// connect adds the flags that say where the gateway is, and answers with what reads them.
+// connect adds the flags with the gateway's address, and returns the function that connects after parsing.
 func (v *verbs) connect() func(agent string) (*grpc.ClientConn, error) {
 	if v.from == nil {
 		v.reach = []string{"admin"}
@@ -116,10 +116,10 @@ func (v *verbs) find(words []string) (found verb, err error) {
 		}
 		return one, v.take(one.name, words)
 	}
-	return found, fmt.Errorf("%q is not known; want %s", words[0], known)
+	return found, fmt.Errorf("unknown %q; want %s", words[0], known)
 }
 
-// checkFlags refuses flags of other verbs: a flag that is ignored reads as if it were heeded.
+// checkFlags rejects flags of other verbs, because silently ignored flags mislead.
 func (v *verbs) checkFlags(one verb) error {
 	takes := slices.Clone(one.takes)
 	if !one.local {
@@ -135,13 +135,13 @@ func (v *verbs) checkFlags(one verb) error {
 	case len(wrong) == 0:
 		return nil
 	case len(takes) == 0:
-		return fmt.Errorf("%s takes no flags, and so no %s", one.name, strings.Join(wrong, ", "))
+		return fmt.Errorf("%s takes no flags; remove %s", one.name, strings.Join(wrong, ", "))
 	}
-	return fmt.Errorf("%s takes no %s; its flags are --%s", one.name, strings.Join(wrong, ", "),
+	return fmt.Errorf("%s does not take %s; its flags are --%s", one.name, strings.Join(wrong, ", "),
 		strings.Join(takes, ", --"))
 }
 
-// soon bounds what a verb asks.
+// soon runs a verb with the timeout of one request.
 func soon(run func(context.Context) error) func(context.Context) error {
 	return within(requestTimeout, run)
 }
@@ -154,7 +154,7 @@ func within(most time.Duration, run func(context.Context) error) func(context.Co
 	}
 }
 
-// away says whether a later try may do.
+// away reports whether a retry may succeed.
 func away(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled

@@ -21,8 +21,7 @@ func runVersion(_ context.Context, args []string, std stdio) int {
 	return 0
 }
 
-// buildInfo is what the binary knows of its origin: from the linker, else from the go
-// command, else that it is unknown.
+// buildInfo returns version, commit and date from the linker, else from the go command, else "unknown".
 func buildInfo() (v, c, d string) {
 	v, c, d = version, commit, date
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// newWebhook makes what tells a URL of approvals, if there is one to tell.
+// newWebhook creates the deliverer of the approvals webhook, if one is configured.
 func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error) {
 	if s.webhook == nil {
 		return nil
@@ -33,7 +33,7 @@ func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error
 	return nil
 }
 
-// readWebhook reads what signs requests; nil: nobody is told of approvals.
+// readWebhook reads the webhook's signing keys; nil: no webhook.
 func readWebhook(c *config.Webhook, files fingerprints) (*webhook.Config, error) {
 	if c.URL == "" {
 		return nil, nil

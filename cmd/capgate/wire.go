@@ -54,7 +54,7 @@ type process struct {
 	tracer      *tracing.Tracer // nil: no call is traced
 	routing     *router.Router
 	store       *redisstore.Store
-	replica     string // this one's name, that no other has
+	replica     string // unique name of this replica
 	registry    *registry.Registry
 	prober      *health.Prober
 	drains      *drains.Manager
@@ -65,17 +65,17 @@ type process struct {
 	tools       *catalog.Catalog
 	discovery   *catalog.Discoverer
 	decider     *policy.Decider
-	rules       *redisstore.Policies // nil: there are none
+	rules       *redisstore.Policies // nil: no stored rules
 	approvals   *approvals.Service
 	answers     *idempotency.Service
 	engines     engine.Shared // of OpenParallax
 
-	webhook   *webhook.Deliverer // nil: nobody is told of approvals
+	webhook   *webhook.Deliverer // nil: no webhook
 	approving *approval.Service
 	pending   approvals.Backlogs // for metrics
 	shields   *extauthz.Shields
 	limits    *router.Limits
-	shedder   *overload.Shedder // nil: no call is too much
+	shedder   *overload.Shedder // nil: no load shedding
 	who       identities
 
 	signatures *tenant.Signatures // of URLs
@@ -83,7 +83,7 @@ type process struct {
 	tenancy    *tenants.Service
 	clientAddr *clientaddr.Resolver
 	quotas     *ratelimit.Limiter // of tenants
-	audit      *audit.Log         // nil: there is none
+	audit      *audit.Log         // nil: no audit log
 	gateway    *gateway.Gateway
 	public     net.Listener
 	admin      net.Listener
@@ -229,7 +229,7 @@ func restOf(cfg *config.Config) rest.Config {
 	return c
 }
 
-// hostsOf are the names that the ports answer to: those of the configuration, and those that it says in other words.
+// hostsOf returns the host names that the ports accept: those of the configuration, and those implied by it.
 func hostsOf(cfg *config.Config) gateway.Hosts {
 	own := func(listen string, names []string) []string {
 		if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -283,7 +283,7 @@ func (p *process) run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	watchers.Go(func() { p.registry.Run(probing) })
 	if err := p.settle(ctx); err != nil {
-		p.log.Error("backends that DNS and registrations name are left out", "error", err)
+		p.log.Error("backends of DNS names and registrations are left out", "error", err)
 	}
 	p.firstProbes.begin(p.reloader.planner.probes())
 	watchers.Go(func() { p.prober.Run(probing) })
