@@ -42,17 +42,20 @@ func serveMemory(t *testing.T) string {
 	}).Addr
 }
 
-func (m *memory) SendMessage(req *openparallaxv1.ClientMessageRequest, stream grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error {
+func (m *memory) SendMessage(req *openparallaxv1.ClientMessageRequest,
+	stream grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error {
 	session := req.GetSessionId()
 	if session == "" {
 		session = "new"
 	}
 	m.mu.Lock()
 	if len(m.messages[session]) == 0 {
-		m.sessions = append(m.sessions, &openparallaxv1.SessionInfo{Id: session, Mode: req.GetMode(), CreatedAt: 1, Title: req.GetContent()})
+		m.sessions = append(m.sessions, &openparallaxv1.SessionInfo{Id: session, Mode: req.GetMode(), CreatedAt: 1,
+			Title: req.GetContent()})
 	}
 	id := fmt.Sprint(len(m.messages[session]))
-	m.messages[session] = append(m.messages[session], &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: "user", Content: req.GetContent(), Timestamp: 1})
+	m.messages[session] = append(m.messages[session], &openparallaxv1.ChatMessage{Id: id, SessionId: session,
+		Role: "user", Content: req.GetContent(), Timestamp: 1})
 	m.mu.Unlock()
 	if req.GetContent() == "ask" {
 		if err := stream.Send(&openparallaxv1.PipelineEvent{
@@ -68,7 +71,8 @@ func (m *memory) SendMessage(req *openparallaxv1.ClientMessageRequest, stream gr
 	})
 }
 
-func (m *memory) ResolveApproval(context.Context, *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck, error) {
+func (m *memory) ResolveApproval(context.Context, *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck,
+	error) {
 	return nil, status.Error(codes.Unknown, "nothing was asked")
 }
 
@@ -76,13 +80,15 @@ func (m *memory) GetStatus(context.Context, *openparallaxv1.StatusRequest) (*ope
 	return &openparallaxv1.StatusResponse{AgentName: "Mnemosyne"}, nil
 }
 
-func (m *memory) ListSessions(context.Context, *openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
+func (m *memory) ListSessions(context.Context,
+	*openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &openparallaxv1.ListSessionsResponse{Sessions: slices.Clone(m.sessions)}, nil
 }
 
-func (m *memory) GetHistory(_ context.Context, req *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
+func (m *memory) GetHistory(_ context.Context,
+	req *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &openparallaxv1.GetHistoryResponse{Messages: slices.Clone(m.messages[req.GetSessionId()])}, nil
@@ -115,21 +121,26 @@ func TestEnginesOfOthers(t *testing.T) {
 	lines := ""
 	tenant := func(id, grants, scopes string) (key string) {
 		key, entry := makeKey(t)
-		lines += fmt.Sprintf("  - {id: %s, capabilities: [%s], keys: [%s, scopes: [%s]}]}\n", id, grants, strings.TrimSuffix(entry, "}"), scopes)
+		lines += fmt.Sprintf("  - {id: %s, capabilities: [%s], keys: [%s, scopes: [%s]}]}\n", id, grants,
+			strings.TrimSuffix(entry, "}"), scopes)
 		return key
 	}
 	const all = "engine.chat, engine.agent, engine.subagent, engine.admin, engine.shield"
-	acmes, globexs, others := tenant("acme", "shared, hidden", all), tenant("globex", "shared", all), tenant("other", "shared", "invoke, read, approve, policy, admin")
+	acmes, globexs, others := tenant("acme", "shared, hidden", all), tenant("globex", "shared", all),
+		tenant("other", "shared", "invoke, read, approve, policy, admin")
 	fleets := ""
 	for _, id := range []string{"shared", "hidden"} {
 		fleets += fmt.Sprintf("  - {capability: %s, protocol: openparallax, backends: ['%s']}\n", id, serveMemory(t))
 	}
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_delay: 10s}\ntenants:\n"+lines+"fleets:\n"+fleets)
+	file := writeConfig(t,
+		"listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_delay: 10s}\ntenants:\n"+lines+"fleets:\n"+fleets)
 	_, public, admin := serve(t, nil, "--config", file)
 	waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
-	acme, globex, other := newStranger(t, "acme", acmes, public), newStranger(t, "globex", globexs, public), newStranger(t, "other", others, public)
+	acme, globex, other := newStranger(t, "acme", acmes, public), newStranger(t, "globex", globexs, public),
+		newStranger(t, "other", others, public)
 
-	for _, file := range []protoreflect.FileDescriptor{openparallaxv1.File_openparallax_v1_pipeline_proto, openparallaxv1.File_openparallax_v1_shield_proto} {
+	for _, file := range []protoreflect.FileDescriptor{openparallaxv1.File_openparallax_v1_pipeline_proto,
+		openparallaxv1.File_openparallax_v1_shield_proto} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {
 				m := file.Services().Get(i).Methods().Get(j)
@@ -139,11 +150,13 @@ func TestEnginesOfOthers(t *testing.T) {
 					return strings.ReplaceAll(describeStatus(err), engine, "ENGINE")
 				}
 				hidden, absent := try(globex, "hidden"), try(globex, "absent")
-				if hidden != absent || !strings.HasPrefix(hidden, "NotFound: ") || !strings.HasSuffix(hidden, " (CAPABILITY_UNKNOWN)") {
+				if hidden != absent || !strings.HasPrefix(hidden, "NotFound: ") ||
+					!strings.HasSuffix(hidden, " (CAPABILITY_UNKNOWN)") {
 					t.Errorf("%s of another's engine: %s; of none: %s", path, hidden, absent)
 				}
 				for _, engine := range []string{"shared", "hidden", "absent"} {
-					if got := try(other, engine); !strings.HasPrefix(got, "PermissionDenied: ") || !strings.HasSuffix(got, " (SCOPE_MISSING)") {
+					if got := try(other, engine); !strings.HasPrefix(got, "PermissionDenied: ") ||
+						!strings.HasSuffix(got, " (SCOPE_MISSING)") {
 						t.Errorf("%s of %s without a scope: %s", path, engine, got)
 					}
 				}
@@ -151,11 +164,14 @@ func TestEnginesOfOthers(t *testing.T) {
 		}
 	}
 
-	const send, history, resolve, list = openparallaxv1.ClientService_SendMessage_FullMethodName, openparallaxv1.ClientService_GetHistory_FullMethodName,
+	const send, history, resolve, list = openparallaxv1.ClientService_SendMessage_FullMethodName,
+		openparallaxv1.ClientService_GetHistory_FullMethodName,
 		openparallaxv1.ClientService_ResolveApproval_FullMethodName, openparallaxv1.ClientService_ListSessions_FullMethodName
 	event, sessions := new(openparallaxv1.PipelineEvent), new(openparallaxv1.ListSessionsResponse)
-	must(t, acme.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "ask", Mode: openparallaxv1.SessionMode_NORMAL}, event))
-	must(t, globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "globexs", Content: "hello", Mode: openparallaxv1.SessionMode_NORMAL}, event))
+	must(t, acme.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "ask",
+		Mode: openparallaxv1.SessionMode_NORMAL}, event))
+	must(t, globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "globexs", Content: "hello",
+		Mode: openparallaxv1.SessionMode_NORMAL}, event))
 	for _, session := range []string{"acmes", "absent"} {
 		for _, c := range []struct {
 			method string
@@ -163,20 +179,24 @@ func TestEnginesOfOthers(t *testing.T) {
 			reason string
 		}{
 			{history, &openparallaxv1.GetHistoryRequest{SessionId: session}, "ENGINE_SESSION_UNKNOWN"},
-			{resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-" + session, SessionId: session, Approved: true}, "ENGINE_APPROVAL_UNKNOWN"},
+			{resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-" + session, SessionId: session, Approved: true},
+				"ENGINE_APPROVAL_UNKNOWN"},
 			{resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-" + session}, "ENGINE_APPROVAL_UNKNOWN"},
 		} {
-			if err := globex.ofEngine("shared", c.method, c.req, event); status.Code(err) != codes.NotFound || !strings.HasSuffix(describeStatus(err), "("+c.reason+")") {
+			if err := globex.ofEngine("shared", c.method, c.req, event); status.Code(err) != codes.NotFound ||
+				!strings.HasSuffix(describeStatus(err), "("+c.reason+")") {
 				t.Errorf("%s of %s: %v", c.method, session, err)
 			}
 		}
 	}
-	if err := globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "hello", Mode: openparallaxv1.SessionMode_NORMAL}, event); status.Code(err) != codes.NotFound {
+	if err := globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "hello",
+		Mode: openparallaxv1.SessionMode_NORMAL}, event); status.Code(err) != codes.NotFound {
 		t.Errorf("a message into another's session: %v", err)
 	}
 	must(t, globex.ofEngine("shared", list, &openparallaxv1.ListSessionsRequest{}, sessions))
 	if len(sessions.GetSessions()) != 1 || sessions.GetSessions()[0].GetId() != "globexs" {
 		t.Errorf("globex sees %v", sessions)
 	}
-	must(t, acme.ofEngine("shared", resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-acmes", SessionId: "acmes"}, new(openparallaxv1.ApprovalAck)))
+	must(t, acme.ofEngine("shared", resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-acmes",
+		SessionId: "acmes"}, new(openparallaxv1.ApprovalAck)))
 }

@@ -84,7 +84,7 @@ func TestApprovalsCommand(t *testing.T) {
 	}
 	exit, out, errs = capgateApprovals(t, adminB, "show", id)
 	for _, want := range []string{id + ": pending\n\n", "tool        echo of caps\n", "user        ann\n",
-		"agent       -\n", "tenant      default\n", "expires     20", "asked by    fleet\n",
+		"agent       -\n", "tenant      default\n", "expires     20", "required by fleet\n",
 		"\narguments:\n  {\n    \"password\": [masked: 1 to 8 characters, by its name],\n    \"to\": " +
 			"\"bob\\u001b[2J\"\n  }\n"} {
 		if exit != 0 || !strings.Contains(out, want) {
@@ -96,7 +96,7 @@ func TestApprovalsCommand(t *testing.T) {
 		!strings.HasSuffix(out, ": echo of caps by user ann\n") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
-	watching.stdout.wait(t, watching, "approved  "+id+"  echo of caps by user ann; says eve: go ahead\n")
+	watching.stdout.wait(t, watching, "approved  "+id+"  echo of caps by user ann; by eve: go ahead\n")
 	if _, out, _ = capgateApprovals(t, adminA, "show", id); !strings.Contains(out, " by eve, for the call: go ahead\n") {
 		t.Error(out)
 	}
@@ -111,7 +111,7 @@ func TestApprovalsCommand(t *testing.T) {
 	}
 	other := asked(t, client, "ann", `{"n":1}`)
 	if exit, out, errs = capgateApprovals(t, adminA, "deny", other, "--remember", "always"); exit != 0 ||
-		!strings.HasPrefix(out, "denied: echo of caps by user ann; so are all calls") {
+		!strings.HasPrefix(out, "denied: echo of caps by user ann; also all calls") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	until(t, client, "ann", gatewaytest.Echo, codes.PermissionDenied) // by the rule, whatever the arguments
@@ -127,7 +127,7 @@ func TestApprovalsCommand(t *testing.T) {
 		t.Error("a log has an argument")
 	}
 	b.stop(t) // although somebody watches
-	watching.stderr.wait(t, watching, "connecting again\n")
+	watching.stderr.wait(t, watching, "reconnecting\n")
 	watching.signal(t, syscall.SIGINT)
 	if exit := watching.wait(t); exit != 0 || strings.Contains(watching.stdout.String(), "bob") {
 		t.Errorf("%d after Ctrl-C: %s", exit, watching.stdout)
@@ -148,11 +148,11 @@ func TestWatchGoesOn(t *testing.T) {
 	first := asked(t, client, "ann", `1`)
 	watching.stdout.wait(t, watching, first)
 	b.stop(t)
-	watching.stderr.wait(t, watching, "connecting again\n")
+	watching.stderr.wait(t, watching, "reconnecting\n")
 	second := asked(t, client, "ann", `2`)
 	b, _, _ = serve(t, nil, "--config", file, "--admin", admin)
 	watching.stdout.wait(t, watching, second)
-	watching.stderr.wait(t, watching, "connected again\n")
+	watching.stderr.wait(t, watching, "reconnected\n")
 	if out := watching.stdout.String(); strings.Count(out, first) != 1 || strings.Count(out, second) != 1 {
 		t.Error(out)
 	}
@@ -165,7 +165,7 @@ func TestApprovalsCommandLine(t *testing.T) {
 	nobody := "127.0.0.1:1"
 	for line, want := range map[string]string{
 		"":                      "want list, show, approve, deny or watch",
-		"allow apr_":            `"allow" is not known`,
+		"allow apr_":            `unknown "allow"`,
 		"approve":               "approve wants 1 word, not 0",
 		"list caps":             "list wants 0 words, not 1",
 		"watch --admin nowhere": "--admin",
@@ -203,10 +203,10 @@ func TestApprovalKeys(t *testing.T) {
 	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["approvals.key_file"]`)
 	must(t, os.WriteFile(keys, []byte("hunter2\n"), 0o600))
-	waitPage(t, "http://"+admin+"/readyz", keys+":1: is no key")
+	waitPage(t, "http://"+admin+"/readyz", keys+":1: not a key")
 	p.stop(t)
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
-	if exit == 0 || !strings.Contains(stderr, "approvals.key_file: "+keys+":1: is no key") ||
+	if exit == 0 || !strings.Contains(stderr, "approvals.key_file: "+keys+":1: not a key") ||
 		strings.Contains(stderr, "hunter2") {
 		t.Errorf("%d %s", exit, stderr)
 	}
@@ -218,7 +218,7 @@ func TestApprovalKeys(t *testing.T) {
 	p.stop(t)
 	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"), 0o600))
 	_, _, admin = serve(t, nil, "--config", file)
-	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, "cannot be shown") {
+	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, "unavailable: the gateway does not have the key") {
 		t.Errorf("without the old key: %s", out)
 	}
 }

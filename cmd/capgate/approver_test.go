@@ -23,13 +23,13 @@ func TestReadKeys(t *testing.T) {
 		"for URLs":    {base64.URLEncoding.EncodeToString(key), 1, ""},
 		"hex":         {hex.EncodeToString(key) + "\r\n\n", 1, ""},
 		"several":     {hex.EncodeToString(key) + "\n\n" + base64.StdEncoding.EncodeToString(key), 2, ""},
-		"too short":   {hex.EncodeToString(key) + "\n" + hex.EncodeToString(key[:31]), 0, ":2: is no key"},
-		"too long":    {base64.StdEncoding.EncodeToString(append(key, 1)), 0, ":1: is no key"},
-		"a word":      {"\n\nhunter2", 0, ":3: is no key"},
-		"nothing":     {" \n", 0, " has no key"},
-		"no UTF-8":    {"\xff\xfe", 0, ":1: is no key"},
+		"too short":   {hex.EncodeToString(key) + "\n" + hex.EncodeToString(key[:31]), 0, ":2: not a key"},
+		"too long":    {base64.StdEncoding.EncodeToString(append(key, 1)), 0, ":1: not a key"},
+		"a word":      {"\n\nhunter2", 0, ":3: not a key"},
+		"nothing":     {" \n", 0, " contains no key"},
+		"no UTF-8":    {"\xff\xfe", 0, ":1: not a key"},
 		"not there":   {"", 0, ": cannot be read"},
-		"several bad": {"hunter2\nhunter3", 0, ":1: is no key"},
+		"several bad": {"hunter2\nhunter3", 0, ":1: not a key"},
 	} {
 		file, files := filepath.Join(t.TempDir(), "keys"), fingerprints{}
 		if name != "not there" {

@@ -72,7 +72,8 @@ func TestToolsOfAProcessAreDiscovered(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
 	capability.Lists = func() ([]byte, string, error) {
-		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "", nil
+		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`),
+			"", nil
 	}
 	manifest := writeConfig(t, "id: caps\nimage: x\ntool_source: dynamic\n")
 	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow",

@@ -46,25 +46,25 @@ func TestCheck(t *testing.T) {
 	}{
 		"good": {[]string{"--config", good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
 		"stored": {[]string{"--config", stored}, 0, []string{"ok: 1 fleet"},
-			[]string{stored + ": warning: redis is embedded: tenants and API keys that are made are lost at a restart"}},
+			[]string{stored + ": warning: redis is embedded: new tenants and API keys are lost at a restart"}},
 		"filed": {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"},
-			[]string{filed + ": warning: redis is embedded: what tenants have used of their budgets"}},
+			[]string{filed + ": warning: redis is embedded: the usage of tenants' limits"}},
 		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 3 fleets, 4 backends\n"}, nil},
 		"bad": {[]string{"--config=" + bad}, 1, nil,
 			[]string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files": {[]string{"--config", noCert}, 1, nil,
 			[]string{noCert + ":1: tls: /nowhere/c: cannot be read",
-				noCert + ":2: fleet a: tls.ca_file: " + good + " holds no PEM"}},
+				noCert + ":2: fleet a: tls.ca_file: " + good + " contains no PEM"}},
 		"audit": {[]string{"--config", noFolder}, 1, nil,
-			[]string{noFolder + ":1: audit.to: there is no folder /nowhere"}},
+			[]string{noFolder + ":1: audit.to: directory /nowhere"}},
 		"misfits": {[]string{"--config", misfits}, 1, nil, []string{
 			misfits + ":2: fleet a: validate_arguments: " + static + " has no tools", misfits +
-				":2: fleet a: discovery: " + static + " does not say tool_source: dynamic",
-			misfits + ":3: fleet b: manifest: " + dynamic + " is of the capability files"}},
+				":2: fleet a: discovery: " + static + " does not have tool_source: dynamic",
+			misfits + ":3: fleet b: manifest: " + dynamic + " belongs to the capability files"}},
 		"no such file": {[]string{"--config", dir + "/none"}, 1, nil,
 			[]string{dir + "/none: cannot be read: no such file"}},
-		"both":          {[]string{"--config", good, good}, 2, nil, []string{"are two checks"}},
+		"both":          {[]string{"--config", good, good}, 2, nil, []string{"cannot be checked together"}},
 		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"its directory": {[]string{"../../examples/weather"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"}, nil},
@@ -74,13 +74,13 @@ func TestCheck(t *testing.T) {
 		"no --config":  {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
 		"bad config":   {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"blocked": {[]string{blocked}, 0, []string{"ok: 2 fleets"}, []string{
-			blocked + ": warning: fleet weather: nothing can be allowed: its policy is block, no tool of " +
-				recommendsNothing, blocked + ": warning: fleet a: nothing can be allowed: its policy is block, " +
+			blocked + ": warning: fleet weather: all tools are blocked: its policy is block, no tool of " +
+				recommendsNothing, blocked + ": warning: fleet a: all tools are blocked: its policy is block, " +
 				"it has no manifest"}},
 		"with rules": {[]string{ruled}, 0, []string{"ok: 1 fleet"}, nil},
 		"twice": {[]string{dynamic, dynamic}, 1, nil,
-			[]string{dynamic + ": id: files is the id of " + dynamic + " already"}},
-		"no manifest": {[]string{t.TempDir()}, 1, nil, []string{"no manifests are in it"}},
+			[]string{dynamic + ": id: files is already the id of " + dynamic}},
+		"no manifest": {[]string{t.TempDir()}, 1, nil, []string{"contains no manifests"}},
 		"nothing there": {[]string{dir + "/none", wrong}, 1, nil,
 			[]string{dir + "/none: cannot be read: no such file", wrong + ":1: id: needed"}},
 		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},

@@ -96,7 +96,7 @@ func TestDemoSaysWhichPortIsTaken(t *testing.T) {
 		"--admin":  {"demo", "--listen", "127.0.0.1:0", "--admin", busy},
 	} {
 		exit, stdout, stderr := runProgram(t, nil, args...)
-		if want := busy + " is taken by another program: choose another with " + flag + " HOST:PORT\n"; exit != 1 ||
+		if want := busy + " is in use by another program; choose another address with " + flag + " HOST:PORT\n"; exit != 1 ||
 			stdout != "" || !strings.HasSuffix(stderr, want) {
 			t.Errorf("exit status %d, stdout %q, stderr %q", exit, stdout, stderr)
 		}

@@ -46,7 +46,8 @@ type watchedEngine struct {
 	got     []string
 }
 
-func (e *watchedEngine) SendMessage(r *openparallaxv1.ClientMessageRequest, stream openparallaxv1.ClientService_SendMessageServer) error {
+func (e *watchedEngine) SendMessage(r *openparallaxv1.ClientMessageRequest,
+	stream openparallaxv1.ClientService_SendMessageServer) error {
 	e.see(1, r.GetContent())
 	defer e.see(-1)
 	return e.Engine.SendMessage(r, stream)
@@ -89,15 +90,16 @@ func startWatched(t *testing.T) (e *watchedEngine, addr string) {
 	ready := make(chan struct{})
 	running.Go(func() { _ = server.Serve(ln) }) // ends with Stop
 	running.Go(func() {
-		err := agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }, Think: func(ctx context.Context, m *openparallaxv1.ProcessRequest) {
-			if m.GetContent() == "hold" {
-				e.holds <- struct{}{}
-				select {
-				case <-e.let:
-				case <-ctx.Done():
+		err := agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) },
+			Think: func(ctx context.Context, m *openparallaxv1.ProcessRequest) {
+				if m.GetContent() == "hold" {
+					e.holds <- struct{}{}
+					select {
+					case <-e.let:
+					case <-ctx.Done():
+					}
 				}
-			}
-		}})
+			}})
 		if err != nil {
 			t.Errorf("agent: %v", err)
 		}
@@ -117,8 +119,9 @@ func startEngineGateways(t *testing.T) *engineGateways {
 	g := &engineGateways{redis: redistest.Start(t)}
 	watched, addr := startWatched(t)
 	g.engine = watched
-	file := writeConfig(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: '%s', timeout: 10s}\noverload: {max_delay: 10s}\n"+
-		"fleets: [{capability: engine-1, protocol: openparallax, services: [openparallax.v1.ClientService], health: {timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
+	file := writeConfig(t,
+		fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: '%s', timeout: 10s}\noverload: {max_delay: 10s}\n"+
+			"fleets: [{capability: engine-1, protocol: openparallax, services: [openparallax.v1.ClientService], health: {timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
 	for range 3 {
 		p, public, _ := serve(t, nil, "--config", file)
 		conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -262,7 +265,8 @@ func TestEngineWithoutRedis(t *testing.T) {
 		g.redis.Kill()
 		for gateway := range g.clients {
 			_, err := g.say(gateway, "refused")
-			if status.Code(err) != codes.Unavailable || !strings.Contains(fmt.Sprint(reasons(err)), "ENGINE_STATE_UNAVAILABLE") {
+			if status.Code(err) != codes.Unavailable || !strings.Contains(fmt.Sprint(reasons(err)),
+				"ENGINE_STATE_UNAVAILABLE") {
 				t.Errorf("gateway %d: %v %v", gateway, err, reasons(err))
 			}
 		}

@@ -203,7 +203,8 @@ func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *engineStr
 			fmt.Fprint(c.std.out, visible(e.GetResponseComplete().GetContent()))
 		}
 	case openparallaxv1.PipelineEventType_APPROVAL_NEEDED:
-		fmt.Fprintf(c.std.err, "\napproval needed: %s (until %s)\n", beginning(e.GetApprovalNeeded().GetContextSummary(), 200),
+		fmt.Fprintf(c.std.err, "\napproval needed: %s (until %s)\n",
+			beginning(e.GetApprovalNeeded().GetContextSummary(), 200),
 			at(e.GetApprovalNeeded().GetTimeoutAt()))
 	case openparallaxv1.PipelineEventType_ACTION_STARTED:
 		fmt.Fprintf(c.std.err, "[%s %s]\n", strings.ToLower(e.GetActionStarted().GetActionType().String()),

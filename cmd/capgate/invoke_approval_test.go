@@ -90,7 +90,7 @@ func TestInvokeWaits(t *testing.T) {
 	t.Parallel()
 	g := startOneAsking(t)
 	waiting := start(t, nil, g.line(`{"n":1}`, "--user", "ann", "--wait")...)
-	id := approvalID(t, waiting.stderr.wait(t, waiting, "waiting for the answer"))
+	id := approvalID(t, waiting.stderr.wait(t, waiting, "waiting for the approval"))
 	if len(g.capability.Seen()) != 0 {
 		t.Error("it ran before anybody approved it")
 	}
@@ -104,7 +104,7 @@ func TestInvokeWaits(t *testing.T) {
 	_, _, errs := runProgram(t, nil, g.line(`{"n":2}`)...)
 	id = approvalID(t, errs)
 	waiting = start(t, nil, g.line(`{"n":2}`, "--wait", "--approval", id)...)
-	waiting.stderr.wait(t, waiting, "waiting for the answer")
+	waiting.stderr.wait(t, waiting, "waiting for the approval")
 	g.answer(t, "deny", id, "--comment", "not \u202egnp.exe\x1b[2J today")
 	if exit := waiting.wait(t); exit != exitNotRun || !strings.Contains(waiting.stderr.String(), "APPROVAL_DENIED") ||
 		!strings.Contains(waiting.stderr.String(), "not \ufffdgnp.exe\ufffd[2J today") {

@@ -154,7 +154,7 @@ func TestInvokeUsageExitsWith2(t *testing.T) {
 		{"invalid value", []string{"weather", "tool", "--timeout", "soon"}},
 		{"negative", []string{"weather", "tool", "--timeout", "-1s"}},
 		{"no such file", []string{"weather", "tool", "--config-json-file", secret + ".not"}},
-		{"does not hold a JSON object", []string{"weather", "tool", "--config-json-file", secret}},
+		{"is not a JSON object", []string{"weather", "tool", "--config-json-file", secret}},
 		{"no PEM certificate", []string{"weather", "tool", "--tls-ca", secret}},
 	} {
 		exit, stdout, stderr := invokeWith(t, "", tc.args...)
@@ -270,7 +270,7 @@ func TestInvokeStreamEndings(t *testing.T) {
 	}{
 		"any data": {&scripted{chunks: []*docpb.InvokeChunk{data("{ \"a\":\n1 }"), data("<b>"), data("\xff"), done}},
 			0, "{\"a\":1}\n\"<b>\"\n{\"data_base64\":\"/w==\"}\n", ""},
-		"cut off": {&scripted{chunks: []*docpb.InvokeChunk{data("1")}}, 3, "1\n", "cut off"},
+		"cut off": {&scripted{chunks: []*docpb.InvokeChunk{data("1")}}, 3, "1\n", "incomplete"},
 		"fails late": {&scripted{chunks: []*docpb.InvokeChunk{data("1"), {Error: "broke", Done: true}}}, 1, "1\n",
 			"tool: broke"},
 		"lost": {&scripted{chunks: []*docpb.InvokeChunk{data("1")},

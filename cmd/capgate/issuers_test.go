@@ -87,7 +87,7 @@ func TestIssuersOfTheFile(t *testing.T) {
 		"  - {name: corp, issuer: " + issuer.URL +
 			", audiences: [capgate], ca_file: /nowhere}\n": "issuer corp: ca_file: /nowhere: cannot be read",
 		"  - {name: corp, issuer: " + issuer.URL + ", audiences: [capgate], ca_file: " + files.file("bad") +
-			"}\n": "holds no PEM certificate",
+			"}\n": "contains no PEM certificate",
 		"  - {name: corp, issuer: " + issuer.URL +
 			"}\n": "issuers[0].audiences: needed",
 	} {
@@ -127,7 +127,7 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 		"[{name: corp, issuer: %q, audiences: [capgate], ca_file: %s}]\n", issuer.URL, issuer.CAFile), backend)})
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
 	// there is no Redis but the one inside
-	p.stderr.wait(t, p, "tenants and API keys that are made end with this process")
+	p.stderr.wait(t, p, "new tenants and API keys end with this process")
 	client, raw := dial(t, public), issuer.Token(t, nil)
 	invoke := func() string {
 		_, err := client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+raw),

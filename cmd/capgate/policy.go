@@ -73,7 +73,7 @@ func runPolicy(ctx context.Context, args []string, std stdio) int {
 
 func (c *policyCommand) take(verb string, words []string) error {
 	if verb == "explain" && c.rule.GetGlobal() {
-		return errors.New("explain needs --tenant: a call belongs to one tenant")
+		return errors.New("explain takes no --global: a call belongs to one tenant")
 	}
 	for i, to := range []*string{&c.rule.Capability, &c.rule.Tool, &c.rule.Policy} {
 		if i < len(words) {

@@ -49,16 +49,16 @@ func TestRulesOfNoTenant(t *testing.T) {
 	}
 	w.run(t, 0, "policy", "set", "caps", "*", "allow", "--tenant", "umbrella", "--force")
 	w.run(t, 0, "policy", "set", "caps", "*", "ask", "--tenant", "umbrella2", "--force")
-	if line := row(); !strings.Contains(line, "(there is no such tenant)") {
+	if line := row(); !strings.Contains(line, "(unknown tenant)") {
 		t.Errorf("alone: %q", line)
 	}
 	w.run(t, 0, "policy", "set", "caps", "echo", "allow", "--tenant", "globex")
 	for _, args := range [][]string{nil, {"--tenant", "umbrella"}, {"--tenant", "-"}} {
-		if line := row(args...); !strings.Contains(line, "(there is no such tenant)") {
+		if line := row(args...); !strings.Contains(line, "(unknown tenant)") {
 			t.Errorf("%q: %q", args, line)
 		}
 	}
-	if list := w.run(t, 0, "policy", "list"); strings.Count(list, "no such tenant") != 2 ||
+	if list := w.run(t, 0, "policy", "list"); strings.Count(list, "unknown tenant") != 2 ||
 		strings.Count(list, "\n") != 4 {
 		t.Error(list)
 	}

@@ -117,10 +117,10 @@ func TestProbeFindsEveryDialect(t *testing.T) {
 		legacypb.RegisterCapabilityServiceServer(s, legacyOnly{})
 	}).Addr
 	exit, stdout, stderr := capgateRun(t, "probe", addr)
-	want := `DIALECT  SERVICE                               HEALTH              SAYS
-doc      selu.capability.Capability            ready               -
-live     selu.capability.v1.Capability         not ready           warming up
-legacy   selu.capability.v1.CapabilityService  has no health call  -
+	want := `DIALECT  SERVICE                               HEALTH         SAYS
+doc      selu.capability.Capability            ready          -
+live     selu.capability.v1.Capability         not ready      warming up
+legacy   selu.capability.v1.CapabilityService  no health RPC  -
 
 TOOL  RECOMMENDED  DESCRIPTION
 look  ask          Looks.

@@ -38,7 +38,7 @@ func TestCheckRedisFiles(t *testing.T) {
 	for more, want := range map[string]string{
 		"redis: {url: 'rediss://h', password_file: " + empty + "}": "redis.password_file: " + empty + " is empty",
 		"redis: {url: 'rediss://h', ca_file: " + empty + "}": "redis.ca_file: " + empty +
-			" holds no PEM certificate",
+			" contains no PEM certificate",
 		"redis: {url: 'rediss://h', cert_file: /none, key_file: /none}":      "redis: /none: cannot be read",
 		"redis: {url: 'redis://h', password_file: /none, server_name: none}": "are for TLS",
 	} {

@@ -160,7 +160,7 @@ func TestRegisterManifestRefused(t *testing.T) {
 	bad := writeConfig(t, "id: caps\nimage: a b\n")
 	for _, test := range []struct{ file, says string }{
 		{manifestFileOf(t, "caps", "allow"), "registration.manifests is false"},
-		{manifestFileOf(t, "others", "allow"), "id: it is of the capability others, and not of caps"},
+		{manifestFileOf(t, "others", "allow"), "id: is others, want caps"},
 		{bad, bad + ":2: image: "},
 		{filepath.Join(t.TempDir(), "none"), "cannot be read"},
 	} {

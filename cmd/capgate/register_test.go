@@ -138,7 +138,7 @@ func TestRegisterSessionOfATenant(t *testing.T) {
 	client, addr := dial(t, public), own.Serve(t, call.Doc).Addr
 	for want, args := range map[string][]string{
 		"tenant: needed: whose session it is": {"--session", "mine"},
-		"--tenant says whose --session it is": {"--tenant", "acme"},
+		"--tenant requires --session":         {"--tenant", "acme"},
 	} {
 		exit, _, stderr := runProgram(t, nil,
 			append([]string{"register", "--admin", admin, "--capability", "caps", "--addr", addr}, args...)...)
@@ -197,7 +197,7 @@ func TestRegisterOutlivesTheGateway(t *testing.T) {
 	registrar := register(t, board.addr, backend.Addr, "--ttl", "3s")
 	waitBackends(t, admin, 1)
 	p.stop(t)
-	registrar.stderr.wait(t, registrar, "not registered; trying again")
+	registrar.stderr.wait(t, registrar, "not registered; retrying")
 	p, public, admin := serve(t, nil, "--config", file)
 	board.to(admin)
 	waitBackends(t, admin, 1)
@@ -312,7 +312,7 @@ func TestRegisterRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{2, "--capability and --addr are needed", []string{"--capability", "caps"}},
+		{2, "--capability and --addr are required", []string{"--capability", "caps"}},
 		{2, "--ttl must be at least 1s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "20ms"}},
 		{2, "--weight or --max-concurrent is too large",
 			[]string{"--capability", "caps", "--addr", "127.0.0.1:1", "--weight", "4294967296"}},
@@ -323,7 +323,7 @@ func TestRegisterRefused(t *testing.T) {
 			[]string{"--capability", "caps", "--addr", "169.254.169.254:80"}},
 		{1, "addr: write host:port", []string{"--capability", "caps", "--addr", "127.0.0.1"}},
 		{1, "ttl: it must be from 1s to 1h0m0s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "2h"}},
-		{1, "dialect: it must be auto, doc, live or legacy",
+		{1, "dialect: must be auto, doc, live or legacy",
 			[]string{"--capability", "caps", "--addr", "127.0.0.1:1", "--dialect", "klingon"}},
 		{1, "capgate register: ", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--admin", public}},
 	} {
@@ -342,6 +342,6 @@ func TestRegisterWithoutGateway(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"CAPGATE_ADMIN=" + gatewaytest.Unreachable(t)}, "register", "--capability", "caps",
 		"--addr", "127.0.0.1:1")
-	r.stderr.wait(t, r, "not registered; trying again")
+	r.stderr.wait(t, r, "not registered; retrying")
 	r.stop(t)
 }

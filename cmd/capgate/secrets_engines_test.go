@@ -23,9 +23,12 @@ import (
 
 // What an engine gets as it came.
 var toEngines = []string{
-	"message to an engine", "message to an engine by JSON", "message of the program", "arguments at an engine", "arguments at an engine, answered by JSON",
-	"agent's token", "wrong token of an agent", "memory of an agent", "what an agent cannot do", "sub-agent's token", "wrong token of a sub-agent", "sub-agent's task", "sub-agent's arguments",
-	"sub-agent's failure", "token for sub-agent's task", "token for sub-agent's arguments", "token for sub-agent's failure", "arguments for an engine's Shield",
+	"message to an engine", "message to an engine by JSON", "message of the program", "arguments at an engine",
+	"arguments at an engine, answered by JSON",
+	"agent's token", "wrong token of an agent", "memory of an agent", "what an agent cannot do", "sub-agent's token",
+	"wrong token of a sub-agent", "sub-agent's task", "sub-agent's arguments",
+	"sub-agent's failure", "token for sub-agent's task", "token for sub-agent's arguments",
+	"token for sub-agent's failure", "arguments for an engine's Shield",
 }
 
 // overheard tells what an engine gets.
@@ -51,7 +54,8 @@ func (g *secretive) serveEngines(t *testing.T) (fleets []string) {
 	e := engine.New(engine.Config{Token: g.plant("agent's token"), Spawn: func(token string) { g.spawned <- token }})
 	addr := gatewaytest.Serve(t, e.Register, grpc.StatsHandler(overheard{g.canaries})).Addr
 	failure := g.plant("failure of an engine")
-	failing := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+	failing := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(func(_ any,
+		s grpc.ServerStream) error {
 		switch method, _ := grpc.Method(s.Context()); method {
 		case openparallaxv1.ClientService_GetStatus_FullMethodName:
 			return s.SendMsg(&openparallaxv1.StatusResponse{}) // it is healthy
@@ -60,7 +64,8 @@ func (g *secretive) serveEngines(t *testing.T) (fleets []string) {
 		case openparallaxv1.ClientService_GetHistory_FullMethodName:
 			return s.SendMsg(&openparallaxv1.GetHistoryResponse{})
 		case openparallaxv1.ClientService_SendMessage_FullMethodName:
-			if err := s.SendMsg(&openparallaxv1.PipelineEvent{SessionId: "broken", LlmToken: &openparallaxv1.LLMToken{Text: failure}}); err != nil {
+			if err := s.SendMsg(&openparallaxv1.PipelineEvent{SessionId: "broken",
+				LlmToken: &openparallaxv1.LLMToken{Text: failure}}); err != nil {
 				return err
 			}
 		}
@@ -82,7 +87,8 @@ func (k keyed) Invoke(ctx context.Context, method string, req, resp any, opts ..
 	return k.ClientConnInterface.Invoke(metadata.AppendToOutgoingContext(ctx, k.header...), method, req, resp, opts...)
 }
 
-func (k keyed) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (k keyed) NewStream(ctx context.Context, d *grpc.StreamDesc, method string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return k.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, k.header...), d, method, opts...)
 }
 
@@ -94,12 +100,14 @@ func (g *secretive) talk(t *testing.T) {
 	first := keyed{conn, []string{"x-api-key", g.key, "x-capability-id", "engine-1"}}
 	clients, subs := openparallaxv1.NewClientServiceClient(first), openparallaxv1.NewSubAgentServiceClient(first)
 	answer := func(id string) {
-		_, err := clients.ResolveApproval(t.Context(), &openparallaxv1.ApprovalResponse{ApprovalId: id, SessionId: "s", Approved: true})
+		_, err := clients.ResolveApproval(t.Context(), &openparallaxv1.ApprovalResponse{ApprovalId: id, SessionId: "s",
+			Approved: true})
 		must(t, err)
 	}
 	say := func(content string) {
 		t.Helper()
-		stream, err := clients.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: content, Mode: openparallaxv1.SessionMode_NORMAL})
+		stream, err := clients.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s",
+			Content: content, Mode: openparallaxv1.SessionMode_NORMAL})
 		must(t, err)
 		g.hear(t, stream, answer)
 	}
@@ -111,20 +119,25 @@ func (g *secretive) talk(t *testing.T) {
 	say(fmt.Sprintf(`tool: execute_command {"command":"ls","password":%q}`, g.plant("arguments at an engine")))
 	g.talkJSON(t)
 	answer = func(id string) {
-		code, _, text := g.fetch(t, g.client(t, nil), http.MethodPost, "https://"+g.public+"/v1/engines/engine-1/approvals/"+id+"/deny", "{}", "x-api-key", g.key)
+		code, _, text := g.fetch(t, g.client(t, nil), http.MethodPost,
+			"https://"+g.public+"/v1/engines/engine-1/approvals/"+id+"/deny", "{}", "x-api-key", g.key)
 		if code != http.StatusOK {
 			t.Errorf("%d %s", code, text)
 		}
 	}
-	say(fmt.Sprintf(`tool: execute_command {"command":"ls","password":%q}`, g.plant("arguments at an engine, answered by JSON")))
-	for door, task := range map[string]string{"sub-agent's task": "%s", "sub-agent's arguments": `tool: read_file {"path":%q}`, "sub-agent's failure": "fail: %s"} {
+	say(fmt.Sprintf(`tool: execute_command {"command":"ls","password":%q}`,
+		g.plant("arguments at an engine, answered by JSON")))
+	for door, task := range map[string]string{"sub-agent's task": "%s",
+		"sub-agent's arguments": `tool: read_file {"path":%q}`, "sub-agent's failure": "fail: %s"} {
 		worked := g.work(t, first, door)
 		say("delegate: " + fmt.Sprintf(task, g.plant(door)))
 		worked()
 	}
-	_, err := subs.RegisterSubAgent(t.Context(), &openparallaxv1.SubAgentRegisterRequest{Token: g.plant("wrong token of a sub-agent")})
+	_, err := subs.RegisterSubAgent(t.Context(),
+		&openparallaxv1.SubAgentRegisterRequest{Token: g.plant("wrong token of a sub-agent")})
 	g.answered(err)
-	_, err = openparallaxv1.NewShieldServiceClient(first).Evaluate(t.Context(), &openparallaxv1.EvaluateRequest{ActionType: "read_file", PayloadJson: g.plant("arguments for an engine's Shield")})
+	_, err = openparallaxv1.NewShieldServiceClient(first).Evaluate(t.Context(),
+		&openparallaxv1.EvaluateRequest{ActionType: "read_file", PayloadJson: g.plant("arguments for an engine's Shield")})
 	must(t, err)
 	odd := metadata.AppendToOutgoingContext(t.Context(), "x-session-modes", g.plant("numbers of modes"))
 	_, err = clients.ListSessions(odd, &openparallaxv1.ListSessionsRequest{})
@@ -210,15 +223,19 @@ func (g *secretive) talkJSON(t *testing.T) {
 	client, base := g.client(t, nil), "https://"+g.public+"/v1/engines/"
 	header := []string{"x-api-key", g.key, "content-type", "application/json", "accept", "application/x-ndjson"}
 	query := "?token=" + g.plant("query of engines")
-	code, _, text := g.fetch(t, client, http.MethodPost, base+"engine-1/messages"+query, fmt.Sprintf(`{"session_id":"s","content":%q}`, g.plant("message to an engine by JSON")), header...)
+	code, _, text := g.fetch(t, client, http.MethodPost, base+"engine-1/messages"+query,
+		fmt.Sprintf(`{"session_id":"s","content":%q}`, g.plant("message to an engine by JSON")), header...)
 	if code != http.StatusOK || !strings.Contains(text, "response_complete") {
 		t.Errorf("%d %s", code, text)
 	}
-	_, stdout, stderr := runProgram(t, []string{"CAPGATE_KEY=" + g.key}, "engines", "--addr", strings.Replace(g.public, "127.0.0.1", "localhost", 1), "--tls-ca", g.cert, "send", "engine-1", g.plant("message of the program"))
+	_, stdout, stderr := runProgram(t, []string{"CAPGATE_KEY=" + g.key}, "engines", "--addr",
+		strings.Replace(g.public, "127.0.0.1", "localhost", 1), "--tls-ca", g.cert, "send", "engine-1",
+		g.plant("message of the program"))
 	g.told("capgate engines send", stdout+stderr)
 	for _, bad := range []string{`{"content":%q`, `{"content":"x","engine":%q}`, `{"content":"x","password":%q}`, `%q`} {
 		for _, engine := range []string{"engine-1", "absent", "caps"} {
-			code, header, text := g.fetch(t, client, http.MethodPost, base+engine+"/messages"+query, fmt.Sprintf(bad, g.secretOf("bad message by JSON")), header...)
+			code, header, text := g.fetch(t, client, http.MethodPost, base+engine+"/messages"+query,
+				fmt.Sprintf(bad, g.secretOf("bad message by JSON")), header...)
 			if code == http.StatusOK {
 				t.Errorf("%s is taken", bad)
 			}
@@ -235,11 +252,13 @@ func (g *secretive) talkJSON(t *testing.T) {
 func (g *secretive) talkToFailing(t *testing.T, conn grpc.ClientConnInterface) {
 	t.Helper()
 	clients := openparallaxv1.NewClientServiceClient(conn)
-	_, err := openparallaxv1.NewSubAgentServiceClient(conn).RegisterSubAgent(t.Context(), &openparallaxv1.SubAgentRegisterRequest{})
+	_, err := openparallaxv1.NewSubAgentServiceClient(conn).RegisterSubAgent(t.Context(),
+		&openparallaxv1.SubAgentRegisterRequest{})
 	if status.Code(err) != codes.Internal {
 		t.Error(err)
 	}
-	stream, err := clients.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: openparallaxv1.SessionMode_NORMAL})
+	stream, err := clients.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s",
+		Content: "hello", Mode: openparallaxv1.SessionMode_NORMAL})
 	must(t, err)
 	for err == nil {
 		_, err = stream.Recv()

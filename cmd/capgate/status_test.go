@@ -60,7 +60,7 @@ func TestStatus(t *testing.T) {
 	waitStatus(t, port, dead, "down")
 	all, text := rows(t, ":"+port[strings.LastIndexByte(port, ':')+1:]) // as a gateway is told to listen
 	if !strings.HasPrefix(text, "replica me, redis embedded, 2 fleets\n\nCAPABILITY  BACKEND ") ||
-		!strings.HasSuffix(text, "\n\nother: no backend can take calls\n") {
+		!strings.HasSuffix(text, "\n\nother: no usable backend\n") {
 		t.Errorf("\n%s", text)
 	}
 	if row := all[3]; row[0] != "caps" || row[1] != alive.Addr || row[2] != "up" || row[4] != "0" || row[5] != "-" {
@@ -151,9 +151,9 @@ weather     10.0.0.3:1  draining  2d02h  0      1.235s   -          ` + strings.
 weather     10.0.0.4:1  unknown   -      0      -        -          -
 old         10.0.0.5:1  down      3h01m  0      -        -          -
 
-weather: fewer than half are healthy: calls go to all that are not surely dead
-empty: it has no backends
-old: no backend can take calls
+weather: fewer than half are healthy: calls also go to unhealthy backends
+empty: no backends
+old: no usable backend
 `
 	if table != want {
 		t.Errorf("got\n%s\nwant\n%s", table, want)

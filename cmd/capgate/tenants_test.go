@@ -84,7 +84,7 @@ func TestKeysOfTheFile(t *testing.T) {
 			"\ntenants: []": "fewer than 16 bytes",
 		"pepper_file: /nowhere\ntenants: []": "pepper_file: /nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") +
-			"}]}]": "holds no hash",
+			"}]}]": "contains no hash",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]": "hash_file: /nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] +
 			", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
@@ -129,9 +129,9 @@ func invokeByKey(t *testing.T, public, key string) {
 		"streamed":       {nil, []string{"--key-file", good, "--stream"}, 0, ""},
 		"of the shell":   {[]string{"CAPGATE_KEY=" + key}, nil, 0, ""},
 		"file first":     {[]string{"CAPGATE_KEY=hunter2"}, []string{"--key-file", good}, 0, ""},
-		"none in a file": {nil, []string{"--key-file", bad}, exitUsage, "holds no API key"},
-		"none in shell":  {[]string{"CAPGATE_KEY=" + key + key}, nil, exitUsage, "CAPGATE_KEY holds no API key"},
-		"an empty file":  {[]string{"CAPGATE_KEY=" + key}, []string{"--key-file", os.DevNull}, exitUsage, "holds nothing"},
+		"none in a file": {nil, []string{"--key-file", bad}, exitUsage, "contains neither an API key"},
+		"none in shell":  {[]string{"CAPGATE_KEY=" + key + key}, nil, exitUsage, "CAPGATE_KEY contains neither an API key"},
+		"an empty file":  {[]string{"CAPGATE_KEY=" + key}, []string{"--key-file", os.DevNull}, exitUsage, "is empty"},
 		"no file":        {nil, []string{"--key-file", "/nowhere"}, exitUsage, "/nowhere"},
 	} {
 		exit, _, stderr := runProgram(t, test.env,
@@ -152,10 +152,10 @@ func TestKeysProgram(t *testing.T) {
 		err  string
 	}{
 		"nothing":      {nil, 2, "want create, list, rotate, revoke or new"},
-		"another word": {[]string{"old"}, 2, "\"old\" is not known"},
+		"another word": {[]string{"old"}, 2, "unknown \"old\""},
 		"two":          {[]string{"new", "new"}, 2, "new wants 0 words, not 1"},
 		"a whole key": {[]string{"revoke", "acme", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"}, 2,
-			"want the key's id, abcdefghijklmnop, and not the key itself"},
+			"want the key's id, abcdefghijklmnop, not the key itself"},
 		"a bad time":   {[]string{"create", "acme", "--expires", "soon"}, 2, "--expires: want a time"},
 		"a bad place":  {[]string{"create", "acme", "--out", "/nowhere/key"}, 1, "--out: open /nowhere/key"},
 		"short pepper": {[]string{"new", "--pepper-file", short}, 1, "fewer than 16 bytes"},

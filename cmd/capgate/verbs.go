@@ -137,7 +137,7 @@ func (v *verbs) checkFlags(one verb) error {
 	case len(takes) == 0:
 		return fmt.Errorf("%s takes no flags; remove %s", one.name, strings.Join(wrong, ", "))
 	}
-	return fmt.Errorf("%s does not take %s; its flags are --%s", one.name, strings.Join(wrong, ", "),
+	return fmt.Errorf("%s takes no %s; its flags are --%s", one.name, strings.Join(wrong, ", "),
 		strings.Join(takes, ", --"))
 }
 

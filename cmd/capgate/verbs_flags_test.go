@@ -125,14 +125,14 @@ func inProcess(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 func TestFlagsThatGoTogether(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"status --every 1s":                             "--every goes with --watch",
+		"status --every 1s":                             "--every requires --watch",
 		"status --tenants weather":                      "takes no CAPABILITY",
-		"drain --backend h:1 --undo --force":            "--undo takes no --force",
-		"drain --backend h:1 --undo --timeout 1s":       "--undo takes no --force and no --timeout",
-		"invoke --wait-timeout 1s caps echo":            "--wait-timeout goes with --wait",
-		"conform --args {} 127.0.0.1:1":                 "--args goes with --tool",
-		"register --capability c --addr h:1 --tenant x": "--tenant says whose --session it is",
-		"check --config x y":                            "two checks",
+		"drain --backend h:1 --undo --force":            "--undo takes neither --force",
+		"drain --backend h:1 --undo --timeout 1s":       "--undo takes neither --force nor --timeout",
+		"invoke --wait-timeout 1s caps echo":            "--wait-timeout requires --wait",
+		"conform --args {} 127.0.0.1:1":                 "--args requires --tool",
+		"register --capability c --addr h:1 --tenant x": "--tenant requires --session",
+		"check --config x y":                            "cannot be checked together",
 	} {
 		if exit, _, errs := inProcess(t, strings.Fields(line)...); exit != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("capgate %s: %d %s", line, exit, errs)

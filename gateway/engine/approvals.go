@@ -14,17 +14,18 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// askTimeout bounds how long an event waits because of the question in it.
+// askTimeout bounds the delay of an event that asks for approval.
 const askTimeout = 5 * time.Second
 
-// ask makes an approval of an engine's question, before its client learns of it, and sees to it that the
-// engine is told the answer. Where that cannot be done the question can be answered by nobody, and runs out.
+// ask creates an approval for an engine's question before the client gets the event, and passes the answer on to
+// the engine. If that fails, the question cannot be answered and expires.
 func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	r := &approvals.Request{
-		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session, RequestID: p.RequestID,
-		Args: q.args, Level: level, Until: q.until,
+		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Tool: q.tool, Session: p.Session,
+		RequestID: p.RequestID,
+		Args:      q.args, Level: level, Until: q.until,
 	}
 	a, _, refusal := g.cfg.Approvals.Create(ctx, r)
 	if refusal == nil {
@@ -34,7 +35,8 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 		}
 	}
 	if refusal != nil {
-		g.cfg.Log.Warn("an engine's question cannot be answered", "capability", p.Fleet, "tenant", p.Tenant, "reason", refusal.Reason)
+		g.cfg.Log.Warn("approval of an engine's action not created", "capability", p.Fleet, "tenant", p.Tenant, "reason",
+			refusal.Reason)
 		return
 	}
 	asked := &asked{passage: *p, question: q.id, approval: a, request: r}
@@ -46,10 +48,10 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 	}()
 }
 
-// level is the Level of approvals that engines ask for.
+// level is the Level of engines' approvals.
 const level = "engine"
 
-// asked is a question that people were asked.
+// asked is a pending question.
 type asked struct {
 	passage  Passage
 	question string
@@ -57,7 +59,7 @@ type asked struct {
 	request  *approvals.Request
 }
 
-// await tells the engine what is answered, once.
+// await waits for the answer and sends it to the engine, once.
 func (g *Guard) await(a *asked) {
 	ctx, cancel := context.WithDeadline(g.alive, a.approval.Expires)
 	defer cancel()
@@ -73,7 +75,7 @@ func (g *Guard) await(a *asked) {
 			g.tell(a, false)
 			return
 		case err == nil && now.State != approvals.Pending:
-			return // over, or another replica has told
+			return // expired, or another replica has sent the answer
 		}
 		if !g.pause(ctx, comeAgain) {
 			return
@@ -81,10 +83,10 @@ func (g *Guard) await(a *asked) {
 	}
 }
 
-// comeAgain is when something that failed is tried again.
+// comeAgain is the interval of retries.
 const comeAgain = time.Second
 
-// pause is false when ctx ended before the time.
+// pause waits for a time. It returns false if ctx ends before.
 func (g *Guard) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -96,18 +98,19 @@ func (g *Guard) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// approve uses an approval up and tells the engine: whoever uses it is the only one to do so.
+// approve redeems the approval and sends the answer to the engine. Only one replica can redeem it.
 func (g *Guard) approve(a *asked) {
 	ctx, cancel := context.WithTimeout(g.alive, askTimeout)
 	defer cancel()
 	if _, refusal := g.cfg.Approvals.Redeem(ctx, a.approval.ID, a.request); refusal == nil {
 		g.tell(a, true)
 	} else {
-		g.cfg.Log.Warn("an engine is not told that its question was answered", "capability", a.passage.Fleet, "approval", a.approval.ID, "reason", refusal.Reason)
+		g.cfg.Log.Warn("approved action of an engine not redeemed", "capability", a.passage.Fleet, "approval",
+			a.approval.ID, "reason", refusal.Reason)
 	}
 }
 
-// tell resolves the engine's question. What it may have heard is not said again.
+// tell resolves the engine's question. A call that the engine may have received is not repeated.
 func (g *Guard) tell(a *asked, approved bool) {
 	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), a.question)
 	req = protowire.AppendString(protowire.AppendTag(req, 2, protowire.BytesType), a.passage.Session)
@@ -122,13 +125,14 @@ func (g *Guard) tell(a *asked, approved bool) {
 			return
 		}
 		if !unsent(status.Convert(err)) || !g.pause(ctx, comeAgain) {
-			g.cfg.Log.Warn("an engine may not know how its question was answered", "capability", a.passage.Fleet, "approval", a.approval.ID, "error", status.Code(err).String())
+			g.cfg.Log.Warn("an engine may not have received the answer to an approval", "capability", a.passage.Fleet,
+				"approval", a.approval.ID, "error", status.Code(err).String())
 			return
 		}
 	}
 }
 
-// resolve answers an approval in the words of engines.
+// resolve serves ResolveApproval.
 func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, error) {
 	var question []byte
 	var approved bool
@@ -169,7 +173,7 @@ func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, er
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1), nil // ApprovalAck{received}
 }
 
-// by is who answers.
+// by returns the name of the approver.
 func by(p *Passage) string {
 	switch {
 	case p.User != "":
@@ -181,7 +185,8 @@ func by(p *Passage) string {
 }
 
 var (
-	refusedQuestion = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_APPROVAL_UNKNOWN", Message: "no engine asks for such an approval, or not any more"}
-	refusedUnasked  = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "the engine does not say whether it has this session already; the message was not sent to it"}
+	refusedQuestion = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_APPROVAL_UNKNOWN",
+		Message: "the approval does not exist, or is no longer pending"}
+	refusedUnasked = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "the engine does not report whether it already has this session; the message was not sent"}
 )

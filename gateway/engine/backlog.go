@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// backlog are the events that a client has not been sent yet.
+// backlog has the events that have not been sent to the client yet.
 type backlog struct {
 	most int
-	over chan struct{} // closed when there are more than most bytes of them: then none is kept
+	over chan struct{} // closed when the events exceed most bytes; all are dropped then
 
 	mu     sync.Mutex
 	events [][]byte
 	bytes  int
-	gone   bool // nobody wants more
+	gone   bool // the reader has left
 	ended  bool
 	err    error
-	news   chan struct{} // has room for one
+	news   chan struct{} // capacity 1
 }
 
 func newBacklog(most int) *backlog {
 	return &backlog{most: most, over: make(chan struct{}), news: make(chan struct{}, 1)}
 }
 
-// put adds an event. It never waits.
+// put adds an event. It never blocks.
 func (b *backlog) put(event []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,7 +39,7 @@ func (b *backlog) put(event []byte) {
 	b.tell()
 }
 
-// end says that there are no more events, and how they ended.
+// end marks the end of the events, with their error.
 func (b *backlog) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *backlog) end(err error) {
 	b.tell()
 }
 
-// leave says that nobody wants events any more.
+// leave drops the events when the reader leaves.
 func (b *backlog) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,8 @@ func (b *backlog) tell() {
 	}
 }
 
-// next waits for the next event. After the last it is nil, with how they ended. It is for one reader.
+// next waits for the next event. After the last event it returns nil and the error of end. Only one reader may use
+// it.
 func (b *backlog) next(ctx context.Context) ([]byte, error) {
 	for {
 		b.mu.Lock()

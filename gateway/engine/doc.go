@@ -1,27 +1,27 @@
-// Package engine guards OpenParallax engines, which are open to whoever reaches them and take harm from
-// callers that do not know of each other.
+// Package engine guards OpenParallax engines. Engines accept any client that reaches them, and cannot handle
+// independent concurrent callers.
 //
 // Most calls of engines pass the relay as they are, once their caller's scope is looked at. Those in the table of
 // methods that say so go to the Guard, a gRPC server inside the process, as translated calls go
 // to the translator, and come back through the relay to the engine that was chosen:
 //
-//	SendMessage      one at a time per engine, over all replicas; the others wait in a queue (Turns). Events are read as
-//	                 fast as the engine tells them; a client that is too far behind is cut off, and the engine
-//	                 goes on. Nothing is ever sent twice.
-//	RunSession       one agent per engine (Turns): a second is refused, or takes over.
-//	ListSessions,    tell a tenant of its own sessions alone (Sessions).
+//	SendMessage      one at a time per engine, at all replicas together; others wait in a queue (turns). Events are read
+//	                 as fast as the engine sends them; a client that is too far behind is cut off, and the engine
+//	                 continues. No message is sent twice.
+//	RunSession       one agent per engine (turns): a second one is rejected, or takes over.
+//	ListSessions,    return only the tenant's own sessions (Sessions).
 //	GetHistory
-//	ResolveApproval  only of approvals that were asked for in the tenant's sessions (Approvals).
+//	ResolveApproval  accepts only approvals of the tenant's sessions (Approvals).
 //
-// All that the gateway knows of OpenParallax is in this folder and those below it; cmd/capgate and gateway/chain.go
-// register it:
+// All knowledge of OpenParallax is in this folder and its subfolders; cmd/capgate and gateway/chain.go register
+// it:
 //
-//	filter   the filters that only these calls pass     probe    how engines are probed
-//	turns    whose turn it is at an engine              metrics  what is counted
-//	config   the fields of the configuration            rest     JSON routes
-//	listing  the engines of a caller                    shield   how a Shield is asked
+//	filter   filters only for these calls           probe    health checks
+//	turns    exclusive access to an engine          metrics  counters
+//	config   fields of the configuration            rest     JSON routes
+//	listing  the engines of a caller                shield   client of OpenParallax Shield
 //
-// What replicas share of engines is kept by the engine_*.go files of internal/redisstore.
+// The engine_*.go files of internal/redisstore store the state that replicas share.
 //
-// Messages stay bytes: fields are found by walking their tags, and what is unknown goes through untouched.
+// Messages stay bytes: fields are found by walking protobuf tags, and unknown fields pass unchanged.
 package engine

@@ -19,19 +19,19 @@ const (
 	fieldPipelineError = 21
 )
 
-// event is what the Guard reads of a PipelineEvent.
+// event has the fields of a PipelineEvent that the Guard reads.
 type event struct {
 	session  string
-	failed   bool // it is an ERROR
-	last     bool // nothing of this message comes after it
+	failed   bool // ERROR
+	last     bool // the last event of the message
 	question *question
 }
 
-// question is an approval that an engine asks for.
+// question is an engine's request for approval.
 type question struct {
 	id    string // the engine's
-	tool  string // what is to be done, ActionType's name
-	args  []byte // JSON of all of it, for people: it may have secrets
+	tool  string // name of the ActionType
+	args  []byte // the request as JSON, for people; it may contain secrets
 	until time.Time
 }
 
@@ -57,7 +57,7 @@ func eventOf(raw []byte) (e event, ok bool) {
 	return e, ok
 }
 
-// questionOf reads an ApprovalNeeded. One without an id can be answered by nobody, and is none.
+// questionOf reads an ApprovalNeeded. It returns nil for one without an id, which cannot be answered.
 func questionOf(msg []byte) (*question, bool) {
 	var m parallaxpb.ApprovalNeeded
 	if proto.Unmarshal(msg, &m) != nil {
@@ -72,12 +72,12 @@ func questionOf(msg []byte) (*question, bool) {
 	}
 	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&m)
 	if err == nil {
-		q.args, err = json.Marshal(json.RawMessage(said)) // the same bytes for the same question: protojson varies its blanks
+		q.args, err = json.Marshal(json.RawMessage(said)) // deterministic bytes: protojson varies its white space
 	}
 	return q, err == nil
 }
 
-// instant is a time since 1970 in s, or in ms: which of the two the protocol does not say.
+// instant converts a Unix time in seconds or milliseconds, because the protocol does not define the unit.
 func instant(at int64) time.Time {
 	const milliseconds = 1e11 // in s, the year 5138
 	if at > milliseconds {

@@ -6,9 +6,10 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
-// The shapes of the messages of which something is decided on. Of answers they know only that.
+// The shapes of messages that the gateway reads. Shapes of answers have only the fields that matter.
 var (
-	messageRequest  = strictproto.Shape{1: strictproto.String, 2: strictproto.String, 3: strictproto.Int32, 4: strictproto.String}
+	messageRequest = strictproto.Shape{1: strictproto.String, 2: strictproto.String, 3: strictproto.Int32,
+		4: strictproto.String}
 	approvalRequest = strictproto.Shape{1: strictproto.String, 2: strictproto.String, 3: strictproto.Bool}
 	historyRequest  = strictproto.Shape{1: strictproto.String, 2: strictproto.Int32}
 	listRequest     = strictproto.Shape{1: strictproto.Int32, 2: strictproto.Int32}
@@ -20,7 +21,7 @@ var (
 	list = strictproto.Shape{1: strictproto.Messages}
 )
 
-// fields walks through the fields of a message that its shape knows.
+// fields iterates over the fields of a message that are in its shape.
 func fields(msg []byte, shape *strictproto.Shape, see func(*strictproto.Reader)) error {
 	r := strictproto.Read(msg, shape)
 	for r.Next() {
@@ -31,7 +32,7 @@ func fields(msg []byte, shape *strictproto.Shape, see func(*strictproto.Reader))
 	return r.Err()
 }
 
-// text is what a message has in a field of text; "" where it has none.
+// text returns a string field of a message; "" if it is unset.
 func text(msg []byte, shape *strictproto.Shape, field uint32) (value []byte, err error) {
 	err = fields(msg, shape, func(r *strictproto.Reader) {
 		if r.Number == field {
@@ -41,7 +42,7 @@ func text(msg []byte, shape *strictproto.Shape, field uint32) (value []byte, err
 	return value, err
 }
 
-// each walks through the messages of a list.
+// each iterates over the messages of a list.
 func each(msg []byte, see func(msg []byte)) error {
 	return fields(msg, &list, func(r *strictproto.Reader) { see(r.Value) })
 }

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// listed is how many sessions an engine is asked for at once, and what a caller gets that does not say.
+	// listed is the page size of requests to engines, and the default page size of callers.
 	listed = 100
-	// mostListed is how many of an engine's sessions are looked through for a tenant's.
+	// mostListed is the maximum number of an engine's sessions that are searched for a tenant's.
 	mostListed = 20_000
 )
 
-// claim makes a session the tenant's, or finds out that it is. One that the engine has, but nobody opened by way
-// of the gateway, is nobody's: it is not there for any tenant.
+// claim assigns a session to the tenant, or checks that it is the tenant's. A session that was not opened through
+// the gateway has no owner and does not exist for any tenant.
 func (g *Guard) claim(ctx context.Context, p *Passage, session string) *call.Refusal {
 	if !p.Many || session == "" {
 		return nil
@@ -28,7 +28,7 @@ func (g *Guard) claim(ctx context.Context, p *Passage, session string) *call.Ref
 	if err != nil {
 		return refusedAway
 	}
-	if known[0] == "" && p.Session != "" { // else the engine has just made it
+	if known[0] == "" && p.Session != "" { // otherwise the engine has just created it
 		if refusal := g.unopened(ctx, p); refusal != nil {
 			return refusal
 		}
@@ -43,7 +43,7 @@ func (g *Guard) claim(ctx context.Context, p *Passage, session string) *call.Ref
 	return nil
 }
 
-// unopened makes sure that an engine has no message of a session.
+// unopened checks that the engine has no messages of a session.
 func (g *Guard) unopened(ctx context.Context, p *Passage) *call.Refusal {
 	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), p.Session)
 	req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), 1)
@@ -64,7 +64,7 @@ func (g *Guard) unopened(ctx context.Context, p *Passage) *call.Refusal {
 	return nil
 }
 
-// mine is whether a session is the tenant's.
+// mine checks that a session is the tenant's.
 func (g *Guard) mine(ctx context.Context, p *Passage, session string) *call.Refusal {
 	if !p.Many {
 		return nil
@@ -79,7 +79,7 @@ func (g *Guard) mine(ctx context.Context, p *Passage, session string) *call.Refu
 	return nil
 }
 
-// history is that of a session of the tenant's.
+// history returns the history of one of the tenant's sessions.
 func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
 	session, err := methods[path].ReadSession(msg)
 	if err != nil {
@@ -104,7 +104,7 @@ func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte
 	})
 }
 
-// sessions are those of the tenant's.
+// sessions lists the tenant's sessions.
 func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
 	numbering, refusal := numberingOf(ctx, p)
 	if refusal != nil {
@@ -133,7 +133,7 @@ func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byt
 	})
 }
 
-// pageOf reads which sessions a ListSessionsRequest asks for.
+// pageOf reads limit and offset of a ListSessionsRequest.
 func pageOf(msg []byte) (limit, offset uint64, err error) {
 	err = fields(msg, &listRequest, func(r *strictproto.Reader) {
 		if r.Number == 1 {
@@ -148,7 +148,7 @@ func pageOf(msg []byte) (limit, offset uint64, err error) {
 	return limit, offset, nil
 }
 
-// shown is a session as its client numbers modes. A mode that is none stays what it is.
+// shown returns a session with its mode in the client's numbering.
 func shown(session []byte, p *Passage, numbering Numbering) ([]byte, *call.Refusal) {
 	if numbering == p.Settings.Engines {
 		return session, nil
@@ -159,19 +159,19 @@ func shown(session []byte, p *Passage, numbering Numbering) ([]byte, *call.Refus
 	return nil, refusedAnswer
 }
 
-// own looks through an engine's sessions for the tenant's, in pages.
+// own pages through an engine's sessions and returns the tenant's.
 func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset uint64) (answer []byte, err error) {
 	if limit == 0 {
 		limit = listed
 	}
-	var first string // of the page before
+	var first string // of the previous page
 	for seen := 0; seen < mostListed; seen += listed {
 		page, err := g.page(ctx, p, path, seen)
 		if err != nil {
 			return nil, err
 		}
 		if len(page) > 0 && seen > 0 && string(page[0]) == first {
-			break // there are engines that tell all, whatever they are asked
+			break // some engines ignore limit and offset
 		}
 		mine, err := g.ownOf(ctx, p, page)
 		if err != nil {
@@ -195,7 +195,7 @@ func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset 
 	return answer, nil
 }
 
-// page is a page of an engine's sessions.
+// page returns a page of an engine's sessions.
 func (g *Guard) page(ctx context.Context, p *Passage, path string, offset int) (page [][]byte, err error) {
 	req := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), listed)
 	if offset > 0 {
@@ -235,7 +235,7 @@ func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]
 	return mine, nil
 }
 
-// filter changes the messages in field 1 of an answer, and leaves what else there is.
+// filter changes the messages in field 1 of an answer, and leaves other fields unchanged.
 func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, error) {
 	var listed [][]byte
 	var rest []byte

@@ -2,30 +2,30 @@ package engine
 
 import "time"
 
-// Meter counts what happens at a fleet of engines. It must not block.
+// Meter counts events at a fleet of engines. It must not block.
 type Meter interface {
-	Waits(more int64)   // for a turn; fewer than 0: they do not any more
+	Waits(more int64)   // messages that wait for a turn; negative: fewer
 	Runs(more int64)    // turns
 	Attends(more int64) // agents
 	Turned(how Turned, after time.Duration)
 	CutOff(why CutOff)
 }
 
-// Turned is how waiting for a turn at an engine ended.
+// Turned is the outcome of waiting for a turn.
 type Turned uint8
 
-// The ways.
+// The outcomes.
 const (
 	TurnCame    Turned = iota
-	TurnFull           // too many waited already
-	TurnLeft           // the caller left before
-	TurnUnknown        // it could not be found out whose turn it is
+	TurnFull           // the queue was full
+	TurnLeft           // the caller left
+	TurnUnknown        // the store was unavailable
 	NumTurned
 )
 
 func (t Turned) String() string { return [NumTurned]string{"came", "full", "left", "unknown"}[t] }
 
-// CutOff is why a caller did not get all events of an engine.
+// CutOff is the reason why a caller did not get all events of an engine.
 type CutOff uint8
 
 // The reasons.
@@ -37,7 +37,7 @@ const (
 
 func (c CutOff) String() string { return [NumCutOff]string{"reader_slow", "stream_lost"}[c] }
 
-// meter is what counts for a call.
+// meter returns the meter of a call.
 func (g *Guard) meter(p *Passage) Meter {
 	if g.cfg.Meters == nil {
 		return uncounted{}

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Prefix is what the paths of all methods of OpenParallax begin with.
+// Prefix is the prefix of the paths of all OpenParallax methods.
 const Prefix = "/openparallax.v1."
 
 const (
@@ -17,21 +17,24 @@ const (
 	shields   = Prefix + "ShieldService/"
 )
 
-// Method is what the gateway knows of a method of engines.
+// Method describes a method of engines.
 type Method struct {
-	Scope   tenant.Scopes      // that its callers need
-	Guarded bool               // it goes by way of the Guard
-	Session uint32             // field of its request that has the session's id; 0: none has
-	request *strictproto.Shape // of that request
-	Anyone  bool               // every engine of a fleet answers it alike; else a call of no session needs a fleet of one
-	Streams bool               // the deadline of streams is for it
-	Endless bool               // no deadline is for it but its caller's
-	Ends    bool               // it ends the engine, and has to be configured
+	Scope   tenant.Scopes      // required of callers
+	Guarded bool               // handled by the Guard
+	Session uint32             // number of the request's field with the session id; 0: none
+	request *strictproto.Shape // the request's shape
+	// any engine of a fleet may answer; otherwise a call without a session needs a fleet of one engine
+	Anyone  bool
+	Streams bool // has the deadline of streams
+	Endless bool // has only the caller's deadline
+	Ends    bool // shuts the engine down; has to be enabled
 }
 
-// methods are all there are. The field numbers are of ClientMessageRequest, GetHistoryRequest and ApprovalResponse.
+// methods are all known methods. The field numbers are those of ClientMessageRequest, GetHistoryRequest and
+// ApprovalResponse.
 var methods = map[string]*Method{
-	clients + "SendMessage":     {Scope: tenant.EngineChat, Guarded: true, Session: 2, request: &messageRequest, Streams: true},
+	clients + "SendMessage": {Scope: tenant.EngineChat, Guarded: true, Session: 2, request: &messageRequest,
+		Streams: true},
 	clients + "ResolveApproval": {Scope: tenant.EngineChat, Guarded: true, Session: 2, request: &approvalRequest},
 	clients + "GetStatus":       {Scope: tenant.EngineChat, Anyone: true},
 	clients + "ListSessions":    {Scope: tenant.EngineChat, Guarded: true},
@@ -40,8 +43,9 @@ var methods = map[string]*Method{
 
 	agents + "RunSession": {Scope: tenant.EngineAgent, Guarded: true, Streams: true, Endless: true},
 
-	subagents + "RegisterSubAgent":    {Scope: tenant.EngineSubAgent},
-	subagents + "SubAgentExecuteTool": {Scope: tenant.EngineSubAgent, Streams: true}, // a tool, or the person who is asked about it, takes its time
+	subagents + "RegisterSubAgent": {Scope: tenant.EngineSubAgent},
+	// a tool, or a person's approval of it, takes long
+	subagents + "SubAgentExecuteTool": {Scope: tenant.EngineSubAgent, Streams: true},
 	subagents + "SubAgentComplete":    {Scope: tenant.EngineSubAgent},
 	subagents + "SubAgentFailed":      {Scope: tenant.EngineSubAgent},
 	subagents + "SubAgentPollMessage": {Scope: tenant.EngineSubAgent, Streams: true},
@@ -51,10 +55,10 @@ var methods = map[string]*Method{
 	shields + "GetShieldStatus": {Scope: tenant.EngineShield, Anyone: true},
 }
 
-// ReadSession reads the id of the session that a request names; nil where it names none.
+// ReadSession returns the session id of a request; nil if it has none.
 func (m *Method) ReadSession(msg []byte) ([]byte, error) { return text(msg, m.request, m.Session) }
 
-// Lookup finds a method by its path; nil: there is none.
+// Lookup returns the method of a path; nil if it is unknown.
 func Lookup(path string) *Method {
 	if !strings.HasPrefix(path, Prefix) {
 		return nil

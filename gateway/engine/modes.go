@@ -8,32 +8,31 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
-// ModesHeader is metadata in which a client says how it numbers the modes of sessions, as the configuration
-// spells it, if otherwise than its fleet is configured to think.
+// ModesHeader is the metadata key with the client's numbering of session modes, in the configuration's spelling.
+// It overrides the fleet's setting.
 const ModesHeader = "x-session-modes"
 
-// mode is a mode of sessions, whatever its number.
+// mode is a session mode, independent of its number.
 type mode uint8
 
 const (
-	unspecified mode = iota // what the engine takes for it
+	unspecified mode = iota // the engine chooses
 	normal
 	otr // off the record
 	heartbeat
 	numModes
 )
 
-// numbers are the modes' numbers. By the seed there is none for unspecified: a message that says nothing
-// says normal.
+// numbers maps modes to numbers. BySeed has no number for unspecified: an unset mode is normal.
 var numbers = map[Numbering][numModes]uint64{
 	BySource: {unspecified: 0, normal: 1, otr: 2, heartbeat: 3},
 	BySeed:   {unspecified: 0, normal: 0, otr: 1, heartbeat: 3},
 }
 
-// modeOf is the mode of a number, if it is one.
+// modeOf returns the mode of a number, if it is valid.
 func modeOf(n uint64, by Numbering) (mode, bool) {
 	all := numbers[by]
-	for m := heartbeat; ; m-- { // so that 0 by the seed is normal
+	for m := heartbeat; ; m-- { // so that 0 is normal with BySeed
 		if all[m] == n {
 			return m, true
 		}
@@ -43,11 +42,11 @@ func modeOf(n uint64, by Numbering) (mode, bool) {
 	}
 }
 
-// renumber is a message with its mode numbered in another way. It is false for a mode that is none, and for what
-// is not to be read. Whatever else is in the message stays as it is.
+// renumber returns a message with its mode in another numbering; other fields are unchanged. It returns false for
+// an invalid mode and for a malformed message.
 func renumber(msg []byte, shape *strictproto.Shape, from, to Numbering) ([]byte, bool) {
 	var was uint64
-	var at, begins, ends int // in msg: the next field, and the mode
+	var at, begins, ends int // offsets in msg: next field, mode field
 	r := strictproto.Read(msg, shape)
 	for r.Next() {
 		if r.Number == fieldMode {

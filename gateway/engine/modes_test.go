@@ -23,7 +23,8 @@ func TestModes(t *testing.T) {
 		{BySeed, BySeed, [6]int{0, 1, none, 3, none, none}},
 	} {
 		for was, want := range test.numbers {
-			m := &parallaxpb.ClientMessageRequest{Content: "c", SessionId: "s", Mode: parallaxpb.SessionMode(was), Source: "cli"}
+			m := &parallaxpb.ClientMessageRequest{Content: "c", SessionId: "s", Mode: parallaxpb.SessionMode(was),
+				Source: "cli"}
 			msg, err := proto.Marshal(m)
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +43,8 @@ func TestModes(t *testing.T) {
 				t.Errorf("%v to %v: %d: other bytes", test.from, test.to, was)
 			}
 			var is parallaxpb.ClientMessageRequest
-			if err := proto.Unmarshal(got, &is); err != nil || int(is.GetMode()) != want || !bytes.Equal(is.ProtoReflect().GetUnknown(), unknown) {
+			if err := proto.Unmarshal(got, &is); err != nil || int(is.GetMode()) != want ||
+				!bytes.Equal(is.ProtoReflect().GetUnknown(), unknown) {
 				t.Errorf("%v to %v: %d: %v, %v", test.from, test.to, was, &is, err)
 			}
 			m.Mode = parallaxpb.SessionMode(want)
@@ -57,7 +59,8 @@ func TestModes(t *testing.T) {
 			t.Errorf("%x is a message", bad)
 		}
 	}
-	for name, bad := range map[string][]byte{"twice": {3 << 3, 2, 3 << 3, 1}, "long": {3 << 3, 0x82, 0}, "as text": {3<<3 | 2, 1, 2}} {
+	for name, bad := range map[string][]byte{"twice": {3 << 3, 2, 3 << 3, 1}, "long": {3 << 3, 0x82, 0},
+		"as text": {3<<3 | 2, 1, 2}} {
 		if _, ok := renumber(bad, &messageRequest, BySource, BySeed); ok {
 			t.Errorf("a mode %s: it is renumbered", name)
 		}

@@ -6,27 +6,26 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Settings are how a fleet of engines is guarded.
+// Settings configure the Guard for a fleet of engines.
 type Settings struct {
-	LastWins bool      // a second agent takes the place of the first; else it is refused
-	Shutdown bool      // Shutdown may be called, by callers with the scope
-	Clients  Numbering // of session modes by clients that do not say otherwise
-	Engines  Numbering // by the engines
-	Queue    int       // SendMessages that wait for one engine; 0: none may
-	Buffer   int       // bytes of events that a client may be behind
+	LastWins bool      // a second agent replaces the first; otherwise it is rejected
+	Shutdown bool      // Shutdown is permitted to callers with the scope
+	Clients  Numbering // numbering of session modes by clients without ModesHeader
+	Engines  Numbering // numbering by the engines
+	Queue    int       // maximum SendMessages that wait for one engine
+	Buffer   int       // maximum bytes of events that a client may be behind
 }
 
-// DefaultSettings are those of a fleet of which the configuration says nothing more.
+// DefaultSettings returns the defaults.
 func DefaultSettings() *Settings { return &Settings{Queue: 100, Buffer: 4 << 20} }
 
-// SettingsOf are a fleet's; nil: it is of something else than engines.
+// SettingsOf returns a fleet's settings; nil if it is not a fleet of engines.
 func SettingsOf(f *router.Fleet) *Settings {
 	s, _ := f.Protocol().(*Settings)
 	return s
 }
 
-// Numbering is how the modes of sessions are numbered, which the protocol's documents and its
-// published source do differently.
+// Numbering is a numbering of session modes. The protocol's documents and its published source differ.
 type Numbering uint8
 
 // The numberings.
@@ -49,7 +48,7 @@ func ParseNumbering(name string) (Numbering, bool) {
 	return BySource, false
 }
 
-// Fleets are the ids of all fleets of engines that a table has, sorted.
+// Fleets returns the sorted ids of all fleets of engines in a table.
 func Fleets(table *router.Table) (ids []string) {
 	for _, f := range table.Fleets() {
 		if SettingsOf(f) != nil {

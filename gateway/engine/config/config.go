@@ -1,5 +1,5 @@
-// Package config is what the configuration file says of fleets of OpenParallax engines: those with
-// protocol: openparallax, and their field engine.
+// Package config reads the configuration of OpenParallax engines: fleets with protocol: openparallax, and their
+// field engine.
 package config
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// sessionTTL is how long a session keeps its engine without a call: it is nowhere else.
+// sessionTTL is how long an idle session stays pinned to its engine, which alone has it.
 const sessionTTL = 720 * time.Hour
 
 // Bounds of buffer, in bytes.
@@ -30,7 +30,8 @@ func Protocol() *config.Protocol {
 		Probes: []string{probe.StatusWord, probe.ShieldWord},
 		Sole:   "an engine",
 		Foreign: []string{"dialect", "class", "affinity", "artifacts", "artifact_ttl", "idempotency", "idempotent", "policy",
-			"manifest", "discovery", "drift_guard", "validate_arguments", "enforce_credentials", "shield", "event_source", "retry"},
+			"manifest", "discovery", "drift_guard", "validate_arguments", "enforce_credentials", "shield", "event_source",
+			"retry"},
 		Settings: func(r *strictyaml.Reader) (any, strictyaml.Field) {
 			s := engine.DefaultSettings()
 			return s, section(r, s)
@@ -49,7 +50,8 @@ func section(r *strictyaml.Reader, s *engine.Settings) strictyaml.Field {
 			"queue":    r.Integer(&s.Queue, 0, 10_000),
 			"buffer":   config.Size(r, &buffer),
 			"session_modes": func(at strictyaml.Place) {
-				r.Mapping(at, map[string]strictyaml.Field{"clients": numbering(r, &s.Clients), "engines": numbering(r, &s.Engines)})
+				r.Mapping(at, map[string]strictyaml.Field{"clients": numbering(r, &s.Clients),
+					"engines": numbering(r, &s.Engines)})
 			},
 		})
 		if s.Buffer = cmp.Or(int(buffer), s.Buffer); s.Buffer < leastBuffer || s.Buffer > mostBuffer {
@@ -70,7 +72,7 @@ func numbering(r *strictyaml.Reader, to *engine.Numbering) strictyaml.Field {
 	})
 }
 
-// fleet sets what is so of every fleet of engines: each engine keeps its sessions, and its Shield is its own.
+// fleet sets the defaults of fleets of engines: each engine keeps its sessions and has a Shield of its own.
 func fleet(f *config.Fleet, given func(field string) bool) {
 	f.Affinity.Sessions, f.Affinity.SharedArtifacts, f.Shield = true, true, config.NoShield
 	if !given("session_ttl") {

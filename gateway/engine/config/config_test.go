@@ -33,14 +33,16 @@ fleets:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20}, {LastWins: true, Shutdown: true, Clients: engine.BySeed, Buffer: 1 << 20}}
+	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20}, {LastWins: true, Shutdown: true, Clients: engine.BySeed,
+		Buffer: 1 << 20}}
 	for i, settings := range want {
 		if f := got.Fleets[i]; !reflect.DeepEqual(f.Settings, settings) || f.Protocol != "openparallax" {
 			t.Errorf("%s: %q, %+v, want %+v", f.Capability, f.Protocol, f.Settings, settings)
 		}
 	}
 	plain, all, weather := got.Fleets[0], got.Fleets[1], got.Fleets[2]
-	if plain.Affinity.SessionTTL != 720*time.Hour || !plain.Affinity.Sessions || !plain.Affinity.SharedArtifacts || plain.Policy != call.Allow {
+	if plain.Affinity.SessionTTL != 720*time.Hour || !plain.Affinity.Sessions || !plain.Affinity.SharedArtifacts ||
+		plain.Policy != call.Allow {
 		t.Errorf("an engine keeps its sessions: %+v, %v", plain.Affinity, plain.Policy)
 	}
 	if all.Affinity.SessionTTL != time.Hour || all.Health.Probe != "shield" {
@@ -61,12 +63,16 @@ func TestMistakes(t *testing.T) {
 			"f:1: fleets[0].engine: is for fleets with protocol: openparallax"},
 		"probe of another": {"fleets: [{capability: e, backends: ['a:1'], health: {probe: status}}]",
 			"f:1: fleets[0].health.probe: is for fleets with protocol: openparallax"},
-		"probe":          {an + ", health: {probe: ping}}]", `f:1: fleets[0].health.probe: "ping" is neither status nor shield`},
-		"dialect":        {an + ", dialect: live}]", "f:1: fleets[0].dialect: means nothing with protocol: openparallax"},
-		"agent":          {an + ", engine: {agent: both}}]", `f:1: fleets[0].engine.agent: "both" is neither first-wins nor last-wins`},
-		"numbering":      {an + ", engine: {session_modes: {clients: x}}}]", `f:1: fleets[0].engine.session_modes.clients: "x" is neither source nor seed`},
-		"small buffer":   {an + ", engine: {buffer: 1KiB}}]", "f:1: fleets[0].engine.buffer: must be 64KiB to 1GiB"},
-		"two fleets":     {an + "}, {capability: f, protocol: openparallax, backends: ['a:1']}]", "f:1: fleets[1].backends: a:1 is an engine of the fleet e already"},
+		"probe": {an + ", health: {probe: ping}}]",
+			`f:1: fleets[0].health.probe: "ping" is neither status nor shield`},
+		"dialect": {an + ", dialect: live}]", "f:1: fleets[0].dialect: means nothing with protocol: openparallax"},
+		"agent": {an + ", engine: {agent: both}}]",
+			`f:1: fleets[0].engine.agent: "both" is neither first-wins nor last-wins`},
+		"numbering": {an + ", engine: {session_modes: {clients: x}}}]",
+			`f:1: fleets[0].engine.session_modes.clients: "x" is neither source nor seed`},
+		"small buffer": {an + ", engine: {buffer: 1KiB}}]", "f:1: fleets[0].engine.buffer: must be 64KiB to 1GiB"},
+		"two fleets": {an + "}, {capability: f, protocol: openparallax, backends: ['a:1']}]",
+			"f:1: fleets[1].backends: a:1 is an engine of the fleet e already"},
 		"unknown field":  {an + ", engine: {agents: 2}}]", "f:1: fleets[0].engine.agents: "},
 		"too many queue": {an + ", engine: {queue: 10001}}]", "f:1: fleets[0].engine.queue: "},
 	} {

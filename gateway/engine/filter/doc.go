@@ -5,6 +5,6 @@
 //	fleet.go     a call's fleet is of engines, and takes its method
 //	deadline.go  some methods stream, and some go on without an end
 //
-// They answer from memory and have no state: a call's path says which method it is of. What is to be seen of whole
-// messages is the Guard's, in gateway/engine.
+// The filters answer from memory and have no state: a call's path identifies its method. The Guard in
+// gateway/engine handles whole messages.
 package filter

@@ -7,14 +7,14 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Owns says whether a path is that of an engine's method. The filters of this package are for such calls alone, but for
-// Foreign.
+// Owns reports whether a path is that of an engine's method. Apart from Foreign, the filters of this package are
+// only for such calls.
 func Owns(path string) bool { return engine.Lookup(path) != nil }
 
 // method is the one that a call is of.
 func method(c *filter.Call) *engine.Method { return engine.Lookup(c.Info.Path) }
 
-// Guarded says whether a call goes by way of the Guard.
+// Guarded reports whether the Guard handles a call.
 func Guarded(c *filter.Call) bool { return method(c).Guarded }
 
 // Scope rejects calls whose caller lacks the scope of their method.

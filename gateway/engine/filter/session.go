@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
-// NamesSession says whether the first message of a call may name a session.
+// NamesSession reports whether the first message of a call may name a session.
 func NamesSession(c *filter.Call) bool { return method(c).Session != 0 }
 
 // ReadSession reads the session out of the first message of a call.
@@ -19,7 +19,7 @@ func ReadSession(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) {
 	return filter.Peeked{Read: true}, nil
 }
 
-// Routed rejects a call of a fleet of several engines that does not say which of them it is for.
+// Routed rejects a call of a fleet of several engines that does not identify one of them.
 func Routed(c *filter.Call) *call.Refusal {
 	if method(c).Anyone || c.Info.Session != "" || len(c.Fleet.Backends) < 2 {
 		return nil
@@ -31,6 +31,6 @@ var (
 	refusedMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed message of its method"}
 	refusedManyEngines = &call.Refusal{Kind: call.FailedPrecondition, Reason: "ENGINE_AMBIGUOUS",
-		Message: "the fleet has several engines, and the call names no session by which one could be told: name one, " +
-			"also by metadata x-session-id, or call an engine that is a fleet of its own"}
+		Message: "the fleet has several engines, and the call names no session that identifies one: name a session, " +
+			"for example in the metadata x-session-id, or use a fleet with one engine"}
 )

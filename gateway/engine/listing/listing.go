@@ -1,5 +1,5 @@
-// Package listing tells callers which OpenParallax engines they may use: ListEngines of capgate.v1.Catalog, of which
-// gateway/builtin/listing has the rest.
+// Package listing lists the OpenParallax engines that callers may use: ListEngines of capgate.v1.Catalog.
+// gateway/builtin/listing has the rest of that service.
 package listing
 
 import (
@@ -16,7 +16,7 @@ type Catalog struct {
 	engines func() []string
 }
 
-// New adds engines to a catalog. engines are the ids of all, sorted; they are not changed.
+// New adds engines to a catalog. engines returns all ids, sorted; they are not changed.
 func New(catalog *listing.Server, engines func() []string) *Catalog {
 	return &Catalog{catalog, engines}
 }

@@ -1,5 +1,5 @@
-// Package metrics counts what happens at fleets of OpenParallax engines, at this replica. It is a collector of its own
-// beside internal/telemetry, which knows of calls alone.
+// Package metrics has the metrics of fleets of OpenParallax engines at this replica. It is a separate collector,
+// because internal/telemetry knows only calls.
 package metrics
 
 import (
@@ -14,22 +14,22 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Metrics are the counters of all fleets of engines. No engine is a label, as no backend is one elsewhere. It is safe
-// for concurrent use.
+// Metrics has the counters of all fleets of engines. Engines are not labels, as backends are not elsewhere. It is
+// safe for concurrent use.
 type Metrics struct {
 	fleets  func() []string
 	tenants *telemetry.Metrics
-	since   time.Time // when everything was 0
+	since   time.Time // start of the counters
 
 	waiting, running, agents, turns, waited, cutOff, ofTenant *prometheus.Desc
 
 	mu       sync.Mutex
 	byFleet  map[string]*fleet
-	byTenant map[string]*results // by label, of which telemetry bounds the number
+	byTenant map[string]*results // by label; telemetry bounds their number
 }
 
-// New makes Metrics, to be registered. fleets are the ids of the fleets of engines that are configured: each of them
-// has series, and no other fleet has. The labels of tenants are those of tenants.
+// New returns Metrics, to be registered. fleets returns the ids of the configured fleets of engines; only they
+// have series. tenants has the labels of tenants.
 func New(fleets func() []string, tenants *telemetry.Metrics) *Metrics {
 	one := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("capgate_"+name, help, labels, nil)
@@ -37,7 +37,8 @@ func New(fleets func() []string, tenants *telemetry.Metrics) *Metrics {
 	return &Metrics{
 		fleets: fleets, tenants: tenants, since: time.Now(), byFleet: map[string]*fleet{}, byTenant: map[string]*results{},
 
-		waiting: one("engine_messages_waiting", "Messages that wait at this replica for their turn at an engine.", "capability"),
+		waiting: one("engine_messages_waiting", "Messages that wait at this replica for their turn at an engine.",
+			"capability"),
 		running: one("engine_messages_running",
 			"Messages of this replica that engines work on, also if their callers have left.", "capability"),
 		agents: one("engine_agents", "Agents that are connected to engines by way of this replica.", "capability"),
@@ -51,19 +52,19 @@ func New(fleets func() []string, tenants *telemetry.Metrics) *Metrics {
 	}
 }
 
-// fleet holds what one fleet counted.
+// fleet has the counters of one fleet.
 type fleet struct {
 	waiting, running, agents atomic.Int64
 
 	turns  results
-	waited telemetry.Histogram // of those whose turn came
+	waited telemetry.Histogram // of messages that got their turn
 	cutOff [engine.NumCutOff]atomic.Int64
 }
 
-// results count how waiting ended.
+// results counts the outcomes of waiting.
 type results [engine.NumTurned]atomic.Int64
 
-// Of is the meter of a tenant's calls of a fleet; the tenant "" is none.
+// Of returns the meter of a tenant's calls of a fleet; "" stands for no tenant.
 func (m *Metrics) Of(capability, tenant string) engine.Meter {
 	label := m.tenants.Tenant(tenant).Label()
 	m.mu.Lock()
@@ -79,7 +80,7 @@ func (m *Metrics) Of(capability, tenant string) engine.Meter {
 	return to
 }
 
-// of is a fleet's counters. The lock is held.
+// of returns a fleet's counters. The caller holds the lock.
 func (m *Metrics) of(capability string) *fleet {
 	f := m.byFleet[capability]
 	if f == nil {
@@ -92,7 +93,7 @@ func (m *Metrics) of(capability string) *fleet {
 // meter counts for a fleet and a tenant.
 type meter struct {
 	*fleet
-	tenant *results // nil: nobody's
+	tenant *results // nil: no tenant
 }
 
 // Waits implements engine.Meter.
@@ -125,7 +126,8 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What is configured no more, or has lost its label, is forgotten.
+// Collect implements prometheus.Collector. Fleets that are no longer configured and tenants that lost their label
+// are dropped.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	fleets, tenants := m.current()
 	for name, f := range fleets {
@@ -140,7 +142,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// current are the counters of fleets that are configured and of labels that tenants have.
+// current returns the counters of configured fleets and of current tenant labels.
 func (m *Metrics) current() (map[string]*fleet, map[string]*results) {
 	configured, labels := m.fleets(), m.tenants.Tenants()
 	m.mu.Lock()

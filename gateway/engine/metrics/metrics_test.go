@@ -44,7 +44,8 @@ func TestMetrics(t *testing.T) {
 	}
 	all.Capability("no engine")
 	const full = `capgate_engine_turns_total{capability="atlas",result="full"}`
-	if got := scrape(t, all); got[full] != "0" || got[`capgate_engine_turn_wait_seconds_count{capability="atlas"}`] != "0" {
+	if got := scrape(t, all); got[full] != "0" ||
+		got[`capgate_engine_turn_wait_seconds_count{capability="atlas"}`] != "0" {
 		t.Errorf("before anything happens: %v", got)
 	}
 	acme, other, nobody := m.Of("atlas", "acme"), m.Of("atlas", "globex"), m.Of("atlas", "")

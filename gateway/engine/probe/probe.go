@@ -1,4 +1,4 @@
-// Package probe is what OpenParallax engines are asked to find out whether they serve: they have no Healthcheck.
+// Package probe has the health checks of OpenParallax engines, which do not implement Healthcheck.
 package probe
 
 import (
@@ -11,13 +11,13 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// The questions, by the words of health.probe in the configuration.
+// The values of health.probe in the configuration.
 const (
-	StatusWord = "status" // ClientService/GetStatus; whatever it answers
-	ShieldWord = "shield" // ShieldService/Health; what it says
+	StatusWord = "status" // ClientService/GetStatus; any answer is healthy
+	ShieldWord = "shield" // ShieldService/Health; its answer decides
 )
 
-// Of is the question of a word.
+// Of returns the health check of a value.
 func Of(word string) health.Question {
 	if word == ShieldWord {
 		return shield{}
@@ -43,7 +43,7 @@ func (shield) Probe(ctx context.Context, conn grpc.ClientConnInterface) (health.
 	}
 	reason := fmt.Sprintf("Shield %s", reply.GetVersion())
 	if !reply.GetHealthy() {
-		reason = "its Shield says that it is not healthy"
+		reason = "Shield reports that it is not healthy"
 	}
 	return health.Result{OK: reply.GetHealthy(), Reason: reason}, nil
 }

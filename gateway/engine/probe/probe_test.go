@@ -140,20 +140,26 @@ func TestFirstProbe(t *testing.T) {
 		state    health.State
 		reason   string // part of it
 	}{
-		"status":                       {services{engine(fine)}, probe.Of(probe.StatusWord), health.Up, ""},
-		"status fails":                 {services{engine(broken), shield(fine)}, probe.Of(probe.StatusWord), health.Down, "Internal: no model"},
-		"status is what it is":         {services{engine(sick), shield(sick)}, probe.Of(probe.StatusWord), health.Up, ""},
-		"a Shield alone has no status": {services{shield(fine), serving}, probe.Of(probe.StatusWord), health.Down, "Unimplemented"},
-		"healthy Shield":               {services{shield(fine)}, probe.Of(probe.ShieldWord), health.Up, "Shield 1.2.3"},
-		"sick Shield":                  {services{engine(fine), shield(sick)}, probe.Of(probe.ShieldWord), health.Down, "not healthy"},
-		"Shield fails":                 {services{engine(fine), shield(broken)}, probe.Of(probe.ShieldWord), health.Down, "Internal: no model"},
-		"no Shield":                    {services{engine(fine), doc}, probe.Of(probe.ShieldWord), health.Down, "Unimplemented"},
-		"a long version":               {services{shield(long)}, probe.Of(probe.ShieldWord), health.Up, "ää…"},
+		"status": {services{engine(fine)}, probe.Of(probe.StatusWord), health.Up, ""},
+		"status fails": {services{engine(broken), shield(fine)}, probe.Of(probe.StatusWord), health.Down,
+			"Internal: no model"},
+		"status is what it is": {services{engine(sick), shield(sick)}, probe.Of(probe.StatusWord), health.Up, ""},
+		"a Shield alone has no status": {services{shield(fine), serving}, probe.Of(probe.StatusWord), health.Down,
+			"Unimplemented"},
+		"healthy Shield": {services{shield(fine)}, probe.Of(probe.ShieldWord), health.Up, "Shield 1.2.3"},
+		"sick Shield": {services{engine(fine), shield(sick)}, probe.Of(probe.ShieldWord), health.Down,
+			"not healthy"},
+		"Shield fails": {services{engine(fine), shield(broken)}, probe.Of(probe.ShieldWord), health.Down,
+			"Internal: no model"},
+		"no Shield": {services{engine(fine), doc}, probe.Of(probe.ShieldWord), health.Down,
+			"Unimplemented"},
+		"a long version": {services{shield(long)}, probe.Of(probe.ShieldWord), health.Up, "ää…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := first(t, health.Fleet{Capability: "c", Backends: []string{listen(t, test.services...)}, Asks: test.asks})
-			if b.State != test.state || b.Dialect != call.Auto || !strings.Contains(b.Reason, test.reason) || len(b.Reason) > 300 {
+			if b.State != test.state || b.Dialect != call.Auto || !strings.Contains(b.Reason, test.reason) ||
+				len(b.Reason) > 300 {
 				t.Errorf("%+v, want %v, %q", b, test.state, test.reason)
 			}
 		})
@@ -170,14 +176,16 @@ func TestAnEngineGoesAndComes(t *testing.T) {
 	}
 	told := make(chan *health.Snapshot, 100)
 	var log bytes.Buffer // read when nobody writes any more
-	p := health.New([]health.Fleet{fleet}, health.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func(s *health.Snapshot) { told <- s }})
+	p := health.New([]health.Fleet{fleet}, health.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Changed: func(s *health.Snapshot) { told <- s }})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
 	defer func() {
 		cancel()
 		running.Wait()
-		if text := log.String(); !strings.Contains(text, `msg="backend up" capability=c backend=`) || strings.Contains(text, "dialect=") || strings.Contains(text, `reason=""`) {
+		if text := log.String(); !strings.Contains(text, `msg="backend up" capability=c backend=`) ||
+			strings.Contains(text, "dialect=") || strings.Contains(text, `reason=""`) {
 			t.Errorf("an engine has no dialect: %s", text)
 		}
 	}()

@@ -97,7 +97,8 @@ func problemOf(t testing.TB, a answer) problem.Problem {
 	if err := dec.Decode(&p); err != nil || a.header.Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("not a problem: %v, %v, %q", err, a.header, a.body)
 	}
-	if p.Status != a.status || p.Type == "" || p.Title == "" || p.Code == "" || p.RequestID == "" || p.RequestID != a.header.Get("X-Request-Id") {
+	if p.Status != a.status || p.Type == "" || p.Title == "" || p.Code == "" || p.RequestID == "" ||
+		p.RequestID != a.header.Get("X-Request-Id") {
 		t.Errorf("%d %+v", a.status, p)
 	}
 	return p

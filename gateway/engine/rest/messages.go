@@ -13,7 +13,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// sendMessage says something to an engine and answers with the stream of what happens.
+// sendMessage sends a message to an engine and answers with the stream of its events.
 func (e *engines) sendMessage(x *rest.Exchange) error {
 	req, err := messageOf(x)
 	if err != nil {
@@ -50,10 +50,11 @@ func messageOf(x *rest.Exchange) (*openparallaxv1.ClientMessageRequest, error) {
 	if wrong != "" {
 		return nil, rest.Invalid(wrong)
 	}
-	return &openparallaxv1.ClientMessageRequest{Content: said.GetContent(), SessionId: said.GetSessionId(), Mode: mode, Source: said.GetSource()}, nil
+	return &openparallaxv1.ClientMessageRequest{Content: said.GetContent(), SessionId: said.GetSessionId(), Mode: mode,
+		Source: said.GetSource()}, nil
 }
 
-// modeOf is the mode that a name means. A number means one or another, depending on who reads it, and is none.
+// modeOf returns the mode of a name. Numbers are rejected, because their meaning depends on the reader.
 func modeOf(name string) (mode openparallaxv1.SessionMode, wrong string) {
 	if name == "" {
 		return openparallaxv1.SessionMode_NORMAL, ""
@@ -65,13 +66,13 @@ func modeOf(name string) (mode openparallaxv1.SessionMode, wrong string) {
 	return mode, ""
 }
 
-// turn is what an engine does with a message, on its way to a client.
+// turn is an engine's event stream for one message.
 type turn struct {
 	complete bool
 	fault    *openparallaxv1.PipelineEvent // the last event, if it is that the engine failed
 }
 
-// record makes a record of an event. A type that has no name here goes by its number.
+// record returns the record of an event. An unknown type is named by its number.
 func (t *turn) record(e *openparallaxv1.PipelineEvent) (event string, members []byte, err error) {
 	t.fault = nil
 	switch e.GetEventType() {
@@ -91,7 +92,7 @@ func (t *turn) verdict() error {
 		return rest.Unprocessable("ENGINE_ERROR", said.GetMessage(),
 			map[string]string{"code": said.GetCode(), "recoverable": strconv.FormatBool(said.GetRecoverable())})
 	case !t.complete:
-		return rest.CutOff("the engine ended its answer before it was complete; the history of the session has what it kept")
+		return rest.CutOff("the engine ended its answer before it was complete; see the history of the session for the stored part")
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ import (
 type pipelineEvents = grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]
 
 // tells is an engine that sends some events and ends with err.
-func tells(err error, all ...*openparallaxv1.PipelineEvent) func(*openparallaxv1.ClientMessageRequest, pipelineEvents) error {
+func tells(err error, all ...*openparallaxv1.PipelineEvent) func(*openparallaxv1.ClientMessageRequest,
+	pipelineEvents) error {
 	return func(_ *openparallaxv1.ClientMessageRequest, stream pipelineEvents) error {
 		for _, e := range all {
 			if err := stream.Send(e); err != nil {
@@ -32,11 +33,13 @@ func tells(err error, all ...*openparallaxv1.PipelineEvent) func(*openparallaxv1
 }
 
 func token(text string) *openparallaxv1.PipelineEvent {
-	return &openparallaxv1.PipelineEvent{SessionId: "s", MessageId: "m", EventType: openparallaxv1.PipelineEventType_LLM_TOKEN, LlmToken: &openparallaxv1.LLMToken{Text: text}}
+	return &openparallaxv1.PipelineEvent{SessionId: "s", MessageId: "m",
+		EventType: openparallaxv1.PipelineEventType_LLM_TOKEN, LlmToken: &openparallaxv1.LLMToken{Text: text}}
 }
 
 func complete() *openparallaxv1.PipelineEvent {
-	return &openparallaxv1.PipelineEvent{EventType: openparallaxv1.PipelineEventType_RESPONSE_COMPLETE, ResponseComplete: &openparallaxv1.ResponseComplete{Content: "c"}}
+	return &openparallaxv1.PipelineEvent{EventType: openparallaxv1.PipelineEventType_RESPONSE_COMPLETE,
+		ResponseComplete: &openparallaxv1.ResponseComplete{Content: "c"}}
 }
 
 func fault() *openparallaxv1.PipelineEvent {
@@ -46,8 +49,10 @@ func fault() *openparallaxv1.PipelineEvent {
 
 func TestEventsAreWritten(t *testing.T) {
 	t.Parallel()
-	e := &engine{says: tells(nil, token("<Hel>\n"), &openparallaxv1.PipelineEvent{EventType: openparallaxv1.PipelineEventType_SHIELD_VERDICT,
-		ShieldVerdict: &openparallaxv1.ShieldVerdict{Decision: openparallaxv1.VerdictDecision_ESCALATE, ActionType: openparallaxv1.ActionType_WRITE_FILE}},
+	e := &engine{says: tells(nil, token("<Hel>\n"),
+		&openparallaxv1.PipelineEvent{EventType: openparallaxv1.PipelineEventType_SHIELD_VERDICT,
+			ShieldVerdict: &openparallaxv1.ShieldVerdict{Decision: openparallaxv1.VerdictDecision_ESCALATE,
+				ActionType: openparallaxv1.ActionType_WRITE_FILE}},
 		&openparallaxv1.PipelineEvent{EventType: 99}, complete())}
 	ask := e.door(t, rest.Config{})
 	data := []string{
@@ -63,14 +68,18 @@ func TestEventsAreWritten(t *testing.T) {
 	}
 	sse.WriteString("id: 5\nevent: done\ndata: {}\n\n")
 	lines.WriteString(`{"event":"done","id":"5"}` + "\n")
-	for accept, want := range map[string]string{"*/*": sse.String(), eventStream: sse.String(), jsonLines: lines.String()} {
-		got := ask("POST", "/messages", `{"content":"hi","session_id":"s","mode":"OTR","source":"web"}`, "Accept", accept, "X-Capability-Id", "another", "X-Session-Modes", "seed")
-		if got.status != 200 || got.body != want || got.header.Get("Cache-Control") != "no-cache, no-transform" || got.header.Get("Vary") != "Accept" {
+	for accept, want := range map[string]string{"*/*": sse.String(), eventStream: sse.String(),
+		jsonLines: lines.String()} {
+		got := ask("POST", "/messages", `{"content":"hi","session_id":"s","mode":"OTR","source":"web"}`, "Accept", accept,
+			"X-Capability-Id", "another", "X-Session-Modes", "seed")
+		if got.status != 200 || got.body != want || got.header.Get("Cache-Control") != "no-cache, no-transform" ||
+			got.header.Get("Vary") != "Accept" {
 			t.Errorf("%s: %d %v\n%s\nwant\n%s", accept, got.status, got.header, got.body, want)
 		}
 		asked, _, md := e.last()
 		req, _ := asked.(*openparallaxv1.ClientMessageRequest)
-		if text := fmt.Sprintf("%s %s %s %s %v", req.GetContent(), req.GetSessionId(), req.GetMode(), req.GetSource(), append(md.Get("x-capability-id"), md.Get("x-session-modes")...)); text != "hi s OTR web [engine-1 source]" {
+		if text := fmt.Sprintf("%s %s %s %s %v", req.GetContent(), req.GetSessionId(), req.GetMode(), req.GetSource(),
+			append(md.Get("x-capability-id"), md.Get("x-session-modes")...)); text != "hi s OTR web [engine-1 source]" {
 			t.Errorf("the engine got %s", text)
 		}
 	}
@@ -92,8 +101,10 @@ func TestModesHaveNames(t *testing.T) {
 	e := &engine{says: tells(nil, complete())}
 	ask := e.door(t, rest.Config{})
 	for mode, want := range map[string]openparallaxv1.SessionMode{
-		``: openparallaxv1.SessionMode_NORMAL, `,"mode":""`: openparallaxv1.SessionMode_NORMAL, `,"mode":null`: openparallaxv1.SessionMode_NORMAL,
-		`,"mode":"NORMAL"`: openparallaxv1.SessionMode_NORMAL, `,"mode":"OTR"`: openparallaxv1.SessionMode_OTR, `,"mode":"HEARTBEAT"`: openparallaxv1.SessionMode_HEARTBEAT,
+		``: openparallaxv1.SessionMode_NORMAL, `,"mode":""`: openparallaxv1.SessionMode_NORMAL,
+		`,"mode":null`:     openparallaxv1.SessionMode_NORMAL,
+		`,"mode":"NORMAL"`: openparallaxv1.SessionMode_NORMAL, `,"mode":"OTR"`: openparallaxv1.SessionMode_OTR,
+		`,"mode":"HEARTBEAT"`: openparallaxv1.SessionMode_HEARTBEAT,
 	} {
 		got := ask("POST", "/messages", `{"content":"c"`+mode+`}`)
 		asked, _, _ := e.last()
@@ -103,11 +114,15 @@ func TestModesHaveNames(t *testing.T) {
 	}
 	_, before, _ := e.last()
 	for _, body := range []string{
-		`{"content":"c","mode":"otr"}`, `{"content":"c","mode":"SESSION_MODE_UNSPECIFIED"}`, `{"content":"c","mode":"SESSION_MODE_OTR"}`, `{"content":"c","mode":2}`, `{"content":"c","mode":"2"}`,
-		`{"content":"c","mode":" OTR"}`, `{"content":"c","mode":["OTR"]}`, `{"content":"c","mode":"NORMAL","mode":"OTR"}`, `{"content":"c","Mode":"OTR"}`,
-		``, `{}`, `{"content":""}`, `{"content":1}`, `[]`, `{"content":"c","otr":true}`, `{"content":"c","engine":"engine-2"}`, `{"content":"c"} x`, "{\"content\":\"\xff\"}",
+		`{"content":"c","mode":"otr"}`, `{"content":"c","mode":"SESSION_MODE_UNSPECIFIED"}`,
+		`{"content":"c","mode":"SESSION_MODE_OTR"}`, `{"content":"c","mode":2}`, `{"content":"c","mode":"2"}`,
+		`{"content":"c","mode":" OTR"}`, `{"content":"c","mode":["OTR"]}`, `{"content":"c","mode":"NORMAL","mode":"OTR"}`,
+		`{"content":"c","Mode":"OTR"}`,
+		``, `{}`, `{"content":""}`, `{"content":1}`, `[]`, `{"content":"c","otr":true}`,
+		`{"content":"c","engine":"engine-2"}`, `{"content":"c"} x`, "{\"content\":\"\xff\"}",
 	} {
-		if got := ask("POST", "/messages", body); got.status != 400 || problemOf(t, got).Reason != "INVALID_BODY" || problemOf(t, got).Code != "INVALID_ARGUMENT" {
+		if got := ask("POST", "/messages", body); got.status != 400 || problemOf(t, got).Reason != "INVALID_BODY" ||
+			problemOf(t, got).Code != "INVALID_ARGUMENT" {
 			t.Errorf("%s: %d %s", body, got.status, got.body)
 		}
 	}
@@ -119,7 +134,8 @@ func TestModesHaveNames(t *testing.T) {
 // TestTurnThatFails says so: by a status where nothing was sent yet, else by its last record.
 func TestTurnThatFails(t *testing.T) {
 	t.Parallel()
-	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST", Domain: "capgate.dev", Metadata: map[string]string{"recover": "GetHistory"}})
+	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST",
+		Domain: "capgate.dev", Metadata: map[string]string{"recover": "GetHistory"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,8 +179,10 @@ func TestTurnThatFails(t *testing.T) {
 			if event != "failed" || p.Status != tt.status || p.Code != tt.code || p.Reason != tt.reason {
 				t.Errorf("%s", got.body)
 			}
-			if tt.reason == "ENGINE_ERROR" && (!strings.Contains(got.body, `{"event":"error","id":"2","session_id":"","message_id":"","event_type":"ERROR","pipeline_error":{"code":"LLM_CALL_FAILED","message":"no model","recoverable":true}}`) ||
-				!strings.Contains(got.body, `"detail":"no model"`) || !strings.Contains(got.body, `"metadata":{"code":"LLM_CALL_FAILED","recoverable":"true"}`)) {
+			if tt.reason == "ENGINE_ERROR" && (!strings.Contains(got.body,
+				`{"event":"error","id":"2","session_id":"","message_id":"","event_type":"ERROR","pipeline_error":{"code":"LLM_CALL_FAILED","message":"no model","recoverable":true}}`) ||
+				!strings.Contains(got.body, `"detail":"no model"`) || !strings.Contains(got.body,
+				`"metadata":{"code":"LLM_CALL_FAILED","recoverable":"true"}`)) {
 				t.Errorf("%s", got.body)
 			}
 			if tt.err != nil && !strings.Contains(got.body, `"metadata":{"recover":"GetHistory"}`) {
@@ -182,8 +200,10 @@ func TestWhoWaitsForItsTurnIsToldThatItLives(t *testing.T) {
 		<-turn
 		return stream.Send(complete())
 	}}
-	web := doorTo(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, e) }, rest.Config{Beat: time.Millisecond})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+enginePath+"/messages", strings.NewReader(`{"content":"c"}`))
+	web := doorTo(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, e) },
+		rest.Config{Beat: time.Millisecond})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+enginePath+"/messages",
+		strings.NewReader(`{"content":"c"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
-// Package rest is the JSON of OpenParallax engines, as proto/capgate/v1/engines.proto has it: routes that the wing adds to
+// Package rest has the JSON routes of OpenParallax engines (proto/capgate/v1/engines.proto), added to
 // gateway/frontdoor/rest.
 //
-//	rest.go      what is asked of engines
-//	messages.go  what is said to them: a message, answered as a stream of what happens
+//	rest.go      status, sessions, history, approvals
+//	messages.go  messages, answered with a stream of events
 package rest
 
 import (
@@ -21,13 +21,13 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// engines is capgate.v1.Engines for requests that the decoder made. It is called in-process only.
+// engines is capgate.v1.Engines for decoded requests. It is called in-process only.
 type engines struct {
 	capgatepb.UnimplementedEnginesServer
 	clients openparallaxv1.ClientServiceClient
 }
 
-// Routes adds what may be asked of engines.
+// Routes adds the routes of engines.
 func Routes(to *rest.Routes) error {
 	e := &engines{clients: openparallaxv1.NewClientServiceClient(to.Conn)}
 	to.Needed("engine", "session_id")
@@ -37,12 +37,12 @@ func Routes(to *rest.Routes) error {
 	return to.Stream("/v1/engines/{engine=*}/messages", e.sendMessage)
 }
 
-// bySource says that modes of sessions are numbered as in the protos here.
+// bySource declares that the gateway's protos number the modes of sessions.
 func bySource(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, engine.ModesHeader, engine.BySource.String())
 }
 
-// ask makes one call of an engine.
+// ask calls an engine.
 func ask[Q, A any](ctx context.Context, id string,
 	method func(context.Context, *Q, ...grpc.CallOption) (*A, error), req *Q) (*A, error) {
 	made, _ := metadata.FromIncomingContext(ctx)
@@ -54,20 +54,26 @@ func ask[Q, A any](ctx context.Context, id string,
 }
 
 // GetEngineStatus implements capgatepb.EnginesServer.
-func (e *engines) GetEngineStatus(ctx context.Context, req *capgatepb.GetEngineStatusRequest) (*capgatepb.GetEngineStatusResponse, error) {
+func (e *engines) GetEngineStatus(ctx context.Context,
+	req *capgatepb.GetEngineStatusRequest) (*capgatepb.GetEngineStatusResponse, error) {
 	s, err := ask(ctx, req.GetEngine(), e.clients.GetStatus, &openparallaxv1.StatusRequest{})
 	if err != nil {
 		return nil, err
 	}
 	return &capgatepb.GetEngineStatusResponse{
-		AgentName: s.GetAgentName(), Model: s.GetModel(), ShieldConnected: s.GetShieldConnected(), ShieldMaxTier: s.GetShieldMaxTier(),
-		UptimeSeconds: uint32(min(max(s.GetUptimeSeconds(), 0), math.MaxUint32)), SessionCount: s.GetSessionCount(), ActionsToday: s.GetActionsToday(),
+		AgentName: s.GetAgentName(), Model: s.GetModel(), ShieldConnected: s.GetShieldConnected(),
+		ShieldMaxTier: s.GetShieldMaxTier(),
+		UptimeSeconds: uint32(min(max(s.GetUptimeSeconds(), 0), math.MaxUint32)), SessionCount: s.GetSessionCount(),
+		ActionsToday: s.GetActionsToday(),
 	}, nil
 }
 
-// ListEngineSessions implements capgatepb.EnginesServer. All are asked for, as not every engine heeds a limit.
-func (e *engines) ListEngineSessions(ctx context.Context, req *capgatepb.ListEngineSessionsRequest) (*capgatepb.ListEngineSessionsResponse, error) {
-	all, err := ask(ctx, req.GetEngine(), e.clients.ListSessions, &openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
+// ListEngineSessions implements capgatepb.EnginesServer. It requests all sessions, because not every engine
+// applies a limit.
+func (e *engines) ListEngineSessions(ctx context.Context,
+	req *capgatepb.ListEngineSessionsRequest) (*capgatepb.ListEngineSessionsResponse, error) {
+	all, err := ask(ctx, req.GetEngine(), e.clients.ListSessions,
+		&openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +84,8 @@ func (e *engines) ListEngineSessions(ctx context.Context, req *capgatepb.ListEng
 	resp := &capgatepb.ListEngineSessionsResponse{NextPageToken: next}
 	for _, s := range sessions {
 		resp.Sessions = append(resp.Sessions, &capgatepb.EngineSession{
-			Id: s.GetId(), Title: s.GetTitle(), Mode: nameOf(s.GetMode()), CreateTime: since1970(s.GetCreatedAt()), UpdateTime: since1970(s.GetUpdatedAt()),
+			Id: s.GetId(), Title: s.GetTitle(), Mode: nameOf(s.GetMode()), CreateTime: since1970(s.GetCreatedAt()),
+			UpdateTime:   since1970(s.GetUpdatedAt()),
 			MessageCount: s.GetMessageCount(),
 		})
 	}
@@ -86,8 +93,10 @@ func (e *engines) ListEngineSessions(ctx context.Context, req *capgatepb.ListEng
 }
 
 // ListEngineHistory implements capgatepb.EnginesServer.
-func (e *engines) ListEngineHistory(ctx context.Context, req *capgatepb.ListEngineHistoryRequest) (*capgatepb.ListEngineHistoryResponse, error) {
-	all, err := ask(ctx, req.GetEngine(), e.clients.GetHistory, &openparallaxv1.GetHistoryRequest{SessionId: req.GetSessionId(), Limit: math.MaxInt32})
+func (e *engines) ListEngineHistory(ctx context.Context,
+	req *capgatepb.ListEngineHistoryRequest) (*capgatepb.ListEngineHistoryResponse, error) {
+	all, err := ask(ctx, req.GetEngine(), e.clients.GetHistory,
+		&openparallaxv1.GetHistoryRequest{SessionId: req.GetSessionId(), Limit: math.MaxInt32})
 	if err != nil {
 		return nil, err
 	}
@@ -98,25 +107,30 @@ func (e *engines) ListEngineHistory(ctx context.Context, req *capgatepb.ListEngi
 	resp := &capgatepb.ListEngineHistoryResponse{NextPageToken: next}
 	for _, m := range messages {
 		resp.Messages = append(resp.Messages, &capgatepb.EngineMessage{
-			Id: m.GetId(), SessionId: m.GetSessionId(), Role: m.GetRole(), Content: m.GetContent(), CreateTime: since1970(m.GetTimestamp()),
+			Id: m.GetId(), SessionId: m.GetSessionId(), Role: m.GetRole(), Content: m.GetContent(),
+			CreateTime: since1970(m.GetTimestamp()),
 		})
 	}
 	return resp, nil
 }
 
 // ApproveEngineAction implements capgatepb.EnginesServer.
-func (e *engines) ApproveEngineAction(ctx context.Context, req *capgatepb.ApproveEngineActionRequest) (*capgatepb.ApproveEngineActionResponse, error) {
-	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval, &openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId(), Approved: true})
+func (e *engines) ApproveEngineAction(ctx context.Context,
+	req *capgatepb.ApproveEngineActionRequest) (*capgatepb.ApproveEngineActionResponse, error) {
+	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval,
+		&openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId(), Approved: true})
 	return &capgatepb.ApproveEngineActionResponse{Received: ack.GetReceived()}, err
 }
 
 // DenyEngineAction implements capgatepb.EnginesServer.
-func (e *engines) DenyEngineAction(ctx context.Context, req *capgatepb.DenyEngineActionRequest) (*capgatepb.DenyEngineActionResponse, error) {
-	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval, &openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId()})
+func (e *engines) DenyEngineAction(ctx context.Context,
+	req *capgatepb.DenyEngineActionRequest) (*capgatepb.DenyEngineActionResponse, error) {
+	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval,
+		&openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId()})
 	return &capgatepb.DenyEngineActionResponse{Received: ack.GetReceived()}, err
 }
 
-// nameOf is a mode's name; "" where the engine says none, or one that has none.
+// nameOf returns a mode's name; "" if it is unset or has no name.
 func nameOf(m openparallaxv1.SessionMode) string {
 	if m == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
 		return ""
@@ -124,7 +138,7 @@ func nameOf(m openparallaxv1.SessionMode) string {
 	return openparallaxv1.SessionMode_name[int32(m)]
 }
 
-// since1970 is a time of an engine's, in seconds; nil where it says none.
+// since1970 converts an engine's time in seconds; nil if it is unset.
 func since1970(seconds int64) *timestamppb.Timestamp {
 	t := timestamppb.New(time.Unix(seconds, 0))
 	if seconds == 0 || !t.IsValid() {

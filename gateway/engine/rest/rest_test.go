@@ -51,29 +51,35 @@ func (e *engine) last() (req any, calls int, md metadata.MD) {
 	return nil, 0, nil
 }
 
-func (e *engine) SendMessage(req *openparallaxv1.ClientMessageRequest, stream grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error {
+func (e *engine) SendMessage(req *openparallaxv1.ClientMessageRequest,
+	stream grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error {
 	if err := e.see(stream.Context(), req); err != nil || e.says == nil {
 		return err
 	}
 	return e.says(req, stream)
 }
 
-func (e *engine) ResolveApproval(ctx context.Context, req *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck, error) {
+func (e *engine) ResolveApproval(ctx context.Context,
+	req *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck, error) {
 	return &openparallaxv1.ApprovalAck{Received: true}, e.see(ctx, req)
 }
 
-func (e *engine) GetStatus(ctx context.Context, req *openparallaxv1.StatusRequest) (*openparallaxv1.StatusResponse, error) {
-	return &openparallaxv1.StatusResponse{AgentName: "Atlas", Model: "m", ShieldConnected: true, ShieldMaxTier: 3, UptimeSeconds: 90, SessionCount: 2, ActionsToday: 4}, e.see(ctx, req)
+func (e *engine) GetStatus(ctx context.Context, req *openparallaxv1.StatusRequest) (*openparallaxv1.StatusResponse,
+	error) {
+	return &openparallaxv1.StatusResponse{AgentName: "Atlas", Model: "m", ShieldConnected: true, ShieldMaxTier: 3,
+		UptimeSeconds: 90, SessionCount: 2, ActionsToday: 4}, e.see(ctx, req)
 }
 
-func (e *engine) ListSessions(ctx context.Context, req *openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
+func (e *engine) ListSessions(ctx context.Context,
+	req *openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
 	err := e.see(ctx, req)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &openparallaxv1.ListSessionsResponse{Sessions: e.sessions}, err
 }
 
-func (e *engine) GetHistory(ctx context.Context, req *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
+func (e *engine) GetHistory(ctx context.Context,
+	req *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
 	return &openparallaxv1.GetHistoryResponse{Messages: e.history}, e.see(ctx, req)
 }
 
@@ -95,7 +101,8 @@ func TestEngineStatus(t *testing.T) {
 	if got.status != 200 || got.body != want || got.header.Get("ETag") == "" {
 		t.Errorf("%d %s %v", got.status, got.body, got.header)
 	}
-	if _, _, md := e.last(); fmt.Sprint(md.Get("x-capability-id"), md.Get("x-session-modes"), md.Get("x-request-id")) != "[engine-1] [source] [r]" {
+	if _, _, md := e.last(); fmt.Sprint(md.Get("x-capability-id"), md.Get("x-session-modes"),
+		md.Get("x-request-id")) != "[engine-1] [source] [r]" {
 		t.Errorf("the engine got %v", md)
 	}
 	if again := ask("GET", "/status", "", "If-None-Match", got.header.Get("ETag")); again.status != 304 {
@@ -108,8 +115,11 @@ func TestEnginesHavePages(t *testing.T) {
 	t.Parallel()
 	e := new(engine)
 	for i := range 7 {
-		e.sessions = append(e.sessions, &openparallaxv1.SessionInfo{Id: fmt.Sprint("s", i), Mode: openparallaxv1.SessionMode(i), CreatedAt: int64(i), UpdatedAt: math.MaxInt64, MessageCount: 1})
-		e.history = append(e.history, &openparallaxv1.ChatMessage{SessionId: "s 1", Role: "user", Content: fmt.Sprint("c", i)}) // without ids
+		e.sessions = append(e.sessions, &openparallaxv1.SessionInfo{Id: fmt.Sprint("s", i),
+			Mode: openparallaxv1.SessionMode(i), CreatedAt: int64(i), UpdatedAt: math.MaxInt64, MessageCount: 1})
+		// without ids
+		e.history = append(e.history, &openparallaxv1.ChatMessage{SessionId: "s 1", Role: "user",
+			Content: fmt.Sprint("c", i)})
 	}
 	ask := e.door(t, rest.Config{})
 	for path, want := range map[string]string{
@@ -142,7 +152,8 @@ func TestEnginesHavePages(t *testing.T) {
 			}
 		}
 		for _, query := range []string{"page_size=201", "page_size=-1", "page_token=!", "page_token=eA", "page_token=MCBh"} {
-			if got := ask("GET", path+"?"+query, ""); got.status != 400 || problemOf(t, got).Reason != "LIST_INVALID" || !strings.Contains(got.body, `"metadata":{"field":"page_`) {
+			if got := ask("GET", path+"?"+query, ""); got.status != 400 || problemOf(t, got).Reason != "LIST_INVALID" ||
+				!strings.Contains(got.body, `"metadata":{"field":"page_`) {
 				t.Errorf("%s?%s: %d %s", path, query, got.status, got.body)
 			}
 		}
@@ -196,12 +207,15 @@ func TestEngineApprovals(t *testing.T) {
 		got := ask("POST", tt.path, tt.body)
 		asked, _, md := e.last()
 		req, _ := asked.(*openparallaxv1.ApprovalResponse)
-		if text := fmt.Sprintf("%q %q %v", req.GetApprovalId(), req.GetSessionId(), req.GetApproved()); got.status != 200 || got.body != `{"received":true}`+"\n" || text != tt.want || md.Get("x-capability-id")[0] != "engine-1" {
+		if text := fmt.Sprintf("%q %q %v", req.GetApprovalId(), req.GetSessionId(),
+			req.GetApproved()); got.status != 200 || got.body != `{"received":true}`+"\n" || text != tt.want ||
+			md.Get("x-capability-id")[0] != "engine-1" {
 			t.Errorf("%s: %d %s; the engine got %s %v", tt.path, got.status, got.body, text, md)
 		}
 	}
 	_, before, _ := e.last()
-	if got := ask("POST", "/approvals/a/approve", `{"approved":false}`); got.status != 400 || problemOf(t, got).Reason != "INVALID_BODY" {
+	if got := ask("POST", "/approvals/a/approve", `{"approved":false}`); got.status != 400 ||
+		problemOf(t, got).Reason != "INVALID_BODY" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if _, after, _ := e.last(); after != before {
@@ -215,13 +229,15 @@ func TestEnginesManners(t *testing.T) {
 	e := &engine{fails: status.Error(codes.NotFound, "no such engine")}
 	ask := e.door(t, rest.Config{MaxBody: 100})
 	for path, allow := range map[string]string{
-		"/messages": "POST, OPTIONS", "/status": "GET, HEAD, OPTIONS", "/sessions": "GET, HEAD, OPTIONS", "/sessions/s/history": "GET, HEAD, OPTIONS",
+		"/messages": "POST, OPTIONS", "/status": "GET, HEAD, OPTIONS", "/sessions": "GET, HEAD, OPTIONS",
+		"/sessions/s/history":  "GET, HEAD, OPTIONS",
 		"/approvals/a/approve": "POST, OPTIONS", "/approvals/a/deny": "POST, OPTIONS",
 	} {
 		if got := ask("OPTIONS", path, ""); got.status != 204 || got.header.Get("Allow") != allow {
 			t.Errorf("%s: %d %v", path, got.status, got.header)
 		}
-		if got := ask("PUT", path, ""); got.status != 405 || got.header.Get("Allow") != allow || problemOf(t, got).Reason != "METHOD_NOT_ALLOWED" {
+		if got := ask("PUT", path, ""); got.status != 405 || got.header.Get("Allow") != allow ||
+			problemOf(t, got).Reason != "METHOD_NOT_ALLOWED" {
 			t.Errorf("%s: %d %v", path, got.status, got.header)
 		}
 		method, body := "POST", `{"content":"c"}`
@@ -231,7 +247,8 @@ func TestEnginesManners(t *testing.T) {
 		if strings.Contains(path, "approvals") {
 			body = ""
 		}
-		if got := ask(method, path, body); got.status != 404 || problemOf(t, got).Code != "NOT_FOUND" || !strings.Contains(got.body, "no such engine") {
+		if got := ask(method, path, body); got.status != 404 || problemOf(t, got).Code != "NOT_FOUND" ||
+			!strings.Contains(got.body, "no such engine") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 		if method == "POST" {
@@ -244,7 +261,8 @@ func TestEnginesManners(t *testing.T) {
 		}
 	}
 	_, before, _ := e.last()
-	for _, path := range []string{"/", "", "/status/", "/sessions//history", "/sessions/%ff/history", "/sessions/s", "/approvals/a", "/../engine%0A1/status", "/..//status", "/../%ff/status"} {
+	for _, path := range []string{"/", "", "/status/", "/sessions//history", "/sessions/%ff/history", "/sessions/s",
+		"/approvals/a", "/../engine%0A1/status", "/..//status", "/../%ff/status"} {
 		if got := ask("GET", path, ""); got.status != 404 || problemOf(t, got).Reason != "NO_SUCH_PATH" {
 			t.Errorf("%q: %d %s", path, got.status, got.body)
 		}

@@ -42,7 +42,8 @@ func newHTTP(address string, secure *tls.Config) (*httpClient, error) {
 		Transport: &http.Transport{
 			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
 			MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost:        extauthz.MaxConcurrent, MaxIdleConnsPerHost: extauthz.MaxConcurrent, IdleConnTimeout: 90 * time.Second,
+			MaxConnsPerHost:        extauthz.MaxConcurrent, MaxIdleConnsPerHost: extauthz.MaxConcurrent,
+			IdleConnTimeout: 90 * time.Second,
 		},
 	}}, nil
 }

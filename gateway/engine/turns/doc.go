@@ -1,15 +1,14 @@
-// Package turns lets things happen one at a time at an engine, whichever replica they come to.
+// Package turns serializes messages at an engine, at all replicas together, and grants leases of engines.
 //
-//	Take ──► a ticket waits in line ──► a Turn: held, renewed ──► Done: the next is told
-//	Seize ──► a Lease: held, renewed ──► Release, or Lost when another took it over
+//	Take ──► a ticket in the queue ──► a Turn: held, renewed ──► Done: the next ticket is notified
+//	Seize ──► a Lease: held, renewed ──► Release, or Lost after a takeover
 //
-// The line is bounded and fair: tenants alternate, and within a tenant who came first goes
-// first. The order is the store's, and so is the clock. Whose replica dies is dropped some
-// time after it was last heard of.
+// The queue is bounded and fair: tenants alternate, and each tenant's tickets are served in order of arrival. The
+// order and the clock are the store's. Tickets of a replica that dies expire.
 //
-// While the store is unavailable who has something keeps it, and who waits waits on for a while. A
-// store that has come back empty gives nobody a turn until those who have one could say so. One
-// that lost only the last it was told, as a failover may, can let two have a turn at once.
+// While the store is unavailable, turns and leases are kept, and tickets keep waiting for a limited time. A store
+// that comes back empty grants no turn until holders have had the time to renew theirs. A store that lost only its
+// latest writes, as after a failover, may grant two turns at once.
 //
-// It speaks no protocol, and does not know what an engine is.
+// The package knows no protocol, and engines only as names.
 package turns

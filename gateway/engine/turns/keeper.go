@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What keeps somebody from a turn or a lease.
+// Errors of Take and Seize.
 var (
 	ErrFull = errors.New("as many wait for this engine as may")
 	ErrHeld = errors.New("another has this engine's lease")
@@ -17,9 +17,9 @@ var (
 
 // Options of a Keeper. The zero value works.
 type Options struct {
-	Lease    time.Duration // after which a turn, a lease or a place in line is lost whose replica is not heard of; default 15 s
-	Try      time.Duration // how long who comes waits for a store that is away; default 2 s
-	Patience time.Duration // how long who waits already does; default 30 s
+	Lease    time.Duration // time after which turns, leases and tickets expire without renewal; default 15 s
+	Try      time.Duration // how long a new ticket waits for an unavailable store; default 2 s
+	Patience time.Duration // how long a waiting ticket waits for an unavailable store; default 30 s
 }
 
 // Keeper has the turns and leases of one replica. It is safe for concurrent use.
@@ -31,29 +31,31 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	entries  map[string]*entry // by id
-	engines  map[string]int    // how many tickets of each the store has answered for
-	followed bool              // the store was, at some time
-	again    time.Time         // when it was found again last
+	engines  map[string]int    // number of each engine's tickets in the store
+	followed bool              // the change feed was connected before
+	again    time.Time         // last reconnection of the change feed
 	closed   bool
 }
 
 // entry is a ticket or a claim that the store knows.
 type entry struct {
-	news  chan struct{} // has room for one: the store should be asked
-	known string        // the engine of a ticket that the store has answered for
+	news  chan struct{} // capacity 1: the store has to be queried
+	known string        // engine of a ticket in the store; "": unconfirmed
 }
 
 // New makes a Keeper.
 func New(store Store, o Options) *Keeper {
-	o.Lease, o.Try, o.Patience = cmp.Or(o.Lease, 15*time.Second), cmp.Or(o.Try, 2*time.Second), cmp.Or(o.Patience, 30*time.Second)
-	return &Keeper{store: store, opts: o, closing: make(chan struct{}), entries: map[string]*entry{}, engines: map[string]int{}}
+	o.Lease, o.Try, o.Patience = cmp.Or(o.Lease, 15*time.Second), cmp.Or(o.Try, 2*time.Second),
+		cmp.Or(o.Patience, 30*time.Second)
+	return &Keeper{store: store, opts: o, closing: make(chan struct{}), entries: map[string]*entry{},
+		engines: map[string]int{}}
 }
 
-// Run follows the store until ctx ends. Without it who waits learns up to a third of Options.Lease
-// later that its turn has come.
+// Run follows the store's changes until ctx ends. Without Run, a ticket learns of its turn up to a third of
+// Options.Lease late.
 func (k *Keeper) Run(ctx context.Context) { k.store.Follow(ctx, k.told, k.connected) }
 
-// Close gives everything back and waits until the store knows, if it answers.
+// Close releases everything, and waits until the store has recorded it, if it answers.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	if !k.closed {
@@ -64,7 +66,7 @@ func (k *Keeper) Close() {
 	k.running.Wait()
 }
 
-// add has news of an id handed on. It is nil after Close.
+// add registers an id for notifications. It returns nil after Close.
 func (k *Keeper) add(id string) *entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,7 +79,7 @@ func (k *Keeper) add(id string) *entry {
 	return e
 }
 
-// remove ends what add began.
+// remove unregisters an id.
 func (k *Keeper) remove(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +91,7 @@ func (k *Keeper) remove(id string) {
 	k.running.Done()
 }
 
-// know remembers that the store has a ticket.
+// know records that the store has a ticket.
 func (k *Keeper) know(t *Ticket) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +101,7 @@ func (k *Keeper) know(t *Ticket) {
 	}
 }
 
-// wary says whether the store, if it knows nothing of an engine, has lost it.
+// wary reports whether a store without data of an engine must have lost it.
 func (k *Keeper) wary(engine string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +116,7 @@ func (k *Keeper) told(id string) {
 	}
 }
 
-// connected lets everybody ask, and say what they have.
+// connected makes all tickets and claims query and renew themselves in the store.
 func (k *Keeper) connected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,7 +136,7 @@ func (e *entry) ask() {
 	}
 }
 
-// every is how often who has or waits for something says so.
+// every is the interval of renewals.
 func (k *Keeper) every() time.Duration { return max(k.opts.Lease/3, time.Millisecond) }
 
 const (
@@ -142,10 +144,11 @@ const (
 	lastWait  = time.Second
 )
 
-// insist tries to tell the store that something is over, for so long as it would believe otherwise.
+// insist retries a release until it succeeds or the entry in the store has expired.
 func (k *Keeper) insist(tell func(context.Context) error) {
 	wait := firstWait
-	for until := time.Now().Add(k.opts.Lease); tell(context.Background()) != nil && time.Now().Before(until); wait = min(2*wait, lastWait) {
+	for until := time.Now().Add(k.opts.Lease); tell(context.Background()) != nil &&
+		time.Now().Before(until); wait = min(2*wait, lastWait) {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:

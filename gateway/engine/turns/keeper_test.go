@@ -80,7 +80,8 @@ func TestTheStoreIsAway(t *testing.T) {
 	second := later(t.Context(), k)
 	m.expect(t, "wait")
 	m.set(func() { m.away = true })
-	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); !errors.Is(err, turns.ErrAway) || !errors.Is(err, errGone) {
+	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); !errors.Is(err, turns.ErrAway) ||
+		!errors.Is(err, errGone) {
 		t.Errorf("who comes: %v", err)
 	}
 	m.set(func() { m.again() })

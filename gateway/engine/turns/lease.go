@@ -10,24 +10,25 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Lease is what one has of an engine, and nobody else.
+// Lease is an exclusive lease of an engine.
 type Lease struct {
 	end  sync.Once
 	over chan struct{}
 	lost chan struct{}
 }
 
-// Lost is closed when another took the lease over. It stays open while nobody can tell.
+// Lost is closed when another claim has taken the lease over. While the store is unavailable, it stays open.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Release gives the lease back. It returns at once and may be called again, also after Lost.
+// Release releases the lease. It returns at once and may be called again, also after Lost.
 func (l *Lease) Release() { l.end.Do(func() { close(l.over) }) }
 
-// Seize gets the lease of an engine, which who gets it must release. It does not wait: where another
-// has it the error is ErrHeld, unless it is to be taken over. The other errors are ErrAway and
-// that of ctx. who is kept with it for people who look into the store.
+// Seize acquires the lease of an engine, which the caller has to release. It does not wait: if the lease is held,
+// the error is ErrHeld, unless takeover is true. Other errors are ErrAway and that of ctx. who is stored with the
+// lease, for people who inspect the store.
 func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (*Lease, error) {
-	c := &Claim{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease, Takeover: takeover}
+	c := &Claim{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease,
+		Takeover: takeover}
 	e := k.add(c.ID)
 	if e == nil {
 		return nil, ErrAway
@@ -38,7 +39,7 @@ func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (
 		k.remove(c.ID)
 		return nil, ErrHeld
 	case err == nil && ctx.Err() == nil:
-		c.Takeover = false // from now on it is only kept
+		c.Takeover = false // renewals must not take over
 		l := &Lease{over: make(chan struct{}), lost: make(chan struct{})}
 		go recovery.Round("engine lease", func() { k.keep(c, e, l) })
 		return l, nil
@@ -50,7 +51,7 @@ func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (
 	return nil, fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// keep keeps a lease until it ends.
+// keep renews a lease until it ends.
 func (k *Keeper) keep(c *Claim, e *entry, l *Lease) {
 	defer k.yield(c)
 	k.renew(e, l.over, func() bool {
@@ -63,7 +64,7 @@ func (k *Keeper) keep(c *Claim, e *entry, l *Lease) {
 	})
 }
 
-// yield ends a claim.
+// yield releases a claim.
 func (k *Keeper) yield(c *Claim) {
 	defer k.remove(c.ID)
 	k.insist(func(ctx context.Context) error { return k.store.Yield(ctx, c) })

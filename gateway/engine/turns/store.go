@@ -5,57 +5,57 @@ import (
 	"time"
 )
 
-// Ticket is who waits for a turn, or has it.
+// Ticket waits for a turn, or holds it.
 type Ticket struct {
 	Engine, Tenant string
-	ID             string        // no other has it; letters and digits
-	Lease          time.Duration // for how long it is known without a word
-	Most           int           // that may wait for the engine
-	Seq            int64         // its place in the order of arrival, as Wait said; 0: it is new
-	Wary           bool          // the store may have lost who has the turn
+	ID             string        // unique; letters and digits
+	Lease          time.Duration // expires after this time without renewal
+	Most           int           // maximum number of waiting tickets of the engine
+	Seq            int64         // position in the order of arrival, from Wait; 0: new
+	Wary           bool          // the store may have lost the holder of the turn
 }
 
-// Standing is how a ticket stands.
+// Standing is the state of a ticket in the queue.
 type Standing struct {
 	State State
 	Seq   int64
-	Left  time.Duration // of who waits: until who has the turn loses it, unless it is heard of
+	Left  time.Duration // for a waiting ticket: until the holder's turn expires without renewal
 }
 
-// State says it in a word.
+// State is the state of a ticket.
 type State int
 
 // The states.
 const (
 	Waits State = iota
 	Mine        // it has the turn
-	Full        // it is not in line: too many wait
+	Full        // not in the queue: too many tickets wait
 )
 
-// Claim is who wants an engine's lease, or has it.
+// Claim requests an engine's lease, or holds it.
 type Claim struct {
 	Engine   string
-	ID       string        // no other has it; letters and digits
-	Who      string        // for people who look into the store
-	Lease    time.Duration // for how long it is known without a word
-	Takeover bool          // also from who has it
+	ID       string        // unique; letters and digits
+	Who      string        // for people who inspect the store
+	Lease    time.Duration // expires after this time without renewal
+	Takeover bool          // take the lease from its holder
 }
 
-// Store is what replicas share. Each method is one step and ends in bounded time. A step that fails
-// may have been taken; to take it twice is to take it once.
+// Store is the state that replicas share. Each method is atomic, idempotent and bounded in time. A failed step may
+// have been carried out.
 type Store interface {
-	// Wait puts a ticket in line unless it is there or has the turn, and renews it. A new one
-	// finds the line full if Most wait; the first of its tenant if twice as many do.
+	// Wait enqueues a ticket unless it waits or holds the turn, and renews it. For a new ticket the queue is full
+	// if Most tickets wait; for the first ticket of its tenant, if twice as many wait.
 	Wait(ctx context.Context, t *Ticket) (Standing, error)
-	// Hold renews a turn, and lets the store know of it again if it was lost.
+	// Hold renews a turn, and restores it if the store has lost it.
 	Hold(ctx context.Context, t *Ticket) error
-	// Leave takes a ticket out of the line, or, held, ends its turn.
+	// Leave removes a ticket from the queue, or, with held, ends its turn.
 	Leave(ctx context.Context, t *Ticket, held bool) error
-	// Seize gets or renews a lease. It is false while another has it.
+	// Seize acquires or renews a lease. It returns false while another claim holds it.
 	Seize(ctx context.Context, c *Claim) (bool, error)
-	// Yield gives it back.
+	// Yield releases the lease.
 	Yield(ctx context.Context, c *Claim) error
-	// Follow tells until ctx ends which tickets were given their turn, and which claims were
-	// taken over. It may lose some, and says with connected when it may have.
+	// Follow reports, until ctx ends, the tickets that got their turn and the claims that lost their lease. It may
+	// lose notifications, and calls connected whenever that is possible.
 	Follow(ctx context.Context, told func(id string), connected func())
 }

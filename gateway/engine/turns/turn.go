@@ -11,19 +11,21 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Turn is one's turn at an engine.
+// Turn is exclusive access to an engine.
 type Turn struct {
 	end  sync.Once
 	over chan struct{}
 }
 
-// Done ends the turn: the next one's begins. It returns at once and may be called again.
+// Done ends the turn; the next one begins. It returns at once and may be called again.
 func (t *Turn) Done() { t.end.Do(func() { close(t.over) }) }
 
-// Take waits for a turn until ctx ends. Most may wait for the engine, at all replicas together. Who gets one must end it. The errors are ErrFull, ErrAway
-// and that of ctx; after each the ticket is not in line.
+// Take waits for a turn until ctx ends. At most `most` tickets may wait for the engine, at all replicas together.
+// The caller has to end the turn. The errors are ErrFull, ErrAway and that of ctx; after an error the ticket is
+// not in the queue.
 func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Turn, error) {
-	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease, Most: most}
+	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease,
+		Most: most}
 	e := k.add(t.ID)
 	if e == nil {
 		return nil, ErrAway
@@ -42,7 +44,7 @@ func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Tu
 	}
 }
 
-// soon is when a store is asked again that is away.
+// soon is the retry interval of an unavailable store.
 const soon = 100 * time.Millisecond
 
 // wait waits until a ticket has its turn.
@@ -50,7 +52,7 @@ func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
 	patience := k.opts.Try
 	for answered := time.Now(); ; {
 		t.Wary = k.wary(t.Engine)
-		// A step that was begun is seen to its end, so that leaving comes after it.
+		// A step that has begun is completed, so that leaving comes after it.
 		s, err := k.store.Wait(context.WithoutCancel(ctx), t)
 		next := k.every()
 		switch {
@@ -88,12 +90,12 @@ func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
 func (k *Keeper) hold(t *Ticket, e *entry, turn *Turn) {
 	defer k.leave(t, true)
 	k.renew(e, turn.over, func() bool {
-		_ = k.store.Hold(context.Background(), t) // the next one may
+		_ = k.store.Hold(context.Background(), t) // the next renewal may succeed
 		return true
 	})
 }
 
-// renew has what one has renewed, in time and when there is news of it, until it is over or again answers with false.
+// renew calls again at each interval and after each notification, until over is closed or again returns false.
 func (k *Keeper) renew(e *entry, over <-chan struct{}, again func() bool) {
 	tick := time.NewTicker(k.every())
 	defer tick.Stop()

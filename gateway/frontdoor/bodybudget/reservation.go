@@ -23,7 +23,7 @@ type Owner interface {
 	Account() (tenant, from string)
 	// Authenticate authenticates the client if that has not been done. After an error nothing more is read.
 	Authenticate(context.Context) error
-	// Exceeded returns the error for a body that has no room after so many bytes.
+	// Exceeded returns the error for a body that exceeds the budget after a number of bytes.
 	Exceeded(read int64) error
 }
 
@@ -114,7 +114,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reserve extends the reservation to so many bytes.
+// reserve extends the reservation to a number of bytes.
 func (h *Reservation) reserve(to int64) error {
 	if to > anonymousLimit && !h.authenticated {
 		if err := h.authenticate(); err != nil {

@@ -43,7 +43,7 @@ func (c codec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// wire is grpc-go's codec. Without a name the content type is what all know, application/grpc.
+// wire is grpc-go's codec. It has no name, so the content type is application/grpc.
 type wire struct{}
 
 // Name implements encoding.CodecV2.
@@ -71,7 +71,7 @@ func (wire) Unmarshal(data mem.BufferSlice, v any) error {
 // maxDepth is how deep messages may be nested in JSON.
 const maxDepth = 100
 
-// decode makes protobuf of what the client sent.
+// decode converts a client's message to protobuf.
 func (t *target) decode(m *message) error {
 	if !t.json {
 		return nil
@@ -86,15 +86,15 @@ func (t *target) decode(m *message) error {
 	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxDepth} // a client may be newer
 	if err := options.Unmarshal(m.data, in); err != nil {
 		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument,
-			"the message is no %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
+			"the message is not a %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
 	}
 	if m.data, err = proto.Marshal(in); err != nil {
-		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument, "the message is no %s in JSON", t.schema.Input().FullName())
+		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument, "the message is not a %s in JSON", t.schema.Input().FullName())
 	}
 	return nil
 }
 
-// encode makes what the client wants of protobuf.
+// encode converts protobuf to the client's encoding.
 func (t *target) encode(m *message) error {
 	if !t.json {
 		return nil
@@ -107,7 +107,7 @@ func (t *target) encode(m *message) error {
 		m.data, err = protojson.Marshal(out)
 	}
 	if err != nil {
-		return refused("ANSWER_MALFORMED", connect.CodeInternal, "the answer is no %s that JSON can say", t.schema.Output().FullName())
+		return refused("ANSWER_MALFORMED", connect.CodeInternal, "the answer is not a %s that can be written as JSON", t.schema.Output().FullName())
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func empty(d protoreflect.MessageDescriptor) (proto.Message, error) {
 	return typ.New().Interface(), nil
 }
 
-// placeOf says where an error of protojson is, and not what is there: that may be a secret.
+// placeOf returns the position of a protojson error, without the content, which may be a secret.
 func placeOf(err error) string {
 	if place := regexp.MustCompile(`\(line \d+:\d+\)`).FindString(err.Error()); place != "" {
 		return " " + place

@@ -24,7 +24,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// compressFrom is the length in bytes from which messages are compressed for who accepts that.
+// compressFrom is the minimum length in bytes of compressed messages, for clients that accept compression.
 const compressFrom = 1 << 10
 
 // Handler serves gRPC-Web and Connect. It is safe for concurrent use and has nothing to close.
@@ -36,8 +36,7 @@ type Handler struct {
 	stream *connect.Handler // of Connect: with envelopes; and gRPC-Web, where unary looks the same
 }
 
-// New returns the front door of the gateway that conn leads to. What is of neither protocol goes
-// to next.
+// New returns the front door of the gateway behind conn. Requests of other protocols go to next.
 func New(conn grpc.ClientConnInterface, next http.Handler, cfg Config) *Handler {
 	h := &Handler{cfg: cfg.withDefaults(), conn: conn, next: next}
 	options := connect.WithHandlerOptions(
@@ -68,7 +67,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Header = r.Header.Clone()
 		w, r.Body = asText(w, r)
 	}
-	if p != grpcWeb && p != grpcWebText && t.schema != nil { // Connect has a form for each, and says no to the other
+	if p != grpcWeb && p != grpcWebText && t.schema != nil { // Connect has a form for each, and rejects the other
 		p = connectUnary
 		if t.schema.IsStreamingClient() || t.schema.IsStreamingServer() {
 			p = connectStream
@@ -86,7 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Speaks reports whether a request is of gRPC-Web or Connect.
 func Speaks(r *http.Request) bool { return protocolOf(r) != none }
 
-// protocol is what a request speaks.
+// protocol is the protocol of a request.
 type protocol uint8
 
 const (
@@ -97,8 +96,8 @@ const (
 	connectStream
 )
 
-// protocolOf tells the requests of a protocol from all others. JSON may also be meant for the JSON
-// API, none of whose paths begin like a service.
+// protocolOf returns the protocol of a request, if it is one of these. A JSON request may also be for the JSON
+// API, whose paths do not begin like a service.
 func protocolOf(r *http.Request) protocol {
 	if r.Method != http.MethodPost {
 		return none

@@ -1,7 +1,6 @@
-// Package connect lets browsers, and whoever else has HTTP but no gRPC, call what gRPC clients call:
-// by gRPC-Web, also its base64 form, and by the Connect protocol, over HTTP/1.1 and HTTP/2. It is
-// an http.Handler in front of another one, and reaches the gateway only as a gRPC client of it. So
-// it decides nothing: identity, policy and routing are the gateway's, by the metadata passed on.
+// Package connect serves gRPC-Web, also in base64, and the Connect protocol over HTTP/1.1 and HTTP/2, for browsers
+// and other clients without gRPC. It is an http.Handler in front of another one, and a gRPC client of the gateway.
+// It makes no decisions: the gateway authenticates, authorizes and routes by the metadata passed on.
 //
 //	web.go      New, and which requests are of these protocols
 //	target.go   the method that a request calls, and its schema
@@ -13,10 +12,9 @@
 //	patient.go  how long a client may take to read
 //	held.go     how much of a request is held (gateway/frontdoor/bodybudget), and why no more
 //
-// The protocols themselves are connect-go's. Messages go through as they are, whatever their
-// type, so services that only a fleet knows are called too. One of JSON is translated by the
-// schema, which is there for the services that the gateway was built with.
+// connect-go implements the protocols. Messages of any type pass unchanged, so clients can also call services that
+// only a fleet knows. JSON messages are translated with the schemas of the services that the gateway was built
+// with.
 //
-// A client says all that it has to say before it hears the answer: nothing reads and writes at the
-// same time here, as browsers do not either. Who needs that speaks gRPC.
+// A request is read completely before its response is written, as in browsers. Bidirectional streaming needs gRPC.
 package connect

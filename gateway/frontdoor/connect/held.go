@@ -10,8 +10,8 @@ import (
 // inflated is how many times as long as before gzip can make a text (RFC 1951: 258 bytes of two bits).
 const inflated = 1032
 
-// expected is how many bytes of a request are held at the most, of which no message may have more than so many; 0: not
-// known. What is compressed is as long as it can be.
+// expected returns the maximum number of bytes that a request holds in memory, given the maximum size of a
+// message; 0: unknown. A compressed message counts with its maximum size.
 func expected(r *http.Request, most int64) int64 {
 	length := min(r.ContentLength, most)
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {

@@ -11,8 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// RequestHeaders are the headers of these protocols that a page must be allowed to send (CORS),
-// besides what it sends as metadata.
+// RequestHeaders are the headers of these protocols that CORS has to allow, besides metadata.
 func RequestHeaders() []string {
 	return []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding", "Connect-Content-Encoding",
 		"Grpc-Timeout", "Grpc-Accept-Encoding", "Grpc-Encoding", "X-Grpc-Web", "X-User-Agent"}
@@ -72,7 +71,7 @@ func appendTo(md metadata.MD, name, value string) error {
 	return nil
 }
 
-// addTo writes metadata as headers, but for those that would tell the browser something.
+// addTo writes metadata as headers, except names with a meaning for browsers.
 func addTo(header http.Header, md metadata.MD) {
 	for name, values := range md {
 		if name = strings.ToLower(name); commands(name) {
@@ -87,8 +86,8 @@ func addTo(header http.Header, md metadata.MD) {
 	}
 }
 
-// stays tells the headers of a request that are no metadata. Cookies are among them: a browser
-// sends them by itself, and they are none of a tool's business.
+// stays reports whether a request header is not metadata. Cookies are not: browsers send them automatically, and
+// tools must not see them.
 func stays(name string) bool {
 	switch name {
 	case "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded", "host", "keep-alive", "origin", "pragma", "priority",
@@ -99,7 +98,7 @@ func stays(name string) bool {
 	return hasPrefix(name, "accept", "content-", "connect-", "grpc-", "if-", "proxy-", "sec-", "x-capgate-", ":")
 }
 
-// commands tells what a backend may not say to a browser in the gateway's name, and what is about
+// commands reports whether a header from a backend would control the browser in the gateway's name, or belongs to
 // the protocol.
 func commands(name string) bool {
 	switch name {

@@ -35,8 +35,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 	return resp, t.encode(resp.Msg)
 }
 
-// passStream makes any call. What has come from either side goes on at once, and nothing more is
-// taken before that.
+// passStream makes a call of any kind. A message is passed on before the next one is read.
 func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[message, message]) error {
 	t := targetFrom(ctx)
 	ctx, err := outgoing(ctx, client.RequestHeader())
@@ -55,7 +54,7 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	return t.answer(client, call)
 }
 
-// ask sends what the client says, to the end or until the call has its answer.
+// ask sends the client's messages until they end or the call is answered.
 func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream, held *bodybudget.Reservation) error {
 	for {
 		m, err := client.Receive()
@@ -68,7 +67,7 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 		if err != nil {
 			return err
 		}
-		if call.SendMsg(m) != nil { // the answer says why
+		if call.SendMsg(m) != nil { // the answer has the reason
 			return nil
 		}
 		held.SetBuffered(len(m.data)) // it may not have gone yet; the one before has
@@ -76,11 +75,11 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 	return call.CloseSend()
 }
 
-// answer sends what the client shall hear, to the end.
+// answer sends the response to the client.
 func (t *target) answer(client *connect.BidiStream[message, message], call grpc.ClientStream) error {
 	if header, err := call.Header(); err == nil && len(header) > 0 {
 		addTo(client.ResponseHeader(), header)
-		if err := client.Send(nil); err != nil { // nobody waits for a first message to know them
+		if err := client.Send(nil); err != nil { // clients get them before the first message
 			return err
 		}
 	}

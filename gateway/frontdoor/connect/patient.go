@@ -8,8 +8,8 @@ import (
 // slice is how much is written before the client's time begins anew, in bytes.
 const slice = 64 << 10
 
-// patientWriter waits for who reads, but not for ever: else a client that reads nothing would hold a
-// call's goroutine and its memory for as long as its connection lives.
+// patientWriter bounds the wait for a slow reader. Otherwise a client that reads nothing would hold a call's
+// goroutine and memory as long as its connection lives.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -30,7 +30,7 @@ func (w *patientWriter) Write(p []byte) (n int, err error) {
 // Flush implements http.Flusher.
 func (w *patientWriter) Flush() {
 	w.limit()
-	_ = w.control.Flush() // who is gone is seen by the next write
+	_ = w.control.Flush() // the next write detects a closed connection
 }
 
 // Unwrap is for http.ResponseController.

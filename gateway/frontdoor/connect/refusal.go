@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
-// refused is what the front door itself says no to.
+// refused is a rejection by the front door itself.
 func refused(reason string, code connect.Code, format string, args ...any) *connect.Error {
 	err := connect.NewError(code, fmt.Errorf(format, args...))
 	addDetail(err, &errdetails.ErrorInfo{Reason: reason, Domain: problem.OwnDomain})
@@ -37,7 +37,8 @@ func errorOf(err error) *connect.Error {
 	return failed
 }
 
-// challengeOf is the gateway's own word, whoever asks for a credential: what a backend says would be the gateway's for a browser.
+// challengeOf always returns the gateway's own challenge: a browser would take a backend's challenge for the
+// gateway's.
 func challengeOf(st *status.Status) string {
 	for _, d := range st.Details() {
 		if info, is := d.(*errdetails.ErrorInfo); is && info.GetDomain() == problem.OwnDomain {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// target is what a request calls.
+// target is the method that a request calls.
 type target struct {
 	path      string                        // as gRPC has it
 	authority string                        // which may name the capability

@@ -61,7 +61,7 @@ func (b *textBody) fill() {
 	b.err = err
 }
 
-// textWriter writes base64. What is flushed can be decoded.
+// textWriter writes base64. Flushed bytes can be decoded.
 type textWriter struct {
 	http.ResponseWriter
 	begun bool

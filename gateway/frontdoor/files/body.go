@@ -10,8 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// body is a request's body, of which no more than so much is read, and which may not pause for
-// longer than so.
+// body is a request's body, bounded in size and in the length of pauses.
 type body struct {
 	in      io.Reader
 	control *http.ResponseController
@@ -23,7 +22,7 @@ type body struct {
 	pause   *time.Timer // runs while the client is waited for
 
 	mu      sync.Mutex
-	over    bool // it has ended, or nobody reads on
+	over    bool // it has ended, or reading has stopped
 	unread  bool // it broke off, or is too large
 	stalled bool
 	cut     bool // reading was ended from here
@@ -53,7 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.failed(err)
 }
 
-// failed is what an error of Read is called.
+// failed converts an error of Read.
 func (b *body) failed(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,11 +71,11 @@ func (b *body) failed(err error) error {
 	return err
 }
 
-// finish is the last that is done with the body, before the answer. Where nobody will read on, net/http is kept
-// from doing it: the client would wait for the answer until it had sent more.
+// finish ends the body before the response. If the rest of the body is not read, finish keeps net/http from
+// reading it, because the client would get the response only after it has sent more.
 //
-// A connection of which reading was ended takes no other request. net/http may have seen the body's end meanwhile
-// and listen for the next request: the deadline in the past then ends the context of all that would follow.
+// Such a connection accepts no further request. net/http may have reached the body's end meanwhile and read the
+// next request: the deadline in the past then cancels the contexts of all further requests.
 func (b *body) finish(all bool) {
 	b.pause.Stop()
 	if !all || b.unread {
@@ -99,6 +98,6 @@ func (b *body) interrupt(stalled bool) {
 	defer b.mu.Unlock()
 	if !b.over {
 		b.over, b.stalled, b.cut = true, stalled, true
-		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // what cannot do that ends with the connection
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // unsupported: the body ends with the connection
 	}
 }

@@ -11,9 +11,9 @@ import (
 // Sum is the SHA-256 of a file.
 type Sum [sha256.Size]byte
 
-// The headers that have a digest. Of a request any may say what its body is.
+// The headers with a digest. Any of them may have the digest of a request's body.
 const (
-	digestHeader = "Digest"      // RFC 3230; what older clients know
+	digestHeader = "Digest"      // RFC 3230; for older clients
 	reprDigest   = "Repr-Digest" // RFC 9530 §3
 	contDigest   = "Content-Digest"
 )
@@ -35,7 +35,7 @@ func (s Sum) tell(header http.Header) {
 	header.Set(reprDigest, s.ReprDigest())
 }
 
-// agrees is whether s is what a request's headers say, as far as they say anything of SHA-256.
+// agrees reports whether s matches the SHA-256 digests in a request's headers, if there are any.
 func (s Sum) agrees(header http.Header) bool {
 	for _, name := range [...]string{reprDigest, contDigest, digestHeader} {
 		for _, line := range header.Values(name) {

@@ -15,17 +15,16 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// ahead is how much of a file is read before its response begins, in bytes: of what is shorter
-// the header can say the length and the digest.
+// ahead is the number of bytes that are read before the response begins: the header of a shorter file has its
+// length and digest.
 const ahead = 64 << 10
 
 // slice is how much is written before the client's time begins anew, in bytes.
 const slice = 64 << 10
 
-// Download answers a GET or a HEAD with an artifact. An error, which is a Problem or a gRPC status, is
-// one before the response began. A file that breaks off later has its response broken off, so
-// that nobody takes it for whole: then Download panics with http.ErrAbortHandler, which is
-// how net/http is told.
+// Download answers a GET or a HEAD with an artifact. It returns an error, a Problem or a gRPC status, only before
+// the response has begun. If the file breaks off later, Download panics with http.ErrAbortHandler, which makes
+// net/http abort the response, so that no client takes it for complete.
 func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id string) error {
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability))
 	defer cancel()
@@ -55,7 +54,7 @@ func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id 
 	return nil
 }
 
-// first reads ahead. io.EOF says that the answer is the whole file.
+// first reads the beginning of the file. io.EOF means that it is the whole file.
 func first(in *source) (begin []byte, err error) {
 	for len(begin) < ahead && err == nil {
 		var piece []byte
@@ -65,7 +64,7 @@ func first(in *source) (begin []byte, err error) {
 	return begin, err
 }
 
-// head reads a file and says what it is like. No RPC says it in fewer words.
+// head answers a HEAD. It reads the whole file, because no RPC returns only its description.
 func head(w http.ResponseWriter, r *http.Request, in *source) error {
 	sum, size := sha256.New(), int64(0)
 	for {
@@ -83,7 +82,7 @@ func head(w http.ResponseWriter, r *http.Request, in *source) error {
 	}
 }
 
-// describe says what is known of a file once it has begun.
+// describe writes the headers that are known when a file begins.
 func describe(head http.Header, r *http.Request, in *source) {
 	typ, how := mediaType(in.typ), "attachment"
 	if r.URL.Query().Get("disposition") == "inline" && maySee(typ) {
@@ -99,14 +98,14 @@ func describe(head http.Header, r *http.Request, in *source) {
 	head.Set("Referrer-Policy", "no-referrer")
 }
 
-// tellWhole says what is known of a file that has come to its end.
+// tellWhole writes the headers that are known when a file has ended.
 func tellWhole(head http.Header, size int64, sum Sum) {
 	head.Set("Content-Length", strconv.FormatInt(size, 10))
 	sum.tell(head)
 }
 
-// takesTrailers is whether a client says so. Who does not gets none: what is in between may drop them
-// (RFC 9110 §6.5.1).
+// takesTrailers reports whether a client accepts trailers. Other clients get none, because intermediaries may drop
+// them (RFC 9110 §6.5.1).
 func takesTrailers(header http.Header) bool {
 	for _, line := range header.Values("Te") {
 		for one := range strings.SplitSeq(line, ",") {
@@ -127,8 +126,8 @@ type sink struct {
 	trailers bool
 }
 
-// all writes a file, of which begin was read, to its end; whole says that begin is all. It is false if
-// the file broke off or the client is gone.
+// all writes a file to its end. begin is the part that was read before; whole: it is the whole file. The result is
+// false if the file broke off or the client has gone.
 func (o *sink) all(begin []byte, in *source, whole bool) bool {
 	for piece := begin; ; {
 		if !o.write(piece) {

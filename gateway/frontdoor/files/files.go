@@ -9,13 +9,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Config bounds what is carried. The zero value works.
+// Config bounds uploads and downloads. The zero value works.
 type Config struct {
 	MaxSize int64         // bytes of a request's body; default 1 GiB
 	Stall   time.Duration // how long a client may send nothing, or read nothing; default 1 min
 }
 
-// DefaultMaxSize is how large a request's body may be where nothing is said.
+// DefaultMaxSize is the default maximum size of a request's body.
 const DefaultMaxSize = 1 << 30
 
 // maxFiles is how many files one form may have.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// boundaryOf is what is between the parts of a body whose type is a form's.
+// boundaryOf returns the boundary of a multipart form.
 func boundaryOf(contentType string) (boundary string, isForm bool, problem *Problem) {
 	typ, params, err := mime.ParseMediaType(contentType)
 	begin, _, _ := strings.Cut(contentType, ";")
@@ -28,9 +28,9 @@ func boundaryOf(contentType string) (boundary string, isForm bool, problem *Prob
 
 const formType = "multipart/form-data"
 
-// form carries the files of a form, one after the other. Fields that are no files are passed
-// over. What is wrong while no file has been dealt with is an error of the whole; so is what the
-// gateway says of the first file, as it would say it of all.
+// form uploads the files of a form, one after the other. Fields that are not files are skipped. A problem before
+// the first file is an error of the whole request; so is the gateway's own error for the first file, because all
+// files would get it.
 func (f *Files) form(ctx context.Context, in *body, boundary string) (results []Result, err error) {
 	parts := multipart.NewReader(in, boundary)
 	for err == nil {
@@ -66,7 +66,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (results []
 	return results, nil
 }
 
-// part carries one file. An error is one of the body, of which nothing more can be read.
+// part uploads one file. An error means that the body cannot be read any further.
 func (f *Files) part(ctx context.Context, part *multipart.Part) (r Result, err error) {
 	r.Filename, r.ContentType = cleanName(part.FileName()), mediaType(part.Header.Get("Content-Type"))
 	in := &partReader{part: part}
@@ -104,8 +104,8 @@ func formError(err error) error {
 	return badForm("the form cannot be read: it is not as RFC 7578 has it")
 }
 
-// ofTheFile is whether an error says nothing of other files: it is the capability's own, or one
-// file was too large for it.
+// ofTheFile reports whether an error concerns only one file: the capability's own errors, and a file that is too
+// large.
 func ofTheFile(err error) bool {
 	problem := (*Problem)(nil)
 	return errors.As(err, &problem) && (problem.Status == http.StatusUnprocessableEntity || problem.Code == codes.DataLoss)

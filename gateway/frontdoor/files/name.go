@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxName is the longest name of a file, in bytes: what file systems take.
+// maxName is the maximum length of a file name in bytes, as in file systems.
 const maxName = 255
 
 // cleanName is a name that does no harm where a file is made by it or a person reads it: the
@@ -26,11 +26,11 @@ func cleanName(name string) string {
 		return r
 	}, name)
 	name = shorten(strings.TrimSpace(name))
-	name = strings.TrimRight(name, ". ") // which Windows takes off, and what is left would have another type
+	name = strings.TrimRight(name, ". ") // Windows removes them, which would change the type
 	return name
 }
 
-// shorten takes the middle of a long name away: what is before its extension.
+// shorten removes the end of a long name, before its extension.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name

@@ -49,10 +49,10 @@ func stalled() *Problem {
 
 func mismatch() *Problem {
 	return &Problem{Status: http.StatusBadRequest, Code: codes.InvalidArgument, Reason: "DIGEST_MISMATCH",
-		Detail: "what came is not what the digest says; nothing of the file was kept"}
+		Detail: "the content does not match its digest; nothing of the file was stored"}
 }
 
-// unread is an upload that the capability answered before it had all of it.
+// unread is the error of an upload that the capability answered before it had read all of it.
 func unread() *Problem {
 	return &Problem{Status: http.StatusBadGateway, Code: codes.DataLoss, Reason: "ARTIFACT_NOT_READ",
 		Detail: "the capability answered before it had all of the file, or gave it no id"}
@@ -61,5 +61,5 @@ func unread() *Problem {
 // cutOff is a download that ended well, as far as gRPC knows, without its last chunk.
 func cutOff() *Problem {
 	return &Problem{Status: http.StatusBadGateway, Code: codes.DataLoss, Reason: "ANSWER_CUT_OFF",
-		Detail: "the capability ended the file before its last piece: what came is not all"}
+		Detail: "the capability ended the file before its last chunk; the file is incomplete"}
 }

@@ -10,10 +10,10 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// source is what a capability sends of a file.
+// source reads a file from a capability.
 type source struct {
 	stream grpc.ServerStreamingClient[docpb.ArtifactChunk]
-	name   string // as the capability says it, when anything has come
+	name   string // from the capability's first chunk
 	typ    string
 	begun  bool
 }

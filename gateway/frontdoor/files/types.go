@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// anyType is the type of what nobody has said a type of.
+// anyType is the type of files of unknown type.
 const anyType = "application/octet-stream"
 
 // maxType is the longest media type that is passed on, in bytes.
 const maxType = 255
 
-// mediaType is a media type as it may go on: in one spelling, or anyType where it is none.
+// mediaType returns a normalized media type; anyType if it is invalid.
 func mediaType(said string) string {
 	typ, params, err := mime.ParseMediaType(said)
 	if err != nil || !strings.Contains(typ, "/") {
@@ -23,8 +23,7 @@ func mediaType(said string) string {
 	return anyType
 }
 
-// maySee is whether a browser may show what is of that type, and not only keep it: nothing
-// in it can run.
+// maySee reports whether a browser may display a type instead of saving it: the type has no active content.
 func maySee(clean string) bool {
 	typ, _, _ := strings.Cut(clean, ";")
 	switch typ {

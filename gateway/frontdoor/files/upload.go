@@ -20,13 +20,13 @@ const chunkBytes = 256 << 10
 // Uploaded is a file that a capability has.
 type Uploaded struct {
 	ID          string
-	Filename    string // as the capability was told it; "": it was not
+	Filename    string // as sent to the capability; "": none
 	ContentType string
 	Size        int64
 	SHA256      Sum
 }
 
-// Result is what became of one file.
+// Result is the outcome of one file.
 type Result struct {
 	Uploaded
 	Err error // a Problem or a gRPC status; nil: the capability has the file
@@ -65,7 +65,7 @@ func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string
 	return []Result{{Uploaded: up}}, false, nil
 }
 
-// rawType is the type of a body. A form's is what curl says of any.
+// rawType returns the type of a raw body. curl sends a form's type for any body.
 func rawType(said string) string {
 	if clean := mediaType(said); clean != "application/x-www-form-urlencoded" {
 		return clean
@@ -128,7 +128,7 @@ func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifact
 				chunk.Filename, chunk.MimeType = up.Filename, up.ContentType
 			}
 			if stream.Send(chunk) != nil {
-				<-a.done // it says why
+				<-a.done // it has the reason
 				return true, nil
 			}
 		}
@@ -149,10 +149,10 @@ func fill(in io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// answer is what a capability says to an upload.
+// answer is a capability's answer to an upload.
 type answer struct {
 	done  chan struct{} // closed when it is there
-	told  chan struct{} // closed when whoever waits for it was told, too
+	told  chan struct{} // closed when all waiters have been notified
 	reply docpb.UploadInputArtifactResponse
 	err   error
 }
@@ -180,7 +180,7 @@ func (a *answer) came() bool {
 	}
 }
 
-// read takes the id out of an answer that is there. early says that the file was not over by then.
+// read returns the id of an answer. early: the answer came before the end of the file.
 func (a *answer) read(up *Uploaded, early bool) error {
 	switch {
 	case a.err != nil:

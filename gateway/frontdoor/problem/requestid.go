@@ -49,9 +49,8 @@ func WithRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// drain reads the unread rest of a short body. Over HTTP/2, a response may end before its request does, and
-// then the stream is reset. curl loses the response if the reset arrives in between (RFC 9113 §8.1 says that it
-// should not).
+// drain reads the unread rest of a short body. Over HTTP/2, a response may end before its request does, and then
+// the stream is reset. curl loses the response if the reset arrives early, contrary to RFC 9113 §8.1.
 func drain(r *http.Request, body io.Reader) {
 	const short = 64 << 10
 	if r.ProtoMajor == 2 && r.ContentLength > 0 && r.ContentLength <= short && r.Header.Get("Expect") == "" {

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// formWanted is the form in which the client would rather have an answer (RFC 9110 §12.5.1), of those that
-// offered gives for its media ranges. Of equals it is the one that is named first, and of ranges with
-// a * any other goes before them. Who names none gets standard; false: nothing that there is will do.
+// formWanted negotiates the form of a response (RFC 9110 §12.5.1) among those that offered returns for media
+// ranges. Among equal weights the first wins, and ranges with a * come last. Without an Accept header the form is
+// standard; false: no form is acceptable.
 func formWanted(header http.Header, standard form, offered map[string]form) (form, bool) {
 	best, most, exact, any := standard, 0.0, false, false
 	for _, list := range header.Values("Accept") {

@@ -18,9 +18,8 @@ func probeOf(r *http.Request) *probe {
 	return p
 }
 
-// allowed are the methods of r's path, as the value of an Allow header; none when no
-// route has the path. It asks the mux, which knows the routes but does not tell them:
-// prepare and noRoute stop at a probe.
+// allowed returns the methods of r's path, as the value of an Allow header; "" for an unknown path. The mux does
+// not list its routes, so it is probed with each method: prepare and noRoute stop at a probe.
 func (h *Handler) allowed(r *http.Request) []string {
 	var methods []string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -56,8 +55,7 @@ func isHead(r *http.Request) bool { return r.Context().Value(headKey{}) != nil }
 // onlyStreamed is whether a GET of a path has nothing but a stream: to begin it for a HEAD would make a call.
 func onlyStreamed(pattern string) bool { return pattern == toolStream || pattern == EventsPath }
 
-// asGET is a HEAD as the GET that it asks about. The server sends no body; routes with a HEAD of
-// their own are not asked.
+// asGET converts a HEAD to its GET. The server sends no body. Routes with a HEAD of their own do not use it.
 func (h *Handler) asGET(r *http.Request) *http.Request {
 	p := new(probe)
 	h.mux.ServeHTTP(nowhere{}, r.WithContext(context.WithValue(r.Context(), probeKey{}, p)))

@@ -52,6 +52,6 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 		head.Set("Retry-After", strconv.Itoa(seconds))
 	}
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = w.Write(append(out, '\n')) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(append(out, '\n')) // the client may be gone; there is no way to report it
 	return true
 }

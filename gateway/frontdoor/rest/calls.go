@@ -11,7 +11,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Where tools are called, as the mux writes its patterns.
+// Patterns of the routes that call tools.
 const (
 	invokePattern = "/v1/capabilities/{capability_id=*}/invoke"
 	toolPattern   = "/v1/capabilities/{capability_id=*}/tools/{tool_name=*}"
@@ -19,7 +19,7 @@ const (
 	toolStream    = toolPattern + "/stream"
 )
 
-const threadID = "X-Thread-Id" // what a message calls thread_id
+const threadID = "X-Thread-Id" // thread_id in messages
 
 // routeCalls adds the routes of streams, which the generated code knows, but not how to serve.
 func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
@@ -84,8 +84,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, params map[stri
 	h.serveStream(w, r, f, req)
 }
 
-// again answers who comes back for a stream that broke: a call is not made twice for one that was asked for. 204
-// tells an EventSource to come no more (WHATWG HTML §9.2.3).
+// again answers a request that wants to resume a broken stream: the call is not repeated. 204 makes an EventSource
+// stop reconnecting (WHATWG HTML §9.2.3).
 func again(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get(lastEventID) == "" && r.URL.Query().Get("last_event_id") == "" {
 		return false
@@ -114,7 +114,7 @@ func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest,
 	return invocation(req), nil
 }
 
-// outgoing is a request's context with what its headers become.
+// outgoing returns a request's context with the metadata of its headers.
 func (h *Handler) outgoing(r *http.Request, method string) (context.Context, error) {
 	return runtime.AnnotateContext(r.Context(), h.mux, r, method)
 }

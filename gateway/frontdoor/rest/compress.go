@@ -15,19 +15,19 @@ import (
 // leastCompressed is the shortest answer that is worth compressing, in bytes.
 const leastCompressed = 1 << 10
 
-// compressed is a response that is compressed, if it is JSON that its client would rather have so.
+// compressed compresses a JSON response for clients that accept it.
 //
-// How long a compressed answer is says something of what is in it (BREACH). That needs a secret and a text of the
-// attacker's in one answer, and a victim that asks again and again with its credentials. Here no credential is
-// one that browsers send of their own accord, but client certificates, and pages of other sites are refused. What must
-// not be kept (no-store), such as an answer that holds a new API key, is never compressed.
+// The length of a compressed response reveals something about its content (BREACH). An attack needs a secret and
+// the attacker's text in the same response, and a victim that repeats requests with its credentials. Apart from
+// client certificates, browsers send no credential of the gateway automatically, and requests by pages of other
+// sites are rejected. Responses with no-store, such as those with a new API key, are never compressed.
 type compressed struct {
 	http.ResponseWriter
 	coding string // that the client would rather have: gzip, zstd or ""
-	head   bool   // there is no body to be sent
-	code   int    // of WriteHeader; 0: not said
+	head   bool   // the response has no body
+	code   int    // of WriteHeader; 0: not called
 	begun  bool   // the header is sent
-	to     coder  // nil: as it is
+	to     coder  // nil: not compressed
 }
 
 // coder is an encoder that can be used again.
@@ -45,7 +45,7 @@ var coders = map[string]*sync.Pool{ //nolint:gochecknoglobals // memory, shared 
 	}},
 }
 
-// WriteHeader waits for the first Write: what is written at once is as long as that.
+// WriteHeader is delayed until the first Write: a response that is written at once has that length.
 func (c *compressed) WriteHeader(code int) {
 	if code < http.StatusOK {
 		c.ResponseWriter.WriteHeader(code)
@@ -128,7 +128,7 @@ func (c *compressed) FlushError() error {
 // Unwrap is for http.ResponseController.
 func (c *compressed) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// end writes what is left.
+// end writes the rest of the response.
 func (c *compressed) end() {
 	if c.code != 0 {
 		c.begin(0)
@@ -137,15 +137,15 @@ func (c *compressed) end() {
 		return
 	}
 	if !c.head {
-		_ = c.to.Close() // the client may be gone; there is nobody left to tell
+		_ = c.to.Close() // the client may be gone; there is no way to report it
 	}
 	c.to.Reset(io.Discard)
 	coders[c.coding].Put(c.to)
 	c.to = nil
 }
 
-// codingWanted is the coding in which the client would rather have an answer (RFC 9110 §12.5.3), "" for none. Of
-// equals it is zstd, which is cheaper.
+// codingWanted negotiates the content coding (RFC 9110 §12.5.3); "": none. Among equal weights it is zstd, which
+// is cheaper.
 func codingWanted(header http.Header) string {
 	q := map[string]float64{}
 	for _, list := range header.Values("Accept-Encoding") {

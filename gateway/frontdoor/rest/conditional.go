@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// tagged is an answer that says what it is known by.
+// tagged is a response message with an etag.
 type tagged interface{ GetEtag() string }
 
-// label says in the header what an answer is: its etag, as what a caller may use is for nobody else, and
-// what became of a call.
+// label writes headers about a response: its etag, as private, because it depends on the caller; and the outcome
+// of a call.
 func label(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	if t, ok := m.(tagged); ok && t.GetEtag() != "" {
 		w.Header().Set("ETag", t.GetEtag())
@@ -34,7 +34,8 @@ func label(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	return nil
 }
 
-// Conditional gives each JSON answer to a GET an ETag, if next gives it none, and answers who has it already by 304.
+// Conditional adds an ETag to JSON responses to GET, unless next has set one, and answers 304 to a matching
+// If-None-Match.
 func Conditional(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := conditionally(w, r); c.get {
@@ -49,7 +50,7 @@ type conditional struct {
 	http.ResponseWriter
 	get   bool
 	known []string // If-None-Match
-	code  int      // of WriteHeader; 0: not said
+	code  int      // of WriteHeader; 0: not called
 	begun bool     // the header is sent
 	same  bool
 }
@@ -65,14 +66,14 @@ func (c *conditional) WriteHeader(code int) {
 	}
 }
 
-// wantsTag is whether an answer that is 200 is to get an ETag: JSON that says how long it is, and may be kept.
+// wantsTag reports whether a response gets an ETag: 200 with JSON, a known length, and without no-store.
 func (c *conditional) wantsTag() bool {
 	head := c.Header()
 	return c.get && !c.begun && head.Get("ETag") == "" && head.Get("Cache-Control") == "" && head.Get("Content-Length") != "" &&
 		strings.HasPrefix(head.Get("Content-Type"), "application/json")
 }
 
-// tag makes the ETag of an answer of which all is written at once.
+// tag adds the ETag of a response that is written at once.
 func (c *conditional) tag(all []byte) {
 	if c.Header().Get("Content-Length") != strconv.Itoa(len(all)) {
 		return

@@ -17,8 +17,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// decodeInvoke reads the JSON of an InvokeRequest. args and config come as JSON and go
-// into the bytes fields as the text they are; capability is what the path names.
+// decodeInvoke reads the JSON of an InvokeRequest. args and config are copied as text into the bytes fields;
+// capability is the path's.
 func decodeInvoke(data []byte, capability string, req *capgatepb.InvokeRequest) error {
 	m, err := membersOf(data)
 	if err != nil {
@@ -61,12 +61,12 @@ func decodeMessage(data []byte, m proto.Message) error {
 		return err
 	}
 	if err := protojson.Unmarshal(data, m); err != nil {
-		return errors.New("the body is not what is wanted: " + problem.WithoutValue(err.Error()))
+		return errors.New("the body is invalid: " + problem.WithoutValue(err.Error()))
 	}
 	return nil
 }
 
-// objectOf is the text of the JSON object that is the arguments of a tool; {} where there is none.
+// objectOf returns the text of a tool's arguments, a JSON object; {} if it is absent.
 func objectOf(data []byte) ([]byte, error) {
 	data = bytes.Trim(data, " \t\r\n")
 	if len(data) == 0 {
@@ -81,7 +81,7 @@ func objectOf(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// members are the fields of a JSON object that nobody has taken yet.
+// members are the fields of a JSON object that have not been consumed yet.
 type members map[string]json.RawMessage
 
 func membersOf(data []byte) (members, error) {
@@ -142,8 +142,8 @@ func (m members) text(name string) (string, error) {
 	return s, nil
 }
 
-// object takes a JSON object given as it is in name or in base64 in name_json. Where it
-// is absent it is {}: capabilities expect an object.
+// object consumes a JSON object, given directly in name or as base64 in name_json. If it is absent, it is {}:
+// capabilities expect an object.
 func (m members) object(name string) ([]byte, error) {
 	plain, err := m.take(name)
 	if err != nil {

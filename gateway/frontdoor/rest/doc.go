@@ -1,7 +1,6 @@
-// Package rest is the JSON front door: plain HTTP and JSON for what gRPC clients do with
-// protobuf. It is an http.Handler on grpc-gateway's mux, with the routes of
-// proto/capgate/v1, and reaches the gateway only as a gRPC client of it. So it decides
-// nothing: identity, policy and routing are the gateway's, by the headers passed on.
+// Package rest is the JSON front door: the RPCs of the gateway as JSON over HTTP. It is an http.Handler on
+// grpc-gateway's mux, with the routes of proto/capgate/v1, and a gRPC client of the gateway. It makes no
+// decisions: the gateway authenticates, authorizes and routes by the headers passed on.
 //
 //	rest.go      New, and a request's way: route, prepare, decode, call, encode
 //	prepare.go   what a request must be before its body is read; headers and deadline
@@ -21,8 +20,7 @@
 //	compress.go  which answers are compressed; inflate.go requests that are
 //	allow.go     which methods a path has
 //
-// Arguments, configuration and results are never decoded and encoded again: their JSON
-// text goes through as it is, with its digits, its order and its spelling. That is why
-// the messages' own JSON mapping (google.protobuf.Struct) is not used. The configuration
-// holds secrets, so no error quotes a value of the body.
+// The JSON text of arguments, configuration and results passes unchanged, with its digits, its order and its
+// spelling. Therefore the messages' own JSON mapping (google.protobuf.Struct) is not used. The configuration holds
+// secrets, so errors never quote values of the body.
 package rest

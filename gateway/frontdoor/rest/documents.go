@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	listed = 200 // capabilities asked for at once: the most that a page may have
+	listed = 200 // page size of capabilities: the maximum
 	asking = 4   // callers whose tools are gathered at once
 )
 
-// documents answers with a caller's OpenAPI document. What the caller may use is asked for each time,
-// of the catalog and with its credentials; written is only what nobody was answered with before.
+// documents serves a caller's OpenAPI document. Each request lists the catalog with the caller's credentials; the
+// document is written only if its content is not cached.
 type documents struct {
 	catalog capgatepb.CatalogClient
 	write   *openapi.Documents
 	kept    kept
-	places  chan struct{} // bounds what is gathered at once
+	places  chan struct{} // bounds concurrent listings
 }
 
 // routeDocuments adds the OpenAPI documents, and the page that shows one.
@@ -71,11 +71,11 @@ func (d *documents) answer(ctx context.Context, w http.ResponseWriter, only, for
 	head.Set("Content-Type", form)
 	head.Set("ETag", tag)
 	head.Set("Cache-Control", "private, no-cache")
-	_, _ = w.Write(text) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(text) // the client may be gone; there is no way to report it
 	return nil
 }
 
-// document is what the caller of ctx gets, and its ETag.
+// document returns the document of the caller of ctx, and its ETag.
 func (d *documents) document(ctx context.Context, only, form string) (text []byte, tag string, err error) {
 	select {
 	case d.places <- struct{}{}:
@@ -101,7 +101,7 @@ func (d *documents) document(ctx context.Context, only, form string) (text []byt
 	return text, tag, nil
 }
 
-// nobody is whether a caller was refused because it sent no credential. The fixed routes are no secret.
+// nobody reports whether a caller was rejected because it sent no credential. The fixed routes are public.
 func nobody(err error) bool {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
@@ -169,7 +169,7 @@ func (g *gathering) add(ctx context.Context, id string) error {
 	return nil
 }
 
-// capabilities are what was gathered, as documents tell of it.
+// capabilities returns the listed tools for the document.
 func (g *gathering) capabilities() (all []openapi.Capability) {
 	for _, list := range g.lists {
 		c := openapi.Capability{ID: list.capability}
@@ -182,7 +182,7 @@ func (g *gathering) capabilities() (all []openapi.Capability) {
 	return all
 }
 
-// tag is the ETag of the document of what was gathered.
+// tag returns the ETag of the document of the listed tools.
 func (g *gathering) tag(version, form string) string {
 	var all strings.Builder
 	fmt.Fprintln(&all, version, form, g.more)

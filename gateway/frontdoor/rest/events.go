@@ -18,21 +18,21 @@ const EventsPath = "/v1/approvals/events"
 
 const (
 	lastEventID = "Last-Event-ID"
-	eventBegan  = "began" // says where the events that follow begin
+	eventBegan  = "began" // marks where the following events begin
 	reconnect   = 2 * time.Second
 )
 
-// Feed tells what happens to approvals until ctx ends or tell fails.
+// Feed reports changes of approvals until ctx ends or tell fails.
 type Feed func(ctx context.Context, req *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error
 
 // EventsConfig is what Events are made of. Only HTTPStatus is required.
 type EventsConfig struct {
 	HTTPStatus func(codes.Code) int // of gRPC codes
 	Beat       time.Duration        // how often something is sent, for those in between to see that it lives; default 15 s
-	Slow       time.Duration        // how long a client may take to read what is sent; default 10 s
+	Slow       time.Duration        // timeout of a write to a client; default 10 s
 }
 
-// Events tells a feed as server-sent events (WHATWG HTML §9.2).
+// Events serves a feed as server-sent events (WHATWG HTML §9.2).
 type Events struct {
 	feed Feed
 	cfg  EventsConfig
@@ -78,7 +78,7 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, _ map[string]stri
 	}
 }
 
-// textOf is an event as it is sent.
+// textOf returns the text of an event.
 func textOf(e *capgatepb.WatchApprovalsResponse) ([]byte, error) {
 	var b bytes.Buffer
 	if e.GetId() != "" {

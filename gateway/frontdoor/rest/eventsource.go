@@ -12,9 +12,9 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// streamGot answers the GET of an EventSource, which has neither a body nor headers of its own. GET is what
-// browsers, proxies and crawlers send of their own accord, and what a page of another site can make a
-// browser send; so it calls only tools that the configuration offers so, and for no page of another site.
+// streamGot answers the GET of an EventSource, which can send neither a body nor headers. Browsers, proxies and
+// crawlers send GET requests unasked, and pages of other sites can make a browser send them. Therefore it calls
+// only tools with event_source in the configuration, and rejects pages of other sites.
 func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	if again(w, r) {
 		return
@@ -43,8 +43,8 @@ func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[s
 	h.serveStream(w, r, f, req)
 }
 
-// notGot answers the GET of a tool that is not offered so: to who may call the capability with 405, to anyone else
-// with what the gateway says of any call of it, so that nobody learns what there is.
+// notGot answers the GET of a tool without event_source: 405 to callers that may call the capability, and to
+// others the same error as any call of it, so that they do not learn whether it exists.
 func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability string) {
 	ctx, err := h.outgoing(r, docpb.Capability_Healthcheck_FullMethodName)
 	if err == nil {
@@ -59,8 +59,8 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 		detail: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
 }
 
-// ofAnotherSite refuses what a browser sends for a page of another site: whoever has a client certificate,
-// or is where the gateway asks nobody who they are, would make calls by looking at it.
+// ofAnotherSite rejects requests that a browser sends for a page of another site. Otherwise a visit of such a page
+// could make calls with the visitor's client certificate, or at a gateway without tenants.
 func ofAnotherSite(r *http.Request) *refusal {
 	if cors.Allowed(r) {
 		return nil
@@ -92,12 +92,12 @@ func callInQuery(query url.Values) (*docpb.InvokeRequest, *refusal) {
 		case name == "thread_id":
 			req.ThreadId = value
 		default:
-			return nil, badQuery(fmt.Sprintf("there is no parameter %.64q; arguments are JSON in args", name))
+			return nil, badQuery(fmt.Sprintf("unknown parameter %.64q; the arguments are JSON in args", name))
 		}
 	}
 	return req, nil
 }
 
 func badQuery(why string) *refusal {
-	return &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is not what is wanted: " + why}
+	return &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is invalid: " + why}
 }

@@ -18,7 +18,7 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 		return fmt.Errorf("register the routes of capgate.v1.Approvals: %w", err)
 	}
 	events := NewEvents(feedOf(client), EventsConfig{HTTPStatus: h.status})
-	// What comes later goes before /v1/approvals/{id}.
+	// Later patterns take precedence over /v1/approvals/{id}.
 	return h.mux.HandlePath(http.MethodGet, EventsPath, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		ctx, err := h.outgoing(r, capgatepb.Approvals_WatchApprovals_FullMethodName)
 		if err != nil {
@@ -29,7 +29,7 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 	})
 }
 
-// feedOf is what a client is told.
+// feedOf returns the events for a client.
 func feedOf(client capgatepb.ApprovalsClient) Feed {
 	return func(ctx context.Context, req *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error {
 		stream, err := client.WatchApprovals(ctx, req)

@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
-// Where files are, as the mux writes its patterns. A file's id may have slashes.
+// Patterns of the routes of files. A file's id may contain slashes.
 const (
 	filesPattern = "/v1/capabilities/{capability_id=*}/artifacts"
 	filePattern  = filesPattern + "/{artifact_id=**}"
@@ -56,7 +56,7 @@ func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
 
 // prepareFile is prepare for requests that have to do with files.
 func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request, params map[string]string) {
-	if !printable(params["capability_id"]) { // there is none, and metadata could not say it
+	if !printable(params["capability_id"]) { // no such capability; metadata cannot carry the name
 		h.writeRefusal(w, r, noSuchPath())
 		return
 	}
@@ -79,7 +79,7 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 	if query := r.URL.Query(); r.Method != http.MethodPost && query.Has(signature) {
 		text := query.Get(signature)
 		if text == "" || !printable(text) {
-			text = "-" // which nobody has signed
+			text = "-" // not covered by the signature
 		}
 		md = signedMetadata(r.Header)
 		ctx = frontdoor.WithCall(ctx, frontdoor.Call{Signature: text})
@@ -90,11 +90,11 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 // signature is that of a URL, in its query.
 const signature = "signature"
 
-// ofSigned are the headers that go along where a URL has a signature: who made it says all else.
+// ofSigned are the headers that are passed on with a signed URL; the signature covers everything else.
 var ofSigned = [...]string{"x-request-id", "traceparent", "tracestate", "baggage"} //nolint:gochecknoglobals // a table
 
-// signedMetadata is metadataOf for a URL with a signature: that is the credential, whatever else
-// a browser sends.
+// signedMetadata is metadataOf for a signed URL: the signature is the only credential, whatever else a browser
+// sends.
 func signedMetadata(header http.Header) metadata.MD {
 	md := metadata.MD{}
 	for _, name := range ofSigned {
@@ -114,7 +114,7 @@ func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
 	h.noRoute(r.Context(), h.mux, nil, w, r, code)
 }
 
-// metadataOf is what of a request's headers goes along with the call that it becomes.
+// metadataOf returns the metadata of a request's call, from its headers.
 func metadataOf(header http.Header) metadata.MD {
 	md := metadata.MD{}
 	for _, name := range append(forwarded[:], authorization) {
@@ -125,8 +125,7 @@ func metadataOf(header http.Header) metadata.MD {
 	return md
 }
 
-// uploadedFile is a file that a capability has, as the answer to an upload says it; or one
-// that it has not, and why.
+// uploadedFile is an uploaded file in the response to an upload, or the problem with it.
 type uploadedFile struct {
 	ID          string           `json:"id,omitempty"`
 	Name        string           `json:"name,omitempty"` // of the resource (AIP-122): capabilities/{capability}/artifacts/{id}
@@ -221,7 +220,7 @@ func ownReason(err error) string {
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	out, err := plainJSON(v)
-	if err != nil { // of what is written here there is nothing that could not be
+	if err != nil { // cannot fail for this type
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -229,5 +228,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	w.WriteHeader(code)
-	_, _ = w.Write(out) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(out) // the client may be gone; there is no way to report it
 }

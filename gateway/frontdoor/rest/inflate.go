@@ -20,7 +20,7 @@ type inflated struct {
 	done func()
 }
 
-// maxWindow is what a zstd body may refer back to, in bytes; RFC 8878 §3.1.1.1.2 wants no more of a decoder.
+// maxWindow is the maximum window of a zstd body in bytes; RFC 8878 §3.1.1.1.2 requires no more of a decoder.
 const maxWindow = 8 << 20
 
 // inflate lets r's body be read as it was before it was compressed. How long it is then, its reader has to limit.
@@ -42,7 +42,7 @@ func inflate(r *http.Request) *refusal {
 		}
 	default:
 		return &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_ENCODING",
-			detail: fmt.Sprintf("the body is compressed by %.32q: send it by gzip or zstd, or as it is", coding)}
+			detail: fmt.Sprintf("the body is compressed with %.32q; use gzip, zstd or no compression", coding)}
 	}
 	r.Body, r.ContentLength = in, -1
 	r.Header.Del("Content-Encoding")

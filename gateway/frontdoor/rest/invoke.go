@@ -27,9 +27,9 @@ import (
 // Unary makes a call of one message each way, for the caller that ctx is of. msg has relay.Headroom before the message.
 type Unary func(ctx context.Context, q relay.Request, msg []byte, r *relay.Response)
 
-// The two routes that invoke a tool are served here without the mux and without generated code, which together cost more
-// than the call. What is out of the ordinary about a request (a stream, a query, an encoding, a key, bad JSON, …) is
-// left to the mux: direct then reports false, and has sent nothing.
+// The two routes that invoke a tool bypass the mux and the generated code, which together cost more than the call.
+// Less common requests (with a stream, a query, an encoding, a key, bad JSON, …) are left to the mux: direct then
+// returns false and has sent nothing.
 
 const (
 	capabilitiesPath = "/v1/capabilities/"
@@ -71,7 +71,7 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// release lets the call's memory be used again, but for a large answer, and without what the request brought.
+// release returns the call's memory to the pool, except a large answer and the request's data.
 func (d *directCall) release() {
 	clear(d.body)
 	clear(d.msg)
@@ -82,7 +82,7 @@ func (d *directCall) release() {
 	directCalls.Put(d)
 }
 
-// leaveBody gives the mux what was read of a request, in memory of its own.
+// leaveBody gives the mux a copy of the bytes that were read of a request.
 func (d *directCall) leaveBody(r *http.Request) bool {
 	r.Body = io.NopCloser(bytes.NewReader(d.body))
 	d.body = nil
@@ -304,7 +304,7 @@ func (d *directCall) answer(w http.ResponseWriter, resp *capgatepb.InvokeRespons
 		return nil
 	}
 	head["Content-Type"], head["Content-Length"] = []string{typ}, []string{strconv.Itoa(len(text))}
-	_, _ = w.Write(text) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(text) // the client may be gone; there is no way to report it
 	return nil
 }
 

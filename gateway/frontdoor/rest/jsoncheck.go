@@ -12,9 +12,8 @@ import (
 // maxDepth is how deep arrays and objects may nest, the body itself counted.
 const maxDepth = 100
 
-// checkJSON refuses what is not one JSON text (RFC 8259), and what different readers
-// would understand differently or not at all: an object with a name twice, nesting
-// deeper than maxDepth, bytes that are not UTF-8. Its errors quote nothing of data.
+// checkJSON rejects data that is not one JSON text (RFC 8259), and JSON that parsers read differently or not at
+// all: a name twice in an object, nesting deeper than maxDepth, invalid UTF-8. Its errors never quote data.
 func checkJSON(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("the body is not valid UTF-8")
@@ -55,7 +54,7 @@ type level struct {
 // checkNesting looks at depth and names. data may be anything: where it is not JSON
 // the answer means nothing, but there is one.
 func checkNesting(data []byte) error {
-	seed := maphash.MakeSeed() // names are kept as 64-bit hashes that nobody can aim at
+	seed := maphash.MakeSeed() // names are stored as 64-bit hashes with a random seed
 	var open []level
 	var member []byte // of the body, that is being read
 	for i := 0; i < len(data); i++ {
@@ -122,7 +121,7 @@ func unescaped(literal []byte) []byte {
 	}
 	var s string
 	if json.Unmarshal(literal, &s) != nil {
-		return literal // not JSON: checkJSON will say so
+		return literal // not JSON: checkJSON reports it
 	}
 	return []byte(s)
 }

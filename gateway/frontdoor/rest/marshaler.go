@@ -27,7 +27,7 @@ type marshaler struct{}
 
 var _ runtime.Marshaler = marshaler{}
 
-// ContentType is JSON, but for what says its own: errors do not come this way.
+// ContentType is JSON, except for messages with a type of their own. Errors do not use it.
 func (marshaler) ContentType(v any) string {
 	if b, ok := v.(*httpbody.HttpBody); ok {
 		return b.GetContentType()
@@ -35,8 +35,8 @@ func (marshaler) ContentType(v any) string {
 	return "application/json"
 }
 
-// NewDecoder returns the decoder of a request. r is the *body that prepare made, or a copy of it
-// where the generated code reads it twice.
+// NewDecoder returns the decoder of a request. r is the *body of prepare, or a copy of it if the generated code
+// reads it twice.
 func (marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		b, ok := r.(*body)
@@ -90,8 +90,8 @@ func unread(err error) error {
 	return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
 }
 
-// wrongBody is what is wrong with a body. Arguments or a configuration that not every reader understands alike have the
-// reason that they have in a call of gRPC.
+// wrongBody returns the problem of a body. Ambiguous arguments or configurations have the same reason as in gRPC
+// calls.
 func wrongBody(v any, err error) *refusal {
 	r := &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
 	var twice *twiceError
@@ -159,7 +159,7 @@ func encodeMessage(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// encodeInvoke writes result_json as the JSON it is, or in base64 if it is none.
+// encodeInvoke writes result_json as JSON, or as base64 if it is not JSON.
 func encodeInvoke(resp *capgatepb.InvokeResponse) ([]byte, error) {
 	result := resp.GetResultJson()
 	out := make([]byte, 0, len(result)+len(resp.GetError())+64)

@@ -15,8 +15,8 @@ const (
 	maxPage     = 200
 )
 
-// Page is the page that a request asks for, of all that there is, and its next_page_token. A token has the place behind the
-// page before, and the id of its last: where that one is elsewhere by now, the page begins behind it.
+// Page returns the requested page of a list, and its next_page_token. A token has the offset of the page and the
+// id of the previous page's last entry: if that entry has moved, the page begins after it.
 func Page[T interface{ GetId() string }](req paging.Request, all []T) (page []T, next string, err error) {
 	const reason = "LIST_INVALID"
 	size, after, wrong := paging.Read(req, defaultPage, maxPage, reason)

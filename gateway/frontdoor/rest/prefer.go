@@ -20,7 +20,7 @@ func preferred(header http.Header, name string) string {
 	return ""
 }
 
-// preferWait is the seconds of a preference wait=N (RFC 7240 §4.3), "" where there is none.
+// preferWait returns the seconds of a preference wait=N (RFC 7240 §4.3); "" if absent.
 func preferWait(header http.Header) string {
 	seconds, err := strconv.ParseUint(preferred(header, "wait"), 10, 31)
 	if err != nil {
@@ -35,7 +35,8 @@ const (
 	errorsResult = "result" // in the result, with 200
 )
 
-// errorsAs is whether tools' errors are to be HTTP's, and says so where the request has a say.
+// errorsAs reports whether tools' errors become HTTP errors. It confirms a preference of the request in the
+// response.
 func (h *Handler) errorsAs(head, request http.Header) (asHTTP bool) {
 	switch p := preferred(request, "errors"); strings.ToLower(p) {
 	case errorsHTTP, errorsResult:

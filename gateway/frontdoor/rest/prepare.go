@@ -29,7 +29,7 @@ const (
 	authorization  = "authorization"
 	sessionID      = "x-session-id"
 	idempotencyKey = "Idempotency-Key"      // a call that is made again with it is not carried out again
-	keyedMetadata  = "idempotency-key"      // what grpc-gateway calls that; see withMetadata
+	keyedMetadata  = "idempotency-key"      // grpc-gateway's name for it; see withMetadata
 	replayed       = "idempotency-replayed" // metadata of an answer that the first such call got
 	apiKey         = "x-api-key"            // a key of the gateway's own; others' go nowhere
 	ownKey         = "cg_"                  // how those begin
@@ -54,9 +54,8 @@ func forwardHeader(name string) (string, bool) {
 	return "", false
 }
 
-// body is a request's body on its way through grpc-gateway's generated code. It takes
-// along what that code does not pass on: to the decoder what the path says, and back
-// what the decoder found, which the generated code would flatten into a text.
+// body is a request's body in grpc-gateway's generated code. It carries data that the generated code does not pass
+// on: values of the path to the decoder, and the decoder's error, which the generated code would reduce to a text.
 type body struct {
 	io.ReadCloser
 	capability string // from the path
@@ -67,7 +66,7 @@ type body struct {
 	failed     error  // of the decoder
 }
 
-// tellReplay tells who repeats a call that this is not the first answer to it.
+// tellReplay marks a response as a replay of a stored one.
 func (b *body) tellReplay(head http.Header) {
 	if b.replayed {
 		head.Set("Idempotency-Replayed", "true")
@@ -122,7 +121,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			r.Header.Del(apiKey)
 		}
 		r.Header.Del("Te")                               // or grpc-gateway would send trailers
-		r.Header.Set("Content-Type", "application/json") // whatever it was, it means that; grpc-gateway complains of none
+		r.Header.Set("Content-Type", "application/json") // default type; grpc-gateway rejects a missing one
 		if seconds := preferWait(r.Header); seconds != "" && r.Header.Get(approvalWait) == "" {
 			r.Header.Set(approvalWait, seconds)
 			w.Header().Add("Preference-Applied", "wait="+seconds)
@@ -149,8 +148,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 // OwnKey reports whether x-api-key holds a key of the gateway's own. Others' keys go nowhere.
 func OwnKey(header http.Header) bool { return strings.HasPrefix(header.Get(apiKey), ownKey) }
 
-// check is what can be said of a request before its body is read. It returns the time
-// that the caller gives the call, 0 when it does not say.
+// check validates a request before its body is read. It returns the call's timeout; 0: none.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
 	for id, v := range params {
 		if !utf8.ValidString(v) || v == "" && slices.Contains(h.needed, id) {
@@ -167,7 +165,7 @@ func (h *Handler) check(r *http.Request, params map[string]string) (time.Duratio
 	return checkHeader(r.Header)
 }
 
-// checkHeader is what can be said of the headers of any request.
+// checkHeader validates the headers of any request.
 func checkHeader(header http.Header) (time.Duration, *refusal) {
 	for name, values := range header {
 		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {

@@ -18,7 +18,7 @@ import (
 // refusal is an error that the front door itself found.
 type refusal struct {
 	code   codes.Code
-	status int // HTTP; 0 means what the table has for code
+	status int // HTTP; 0: the status of code
 	reason string
 	detail string
 
@@ -40,7 +40,7 @@ func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", strings.Join(h.allowed(r), ", "))
 		h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: httpStatus, reason: "METHOD_NOT_ALLOWED",
-			detail: "this path has no such method; the Allow header says which it has"})
+			detail: "the path does not support this method; the Allow header lists the supported ones"})
 	case http.StatusBadRequest:
 		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, status: httpStatus, reason: "INVALID_PATH", detail: "the path must begin with a slash"})
 	default:
@@ -58,7 +58,7 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		return
 	}
 	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 && r.Method == http.MethodGet {
-		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is not what is wanted: " + st.Message()})
+		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is invalid: " + st.Message()})
 		return
 	}
 	h.fail(w, r, err)
@@ -111,7 +111,7 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus 
 	problem.Write(w, r, p)
 }
 
-// tellQuota says which limit refused a call, if one did.
+// tellQuota writes the headers of the limit that rejected a call, if any.
 func tellQuota(head http.Header, err error, p *problem.Problem) {
 	for _, d := range status.Convert(err).Details() {
 		if _, quota := d.(*errdetails.QuotaFailure); quota {

@@ -9,9 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// pump writes what feed tells, one after the other, so that feed waits for whoever reads; and calls beat
-// every so often in between. It answers with feed's error once that has ended, over being true, or with
-// write's and feed's where write or beat failed. Nothing of feed is left then.
+// pump writes the items of feed one after the other, so that feed waits for the reader, and calls beat
+// periodically in between. When feed has ended, it returns feed's error and over is true. If write or beat fails,
+// it returns that error with feed's. In both cases feed has ended.
 func pump[T any](ctx context.Context, every time.Duration, feed func(context.Context, func(T) error) error, write func(T) error, beat func() error) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -44,7 +44,7 @@ func pump[T any](ctx context.Context, every time.Duration, feed func(context.Con
 	return false, errors.Join(err, <-ended)
 }
 
-// live is a response whose parts go out at once.
+// live is a response that is flushed after each write.
 type live struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -88,7 +88,7 @@ func (o *live) write(part []byte) error {
 
 // limit lets the client's time begin.
 func (o *live) limit() {
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.slow)) // what cannot do that ends with the connection
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.slow)) // unsupported: the response ends with the connection
 }
 
 // end makes the connection ready for another request.

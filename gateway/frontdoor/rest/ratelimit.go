@@ -11,8 +11,8 @@ import (
 // windows are the times that limits are for, in seconds, where they are always the same.
 var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "per_day": "86400"} //nolint:gochecknoglobals // a table
 
-// tellLimit says which limit refused a call: as draft-ietf-httpapi-ratelimit-headers-10 has it, and by the
-// three headers that were there before.
+// tellLimit writes the headers of the limit that rejected a call: those of
+// draft-ietf-httpapi-ratelimit-headers-10, and the three older X-RateLimit headers.
 func tellLimit(head http.Header, p *problem.Problem) {
 	limit, most := p.Metadata["limit"], p.Metadata["max"]
 	if limit == "" || most == "" {

@@ -83,12 +83,12 @@ func (f form) record(event string, id int, members []byte) []byte {
 	return append(append(b, members...), "}\n\n"...)
 }
 
-// beat is what shows that a stream lives. The first thing of an event stream has an id, so that a client that
-// loses it does not begin the call again.
+// beat is a heartbeat of a stream. The first record of an event stream has an id, so that a client that loses the
+// stream does not repeat the call.
 func (f form) beat(begun bool) []byte {
 	switch {
 	case f == lines:
-		return []byte(`{"event":"heartbeat"}` + "\n") // who reads lines may not expect an empty one
+		return []byte(`{"event":"heartbeat"}` + "\n") // readers of lines may not expect an empty one
 	case begun:
 		return []byte(":\n\n")
 	}
@@ -105,7 +105,7 @@ func piece(data []byte) []byte {
 	from := len(b)
 	b = append(b, bytes.Trim(data, " \t\r\n")...)
 	for i, c := range b[from:] {
-		if c == '\n' || c == '\r' { // between its words: inside a string there is none
+		if c == '\n' || c == '\r' { // between tokens: strings contain none
 			b[from+i] = ' '
 		}
 	}

@@ -22,11 +22,11 @@ import (
 type Config struct {
 	// MaxBody is the largest request body in bytes; 0 means 16 MiB. More is 413.
 	MaxBody int64
-	// ToolErrors says how a tool's own error is answered where the request does not say it by Prefer: errors=….
+	// ToolErrors is the default for tools' errors in requests without Prefer: errors=….
 	ToolErrors ToolErrors
-	// EventSource is asked whether a tool may be called by GET. It must not block. nil: none may.
+	// EventSource reports whether a tool may be called with GET. It must not block. nil: no tool may.
 	EventSource func(capability, tool string) bool
-	Beat        time.Duration // how often a stream that has nothing to tell shows that it lives; default 15 s
+	Beat        time.Duration // interval of heartbeats on idle streams; default 15 s
 	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
 	// Unary makes the calls of tools that bypass the mux; nil: none do.
 	Unary Unary
@@ -40,7 +40,7 @@ type ToolErrors uint8
 
 // The ways.
 const (
-	ResultErrors ToolErrors = iota // 200, and the answer says it
+	ResultErrors ToolErrors = iota // 200, with the error in the body
 	HTTPErrors                     // 422 and problem+json
 )
 
@@ -84,8 +84,8 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithForwardResponseOption(label),
 		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters), // %3A is no verb of a path
-		runtime.WithDisablePathLengthFallback(),                         // a form is JSON here: what curl -d sends
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters), // %3A does not begin a custom verb
+		runtime.WithDisablePathLengthFallback(),                         // curl -d sends JSON with this type
 		runtime.WithWriteContentLength(),
 	)
 	srv := &server{capabilities: docpb.NewCapabilityClient(conn)}
@@ -142,7 +142,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// options answers what may be done with a path.
+// options answers with the methods of a path.
 func (h *Handler) options(w http.ResponseWriter, r *http.Request) {
 	methods := h.allowed(r)
 	if len(methods) == 0 {

@@ -71,7 +71,7 @@ func (s *server) GetHealth(ctx context.Context, req *capgatepb.GetHealthRequest)
 
 // healthOf asks for the health of the capability that a path names.
 func healthOf(ctx context.Context, capabilities docpb.CapabilityClient, capability string) (*docpb.HealthResponse, error) {
-	if !printable(capability) { // there is none, and metadata could not say it
+	if !printable(capability) { // no such capability; metadata cannot carry the name
 		return nil, noSuchPath()
 	}
 	return capabilities.Healthcheck(metadata.AppendToOutgoingContext(ctx, "x-capability-id", capability), &docpb.HealthRequest{})
@@ -89,7 +89,7 @@ func invocation(req *capgatepb.InvokeRequest) *docpb.InvokeRequest {
 	}
 }
 
-// toolCall is a call whose arguments are args; session and thread are what headers say, where the request does not.
+// toolCall returns a call with the arguments args; headers set session and thread if the request does not.
 func toolCall(req *capgatepb.CallToolRequest, args []byte, session, thread string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{
 		ToolName:     req.GetToolName(),

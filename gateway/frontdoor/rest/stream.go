@@ -12,7 +12,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// answer makes records of what a call says.
+// answer converts the messages of a call to records.
 type answer[T any] interface {
 	tell(T) error
 	verdict() error               // of a call whose stream ended well: nil, or why that was not all, or not good
@@ -20,8 +20,8 @@ type answer[T any] interface {
 	failed(problem.Problem) error // that of any other
 }
 
-// serveAnswer makes a call and writes what it says, piece by piece. The response begins with the
-// first record, or the first beat; an error before that is an HTTP status.
+// serveAnswer makes a call and streams its records. The response begins with the first record or heartbeat; an
+// earlier error is an HTTP status.
 func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, r *http.Request, to *records, call func(context.Context, func(T) error) error, a answer[T]) {
 	over, err := pump(ctx, h.cfg.Beat, call, a.tell, to.beat)
 	if !over {
@@ -44,7 +44,7 @@ func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, 
 	}
 }
 
-// received tells what comes on a stream, until all has.
+// received passes the messages of a stream on, until its end.
 func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(*T) error) error {
 	for err == nil {
 		var m *T
@@ -79,7 +79,7 @@ type streaming struct {
 	fault string // the tool's own error
 }
 
-// tell writes a piece of the result. That it was the last is told once the call has ended well.
+// tell writes a chunk of the result. The done record follows when the call has ended well.
 func (s *streaming) tell(c *docpb.InvokeChunk) error {
 	if c.GetDone() || c.GetError() != "" {
 		s.ended, s.fault = true, c.GetError()
@@ -94,7 +94,7 @@ func (s *streaming) verdict() error {
 	if s.ended {
 		return nil
 	}
-	return cutOff("the capability ended its answer before its last piece: what came is not all")
+	return cutOff("the capability ended its answer before its last chunk; the result is incomplete")
 }
 
 func (s *streaming) done() error {

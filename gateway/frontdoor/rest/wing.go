@@ -17,8 +17,8 @@ import (
 // Wing adds the routes of a wing of the gateway to the JSON API.
 type Wing func(*Routes) error
 
-// Routes is where a Wing adds its routes. Behind each of them stands what stands behind all others: limits of bodies,
-// headers that become metadata, ids of requests, ETags.
+// Routes accepts the routes of a Wing. They share the handling of all other routes: limits of bodies, metadata
+// from headers, request ids, ETags.
 type Routes struct {
 	Mux  *runtime.ServeMux
 	Conn grpc.ClientConnInterface // to the gateway itself
@@ -53,7 +53,8 @@ type Exchange struct {
 // Decode reads the body.
 func (e *Exchange) Decode(m proto.Message) error { return decode(bodyOf(e.r.Context()), m) }
 
-// Outgoing is the context of a call of a capability, with what the request's headers become for a gRPC method.
+// Outgoing returns the context of a call of a capability, with the metadata of the request's headers for a gRPC
+// method.
 func (e *Exchange) Outgoing(method, capability string) (context.Context, error) {
 	ctx, err := e.h.outgoing(e.r, method)
 	if err != nil {
@@ -65,7 +66,7 @@ func (e *Exchange) Outgoing(method, capability string) (context.Context, error) 
 
 // Outgoing sends on the metadata that grpc-gateway made, to the capability that a path names.
 func Outgoing(ctx context.Context, made metadata.MD, capability string) (context.Context, error) {
-	if !printable(capability) { // there is none, and metadata could not say it
+	if !printable(capability) { // no such capability; metadata cannot carry the name
 		return nil, noSuchPath()
 	}
 	ctx = withMetadata(ctx, made)
@@ -121,12 +122,12 @@ func Members(m proto.Message) ([]byte, error) {
 	return text[1:bytes.LastIndexByte(text, '}')], nil
 }
 
-// Invalid is the error of a body that is not what its path wants.
+// Invalid returns the error of an invalid body.
 func Invalid(detail string) error {
 	return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: detail}
 }
 
-// Unprocessable is the error that what answers told of, on a stream that ended well.
+// Unprocessable returns the error that a backend reported in a stream with status OK.
 func Unprocessable(reason, detail string, of map[string]string) error {
 	return &refusal{code: codes.Unknown, status: http.StatusUnprocessableEntity, reason: reason, detail: detail, metadata: of}
 }
