@@ -88,11 +88,8 @@ func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim t
 	return nil
 }
 
-// wait finds out who at an address makes a claim that memory may not know. It blocks, until ctx ends.
+// wait finds out who at an address makes a claim that memory does not know. It blocks, until ctx ends.
 func (c *callers) wait(ctx context.Context, from string, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
-	if who, known, refusal := c.Lookup(claim); known {
-		return who, refusal
-	}
 	place := c.waiting.Of(from)
 	if !place.Reserve(1) {
 		return tenant.Identity{}, refusedStrangers

@@ -159,10 +159,25 @@ var overdue = []struct {
 	{"gRPC with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return rawCall(t, g) }},
 	{"JSON with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g, "Grpc-Timeout", "30m") }},
 	{"JSON with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g) }},
-	{"Connect with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code {
-		_, err := newWebClient(http.DefaultClient, g.URL("")).invoke.CallUnary(t.Context(), connect.NewRequest(inASession()))
-		return codes.Code(connect.CodeOf(err))
+	{"Connect with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return webCall(t, g, "", "") }},
+	{"Connect with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code {
+		return webCall(t, g, "Connect-Timeout-Ms", "30")
 	}},
+	{"gRPC-Web with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code {
+		return webCall(t, g, "Grpc-Timeout", "30m", connect.WithGRPCWeb())
+	}},
+}
+
+// webCall makes a call by a browser's client that itself never ends one.
+func webCall(t *testing.T, g *gatewaytest.Gateway, name, value string, options ...connect.ClientOption) codes.Code {
+	t.Helper()
+	req := connect.NewRequest(inASession())
+	req.Header().Set("Authorization", "Bearer secret")
+	if name != "" {
+		req.Header().Set(name, value)
+	}
+	_, err := newWebClient(http.DefaultClient, g.URL(""), options...).invoke.CallUnary(t.Context(), req)
+	return codes.Code(connect.CodeOf(err))
 }
 
 // rawCall makes a call by a client that never ends one.

@@ -3,12 +3,14 @@ package gateway_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -49,5 +51,50 @@ func TestWhatFrontDoorsHold(t *testing.T) {
 	wants(t, err, codes.ResourceExhausted, "MEMORY_EXCEEDED")
 	if resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":`+args+`}`); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status, body)
+	}
+}
+
+// askedFor is an Authenticator that says when it is asked, and answers when it may.
+type askedFor struct {
+	stuck
+	asked chan struct{}
+}
+
+func (askedFor) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+	return who, false, nil
+}
+
+func (a askedFor) Authenticate(ctx context.Context, _ tenant.Credentials) (tenant.Identity, *call.Refusal) {
+	a.asked <- struct{}{}
+	return tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}, a.refusal(ctx)
+}
+
+// What a request over HTTP/1.1 takes is its address's while its credential is looked up, and is given back.
+func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	by := askedFor{stuck{make(chan struct{})}, make(chan struct{}, 1)}
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
+		Authenticator: by,
+	})
+	const pool = `capgate_memory_bytes{pool="strangers"}`
+	before, ended := g.Metrics(t)[pool], make(chan struct{})
+	header := strings.Repeat("x", 4<<10)
+	go func() {
+		defer close(ended)
+		resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo"}`, "Authorization", "Bearer secret", "X-Long", header)
+		if resp.StatusCode != http.StatusOK {
+			t.Error(resp.Status, body)
+		}
+	}()
+	<-by.asked
+	if held := g.Metrics(t)[pool] - before; held < float64(len(header)) {
+		t.Errorf("%v bytes are held meanwhile", held)
+	}
+	close(by.gate)
+	<-ended
+	if held := g.Metrics(t)[pool] - before; held != 0 {
+		t.Errorf("%v bytes are held in the end", held)
 	}
 }

@@ -52,10 +52,9 @@ func (v *visit) authenticate() {
 	claim, refusal := claimOf(doorHeaders{webHeaders(v.r.Header), v.r}, v.h.callers.credentials, v.client.Peer)
 	var who tenant.Identity
 	if refusal == nil {
-		ctx, cancel := v.patience()
-		defer cancel()
-		if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil && ctx.Err() != nil {
-			refusal = refusedLate
+		var known bool
+		if who, known, refusal = v.h.callers.Lookup(claim); !known {
+			who, refusal = v.ask(claim)
 		}
 	}
 	if v.refusal = refusal; refusal != nil {
@@ -65,11 +64,29 @@ func (v *visit) authenticate() {
 	v.h.authenticated(relay.PeerOf(v.r.Context()))
 }
 
+// ask finds out whose credential it is that memory does not know. Meanwhile a request over HTTP/1.1 holds what it takes
+// besides its body with the strangers of its address; charging moves that to its tenant.
+func (v *visit) ask(claim tenant.Credentials) (who tenant.Identity, refusal *call.Refusal) {
+	if p := relay.PeerOf(v.r.Context()); p != nil {
+		account, cost := v.h.shares.account(p), relay.RequestCost(v.r)
+		if !account.Reserve(cost) {
+			return who, filter.TooMany(who)
+		}
+		defer account.Release(cost)
+	}
+	ctx, cancel := v.patience()
+	defer cancel()
+	if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil && ctx.Err() != nil {
+		refusal = refusedLate
+	}
+	return who, refusal
+}
+
 // patience is the context of the lookup of a credential: the caller's own time bounds it, too.
 func (v *visit) patience() (context.Context, context.CancelFunc) {
 	timeout, given := rest.Timeout(v.r.Header)
 	if connect.Speaks(v.r) {
-		timeout, given = connect.Timeout(v.r.Header)
+		timeout, given = connect.Timeout(v.r)
 	}
 	if !given {
 		return v.r.Context(), func() {}

@@ -9,6 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
 )
 
 // RequestHeaders are the headers of these protocols that CORS has to allow, besides metadata.
@@ -26,10 +28,18 @@ func ResponseHeaders() []string {
 // binary is how names of metadata end whose values are bytes.
 const binary = "-bin"
 
-// Timeout is the time that a request of Connect gives its call. That of gRPC-Web is read by connect-go alone.
-func Timeout(header http.Header) (timeout time.Duration, given bool) {
-	ms, err := strconv.ParseUint(header.Get("Connect-Timeout-Ms"), 10, 31)
-	return time.Duration(ms) * time.Millisecond, err == nil
+// Timeout is the time that a request of Connect or gRPC-Web gives its call. A malformed one is not given; connect-go
+// rejects the request for it.
+func Timeout(r *http.Request) (timeout time.Duration, given bool) {
+	switch protocolOf(r) {
+	case connectUnary, connectStream:
+		ms, err := strconv.ParseUint(r.Header.Get("Connect-Timeout-Ms"), 10, 31)
+		return time.Duration(ms) * time.Millisecond, err == nil
+	case grpcWeb, grpcWebText:
+		return frontdoor.GRPCTimeout(r.Header.Get("Grpc-Timeout"))
+	case none:
+	}
+	return 0, false
 }
 
 // outgoing sends a request's headers on as metadata, but for those that are about HTTP, about the

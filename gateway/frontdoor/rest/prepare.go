@@ -16,6 +16,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
@@ -222,7 +223,7 @@ func timeoutOf(header http.Header) (time.Duration, *refusal) {
 		parse func(string) (time.Duration, bool)
 		want  string
 	}{
-		{grpcTimeout, parseGRPCTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
+		{grpcTimeout, frontdoor.GRPCTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
 		{requestTimeout, parseSeconds, "must be a positive number of seconds, like 1.5, or a duration, like 1500ms"},
 	} {
 		for _, v := range header.Values(h.name) {
@@ -236,26 +237,6 @@ func timeoutOf(header http.Header) (time.Duration, *refusal) {
 		}
 	}
 	return shortest, nil
-}
-
-// parseGRPCTimeout reads a timeout as gRPC over HTTP/2 defines it. Zero becomes the
-// shortest time there is: the deadline has passed.
-func parseGRPCTimeout(v string) (time.Duration, bool) {
-	if len(v) < 2 || len(v) > 9 {
-		return 0, false
-	}
-	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second,
-		'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
-	unit, ok := units[v[len(v)-1]]
-	n, err := strconv.ParseUint(v[:len(v)-1], 10, 32)
-	if !ok || err != nil {
-		return 0, false
-	}
-	const most = 1 << 62
-	if n > uint64(most/unit) {
-		return most, true
-	}
-	return max(time.Duration(n)*unit, 1), true
 }
 
 func parseSeconds(v string) (time.Duration, bool) {
