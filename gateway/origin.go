@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -18,8 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// originHeader tells the gateway itself whose a call is that comes from inside the process: from
-// the JSON API, or from the translator. It is believed of nobody else.
+// originHeader tells the gateway itself whose a call is that comes from inside the process, see crossing. It is believed
+// of nobody else.
 const originHeader = "x-capgate-origin"
 
 // visitor is what is remembered of a client's connection.
@@ -115,12 +114,12 @@ func (h *handler) come(s *relay.Stream, t *callState) {
 // maxAddr is the longest IP address.
 const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
-// web sees to it that the JSON API knows where a request by HTTP/2 comes from.
+// web leaves where a request over HTTP/2 comes from to the front doors, which find it by clientOf.
 func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
+	o.Proto, o.Host, o.Port = strings.Clone(o.Proto), strings.Clone(o.Host), strings.Clone(o.Port) // headers go
 	o.Drawn = h.draw(s)
-	s.SetHeader(originHeader, originText(withClient(o, client)))
-	s.SetHeader("trailer", files.Trailers) // of which it learns then, whether the client has announced them or not
+	s.Value = withClient(o, client)
 	recovery.Round("identity", func() { h.chargeWeb(s, o.Peer) })
 }
 

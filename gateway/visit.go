@@ -99,12 +99,10 @@ var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Message: "the call'
 
 // clientOf is where a request comes from. Over HTTP/2 the relay has found that out, see web.
 func (h *handler) clientOf(r *http.Request) filter.Client {
-	p := relay.PeerOf(r.Context())
-	if p == nil {
-		defer r.Header.Del(originHeader)
-		return parseOrigin(r.Header.Get(originHeader))
+	if c, ok := relay.ValueOf(r.Context()).(*filter.Client); ok {
+		return *c
 	}
-	c, other := h.originOf(p, webHeaders(r.Header), nil)
+	c, other := h.originOf(relay.PeerOf(r.Context()), webHeaders(r.Header), nil)
 	if other.IsValid() {
 		c.Address = other.String()
 	}

@@ -18,6 +18,7 @@ type bare struct {
 	enc          *hpack.Encoder // of the client; a backend's blocks are the same each time
 	fields       *hpack.Interner
 	next         uint32 // the next stream of both
+	web          bool   // the http.Handler has had a request
 }
 
 // bareHandler reads the first message of a call and sends it on.
@@ -48,9 +49,10 @@ func (h *bareHandler) Explain(*Stream, Failure) Status {
 
 func newBare(t testing.TB) *bare {
 	h := &bareHandler{}
-	r := New(Config{Shards: 1}, h, http.NotFoundHandler())
+	b := &bare{}
+	r := New(Config{Shards: 1, Web: func(*Stream) { b.web = true }}, h, http.NotFoundHandler())
 	t.Cleanup(r.Close)
-	b := &bare{
+	*b = bare{
 		sh: r.shards[0], in: &fakeLink{room: plenty}, out: &fakeLink{room: plenty},
 		buf: make([]byte, frameHeaderLen+readBuffer), enc: hpack.NewEncoder(), fields: hpack.NewInterner(nil), next: 1,
 	}
@@ -197,7 +199,7 @@ type bareState struct {
 func (b *bare) state() bareState {
 	b.sh.enter()
 	defer b.sh.leave()
-	return bareState{b.sh.pools[b.sh.relay.web] != nil, b.client.ending, b.back.ending, b.client.streams.count, b.back.streams.count}
+	return bareState{b.web, b.client.ending, b.back.ending, b.client.streams.count, b.back.streams.count}
 }
 
 func (h *bareHandler) Exceeded(*Stream, Failure) bool { return true }

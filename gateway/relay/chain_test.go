@@ -18,7 +18,7 @@ import (
 func TestRelayBehindRelay(t *testing.T) {
 	t.Parallel()
 	for name, dial := range map[string]func(*world) func(context.Context) (net.Conn, error){
-		"pipe": func(w *world) func(context.Context) (net.Conn, error) { return w.Dial },
+		"pipe": func(w *world) func(context.Context) (net.Conn, error) { return servePipes(t, w.Relay).dial },
 		"tcp": func(w *world) func(context.Context) (net.Conn, error) {
 			return func(context.Context) (net.Conn, error) {
 				nc, err := net.Dial("tcp", w.addr)

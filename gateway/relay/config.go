@@ -24,8 +24,8 @@ type Config struct {
 	// Meet is what Peer.Value is to be, asked once for each client connection when it is set up.
 	Meet func(*Peer) any
 	// Account is what a client connection may hold for itself, and for its streams that are of no Group: asked once for
-	// each, after Meet, with the shard locked. For connections inside the process Peer.Internal is set, and for what the
-	// process itself holds the Peer is nil. nil: nothing is bounded.
+	// each, after Meet, with the shard locked. For calls that the process makes for itself Peer.Internal is set, and for
+	// what the shards hold for all the Peer is nil. nil: nothing is bounded.
 	Account func(*Peer) Account
 	// ConnAccount is who has what a client connection takes as long as it is there, until a Group adopts it: asked before
 	// Meet. nil: that is not bounded.
@@ -36,7 +36,7 @@ type Config struct {
 	// must depend on the name alone. The http.Handler gets them all. nil: none.
 	Hidden func(name string) bool
 	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard
-	// locked. It may set and drop headers, and do nothing else.
+	// locked. It may set and drop headers, and set Stream.Value for ValueOf, and do nothing else.
 	Web func(*Stream)
 	// Panicked is told of each panic that did not end the process, by the deferred function that recovered it:
 	// the stack is still there. A shard may be locked. nil: a line in Log.

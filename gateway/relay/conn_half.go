@@ -36,14 +36,12 @@ func (c *conn) replenish(h *half, n int) { c.writeWindowUpdate(h.id, n) }
 
 func (c *conn) account() *books { return &c.books }
 
-// crowded is never true of a connection from inside the process: it has many callers, and none of them is to
-// suffer for another.
-func (c *conn) crowded() bool { return !c.peer.Internal && c.held > c.sh.relay.cfg.MaxConnBuffered }
+func (c *conn) crowded() bool { return c.held > c.sh.relay.cfg.MaxConnBuffered }
 
 func (c *conn) ledger() *ledger { return &c.strangers }
 
 func (c *conn) adopt(g *Group) {
-	if !c.adopted && !c.peer.Internal {
+	if !c.adopted {
 		c.adopted = true
 		c.own.move(g.account)
 		c.sh.relay.Adopt(c.peer, g)
@@ -51,8 +49,4 @@ func (c *conn) adopt(g *Group) {
 }
 
 // tardy sends a client elsewhere that does not finish what it has begun.
-func (c *conn) tardy() {
-	if !c.peer.Internal {
-		c.drain()
-	}
-}
+func (c *conn) tardy() { c.drain() }

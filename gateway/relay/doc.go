@@ -7,7 +7,7 @@
 // of gRPC over them.
 //
 //	listener ─ sniff ─┬─ HTTP/1.1 ───────────────────────► http.Handler
-//	                  └─ HTTP/2 ─ conn ─ stream ─┬─ other ─► http.Handler (in-process)
+//	                  └─ HTTP/2 ─ conn ─ stream ─┬─ other ─► http.Handler
 //	                                             └─ gRPC ──► Handler ─► Upstream ─ conn ─► backend
 //	front door ─ Open, Unary ──────────────────────────┘    └► Serve ─ code in the process
 //
@@ -40,7 +40,7 @@
 // lock; whoever holds the lock drains the inbox before letting go of it, and signals the code once a turn.
 // [Parked.Resume] uses the same.
 //
-//	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS and pipes by net.Conn
+//	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS by net.Conn
 //	shard.go                    lock, timers, flushing
 //	conn*.go, frame.go          HTTP/2 connection: frames in, frames out, settings, flow control
 //	stream*.go, half.go         one call: two halves, their windows, their pending bytes
@@ -48,6 +48,7 @@
 //	local*.go                   halves whose side is code in the process
 //	client_*.go, server_*.go    Open and Serve: the end in the relay, and the stream as its user has it
 //	handle.go                   subrequests
+//	web*.go                     requests that are not gRPC: the http.Handler, for one that came over HTTP/2
 //	unary.go                    the same for one message each way
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -62,14 +63,14 @@ func (h *fuzzHandler) Explain(_ *Stream, f Failure) Status {
 
 func (h *fuzzHandler) Done(*Stream, *Result) { h.done++ }
 
-// fuzzRelay is a shard with a client's connection and a backend's, and no goroutine.
+// fuzzRelay is a shard with a client's connection and a backend's, and no goroutine but those of the http.Handler.
 func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	cfg.Shards = 1
 	h = &fuzzHandler{}
 	r := &Relay{cfg: cfg.withDefaults(), handler: h, epoch: time.Now().Add(-time.Second)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	nobody := UpstreamConfig{MaxConns: 1, Dial: func(context.Context) (net.Conn, error) { return nil, ErrClosed }}
-	h.up, r.web = r.NewUpstream(nobody), r.NewUpstream(nobody)
+	h.up, r.webHandler = r.NewUpstream(nobody), http.NotFoundHandler()
 	sh := newShard(r, 0)
 	r.shards = append(r.shards, sh)
 	t.Cleanup(func() {

@@ -58,9 +58,6 @@ func (c *conn) verdict() *connError {
 func (c *conn) judge() *connError {
 	g, limit := &c.guard, maxDebt
 	switch {
-	case c.peer.Internal:
-		g.debt, g.resets = 0, 0 // what it hands on was judged where it came in
-		return nil
 	case c.pool != nil:
 		limit *= backendDebt
 	case g.resets > resetWindow/2:

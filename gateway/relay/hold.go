@@ -13,7 +13,7 @@ const (
 	connCost = 32 << 10
 	// connFree is what of a connection's input and output is covered by connCost.
 	connFree = 16 << 10
-	// copiedCost is for connections that are not read into the shard's buffer, by TLS or inside the process: a buffer of
+	// copiedCost is for connections that are not read into the shard's buffer, as those over TLS: a buffer of
 	// connReadBuffer, a goroutine that writes, and of TLS the record that is read, which crypto/tls keeps in a buffer of
 	// twice its 16 KiB, and its keys.
 	copiedCost = 80 << 10
@@ -102,21 +102,15 @@ func (r *Relay) accountOf(p *pool, who *Peer) Account {
 
 // account is who has connections to the upstream.
 func (u *Upstream) account() Account {
-	switch cfg := &u.relay.cfg; {
-	case u.local && cfg.Account != nil:
-		return cfg.Account(nil)
-	case !u.local && cfg.UpstreamAccount != nil:
-		return cfg.UpstreamAccount(u.cfg.Addr)
+	if of := u.relay.cfg.UpstreamAccount; of != nil {
+		return of(u.cfg.Addr)
 	}
 	return nil
 }
 
 // cost is what a connection to the upstream takes.
 func (u *Upstream) cost() int64 {
-	switch {
-	case u.local: // both ends are here
-		return 2 * (connCost + copiedCost)
-	case u.tls.Load() != nil:
+	if u.tls.Load() != nil {
 		return connCost + copiedCost
 	}
 	return connCost

@@ -33,7 +33,7 @@ func (sh *shard) turn() int64 {
 
 // notice looks whether a client brings little that began calls in this turn.
 func (sh *shard) notice(c *conn) {
-	if c.pool != nil || c.peer.Internal || c.lastID == c.noticed {
+	if c.pool != nil || c.lastID == c.noticed {
 		return
 	}
 	if c.noticed = c.lastID; sh.now-c.lined > unlined && c.traffic.bytes < littleBytes && sh.clock()-sh.now < little {

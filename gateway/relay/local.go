@@ -28,6 +28,7 @@ type localEnd struct {
 	discards bool  // what comes is no message
 	tooLong  bool  // a message was longer than most
 	unary    bool  // in is the user's own buffer, and the user is content with the whole
+	raw      bool  // bytes cross, not messages
 	counts   books // of no use: code in the process is not judged
 
 	readable, writable chan struct{} // signals to the user
@@ -41,6 +42,7 @@ type localEnd struct {
 	spare   []byte // out before, which the shard may still refer to
 	credit  int    // bytes that out may still take
 	outEnd  bool   // nothing follows out
+	holds   bool   // out is not to be sent yet: a response has no headers
 	shut    bool   // the stream has ended: what is sent is lost
 }
 
@@ -183,8 +185,12 @@ func (e *localEnd) append(p []byte) (grown, have, need int) {
 	return cap(e.in.buf) - before, have, need
 }
 
-// front is how much is in in, and how long the message at its front is. The caller has mu.
+// front is how much is in in, and how long the message at its front is: as long as what is there, where bytes cross.
+// The caller has mu.
 func (e *localEnd) front() (have, need int) {
+	if e.raw {
+		return e.in.len(), e.in.len()
+	}
 	need = prefixLen
 	if p := e.in.buf[e.in.off:]; len(p) >= prefixLen {
 		need += int(be32(p[1:]))
@@ -272,12 +278,22 @@ func (e *localEnd) pass() {
 	}
 }
 
+// letOut lets out be sent, as the response has headers now.
+func (e *localEnd) letOut() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holds = false
+}
+
 // exchange takes over what the user has sent and taken. out is valid until the shard has settled.
 func (e *localEnd) exchange() (out []byte, end bool, taken int, drained []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out, end, taken = e.out, e.outEnd, e.taken
-	e.out, e.spare, e.taken = e.spare[:0], out, 0
+	if !e.holds {
+		out, end = e.out, e.outEnd
+		e.out, e.spare = e.spare[:0], out
+	}
+	taken, e.taken = e.taken, 0
 	if e.in.len() == 0 && !e.unary {
 		drained, e.in = e.in.buf, queue{}
 	}

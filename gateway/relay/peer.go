@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 type Peer struct {
 	Addr     net.Addr             // the client's, which Config.Origin may know better than the socket
 	TLS      *tls.ConnectionState // nil: cleartext
-	Internal bool                 // made by Relay.Dial
+	Internal bool                 // the process itself, which has no connection
 	Value    any                  // what Config.Meet made of it
 
 	network       netip.Prefix // that it counts to; not valid: none
@@ -24,6 +25,18 @@ type Peer struct {
 	authenticated atomic.Bool  // see Relay.Authenticated
 	adopted       atomic.Bool  // see Relay.Adopt
 	hold          hold         // of what the connection takes
+	once          sync.Once
+	text          string // of Addr, see address
+}
+
+// address is http.Request.RemoteAddr.
+func (p *Peer) address() string {
+	p.once.Do(func() {
+		if p.Addr != nil {
+			p.text = p.Addr.String()
+		}
+	})
+	return p.text
 }
 
 // meet completes what is known of a client whose connection is set up.
@@ -158,7 +171,7 @@ func (b *heardBody) Read(p []byte) (int, error) {
 type carrierKey struct{}
 
 // PeerOf is whose connection a request came by that the http.Handler got over HTTP/1.1; nil
-// for one that came over HTTP/2, which Config.Web has seen.
+// for one that came over HTTP/2, which Config.Web has seen, see ValueOf.
 func PeerOf(ctx context.Context) *Peer {
 	if c, ok := ctx.Value(carrierKey{}).(*carrier); ok {
 		return c.peer

@@ -205,7 +205,10 @@ func (s *Stream) abandon() {
 		s.result.Code, s.result.Failure, s.result.Upstream = codeInternal, Panicked, false
 	}
 	s.phase, s.gen = over, s.gen+1
-	if e, served := s.up.transport.(*serverEnd); served {
+	switch e := s.up.transport.(type) {
+	case *serverEnd:
+		e.abandon()
+	case *webEnd:
 		e.abandon()
 	}
 	s.down.transport, s.up.transport = nil, nil

@@ -19,9 +19,11 @@ type Relay struct {
 	handler Handler
 	shards  []*shard
 	epoch   time.Time
-	web     *Upstream // the http.Handler, as an upstream like any other
-	webLn   *handoff
-	webSrv  *http.Server
+
+	webHandler http.Handler
+	webs       atomic.Int64 // requests over HTTP/2 that it has
+	webLn      *handoff     // of HTTP/1.1 connections
+	webSrv     *http.Server // for these
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -46,7 +48,7 @@ type Relay struct {
 }
 
 // New makes a relay that asks h about gRPC streams and hands everything else to web.
-// It does nothing until Serve or Dial; Shutdown or Close ends it.
+// It does nothing until Serve, Open or Unary; Shutdown or Close ends it.
 func New(cfg Config, h Handler, web http.Handler) *Relay {
 	cfg = cfg.withDefaults()
 	r := &Relay{
@@ -123,24 +125,6 @@ func (r *Relay) Serve(ln net.Listener) error {
 			return nil
 		}
 	}
-}
-
-// Dial is a client connection inside the process; HTTP/2 is spoken on it in clear.
-func (r *Relay) Dial(context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	if !r.spawn(func() {
-		defer r.guardConn(ours)
-		p := &Peer{Addr: ours.RemoteAddr(), Internal: true}
-		if !p.hold.begin(r.accountOf(nil, p), 2*(connCost+copiedCost)) {
-			r.unset(ours, errNoRoom)
-			return
-		}
-		defer p.hold.end()
-		r.shard().serve(ours, nil, nil, r.meet(p))
-	}) {
-		return nil, ErrClosed
-	}
-	return theirs, nil
 }
 
 // spawn starts a goroutine that Close waits for, unless Close was called.

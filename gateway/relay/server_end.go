@@ -71,7 +71,7 @@ func (e *serverEnd) serve(s *Stream) {
 	r := s.sh.relay
 	e.init(e, s.sh, r.cfg.MaxFirstMessage)
 	e.peer, e.value, e.deadline = s.peer, s.Value, s.deadline
-	e.parent.users = 1
+	e.parent.users, e.holds = 1, true
 	e.ctx, e.cancel = e.context()
 }
 
@@ -110,6 +110,7 @@ func (e *serverEnd) act() {
 	a := e.said()
 	if a.headed && !h.stream.started {
 		e.send(h, a.header, nil)
+		e.letOut()
 	}
 	if e.half == h {
 		e.pass()

@@ -10,17 +10,12 @@ import (
 // It returns ctx's error if some had to be cut off, and nothing is left behind.
 func (r *Relay) Shutdown(ctx context.Context) error {
 	r.stopListening()
-	// First who needs others: clients need the web handler, which may need
-	// connections from inside the process.
-	err := r.drain(ctx, func(c *conn) bool { return !c.peer.Internal })
+	err := r.drain(ctx)
 	if err == nil {
 		err = r.webSrv.Shutdown(ctx)
 	}
 	if err == nil {
 		err = r.awaitLocals(ctx)
-	}
-	if err == nil {
-		err = r.drain(ctx, func(*conn) bool { return true })
 	}
 	if err != nil {
 		r.cutOff()
@@ -57,16 +52,8 @@ func (r *Relay) stopListening() {
 	clear(r.listeners)
 }
 
-// drain asks some of the clients to leave and waits until they have.
-func (r *Relay) drain(ctx context.Context, which func(*conn) bool) error {
-	return r.await(ctx, func(c *conn) bool {
-		if !which(c) {
-			return false
-		}
-		c.drain()
-		return true
-	})
-}
+// drain asks the clients to leave and waits until they have.
+func (r *Relay) drain(ctx context.Context) error { return r.await(ctx, (*conn).drain) }
 
 // cutOff ends every call with the Handler's answer to Draining, and gives the clients
 // the time to read it: bytes that lie unread in a socket are lost when it is closed.
@@ -76,24 +63,21 @@ func (r *Relay) cutOff() {
 	for _, sh := range r.shards {
 		sh.cutOffLocals()
 	}
-	_ = r.await(ctx, func(c *conn) bool {
+	_ = r.await(ctx, func(c *conn) {
 		c.streams.each(func(h *half) { h.stream.fail(Draining) })
 		if !c.ending {
 			c.end(Draining, ErrClosed)
 		}
-		return true
 	})
 }
 
-// await visits the clients again each time that one has gone, until there is none
-// for which visit returns true.
-func (r *Relay) await(ctx context.Context, visit func(*conn) bool) error {
+// await visits the clients again each time that one has gone, until there is none.
+func (r *Relay) await(ctx context.Context, visit func(*conn)) error {
 	for {
 		left := 0
 		r.eachClient(func(c *conn) {
-			if visit(c) {
-				left++
-			}
+			visit(c)
+			left++
 		})
 		if left == 0 {
 			return nil

@@ -186,7 +186,7 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 	opts := []grpc.DialOption{}
 	switch scheme {
 	case "pipe":
-		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return w.Dial(ctx) }))
+		opts = append(opts, grpc.WithContextDialer(servePipes(t, w.Relay).dialAddr))
 	case "https":
 		opts = append(opts, grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
 	}

@@ -268,7 +268,7 @@ func (s *Stream) begin() {
 			}
 		}
 		if s.chargeClient() {
-			s.Forward(s.sh.relay.web)
+			s.serveWeb()
 		}
 		return
 	}

@@ -43,7 +43,6 @@ type Upstream struct {
 	tls    atomic.Pointer[tls.Config] // of the next connection; nil: cleartext
 	closed atomic.Bool
 	conns  atomic.Int64
-	local  bool // inside the process
 }
 
 // NewUpstream makes a backend known. It does not connect.

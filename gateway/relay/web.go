@@ -1,28 +1,23 @@
 package relay
 
 import (
-	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 )
 
-// The http.Handler is reached in two ways: HTTP/1.1 connections are handed to its
-// server as they are; HTTP/2 streams go to it over a connection inside the process,
-// as to any upstream.
+// The http.Handler is reached in two ways: HTTP/1.1 connections are handed to net/http's server as they are; requests
+// over HTTP/2 are streams that the process serves, see webEnd.
 
 func (r *Relay) startWeb(h http.Handler) {
-	r.web, r.webLn = r.newLocal(UpstreamConfig{Addr: "web"})
+	r.webHandler, r.webLn = h, newHandoff()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
 	r.webSrv = &http.Server{
 		Handler:           heard(r.bounded(h)),
 		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: r.cfg.SetupTimeout,
 		IdleTimeout:       r.cfg.IdleTimeout,
 		MaxHeaderBytes:    2 * r.cfg.MaxHeaderList, // beyond that it answers by itself, with a line of text, and hangs up
@@ -33,10 +28,10 @@ func (r *Relay) startWeb(h http.Handler) {
 	r.wg.Go(func() { _ = r.webSrv.Serve(r.webLn) })
 }
 
-// bounded answers requests whose header list is too long. Those by HTTP/2 were counted when they came.
+// bounded answers requests whose header list is too long.
 func (r *Relay) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.ProtoMajor != 1 || listSize(req) <= r.cfg.MaxHeaderList {
+		if listSize(req) <= r.cfg.MaxHeaderList {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -64,25 +59,6 @@ func listSize(req *http.Request) int {
 
 // RequestCost is about how many bytes a request by HTTP/1.1 takes besides its body.
 func RequestCost(req *http.Request) int64 { return int64(webCost + webHeads*listSize(req)) }
-
-// NewLocalUpstream makes an upstream inside the process: whoever serves the listener
-// gets the relay's connections.
-func (r *Relay) NewLocalUpstream(name string) (*Upstream, net.Listener) {
-	return r.newLocal(UpstreamConfig{Addr: name})
-}
-
-func (r *Relay) newLocal(cfg UpstreamConfig) (*Upstream, *handoff) {
-	ln := newHandoff()
-	cfg.KeepAlive = time.Hour // nothing between the two can fail unnoticed
-	cfg.Dial = func(context.Context) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		ln.give(theirs)
-		return ours, nil
-	}
-	u := r.NewUpstream(cfg)
-	u.local = true
-	return u, ln
-}
 
 // webConnState gives back the slot of a client connection that was handed over.
 func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -221,11 +222,12 @@ func webAbort(t *testing.T, c *http.Client, base string) {
 	}
 }
 
-// TestDial makes calls over a connection inside the process.
-func TestDial(t *testing.T) {
+// TestPipe makes calls over a connection that is no socket.
+func TestPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
-	cc := dialRaw(t, "passthrough:///relay", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return w.Dial(ctx) }))
+	pipes := servePipes(t, w.Relay)
+	cc := dialRaw(t, "passthrough:///relay", grpc.WithContextDialer(pipes.dialAddr))
 	w.cc = cc
 	for _, size := range []int{0, 1000, 5 << 20} {
 		w.everyKind(t, size)
@@ -233,10 +235,59 @@ func TestDial(t *testing.T) {
 	must(t, cc.Close())
 	waitFor(t, func() error { return wantUsage(w.Relay, relay.Usage{}) })
 	w.Close()
-	if _, err := w.Dial(w.ctx); err == nil {
+	if _, err := pipes.dial(w.ctx); err == nil {
 		t.Error("dialled a closed relay")
 	}
 }
+
+// pipeListener is a port without sockets.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+// servePipes has a relay serve one.
+func servePipes(t testing.TB, r *relay.Relay) *pipeListener {
+	p := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	var served sync.WaitGroup
+	served.Go(func() { _ = r.Serve(p) })
+	t.Cleanup(func() {
+		_ = p.Close()
+		served.Wait()
+	})
+	return p
+}
+
+func (p *pipeListener) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipeListener) dialAddr(ctx context.Context, _ string) (net.Conn, error) { return p.dial(ctx) }
+
+func (p *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case nc := <-p.conns:
+		return nc, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipeListener) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 // TestUpstreamTLS reaches a backend that wants to know who calls.
 func TestUpstreamTLS(t *testing.T) {

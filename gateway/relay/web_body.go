@@ -1,0 +1,126 @@
+package relay
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// webBody is the body of a request. It may be closed while it is read.
+type webBody struct {
+	end      *webEnd
+	expected bool        // the client waits until it is read (RFC 9110 §10.1.1)
+	trailer  http.Header // of the request; set at its end
+	whole    bool        // it has been read to its end
+}
+
+// Read implements io.Reader.
+func (b *webBody) Read(p []byte) (int, error) {
+	e := b.end
+	if b.expected {
+		b.expected = false
+		e.inform(webHead{status: http.StatusContinue})
+	}
+	if b.whole {
+		return 0, io.EOF
+	}
+	for {
+		n, tell, by, err := e.takeBytes(p)
+		if tell {
+			e.sh.post(&e.event)
+		}
+		switch err {
+		case errNotYet:
+			await(e.readable, by)
+			continue
+		case io.EOF:
+			b.finish()
+		}
+		return n, err
+	}
+}
+
+// finish tells the handler the request's trailers.
+func (b *webBody) finish() {
+	b.whole = true
+	for _, f := range b.end.trailers() {
+		name := canonicalName(f.Name)
+		b.trailer[name] = append(b.trailer[name], f.Value)
+	}
+}
+
+// Close implements io.Closer.
+func (b *webBody) Close() error {
+	b.end.stopReading(http.ErrBodyReadAfterClose)
+	return nil
+}
+
+// takeBytes reads without waiting. tell says that the shard is to look what was taken, and by when to give up.
+func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.unread == http.ErrBodyReadAfterClose: //nolint:errorlint // it is set below
+		return 0, false, by, e.unread
+	case len(p) == 0:
+	case e.in.len() > 0:
+		n = copy(p, e.in.buf[e.in.off:])
+		e.in.off += n
+		e.taken += n
+		return n, e.isDue(), by, nil
+	case e.requestEnd:
+		err = io.EOF
+	case e.unread != nil:
+		err = e.unread
+	case e.inEnd:
+		err = e.why()
+	case !e.readBy.IsZero() && !time.Now().Before(e.readBy):
+		e.unread = os.ErrDeadlineExceeded
+		err = e.unread
+	default:
+		err = errNotYet
+	}
+	return 0, false, e.readBy, err
+}
+
+// stopReading lets no Read wait on.
+func (e *webEnd) stopReading(why error) {
+	e.mu.Lock()
+	if e.unread == nil || why == http.ErrBodyReadAfterClose { //nolint:errorlint // it is a constant
+		e.unread = why
+	}
+	e.mu.Unlock()
+	wake(e.readable)
+}
+
+func (e *webEnd) trailers() []Field {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.trailer
+}
+
+// why is why the stream has ended.
+func (e *webEnd) why() error {
+	if e.unwritten != nil {
+		return e.unwritten
+	}
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
+	return errStreamOver
+}
+
+// await waits for a signal, but no longer than until by; zero: for any time.
+func await(signal <-chan struct{}, by time.Time) {
+	if by.IsZero() {
+		<-signal
+		return
+	}
+	t := time.NewTimer(time.Until(by))
+	defer t.Stop()
+	select {
+	case <-signal:
+	case <-t.C:
+	}
+}

@@ -1,0 +1,272 @@
+package relay
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// webEnd is an upstream in the process: the http.Handler, for one request. It is never used again, so a handler that
+// keeps a request or its ResponseWriter does not meet another request.
+type webEnd struct {
+	localEnd
+	ctx    webContext
+	cancel context.CancelFunc
+	body   webBody
+	writer webWriter
+
+	// Set before the handler runs.
+	method, path, authority string
+	header                  []Field
+	complete                bool // the request has no body
+	peer                    *Peer
+	value                   any // Stream.Value, as Config.Web left it
+
+	begun bool // the request's headers are here; under the shard's lock
+
+	// Under mu.
+	requestEnd bool // END_STREAM came
+	trailer    []Field
+	reply      webReply
+	readBy     time.Time // when Read of the body gives up; zero: never
+	writeBy    time.Time
+	unread     error // why nothing more of the body is read; nil: it is
+	unwritten  error // why nothing more is written, where it was not the client
+}
+
+// webReply is what the handler has said, besides bytes of the body.
+type webReply struct {
+	early   []webHead // informational responses that come first
+	head    webHead
+	headed  bool // head is to be sent, or was
+	bare    bool // nothing follows head
+	trailer []hpack.Field
+	ended   bool // trailer ends the response
+	reset   bool // with code
+	code    errCode
+}
+
+// webHead is the beginning of a response.
+type webHead struct {
+	status int
+	fields []hpack.Field
+}
+
+// maxEarly bounds the informational responses that wait for the shard; more are dropped, as they are mere hints.
+const maxEarly = 16
+
+// maxWeb is how many requests the http.Handler has at once, for each shard; more are refused with the status 503.
+const maxWeb = 20_000
+
+// serveWeb has the http.Handler answer the stream, on a goroutine of its own.
+func (s *Stream) serveWeb() {
+	r := s.sh.relay
+	if r.webs.Add(1) > int64(maxWeb*len(r.shards)) {
+		r.webs.Add(-1)
+		s.refuseHTTP("503")
+		return
+	}
+	s.noReplay() // the request cannot go elsewhere
+	e := &webEnd{peer: s.peer, value: s.Value}
+	e.raw, e.holds = true, true
+	e.init(e, s.sh, math.MaxInt-prefixLen)
+	e.ctx.Context, e.cancel = context.WithCancel(r.ctx)
+	e.ctx.end, e.body.end, e.writer.end = e, e, e
+	s.startOn(e, 0, r.cfg.StreamWindow)
+	r.goServe(e.run)
+}
+
+// run has the handler answer the request.
+func (e *webEnd) run() {
+	r := e.sh.relay
+	answered := false
+	defer func() {
+		if v := recover(); !answered { // it has panicked, or ended its goroutine
+			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+				r.panicked("relay serve", v)
+			}
+			e.reset(errInternal, nil)
+		}
+		e.cancel()
+		r.webs.Add(-1)
+	}()
+	e.answer(r.webHandler)
+	answered = true
+}
+
+func (e *webEnd) answer(h http.Handler) {
+	req := e.request()
+	switch {
+	case req == nil:
+		e.reset(errProtocol, nil)
+		return
+	case len(req.Header["Te"]) > 1:
+		http.Error(&e.writer, `request header "TE" may only be "trailers" in HTTP/2`, http.StatusBadRequest)
+	case req.Method == http.MethodOptions && req.RequestURI == "*":
+		e.writer.Header().Set("Content-Length", "0") // as http.Server answers it
+	default:
+		h.ServeHTTP(&e.writer, req)
+	}
+	e.writer.finish()
+	if req.MultipartForm != nil {
+		_ = req.MultipartForm.RemoveAll() // files are left behind in the system's temporary directory
+	}
+}
+
+// act implements actor.
+func (e *webEnd) act() {
+	h := e.half
+	if h == nil {
+		return
+	}
+	a := e.said()
+	s := h.stream
+	for i := range a.early {
+		if e.half == h && !s.started {
+			e.send(h, &a.early[i], false)
+		}
+	}
+	if a.headed && e.half == h && !s.started {
+		e.send(h, &a.head, a.bare)
+		e.letOut()
+	}
+	if e.half == h {
+		e.pass()
+	}
+	if e.half == h && a.ended {
+		e.sendTrailer(h, a.trailer)
+	}
+	if e.half == h && a.reset {
+		s.refused(a.code)
+	}
+}
+
+func (e *webEnd) said() webReply {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := e.reply
+	e.reply.early = nil
+	return a
+}
+
+// send gives the stream the beginning of a response.
+func (e *webEnd) send(h *half, head *webHead, end bool) {
+	list := e.sh.scratch // see Stream.headers
+	list.Reset()
+	if head.status == http.StatusOK {
+		list.Fields = append(list.Fields, e.sh.consts.status200)
+	} else {
+		text := statusText(head.status)
+		list.Append(":status", text, classify(":status", text))
+	}
+	appendFields(list, head.fields)
+	h.stream.headers(h, list, end, false)
+}
+
+func (e *webEnd) sendTrailer(h *half, fields []hpack.Field) {
+	list := e.sh.scratch
+	list.Reset()
+	appendFields(list, fields)
+	h.stream.headers(h, list, true, false)
+}
+
+func appendFields(list *hpack.List, fields []hpack.Field) {
+	for i := range fields {
+		f := &fields[i]
+		list.Append(f.Name, f.Value, f.Tag)
+	}
+}
+
+// block implements localOwner: it takes the request's headers, and its trailers.
+func (e *webEnd) block(h *half, list *hpack.List, end bool) {
+	if !e.begun {
+		e.begun, e.complete = true, end
+		e.keep(list)
+	} else if trailer := keepAll(list); validTrailers(trailer) {
+		e.mu.Lock()
+		e.trailer = trailer
+		e.mu.Unlock()
+	} else {
+		e.refuseLater(h.stream)
+		return
+	}
+	if end {
+		e.ended(nil)
+	}
+}
+
+// refuseLater ends the stream of a request that is malformed, when what is under way has been done.
+func (e *webEnd) refuseLater(s *Stream) {
+	e.sh.later(func() {
+		if h := e.half; h != nil && h.stream == s {
+			s.refused(errProtocol)
+		}
+	})
+}
+
+// overlong implements localOwner. Bytes are never too long.
+func (e *webEnd) overlong(*half) {}
+
+// ended implements localOwner: the request is whole.
+func (e *webEnd) ended(*Stream) {
+	e.mu.Lock()
+	e.inEnd, e.requestEnd = true, true
+	e.mu.Unlock()
+	e.tell(tellReceiver)
+}
+
+// detach ends the request for the handler.
+func (e *webEnd) detach(h *half) {
+	e.leave(h)
+	e.cancel()
+	e.close()
+}
+
+// abandon is detach for a shard of which nothing is certain.
+func (e *webEnd) abandon() {
+	e.half, e.pumps = nil, false
+	e.cancel()
+	e.close()
+}
+
+// reset ends the stream without the rest of its response.
+func (e *webEnd) reset(code errCode, why error) {
+	e.mu.Lock()
+	if !e.reply.reset {
+		e.reply.reset, e.reply.code, e.unwritten = true, code, why
+	}
+	e.shut = true
+	e.mu.Unlock()
+	wake(e.writable)
+	e.sh.post(&e.event)
+}
+
+// webContext is a request's. It ends with the stream, or with the relay.
+type webContext struct {
+	context.Context //nolint:containedctx // it adds values to that
+	end             *webEnd
+}
+
+// Value implements context.Context.
+func (c *webContext) Value(key any) any {
+	switch key {
+	case webKey{}:
+		return c.end
+	case http.ServerContextKey:
+		return c.end.sh.relay.webSrv
+	}
+	return c.Context.Value(key)
+}
+
+type webKey struct{}
+
+// ValueOf is what Config.Web left as Stream.Value of the request that ctx is of; nil for one that came over HTTP/1.1.
+func ValueOf(ctx context.Context) any {
+	if e, ok := ctx.Value(webKey{}).(*webEnd); ok {
+		return e.value
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package relay
+
+import (
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// webOut is what the handler's side gives the shard, besides bytes of the body.
+type webOut struct {
+	head    webHead
+	headed  bool // there is a head
+	bare    bool // and nothing follows it
+	dropped int  // bytes that were held, of a body that is not sent
+	last    bool // nothing follows
+	trailer []hpack.Field
+}
+
+// inform sends an informational response, unless the response has begun.
+func (e *webEnd) inform(head webHead) {
+	e.mu.Lock()
+	tell := !e.shut && !e.reply.headed && len(e.reply.early) < maxEarly
+	if tell {
+		e.reply.early = append(e.reply.early, head)
+	}
+	e.mu.Unlock()
+	if tell {
+		e.sh.post(&e.event)
+	}
+}
+
+// hold adds p to what is sent next, and tells nobody yet. It is not kept where that would have to wait.
+func (e *webEnd) hold(p []byte) (kept bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.shut:
+		return false, e.why()
+	case e.credit < len(p):
+		return false, nil
+	}
+	e.put(p)
+	return true, nil
+}
+
+// held is a copy of the beginning of what hold has added, before the head.
+func (e *webEnd) held() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]byte(nil), e.out[frameHeaderLen:]...)
+}
+
+// give posts what out says, and p after what was held. It waits as long as the window is used up.
+func (e *webEnd) give(out *webOut, p []byte) error {
+	for {
+		rest, by, err := e.giveSome(out, p)
+		if err != nil {
+			e.sh.tryDrain()
+			return err
+		}
+		e.sh.post(&e.event)
+		if len(rest) == 0 {
+			return nil
+		}
+		p = rest
+		await(e.writable, by)
+	}
+}
+
+func (e *webEnd) giveSome(out *webOut, p []byte) (rest []byte, by time.Time, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.shut:
+		return nil, by, e.why()
+	case out.headed && !e.reply.headed:
+		e.reply.headed, e.reply.head, e.reply.bare = true, out.head, out.bare
+	case !e.writeBy.IsZero() && !time.Now().Before(e.writeBy):
+		return nil, by, e.late()
+	}
+	if out.dropped > 0 {
+		e.out = e.out[:0]
+		e.credit += out.dropped
+		out.dropped = 0
+	}
+	if rest = e.put(p); len(rest) == 0 && out.last && !out.bare {
+		e.reply.trailer, e.reply.ended = out.trailer, len(out.trailer) > 0
+		e.outEnd = !e.reply.ended
+	}
+	return rest, e.writeBy, nil
+}
+
+// late ends a response that the client did not take in its time. The caller has mu.
+func (e *webEnd) late() error {
+	e.reply.reset, e.reply.code = true, errInternal
+	e.shut, e.unwritten = true, os.ErrDeadlineExceeded
+	e.sh.push(&e.event)
+	return os.ErrDeadlineExceeded
+}
+
+// statusText is a status as :status has it.
+func statusText(status int) string {
+	return string([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10)})
+}
+
+// httpDate is the time now as the header Date has it (RFC 9110 §5.6.7).
+func httpDate() string { return time.Now().UTC().Format(http.TimeFormat) }

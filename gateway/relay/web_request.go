@@ -1,0 +1,170 @@
+package relay
+
+import (
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// keep copies the request's headers, which are valid only while the shard is locked.
+func (e *webEnd) keep(list *hpack.List) {
+	all := keepAll(list)
+	e.header = all[:0]
+	for _, f := range all {
+		switch f.Name {
+		case ":method":
+			e.method = f.Value
+		case ":path":
+			e.path = f.Value
+		case ":authority":
+			e.authority = f.Value
+		default:
+			e.header = append(e.header, f)
+		}
+	}
+}
+
+// keepAll copies the fields of a block.
+func keepAll(list *hpack.List) []Field {
+	size := 0
+	for i := range list.Fields {
+		size += len(list.Fields[i].Name) + len(list.Fields[i].Value)
+	}
+	var arena strings.Builder
+	arena.Grow(size)
+	keep := func(s string) string {
+		at := arena.Len()
+		arena.WriteString(s)
+		return arena.String()[at:]
+	}
+	fields := make([]Field, len(list.Fields))
+	for i := range list.Fields {
+		fields[i] = Field{keep(list.Fields[i].Name), keep(list.Fields[i].Value)}
+	}
+	return fields
+}
+
+// request is what the handler gets; nil: the path cannot be read. The relay has checked all else, see checkRequest.
+func (e *webEnd) request() *http.Request {
+	target := e.url()
+	if target == nil {
+		return nil
+	}
+	header := makeHeader(e.header)
+	req := http.Request{
+		Method: e.method, URL: target, Proto: "HTTP/2.0", ProtoMajor: 2, Header: header, Host: e.authority,
+		RequestURI: e.path, RemoteAddr: e.peer.address(), TLS: e.peer.TLS, Body: http.NoBody,
+	}
+	if req.Host == "" {
+		req.Host = header.Get("Host")
+	}
+	if cookies := header["Cookie"]; len(cookies) > 1 { // RFC 9113 §8.2.3
+		header["Cookie"] = []string{strings.Join(cookies, "; ")}
+	}
+	if expect := header["Expect"]; len(expect) > 0 && hasToken(expect, "100-continue") {
+		delete(header, "Expect")
+		e.body.expected = !e.complete
+	}
+	if announced := header["Trailer"]; !e.complete || len(announced) > 0 {
+		req.Trailer = trailerNames(announced)
+		delete(header, "Trailer")
+	}
+	if !e.complete {
+		req.Body, req.ContentLength, e.body.trailer = &e.body, -1, req.Trailer
+		if length := header["Content-Length"]; len(length) > 0 {
+			req.ContentLength, _ = strconv.ParseInt(length[0], 10, 64) // see Stream.checkRequest
+		}
+	}
+	return req.WithContext(&e.ctx)
+}
+
+// url reads the path as url.ParseRequestURI does, which plain paths do not need.
+func (e *webEnd) url() *url.URL {
+	for i := range len(e.path) {
+		if !plainPath[e.path[i]] {
+			u, err := url.ParseRequestURI(e.path)
+			if err != nil {
+				return nil
+			}
+			return u
+		}
+	}
+	return &url.URL{Path: e.path}
+}
+
+// plainPath marks the characters of paths that no reader of URLs treats in a way of its own.
+var plainPath = func() (t [256]bool) {
+	for _, b := range []byte("/-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		t[b] = true
+	}
+	return t
+}()
+
+// makeHeader makes a header of fields that the relay has checked.
+func makeHeader(fields []Field) http.Header {
+	header, values := make(http.Header, len(fields)), make([]string, len(fields))
+	for i, f := range fields {
+		name := canonicalName(f.Name)
+		if before := header[name]; before != nil {
+			header[name] = append(before, f.Value)
+			continue
+		}
+		values[i] = f.Value
+		header[name] = values[i : i+1 : i+1]
+	}
+	return header
+}
+
+// trailerNames is the trailer of a request whose body has not been read (http.Request.Trailer). It is never nil:
+// trailers that were not announced come into the same map.
+func trailerNames(announced []string) http.Header {
+	trailer := http.Header{}
+	for _, list := range announced {
+		for name := range strings.SplitSeq(list, ",") {
+			switch name = http.CanonicalHeaderKey(textproto.TrimString(name)); name {
+			case "", "Transfer-Encoding", "Trailer", "Content-Length":
+			default:
+				trailer[name] = nil
+			}
+		}
+	}
+	return trailer
+}
+
+// validTrailers says that there is nothing among trailers that has to be known before the body (RFC 9110 §6.5.1).
+func validTrailers(fields []Field) bool {
+	for _, f := range fields {
+		if !validTrailer(f.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// validTrailer takes a name in lower case. The names are those that net/http refuses.
+func validTrailer(name string) bool {
+	switch name {
+	case "authorization", "cache-control", "connection", "content-encoding", "content-length", "content-range",
+		"content-type", "expect", "host", "keep-alive", "max-forwards", "pragma", "proxy-authenticate",
+		"proxy-authorization", "proxy-connection", "range", "realm", "te", "trailer", "transfer-encoding",
+		"www-authenticate":
+		return false
+	}
+	return !strings.HasPrefix(name, "if-")
+}
+
+// hasToken looks for a token in lists of them.
+func hasToken(lists []string, token string) bool {
+	for _, list := range lists {
+		for one := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(textproto.TrimString(one), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,290 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+)
+
+// webWriter is the http.ResponseWriter of a request. What net/http's own server does, it does: the body's first bytes
+// are kept, so that a short response has a length; type and date are added; trailers are those that the header
+// Trailer announces, or that have http.TrailerPrefix.
+type webWriter struct {
+	end      *webEnd
+	header   http.Header
+	over     bool // the handler has returned
+	wrote    bool // there is a status
+	sent     bool // it was sent, with its header
+	status   int
+	fields   []hpack.Field // the header when there was a status
+	length   string        // of the header: of the body; "": it does not say
+	declared int64         // the same; -1: unknown
+	written  int64         // bytes of the body
+	pending  int           // of these, that were not posted yet
+	trailers []string
+
+	sized, typed, dated, encoded bool // headers that are there
+}
+
+// webBuffer is how many bytes of a response are kept until there are more, or until it is flushed.
+const webBuffer = 4 << 10
+
+var (
+	errStreamOver      = errors.New("relay: the stream has ended")
+	errHandlerReturned = errors.New("relay: the handler of the request has returned")
+)
+
+// Header implements http.ResponseWriter.
+func (w *webWriter) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *webWriter) WriteHeader(status int) {
+	switch {
+	case w.wrote || w.over:
+		return
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("relay: invalid status %d", status))
+	case status < 200:
+		w.end.inform(webHead{status: status, fields: w.collect(true)})
+		return
+	}
+	w.wrote, w.status, w.declared = true, status, -1
+	w.fields = w.collect(false)
+}
+
+// collect makes fields of the header.
+func (w *webWriter) collect(early bool) []hpack.Field {
+	fields := make([]hpack.Field, 0, len(w.header)+3)
+	for key, values := range w.header {
+		if strings.HasPrefix(key, http.TrailerPrefix) || w.isOwn(key, values, early) {
+			continue
+		}
+		name := lowerName(key)
+		for _, v := range values {
+			fields = appendField(fields, name, v)
+		}
+	}
+	return fields
+}
+
+// isOwn notes what a header says that concerns the writer. It returns true for one that is not sent as it is.
+func (w *webWriter) isOwn(key string, values []string, early bool) bool {
+	switch key {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade": // RFC 9113 §8.2.2
+		return true
+	case "Content-Length":
+		if !early {
+			w.setLength(values)
+		}
+		return true
+	}
+	if early {
+		return false
+	}
+	switch key {
+	case "Content-Type":
+		w.typed = true
+	case "Date":
+		w.dated = true
+	case "Content-Encoding":
+		w.encoded = len(values) > 0 && values[0] != ""
+	case "Trailer":
+		for _, list := range values {
+			for name := range strings.SplitSeq(list, ",") {
+				w.announce(strings.TrimSpace(name))
+			}
+		}
+	}
+	return false
+}
+
+func (w *webWriter) setLength(values []string) {
+	if w.sized = len(values) != 1 || values[0] != ""; len(values) == 0 || values[0] == "" {
+		return
+	}
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	if w.sized = err == nil; w.sized {
+		w.length, w.declared = values[0], int64(n)
+	}
+}
+
+// announce notes the name of a trailer that the handler may set.
+func (w *webWriter) announce(name string) {
+	name = http.CanonicalHeaderKey(name)
+	if name == "" || !validTrailer(strings.ToLower(name)) {
+		return
+	}
+	for _, t := range w.trailers {
+		if t == name {
+			return
+		}
+	}
+	w.trailers = append(w.trailers, name)
+}
+
+// appendField adds a field, unless it would break the response.
+func appendField(fields []hpack.Field, name, value string) []hpack.Field {
+	value = strings.Trim(value, " \t")
+	if tag := classify(name, value); tag&(tagBad|tagPseudo) == 0 {
+		return append(fields, hpack.Field{Name: name, Value: value, Tag: tag})
+	}
+	return fields
+}
+
+// Write implements io.Writer.
+func (w *webWriter) Write(p []byte) (int, error) {
+	if w.over {
+		return 0, errHandlerReturned
+	}
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !hasBody(w.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if w.written += int64(len(p)); w.declared >= 0 && w.written > w.declared {
+		return 0, http.ErrContentLength
+	}
+	n := len(p)
+	if w.sent && w.end.method == http.MethodHead {
+		return n, nil
+	}
+	if w.pending+n <= webBuffer {
+		kept, err := w.end.hold(p)
+		if kept || err != nil {
+			w.pending += n
+			return n, err
+		}
+	}
+	if err := w.flush(p, false); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// hasBody says whether a response with such a status may have a body (RFC 9110 §6.4.1).
+func hasBody(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// Flush implements http.Flusher.
+func (w *webWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (w *webWriter) FlushError() error {
+	if w.over {
+		return errHandlerReturned
+	}
+	return w.flush(nil, false)
+}
+
+// finish ends the response.
+func (w *webWriter) finish() {
+	_ = w.flush(nil, true) // the client may be gone
+	w.over = true
+}
+
+// flush posts what was kept, and p after it; before that the head, once.
+func (w *webWriter) flush(p []byte, done bool) error {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	var out webOut
+	if done {
+		out.last, out.trailer = true, w.trailer()
+	}
+	headOnly := w.end.method == http.MethodHead
+	if !w.sent {
+		w.sent = true
+		w.complete(p, done)
+		out.headed, out.head = true, webHead{w.status, w.fields}
+		out.bare = done && len(out.trailer) == 0 && (headOnly || w.pending+len(p) == 0)
+	}
+	if headOnly {
+		p, out.dropped = nil, w.pending
+	}
+	w.pending = 0
+	return w.end.give(&out, p)
+}
+
+// complete adds to the head what the handler has left out.
+func (w *webWriter) complete(p []byte, done bool) {
+	size := w.pending + len(p)
+	switch headOnly := w.end.method == http.MethodHead; {
+	case w.length != "":
+		w.fields = appendField(w.fields, "content-length", w.length)
+	case !w.sized && done && hasBody(w.status) && (size > 0 || !headOnly):
+		w.fields = appendField(w.fields, "content-length", strconv.Itoa(size))
+	}
+	if !w.typed && !w.encoded && hasBody(w.status) && size > 0 {
+		if w.pending > 0 {
+			p = append(w.end.held(), p...)
+		}
+		w.fields = appendField(w.fields, "content-type", http.DetectContentType(p))
+	}
+	if !w.dated {
+		w.fields = appendField(w.fields, "date", httpDate())
+	}
+}
+
+// trailer makes fields of the trailers that the handler has set.
+func (w *webWriter) trailer() []hpack.Field {
+	for key := range w.header {
+		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
+			w.announce(name)
+		}
+	}
+	var fields []hpack.Field
+	for _, t := range w.trailers {
+		values, prefixed := w.header[http.TrailerPrefix+t]
+		if !prefixed {
+			values = w.header[t]
+		}
+		for _, v := range values {
+			fields = appendField(fields, lowerName(t), v)
+		}
+	}
+	return fields
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (w *webWriter) SetReadDeadline(by time.Time) error {
+	e := w.end
+	if !by.IsZero() && !by.After(time.Now()) {
+		e.stopReading(os.ErrDeadlineExceeded)
+		return nil
+	}
+	e.mu.Lock()
+	e.readBy = by
+	e.mu.Unlock()
+	wake(e.readable)
+	return nil
+}
+
+// SetWriteDeadline is for http.ResponseController. A response that is not taken in time is broken off.
+func (w *webWriter) SetWriteDeadline(by time.Time) error {
+	e := w.end
+	if !by.IsZero() && !by.After(time.Now()) {
+		e.reset(errInternal, os.ErrDeadlineExceeded)
+		return nil
+	}
+	e.mu.Lock()
+	e.writeBy = by
+	e.mu.Unlock()
+	wake(e.writable)
+	return nil
+}
+
+// EnableFullDuplex is for http.ResponseController: HTTP/2 always is.
+func (w *webWriter) EnableFullDuplex() error { return nil }

@@ -1,0 +1,510 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
+)
+
+// webWorld is a relay whose http.Handler answers requests one at a time, as a test says.
+type webWorld struct {
+	*relay.Relay
+	t        *testing.T
+	addr     string
+	client   *http.Client
+	handlers chan http.HandlerFunc
+	left     chan struct{} // a handler has returned
+	told     panics
+	held     *budget
+}
+
+func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
+	w := &webWorld{t: t, handlers: make(chan http.HandlerFunc, 10), left: make(chan struct{}, 10), held: &budget{limit: 1 << 40}}
+	cfg.Panicked = w.told.told
+	cfg.Account = func(p *relay.Peer) relay.Account {
+		if p == nil {
+			return nil
+		}
+		return w.held
+	}
+	w.Relay, w.addr = serveRelay(t, cfg, &forwarder{}, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		defer func() { w.left <- struct{}{} }()
+		(<-w.handlers)(rw, r)
+	}))
+	w.client = webClients(t, nil)["HTTP/2.0"]
+	return w
+}
+
+// raw is a client that sends the beginning of a request.
+func (w *webWorld) raw(method string, end bool, more ...string) *rawhttp2.Conn {
+	c := rawClient(w.t, w.addr)
+	fields := append([]string{":method", method, ":scheme", "http", ":authority", "localhost", ":path", "/"}, more...)
+	must(w.t, c.Write(rawhttp2.Headers(1, end, c.Block(fields...))))
+	return c
+}
+
+// atRest waits until handlers have returned and nothing is held for requests any more.
+func (w *webWorld) atRest(handlers int) {
+	w.t.Helper()
+	for range handlers {
+		<-w.left
+	}
+	waitFor(w.t, func() error {
+		w.client.CloseIdleConnections()
+		if u := w.Usage(); u.Streams > 0 {
+			return fmt.Errorf("%+v", u)
+		}
+		if n := w.held.held.Load(); n > 0 {
+			return fmt.Errorf("%d bytes are charged", n)
+		}
+		return nil
+	})
+}
+
+// TestWebBodyWaits: a client sends no more than its window as long as the handler does not read.
+func TestWebBodyWaits(t *testing.T) {
+	t.Parallel()
+	w := newWebWorld(t, relay.Config{})
+	const size = 3 << 20
+	read := make(chan struct{})
+	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+		<-read
+		got, err := io.ReadAll(r.Body)
+		if err != nil || !bytes.Equal(got, pattern(5, size)) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		write(rw, "done")
+	}
+	var sent atomic.Int64
+	body := &countingReader{Reader: bytes.NewReader(pattern(5, size)), n: &sent}
+	answer := make(chan error, 1)
+	go func() {
+		resp, err := w.client.Post("http://"+w.addr, "text/plain", body)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		answer <- err
+	}()
+	const windows = 2 * 65535 // of the handler, and of what waits for it
+	waitFor(t, func() error {
+		if n := w.Usage().Buffers; n < windows || sent.Load() < windows {
+			return fmt.Errorf("%d bytes are held", n)
+		}
+		return nil
+	})
+	if n := sent.Load(); n > windows+(1<<20) || w.held.most.Load() > windows*2+(128<<10) {
+		t.Errorf("%d bytes were sent, and %d charged", n, w.held.most.Load())
+	}
+	close(read)
+	must(t, <-answer)
+	w.atRest(1)
+}
+
+type countingReader struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// TestWebClientLeaves: a handler learns that its client is gone, wherever it is.
+func TestWebClientLeaves(t *testing.T) {
+	t.Parallel()
+	leave := map[string]func(*rawhttp2.Conn) error{
+		"reset":  func(c *rawhttp2.Conn) error { return c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)) },
+		"closed": func(c *rawhttp2.Conn) error { return c.Close() },
+		"beyond its length": func(c *rawhttp2.Conn) error {
+			return c.Write(rawhttp2.Data(1, false, make([]byte, 100)))
+		},
+		"short of its length": func(c *rawhttp2.Conn) error { return c.Write(rawhttp2.Data(1, true, nil)) },
+		"a bad trailer": func(c *rawhttp2.Conn) error {
+			return c.Write(rawhttp2.Headers(1, true, c.Block("content-type", "text/plain")))
+		},
+	}
+	for how, leave := range leave {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWebWorld(t, relay.Config{})
+			begun := make(chan struct{}, 1)
+			end := func(r *http.Request) {
+				if <-r.Context().Done(); !errors.Is(r.Context().Err(), context.Canceled) {
+					t.Error(r.Context().Err())
+				}
+			}
+			for name, h := range map[string]http.HandlerFunc{
+				"reads": func(_ http.ResponseWriter, r *http.Request) {
+					buf := make([]byte, 10)
+					if n, err := io.ReadFull(r.Body, buf[:3]); err != nil {
+						t.Error(n, err)
+					}
+					begun <- struct{}{}
+					if n, err := r.Body.Read(buf); n != 0 || err == nil || err == io.EOF {
+						t.Error(n, err)
+					}
+					end(r)
+				},
+				"writes": func(rw http.ResponseWriter, r *http.Request) {
+					var err error
+					for n := 0; err == nil; n++ {
+						if n == 1 {
+							begun <- struct{}{}
+						}
+						_, err = rw.Write(make([]byte, 60_000))
+					}
+					end(r)
+					if _, err := rw.Write([]byte("x")); err == nil {
+						_, err = rw.Write(make([]byte, 10_000))
+						if err == nil || http.NewResponseController(rw).Flush() == nil {
+							t.Error("it can be written to")
+						}
+					}
+				},
+				"waits": func(rw http.ResponseWriter, r *http.Request) {
+					begun <- struct{}{}
+					end(r)
+					write(rw, "who reads this?")
+				},
+			} {
+				w.handlers <- h
+				more := []string{"content-length", "10"}
+				if how == "a bad trailer" {
+					more = nil
+				}
+				c := w.raw("POST", false, more...)
+				must(t, c.Write(rawhttp2.Data(1, false, []byte("abc"))))
+				<-begun
+				if name == "writes" && how == "short of its length" {
+					must(t, c.Close()) // a client that ends its request early has seen the response
+				} else {
+					must(t, leave(c))
+				}
+				w.atRest(1)
+			}
+		})
+	}
+}
+
+// TestWebTrailers are those of requests and responses, announced or not.
+func TestWebTrailers(t *testing.T) {
+	t.Parallel()
+	w := newWebWorld(t, relay.Config{})
+	for _, announced := range []bool{true, false} {
+		w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+			outer := r.WithContext(context.WithValue(r.Context(), w, 1)) // a copy, as middleware has
+			_, announced := r.Trailer["X-Sum"]
+			_, err := io.Copy(rw, outer.Body)
+			rw.Header().Set(http.TrailerPrefix+"X-Back", fmt.Sprint(announced, err, r.Trailer, outer.Trailer))
+		}
+		c := rawClient(t, w.addr)
+		fields := []string{":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/"}
+		if announced {
+			fields = append(fields, "trailer", "x-sum")
+		}
+		must(t, c.Write(rawhttp2.Headers(1, false, c.Block(fields...)), rawhttp2.Data(1, false, []byte("abc")),
+			rawhttp2.Headers(1, true, c.Block("x-sum", "1", "x-sum", "2"))))
+		r, err := c.WaitResponse(1)
+		want := fmt.Sprint(announced, " <nil> map[X-Sum:[1 2]] map[X-Sum:[1 2]]")
+		if err != nil || r.Trailer["x-back"] != want || string(r.Body) != "abc" {
+			t.Errorf("%v: %v, %v %v", announced, err, r, r.Trailer)
+		}
+		must(t, c.Close())
+	}
+	w.atRest(2)
+}
+
+// TestWebContinue: a client that waits to be asked for its body is asked when that is read, and not otherwise.
+func TestWebContinue(t *testing.T) {
+	t.Parallel()
+	w := newWebWorld(t, relay.Config{})
+	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+		if len(r.Header["Expect"]) > 0 {
+			t.Error(r.Header)
+		}
+		_, _ = io.Copy(rw, r.Body)
+	}
+	c := w.raw("POST", false, "expect", "100-Continue", "content-length", "4")
+	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
+	must(t, err)
+	if fields, err := c.Fields(f.Payload); err != nil || len(fields) != 1 || fields[":status"] != "100" {
+		t.Errorf("%v, %v", fields, err)
+	}
+	must(t, c.Write(rawhttp2.Data(1, true, []byte("body"))))
+	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "200" || string(r.Body) != "body" {
+		t.Errorf("%v, %v", err, r)
+	}
+	must(t, c.Close())
+	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+		rw.WriteHeader(http.StatusExpectationFailed)
+		_ = http.NewResponseController(rw).Flush()
+		_, _ = r.Body.Read(make([]byte, 1))
+	}
+	c = w.raw("POST", false, "expect", "100-continue", "content-length", "4")
+	f, err = c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
+	must(t, err)
+	if fields, err := c.Fields(f.Payload); err != nil || fields[":status"] != "417" {
+		t.Errorf("%v, %v", fields, err)
+	}
+	must(t, c.Write(rawhttp2.Data(1, true, []byte("body"))))
+	must(t, func() error { _, err := c.WaitResponse(1); return err }())
+	must(t, c.Close())
+	w.atRest(2)
+}
+
+// TestWebBroken: a response that is not whole ends with a reset, and a panic is told of, unless it is meant.
+func TestWebBroken(t *testing.T) {
+	t.Parallel()
+	w := newWebWorld(t, relay.Config{})
+	for name, h := range map[string]http.HandlerFunc{
+		"panic":        func(http.ResponseWriter, *http.Request) { panic("boom") },
+		"panic, begun": func(rw http.ResponseWriter, _ *http.Request) { rw.(http.Flusher).Flush(); panic("boom") },
+		"abort":        func(rw http.ResponseWriter, _ *http.Request) { write(rw, "x"); panic(http.ErrAbortHandler) },
+		"abort, begun": func(rw http.ResponseWriter, _ *http.Request) { rw.(http.Flusher).Flush(); panic(http.ErrAbortHandler) },
+		"too short":    func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "5"); write(rw, "x") },
+		"too late": func(rw http.ResponseWriter, _ *http.Request) {
+			if err := http.NewResponseController(rw).SetWriteDeadline(time.Unix(1, 0)); err != nil {
+				t.Error(err)
+			}
+			if _, err := rw.Write(make([]byte, 10_000)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+		},
+	} {
+		w.handlers <- h
+		c := w.raw("GET", true)
+		if r, err := c.WaitResponse(1); err != nil || !r.Reset || r.Code != rawhttp2.InternalError {
+			t.Errorf("%s: %v, %v", name, err, r)
+		}
+		if strings.HasPrefix(name, "panic") {
+			w.told.want(t, "relay serve")
+		}
+		must(t, c.Close())
+		w.atRest(1)
+	}
+	w.handlers <- func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", "5")
+		if _, err := rw.Write([]byte("too much")); !errors.Is(err, http.ErrContentLength) {
+			t.Error(err)
+		}
+		write(rw, "x")
+	}
+	c := w.raw("GET", true)
+	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "503" {
+		t.Errorf("too long: %v, %v", err, r)
+	}
+	must(t, c.Close())
+	w.atRest(1)
+	if w.told.mu.Lock(); len(w.told.all) > 0 {
+		t.Error(w.told.all)
+	}
+	w.told.mu.Unlock()
+}
+
+// TestWebFullDuplex: request and response go on at the same time.
+func TestWebFullDuplex(t *testing.T) {
+	t.Parallel()
+	w := newWebWorld(t, relay.Config{})
+	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(rw)
+		must(t, control.EnableFullDuplex())
+		for buf := make([]byte, 100_000); ; {
+			n, err := r.Body.Read(buf)
+			if err == io.EOF {
+				return
+			}
+			if _, werr := rw.Write(buf[:n]); err != nil || werr != nil || control.Flush() != nil {
+				t.Error(err, werr)
+				return
+			}
+		}
+	}
+	body, feed := io.Pipe()
+	resp, err := func() (*http.Response, error) {
+		go func() { _, _ = feed.Write([]byte("x")) }()
+		return w.client.Post("http://"+w.addr, "text/plain", body)
+	}()
+	must(t, err)
+	var sent sync.WaitGroup
+	want := []byte("x")
+	for i := range 200 {
+		want = append(want, pattern(i, 1+i*100)...)
+	}
+	sent.Go(func() {
+		for rest := want[1:]; len(rest) > 0; {
+			n, err := feed.Write(rest[:min(len(rest), 7000)])
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			rest = rest[n:]
+		}
+		_ = feed.Close()
+	})
+	got, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
+	}
+	sent.Wait()
+	_ = resp.Body.Close()
+	w.atRest(1)
+}
+
+// TestWebDeadlines: who sends or reads nothing is not waited for; also where the handler waits already.
+func TestWebDeadlines(t *testing.T) {
+	t.Parallel()
+	w := newWebWorld(t, relay.Config{})
+	for name, set := range map[string]func(func(time.Time) error){
+		"before": func(set func(time.Time) error) { _ = set(time.Now().Add(20 * time.Millisecond)) },
+		"over":   func(set func(time.Time) error) { _ = set(time.Unix(1, 0)) },
+		"later": func(set func(time.Time) error) {
+			_ = set(time.Now().Add(time.Hour))
+			time.AfterFunc(20*time.Millisecond, func() { _ = set(time.Now().Add(-time.Second)) })
+		},
+	} {
+		w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+			set(http.NewResponseController(rw).SetReadDeadline)
+			for range 2 {
+				if n, err := r.Body.Read(make([]byte, 10)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("%s: read %d, %v", name, n, err)
+				}
+			}
+			write(rw, "slow")
+		}
+		c := w.raw("POST", false)
+		if r, err := c.WaitResponse(1); err != nil || string(r.Body) != "slow" {
+			t.Errorf("%s: %v, %v", name, err, r)
+		}
+		must(t, c.Close())
+		w.handlers <- func(rw http.ResponseWriter, _ *http.Request) {
+			set(http.NewResponseController(rw).SetWriteDeadline)
+			var err error
+			for err == nil {
+				_, err = rw.Write(make([]byte, 10_000))
+			}
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: write: %v", name, err)
+			}
+		}
+		c = w.raw("GET", true)
+		if code, err := c.WaitReset(1); err != nil || code != rawhttp2.InternalError {
+			t.Errorf("%s: %d, %v", name, code, err)
+		}
+		must(t, c.Close())
+		w.atRest(2)
+	}
+}
+
+// TestWebShutdown: Shutdown waits for a handler whose client waits for it, and for one whose client has left.
+func TestWebShutdown(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{false, true} {
+		w := newWebWorld(t, relay.Config{})
+		begun, end := make(chan struct{}), make(chan struct{})
+		var over atomic.Bool
+		w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+			close(begun)
+			if leaves {
+				<-r.Context().Done()
+			}
+			<-end
+			write(rw, "done")
+			over.Store(true)
+		}
+		c := w.raw("GET", true)
+		<-begun
+		if leaves {
+			must(t, c.Close())
+		}
+		down := make(chan error, 1)
+		go func() { down <- w.Shutdown(t.Context()) }()
+		if !leaves {
+			_, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeGoAway })
+			must(t, err)
+		}
+		select {
+		case err := <-down:
+			t.Errorf("it did not wait: %v", err)
+		default:
+		}
+		close(end)
+		if !leaves {
+			if r, err := c.WaitResponse(1); err != nil || string(r.Body) != "done" {
+				t.Errorf("%v, %v", err, r)
+			}
+			must(t, c.Close())
+		}
+		if err := <-down; err != nil || !over.Load() {
+			t.Errorf("%v, over %v", err, over.Load())
+		}
+	}
+}
+
+// TestWebRequest is what a handler learns of who asks.
+func TestWebRequest(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := tlsConfigs(t)
+	type seen struct {
+		remote string
+		value  any
+		secure bool
+		server any
+	}
+	got := make(chan seen, 1)
+	_, addr := serveRelay(t, relay.Config{TLS: serverTLS, Web: func(s *relay.Stream) { s.Value = s.Path() }}, &forwarder{},
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got <- seen{r.RemoteAddr, relay.ValueOf(r.Context()), r.TLS != nil && r.TLS.HandshakeComplete, r.Context().Value(http.ServerContextKey)}
+		}))
+	for proto, c := range webClients(t, clientTLS) {
+		resp, err := c.Get("https://" + addr + "/a")
+		must(t, err)
+		_ = resp.Body.Close()
+		r, second := <-got, proto == "HTTP/2.0"
+		if !strings.HasPrefix(r.remote, "127.0.0.1:") || r.secure != second || (r.value == "/a") != second || r.server == nil {
+			t.Errorf("%s: %+v", proto, r)
+		}
+	}
+}
+
+// TestWebManyAtOnce: requests and responses of all sizes do not disturb each other, on few connections.
+func TestWebManyAtOnce(t *testing.T) {
+	t.Parallel()
+	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(rw, r.Body)
+	}))
+	c := webClients(t, nil)["HTTP/2.0"]
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			for j, size := range []int{0, 1, 4095, 4096, 4097, 60_000, 65_536, 200_000} {
+				want := pattern(i+j, size)
+				resp, err := c.Post("http://"+addr, "text/plain", io.MultiReader(bytes.NewReader(want[:size/2]), bytes.NewReader(want[size/2:])))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%d bytes of %d, %v", len(got), size, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
