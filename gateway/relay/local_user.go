@@ -18,9 +18,19 @@ const smallBuffer = 4 << 10
 // in a read buffer.
 const segment = frameHeaderLen + maxFrame
 
-// wideBuffers are for more than smallBuffer: they hold a window.
+// wideBuffer is for more than smallBuffer: it holds a window.
+const wideBuffer = (initialWindow/maxFrame + 1) * segment
+
 var wideBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, (initialWindow/maxFrame+1)*segment)
+	b := make([]byte, 0, wideBuffer)
+	return &b
+}}
+
+// webPiece is how much an end for bytes has room for, where more is not needed: a short response.
+const webPiece = 2 * webBuffer
+
+var webPieces = sync.Pool{New: func() any {
+	b := make([]byte, 0, webPiece)
 	return &b
 }}
 
@@ -28,9 +38,12 @@ var wideBuffers = sync.Pool{New: func() any {
 func (e *localEnd) put(p []byte) []byte {
 	n := min(e.credit, len(p))
 	e.credit -= n
-	if need := len(e.out) + n + (n/maxFrame+1)*frameHeaderLen; need > smallBuffer && need > cap(e.out) {
-		wide := (*wideBuffers.Get().(*[]byte))[:0]
-		e.out = append(wide, e.out...)
+	switch need := len(e.out) + n + (n/maxFrame+1)*frameHeaderLen; {
+	case need <= cap(e.out):
+	case e.raw && need <= webPiece:
+		e.out = append((*webPieces.Get().(*[]byte))[:0], e.out...)
+	case need > smallBuffer:
+		e.out = append((*wideBuffers.Get().(*[]byte))[:0], e.out...)
 	}
 	for rest := p[:n]; len(rest) > 0; {
 		at := len(e.out) % segment
@@ -48,7 +61,11 @@ func (e *localEnd) put(p []byte) []byte {
 func (e *localEnd) restore() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if b := e.spare; cap(b) > smallBuffer {
+	switch b := e.spare; {
+	case cap(b) == webPiece:
+		webPieces.Put(&b)
+		e.spare = nil
+	case cap(b) >= wideBuffer:
 		wideBuffers.Put(&b)
 		e.spare = nil
 	}

@@ -22,6 +22,7 @@ type Relay struct {
 
 	webHandler http.Handler
 	webs       atomic.Int64 // requests over HTTP/2 that it has
+	date       httpDate
 	webLn      *handoff     // of HTTP/1.1 connections
 	webSrv     *http.Server // for these
 

@@ -35,6 +35,7 @@ func (r *Relay) Close() {
 		sh.closeLocals()
 		sh.each(func(c *conn) { c.lost(ErrClosed) })
 		sh.closeLine()
+		sh.workers.close()
 	}
 	r.wg.Wait()
 	for _, sh := range r.shards {

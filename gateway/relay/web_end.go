@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
@@ -24,6 +25,8 @@ type webEnd struct {
 	complete                bool // the request has no body
 	peer                    *Peer
 	value                   any // Stream.Value, as Config.Web left it
+	target                  url.URL
+	few                     [12]Field // room for header
 
 	begun bool // the request's headers are here; under the shard's lock
 
@@ -73,10 +76,10 @@ func (s *Stream) serveWeb() {
 	e := &webEnd{peer: s.peer, value: s.Value}
 	e.raw, e.holds = true, true
 	e.init(e, s.sh, math.MaxInt-prefixLen)
-	e.ctx.Context, e.cancel = context.WithCancel(r.ctx)
+	e.ctx.Context, e.cancel = context.WithCancel(context.Background()) // it ends with the stream, as Close ends all
 	e.ctx.end, e.body.end, e.writer.end = e, e, e
 	s.startOn(e, 0, r.cfg.StreamWindow)
-	r.goServe(e.run)
+	s.sh.workers.serve(r, e)
 }
 
 // run has the handler answer the request.
@@ -92,6 +95,8 @@ func (e *webEnd) run() {
 		}
 		e.cancel()
 		r.webs.Add(-1)
+		r.serving.Add(-1)
+		r.localGone()
 	}()
 	e.answer(r.webHandler)
 	answered = true
@@ -185,7 +190,7 @@ func (e *webEnd) block(h *half, list *hpack.List, end bool) {
 	if !e.begun {
 		e.begun, e.complete = true, end
 		e.keep(list)
-	} else if trailer := keepAll(list); validTrailers(trailer) {
+	} else if trailer := keepAll(list, nil); validTrailers(trailer) {
 		e.mu.Lock()
 		e.trailer = trailer
 		e.mu.Unlock()
@@ -244,7 +249,7 @@ func (e *webEnd) reset(code errCode, why error) {
 	e.sh.post(&e.event)
 }
 
-// webContext is a request's. It ends with the stream, or with the relay.
+// webContext is a request's. It ends with the stream, or when the handler has returned.
 type webContext struct {
 	context.Context //nolint:containedctx // it adds values to that
 	end             *webEnd

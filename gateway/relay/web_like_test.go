@@ -50,12 +50,21 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("ETag", `"1"`)
 		w.WriteHeader(http.StatusNotModified)
 	},
-	"typed":      func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "a/b"); write(w, "<html>") },
-	"not typed":  func(w http.ResponseWriter, _ *http.Request) { w.Header()["Content-Type"] = nil; write(w, "<html>") },
-	"encoded":    func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "br"); write(w, "<html>") },
-	"dated":      func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "once"); write(w, "x") },
-	"sized":      func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "3"); write(w, "abc") },
-	"not sized":  func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "many"); write(w, "abc") },
+	"typed": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "a/b")
+		write(w, "<html>")
+	},
+	"not typed": func(w http.ResponseWriter, _ *http.Request) { w.Header()["Content-Type"] = nil; write(w, "<html>") },
+	"encoded": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "br")
+		write(w, "<html>")
+	},
+	"dated": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "once"); write(w, "x") },
+	"sized": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "3"); write(w, "abc") },
+	"not sized": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "many")
+		write(w, "abc")
+	},
 	"undersized": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "30"); write(w, "abc") },
 	"headers": func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()

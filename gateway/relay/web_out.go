@@ -3,6 +3,8 @@ package relay
 import (
 	"net/http"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
@@ -60,7 +62,11 @@ func (e *webEnd) give(out *webOut, p []byte) error {
 			e.sh.tryDrain()
 			return err
 		}
-		e.sh.post(&e.event)
+		e.sh.push(&e.event)
+		if out.last {
+			runtime.Gosched() // others that can run go first, so that one turn writes the responses of many
+		}
+		e.sh.tryDrain()
 		if len(rest) == 0 {
 			return nil
 		}
@@ -105,5 +111,20 @@ func statusText(status int) string {
 	return string([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10)})
 }
 
-// httpDate is the time now as the header Date has it (RFC 9110 §5.6.7).
-func httpDate() string { return time.Now().UTC().Format(http.TimeFormat) }
+// httpDate is the time as the header Date has it (RFC 9110 §5.6.7).
+type httpDate struct{ last atomic.Pointer[dateText] }
+
+type dateText struct {
+	second int64
+	text   string
+}
+
+func (d *httpDate) now() string {
+	t := time.Now()
+	last := d.last.Load()
+	if last == nil || last.second != t.Unix() {
+		last = &dateText{t.Unix(), t.UTC().Format(http.TimeFormat)}
+		d.last.Store(last)
+	}
+	return last.text
+}

@@ -12,7 +12,7 @@ import (
 
 // keep copies the request's headers, which are valid only while the shard is locked.
 func (e *webEnd) keep(list *hpack.List) {
-	all := keepAll(list)
+	all := keepAll(list, e.few[:0])
 	e.header = all[:0]
 	for _, f := range all {
 		switch f.Name {
@@ -28,8 +28,8 @@ func (e *webEnd) keep(list *hpack.List) {
 	}
 }
 
-// keepAll copies the fields of a block.
-func keepAll(list *hpack.List) []Field {
+// keepAll adds copies of the fields of a block.
+func keepAll(list *hpack.List, fields []Field) []Field {
 	size := 0
 	for i := range list.Fields {
 		size += len(list.Fields[i].Name) + len(list.Fields[i].Value)
@@ -41,9 +41,8 @@ func keepAll(list *hpack.List) []Field {
 		arena.WriteString(s)
 		return arena.String()[at:]
 	}
-	fields := make([]Field, len(list.Fields))
 	for i := range list.Fields {
-		fields[i] = Field{keep(list.Fields[i].Name), keep(list.Fields[i].Value)}
+		fields = append(fields, Field{keep(list.Fields[i].Name), keep(list.Fields[i].Value)})
 	}
 	return fields
 }
@@ -93,7 +92,8 @@ func (e *webEnd) url() *url.URL {
 			return u
 		}
 	}
-	return &url.URL{Path: e.path}
+	e.target.Path = e.path
+	return &e.target
 }
 
 // plainPath marks the characters of paths that no reader of URLs treats in a way of its own.

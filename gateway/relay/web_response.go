@@ -22,11 +22,12 @@ type webWriter struct {
 	wrote    bool // there is a status
 	sent     bool // it was sent, with its header
 	status   int
-	fields   []hpack.Field // the header when there was a status
-	length   string        // of the header: of the body; "": it does not say
-	declared int64         // the same; -1: unknown
-	written  int64         // bytes of the body
-	pending  int           // of these, that were not posted yet
+	fields   []hpack.Field   // the header when there was a status
+	few      [12]hpack.Field // room for them
+	length   string          // of the header: of the body; "": it does not say
+	declared int64           // the same; -1: unknown
+	written  int64           // bytes of the body
+	pending  int             // of these, that were not posted yet
 	trailers []string
 
 	sized, typed, dated, encoded bool // headers that are there
@@ -56,16 +57,15 @@ func (w *webWriter) WriteHeader(status int) {
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("relay: invalid status %d", status))
 	case status < 200:
-		w.end.inform(webHead{status: status, fields: w.collect(true)})
+		w.end.inform(webHead{status: status, fields: w.collect(nil, true)})
 		return
 	}
 	w.wrote, w.status, w.declared = true, status, -1
-	w.fields = w.collect(false)
+	w.fields = w.collect(w.few[:0], false)
 }
 
-// collect makes fields of the header.
-func (w *webWriter) collect(early bool) []hpack.Field {
-	fields := make([]hpack.Field, 0, len(w.header)+3)
+// collect adds the header to fields.
+func (w *webWriter) collect(fields []hpack.Field, early bool) []hpack.Field {
 	for key, values := range w.header {
 		if strings.HasPrefix(key, http.TrailerPrefix) || w.isOwn(key, values, early) {
 			continue
@@ -234,7 +234,7 @@ func (w *webWriter) complete(p []byte, done bool) {
 		w.fields = appendField(w.fields, "content-type", http.DetectContentType(p))
 	}
 	if !w.dated {
-		w.fields = appendField(w.fields, "date", httpDate())
+		w.fields = appendField(w.fields, "date", w.end.sh.relay.date.now())
 	}
 }
 
