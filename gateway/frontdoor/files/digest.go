@@ -18,8 +18,6 @@ const (
 	contDigest   = "Content-Digest"
 )
 
-// Trailers are the names of those that Upload looks at, as the header Trailer has them (RFC 9110 §6.6.2).
-const Trailers = digestHeader + ", " + reprDigest + ", " + contDigest
 
 // Digest is s as the header Digest has it.
 func (s Sum) Digest() string { return "sha-256=" + s.base64() }
