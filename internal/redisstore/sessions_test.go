@@ -236,7 +236,7 @@ func TestPinsEnd(t *testing.T) {
 		bind(t, s, short)
 		await(t, "the pin to end", func() bool {
 			other := binding(mine, "b:1", 0)
-			other.TTL = time.Millisecond // which must not apply to a pin in force
+			other.TTL = time.Millisecond // which holds for a pin in force, too: polling must not extend it
 			return bind(t, s, other).Pin.Addr == "b:1"
 		})
 	})
