@@ -21,7 +21,7 @@ func compile(t testing.TB, text string) *toolschema.Schema {
 	return s
 }
 
-// twofold is a schema in which each definition applies the one before twice, in words of its kind.
+// twofold returns a schema in which each definition applies the previous one twice, in the given form.
 func twofold(n int, format string) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/d` + fmt.Sprint(n) + `","$defs":{"d0":{"type":"object"}`)
@@ -32,26 +32,28 @@ func twofold(n int, format string) string {
 	return b.String() + `}}`
 }
 
-// A schema that costs too much is refused when it is compiled.
+// A schema that costs too much is rejected when it is compiled.
 func TestCostlySchemas(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"allOf":      {twofold(40, `{"allOf":[REF,REF]}`), "more than 5000 subschemas"},
-		"anyOf":      {twofold(40, `{"anyOf":[REF,REF]}`), "more than 5000 subschemas"},
-		"not":        {twofold(40, `{"not":REF,"allOf":[REF]}`), "more than 5000 subschemas"},
-		"if":         {twofold(40, `{"if":REF,"then":REF,"else":REF}`), "more than 5000 subschemas"},
-		"dependent":  {twofold(40, `{"dependentSchemas":{"a":REF,"b":REF}}`), "more than 5000 subschemas"},
-		"chain":      {twofold(400, `REF`), "more than 200 subschemas"},
-		"cycle":      {`{"$ref":"#"}`, "without end"},
-		"cycle of 2": {`{"anyOf":[{"type":"string"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#"}}}}`, "without end"},
-		"pattern":    {`{"pattern":"` + strings.Repeat("(a{1000})", 6) + `"}`, "a pattern repeats too much"},
-		"classes":    {`{"pattern":"(\\pL{500}){1}"}`, "a pattern repeats too much"},
-		"long":       {`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, "a pattern has 5000 bytes"},
-		"names":      {`{"patternProperties":{"(a{1000}){1000}":true}}`, "is not a JSON Schema"},
-		"number":     {`{"minimum":1e999999}`, "out of the range of a double"},
-		"digits":     {`{"maximum":` + strings.Repeat("9", 10_000) + `}`, "512 digits"},
-		"values":     {`{"enum":[` + strings.Repeat("0,", 125_000) + `0]}`, ""},
-		"dynamic": {`{"$dynamicRef":"#a","$defs":{"a":{"$dynamicAnchor":"a"},"b":{"$id":"b","$dynamicAnchor":"a"}},"items":{"$ref":"b"}}`,
+		"allOf":     {twofold(40, `{"allOf":[REF,REF]}`), "more than 5000 subschemas"},
+		"anyOf":     {twofold(40, `{"anyOf":[REF,REF]}`), "more than 5000 subschemas"},
+		"not":       {twofold(40, `{"not":REF,"allOf":[REF]}`), "more than 5000 subschemas"},
+		"if":        {twofold(40, `{"if":REF,"then":REF,"else":REF}`), "more than 5000 subschemas"},
+		"dependent": {twofold(40, `{"dependentSchemas":{"a":REF,"b":REF}}`), "more than 5000 subschemas"},
+		"chain":     {twofold(400, `REF`), "more than 200 subschemas"},
+		"cycle":     {`{"$ref":"#"}`, "without end"},
+		"cycle of 2": {`{"anyOf":[{"type":"string"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#"}}}}`,
+			"without end"},
+		"pattern": {`{"pattern":"` + strings.Repeat("(a{1000})", 6) + `"}`, "a pattern repeats too much"},
+		"classes": {`{"pattern":"(\\pL{500}){1}"}`, "a pattern repeats too much"},
+		"long":    {`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, "a pattern has 5000 bytes"},
+		"names":   {`{"patternProperties":{"(a{1000}){1000}":true}}`, "is not a JSON Schema"},
+		"number":  {`{"minimum":1e999999}`, "out of the range of a double"},
+		"digits":  {`{"maximum":` + strings.Repeat("9", 10_000) + `}`, "512 digits"},
+		"values":  {`{"enum":[` + strings.Repeat("0,", 125_000) + `0]}`, ""},
+		"dynamic": {`{"$dynamicRef":"#a","items":{"$ref":"b"},
+			"$defs":{"a":{"$dynamicAnchor":"a"},"b":{"$id":"b","$dynamicAnchor":"a"}}}`,
 			"$dynamicRef or $recursiveRef and more than one $id"},
 		"the language itself": {`{"properties":{"s":{"$ref":"http://json-schema.org/draft-07/schema#"}}}`, ""},
 		"a tree":              {`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"}}}`, ""},
@@ -68,11 +70,12 @@ func TestCostlySchemas(t *testing.T) {
 func TestCostlyArguments(t *testing.T) {
 	t.Parallel()
 	numbers := compile(t, `{"type":"object","properties":{"n":{"type":"integer","minimum":1,"multipleOf":3}}}`)
-	recursive := compile(t, `{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`)
+	recursive := compile(t, `{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[
+			{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`)
 	kinds := compile(t, `{"items":{"oneOf":[`+strings.Repeat(`{"required":["a"]},`, 1000)+`true]}}`)
 	unique := compile(t, `{"uniqueItems":true}`)
 	pattern := compile(t, `{"items":{"pattern":"(x+x+)+y{50}"}}`)
-	var bits strings.Builder // numbers that have the same double
+	var bits strings.Builder // numbers with the same float64
 	for i := range 20_000 {
 		fmt.Fprintf(&bits, "1%020d,", i)
 	}
@@ -101,7 +104,7 @@ func TestCostlyArguments(t *testing.T) {
 	}
 }
 
-// Of many errors ten are told, and they take no memory to speak of.
+// Of many violations ten are reported, and they take little memory.
 func TestManyViolations(t *testing.T) {
 	s := compile(t, `{"items":{"type":"object","properties":{"a":{"type":"string"}}}}`)
 	args := []byte("[" + strings.Repeat("7,", 1<<16-2) + "7]")
@@ -110,7 +113,8 @@ func TestManyViolations(t *testing.T) {
 	err := s.Check(t.Context(), args)
 	runtime.ReadMemStats(&after)
 	var v *toolschema.Violation
-	if !errors.As(err, &v) || len(v.More) != toolschema.MaxViolations-1 || v.Pointer != "/0" || v.More[8].Pointer != "/9" {
+	if !errors.As(err, &v) || len(v.More) != toolschema.MaxViolations-1 || v.Pointer != "/0" ||
+		v.More[8].Pointer != "/9" {
 		t.Errorf("%v", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
@@ -118,7 +122,7 @@ func TestManyViolations(t *testing.T) {
 	}
 }
 
-// Nobody waits for what nobody wants to know.
+// A check ends with its context.
 func TestACheckEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +136,8 @@ func TestACheckEndsWithItsCall(t *testing.T) {
 // A name in another case is another name to the schema, but not to every tool.
 func TestNamesInAnotherCase(t *testing.T) {
 	t.Parallel()
-	s := compile(t, `{"properties":{"command":{"enum":["ls"]},"in":{"properties":{"path":{"maxLength":1}},"additionalProperties":false},
+	s := compile(t, `{"properties":{"command":{"enum":["ls"]},
+		"in":{"properties":{"path":{"maxLength":1}},"additionalProperties":false},
 		"id":true,"ID":true,"kind":{"not":{"properties":{"Mode":{"const":1}}}}}}`)
 	for args, want := range map[string]string{
 		`{"command":"ls"}`:                "",
@@ -171,15 +176,18 @@ func TestNamesInAnotherCase(t *testing.T) {
 	}
 }
 
-// BenchmarkCostliest are checks that take all their steps.
+// BenchmarkCostliest measures checks that take all their steps.
 func BenchmarkCostliest(b *testing.B) {
 	for name, test := range map[string]struct{ schema, args string }{
-		"recursion": {`{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`,
+		"recursion": {`{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[
+			{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`,
 			strings.Repeat(`{"x":`, 90) + "0" + strings.Repeat("}", 90)},
-		"kinds":   {`{"items":{"oneOf":[` + strings.Repeat(`{"required":["a"]},`, 1000) + `true]}}`, `[` + strings.Repeat("{},", 5000) + `{}]`},
+		"kinds": {`{"items":{"oneOf":[` + strings.Repeat(`{"required":["a"]},`, 1000) + `true]}}`,
+			`[` + strings.Repeat("{},", 5000) + `{}]`},
 		"pattern": {`{"items":{"pattern":"(x+x+)+y"}}`, `["` + strings.Repeat("x", 1<<20) + `"]`},
 		"numbers": {`{"items":{"multipleOf":0.7}}`, `[` + strings.Repeat(strings.Repeat("7", 300)+",", 10_000) + `7]`},
-		"unique":  {`{"uniqueItems":true}`, `[` + strings.Repeat("1111111111111111111111,", 1) + strings.Repeat("[1],[2],", 30_000) + `7]`},
+		"unique": {`{"uniqueItems":true}`, `[` + strings.Repeat("1111111111111111111111,", 1) + strings.Repeat("[1],[2],",
+			30_000) + `7]`},
 	} {
 		s := compile(b, test.schema)
 		b.Run(name, func(b *testing.B) {

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// maxSteps is how much one check may cost. A step is some 20 ns: a subschema that is applied
-	// to a value, a name that is compared, a few bytes of a text that is matched.
+	// maxSteps bounds the cost of one check. A step takes some 20 ns: a subschema applied to a value, a name that is
+	// compared, or a few bytes of a text that is matched.
 	maxSteps = 1 << 19
-	// stepsForSize is how many more there are, one for each byte: long texts are matched longer.
+	// stepsForSize bounds the additional steps, one for each byte: long texts take longer to match.
 	stepsForSize = 1 << 20
-	// stepsBetween is after how many steps a check looks whether it is still wanted.
+	// stepsBetween is the number of steps between two looks at the context.
 	stepsBetween = 1 << 12
-	// MaxViolations is after how many a check ends.
+	// MaxViolations is the number of violations after which a check ends.
 	MaxViolations = 10
 )
 
-// ErrCostly is the end of a check that would take too long.
-var ErrCostly = errors.New("are too large, or too deep in each other, to be checked against the tool's schema")
+// ErrCostly is the error of a check that would take too long.
+var ErrCostly = errors.New("are too large, or nested too deeply, to be checked against the tool's schema")
 
-// Check says whether arguments keep to the schema: nil, a *Violation, a *strictjson.Error,
-// ErrCostly, or why ctx has ended. No arguments at all are an empty object.
+// Check checks arguments against the schema. It returns nil, a *Violation, a *strictjson.Error, an
+// *AmbiguousNameError, ErrCostly, or the error of ctx. Empty arguments are an empty object.
 //
-// What it costs is bounded, by steps, whatever the arguments and the schema.
+// Its cost is bounded by a number of steps, whatever the arguments and the schema.
 func (s *Schema) Check(ctx context.Context, args []byte) error {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = []byte("{}")
@@ -48,46 +48,46 @@ func (s *Schema) Check(ctx context.Context, args []byte) error {
 	switch {
 	case c.stopped != nil:
 		return c.stopped
-	case len(c.odd) > 0:
-		return c.oddName()
+	case len(c.ambiguous) > 0:
+		return c.ambiguousName()
 	case valid:
 		return nil
 	case len(c.found) == 0:
 		return &Violation{Reason: "is not allowed"}
 	}
-	// The first is the one that is said alone where there is room for one.
+	// The first is the one to report where there is room for one only.
 	slices.SortStableFunc(c.found, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
 	first := c.found[0]
 	first.More = c.found[1:]
 	return &first
 }
 
-// checker checks one text. The library compiles schemas, and is right about what they mean;
-// but it cannot be stopped, counts nothing, and keeps every violation.
+// checker checks one text. The library compiles schemas, and defines their meaning; but its own check cannot be
+// interrupted, has no bound, and keeps every violation.
 type checker struct {
-	ctx     context.Context
-	graph   *graph
-	left    int // steps
-	look    int // at ctx, when so many are left
-	stopped error
-	quiet   int // more than 0: only whether it is valid matters
-	found   []Violation
-	path    []place
+	ctx       context.Context
+	graph     *graph
+	left      int // steps
+	nextCheck int // of ctx, as a number of steps left
+	stopped   error
+	quiet     int // more than 0: violations are not recorded
+	found     []Violation
+	path      []segment
 
-	odd   map[int]string // names by their place that differ only in case from declared ones
-	exact map[int]bool   // such that are declared, too
+	ambiguous map[int]string // by the index of a name that differs only in case from a declared one, which is the value
+	exact     map[int]bool   // such names that are declared, too
 }
 
-// place is a step of the way to a value: a name, or if that is nil an index.
-type place struct {
+// segment is a part of the path to a value: a name, or if that is nil an index.
+type segment struct {
 	name  []byte
 	index int
 }
 
-// pay takes steps, and is false when there are none left or nobody waits any more.
-func (c *checker) pay(steps int) bool {
-	if c.left -= 1 + steps; c.stopped == nil && (c.left < c.look || c.look == 0) {
-		c.look = c.left - stepsBetween
+// spend counts steps. It returns false when none are left or the context has ended.
+func (c *checker) spend(steps int) bool {
+	if c.left -= 1 + steps; c.stopped == nil && (c.left < c.nextCheck || c.nextCheck == 0) {
+		c.nextCheck = c.left - stepsBetween
 		if c.left < 0 {
 			c.stopped = ErrCostly
 		} else if err := c.ctx.Err(); err != nil {
@@ -97,12 +97,12 @@ func (c *checker) pay(steps int) bool {
 	return c.stopped == nil
 }
 
-// over says that no more violations are wanted.
-func (c *checker) over() bool { return c.stopped != nil || len(c.found) >= MaxViolations }
+// done reports whether no more violations are wanted.
+func (c *checker) done() bool { return c.stopped != nil || len(c.found) >= MaxViolations }
 
-// wrong notes a violation, and is false.
-func (c *checker) wrong(k jsonschema.ErrorKind) bool {
-	if c.quiet == 0 && !c.over() {
+// fail records a violation, and returns false.
+func (c *checker) fail(k jsonschema.ErrorKind) bool {
+	if c.quiet == 0 && !c.done() {
 		c.found = append(c.found, Violation{Pointer: c.pointer(), Reason: short(reason(k))})
 	}
 	return false
@@ -121,49 +121,50 @@ func (c *checker) pointer() string {
 	return b.String()
 }
 
-// at checks what is in a value.
-func (c *checker) at(p place, s *jsonschema.Schema, v strictjson.Value) bool {
+// at checks the value of a member or element.
+func (c *checker) at(p segment, s *jsonschema.Schema, v strictjson.Value) bool {
 	c.path = append(c.path, p)
 	ok := c.check(s, v, nil)
 	c.path = c.path[:len(c.path)-1]
 	return ok
 }
 
-// quietly says only whether a value is valid.
-func (c *checker) quietly(s *jsonschema.Schema, v strictjson.Value, m *marks) bool {
+// valid reports whether a value is valid, without recording violations.
+func (c *checker) valid(s *jsonschema.Schema, v strictjson.Value, m *evaluated) bool {
 	c.quiet++
 	ok := c.check(s, v, m)
 	c.quiet--
 	return ok
 }
 
-// check checks a value, and marks in m, unless that is nil, what of it was evaluated. It
-// goes on after a violation only to find others, and then it is false whatever they are.
-func (c *checker) check(s *jsonschema.Schema, v strictjson.Value, m *marks) bool {
-	if !c.pay(1) {
+// check checks a value, and records in m, unless it is nil, the members and elements that were evaluated. After a
+// violation it continues only to find others, and returns false.
+func (c *checker) check(s *jsonschema.Schema, v strictjson.Value, m *evaluated) bool {
+	if !c.spend(1) {
 		return false
 	}
 	if s.Bool != nil {
-		return *s.Bool || c.wrong(&kind.FalseSchema{})
+		return *s.Bool || c.fail(&kind.FalseSchema{})
 	}
 	if !c.scalar(s, v) {
 		return false
 	}
 	own := m
 	if s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil {
-		own = newMarks(v) // of which the caller learns at the end
+		own = newEvaluated(v) // merged into m at the end
 	}
 	ok := true
-	and := func(valid bool) bool { // whether to go on
+	and := func(valid bool) bool { // whether to continue
 		ok = ok && valid
-		return ok || c.quiet == 0 && !c.over()
+		return ok || c.quiet == 0 && !c.done()
 	}
 	if s.Ref != nil {
 		if !and(c.sub(s.Ref, v, own)) || s.DraftVersion < 2019 {
 			return ok
 		}
 	}
-	if !and(c.members(s, v, own)) || !and(c.elements(s, v, own)) || !and(c.refs(s, v, own)) || !and(c.combined(s, v, own)) ||
+	if !and(c.members(s, v, own)) || !and(c.elements(s, v, own)) || !and(c.refs(s, v, own)) ||
+		!and(c.combined(s, v, own)) ||
 		!and(c.unevaluated(s, v, own)) {
 		return false
 	}
@@ -173,22 +174,21 @@ func (c *checker) check(s *jsonschema.Schema, v strictjson.Value, m *marks) bool
 	return ok
 }
 
-// sub applies a subschema to the same value. What it has evaluated counts if it is valid.
-func (c *checker) sub(s *jsonschema.Schema, v strictjson.Value, m *marks) bool {
+// sub applies a subschema to the same value. If it is valid, its evaluated members and elements count.
+func (c *checker) sub(s *jsonschema.Schema, v strictjson.Value, m *evaluated) bool {
 	if m == nil {
 		return c.check(s, v, nil)
 	}
-	own := newMarks(v)
-	if !c.pay(len(own.bits)) || !c.check(s, v, own) {
+	own := newEvaluated(v)
+	if !c.spend(len(own.bits)) || !c.check(s, v, own) {
 		return false
 	}
 	m.merge(own)
 	return true
 }
 
-// refs are references that could depend on the way to them; survey has made sure that these
-// do not.
-func (c *checker) refs(s *jsonschema.Schema, v strictjson.Value, m *marks) bool {
+// refs checks references that could depend on their dynamic scope; survey has rejected schemas in which they do.
+func (c *checker) refs(s *jsonschema.Schema, v strictjson.Value, m *evaluated) bool {
 	ok := true
 	if s.RecursiveRef != nil {
 		ok = c.sub(s.RecursiveRef, v, m)
@@ -199,28 +199,28 @@ func (c *checker) refs(s *jsonschema.Schema, v strictjson.Value, m *marks) bool 
 	return ok
 }
 
-// combined is not, allOf, anyOf, oneOf, if.
-func (c *checker) combined(s *jsonschema.Schema, v strictjson.Value, m *marks) bool {
+// combined checks not, allOf, anyOf, oneOf and if.
+func (c *checker) combined(s *jsonschema.Schema, v strictjson.Value, m *evaluated) bool {
 	ok := true
-	if s.Not != nil && c.quietly(s.Not, v, nil) {
-		ok = c.wrong(&kind.Not{})
+	if s.Not != nil && c.valid(s.Not, v, nil) {
+		ok = c.fail(&kind.Not{})
 	}
 	for _, sub := range s.AllOf {
-		if !ok && (c.quiet > 0 || c.over()) {
+		if !ok && (c.quiet > 0 || c.done()) {
 			return false
 		}
 		ok = c.sub(sub, v, m) && ok
 	}
 	if len(s.AnyOf) > 0 && c.matching(s.AnyOf, v, m, m == nil) == 0 {
-		ok = c.none(s.AnyOf[0], v, &kind.AnyOf{})
+		ok = c.noneValid(s.AnyOf[0], v, &kind.AnyOf{})
 	}
 	if len(s.OneOf) > 0 {
 		switch c.matching(s.OneOf, v, m, false) {
 		case 0:
-			ok = c.none(s.OneOf[0], v, &kind.OneOf{})
+			ok = c.noneValid(s.OneOf[0], v, &kind.OneOf{})
 		case 1:
 		default:
-			ok = c.wrong(&kind.OneOf{Subschemas: c.both(s.OneOf, v)})
+			ok = c.fail(&kind.OneOf{Subschemas: c.firstTwo(s.OneOf, v)})
 		}
 	}
 	if s.If == nil || !ok && c.quiet > 0 {
@@ -238,8 +238,8 @@ func (c *checker) combined(s *jsonschema.Schema, v strictjson.Value, m *marks) b
 	return ok
 }
 
-// matching counts the subschemas that take a value, up to the first where that is enough.
-func (c *checker) matching(all []*jsonschema.Schema, v strictjson.Value, m *marks, one bool) (n int) {
+// matching counts the subschemas that accept a value; with one it ends after the first.
+func (c *checker) matching(all []*jsonschema.Schema, v strictjson.Value, m *evaluated, one bool) (n int) {
 	c.quiet++
 	defer func() { c.quiet-- }()
 	for _, sub := range all {
@@ -255,67 +255,67 @@ func (c *checker) matching(all []*jsonschema.Schema, v strictjson.Value, m *mark
 	return n
 }
 
-// none says why none takes a value, by the example of the first.
-func (c *checker) none(first *jsonschema.Schema, v strictjson.Value, k jsonschema.ErrorKind) bool {
+// noneValid records why no subschema accepts a value: the violations of the first one, as an example.
+func (c *checker) noneValid(first *jsonschema.Schema, v strictjson.Value, k jsonschema.ErrorKind) bool {
 	before := len(c.found)
 	if c.quiet == 0 && c.check(first, v, nil) || len(c.found) == before {
-		return c.wrong(k)
+		return c.fail(k)
 	}
 	return false
 }
 
-// both are the first two that take a value.
-func (c *checker) both(all []*jsonschema.Schema, v strictjson.Value) (two []int) {
+// firstTwo returns the indexes of the first two subschemas that accept a value.
+func (c *checker) firstTwo(all []*jsonschema.Schema, v strictjson.Value) (two []int) {
 	for i, sub := range all {
-		if len(two) < 2 && c.quietly(sub, v, nil) {
+		if len(two) < 2 && c.valid(sub, v, nil) {
 			two = append(two, i)
 		}
 	}
-	if len(two) < 2 { // there are no steps left
+	if len(two) < 2 { // no steps are left
 		return []int{0, 0}
 	}
 	return two
 }
 
-// oddName is the first name that a reader could take for another that is declared.
-func (c *checker) oddName() error {
+// ambiguousName returns the error for the first name that a reader could take for another, declared one.
+func (c *checker) ambiguousName() error {
 	first := -1
-	for at := range c.odd {
+	for at := range c.ambiguous {
 		if !c.exact[at] && (first < 0 || at < first) {
 			first = at
 		}
 	}
-	return &AmbiguousNameError{Declared: c.odd[first]}
+	return &AmbiguousNameError{Declared: c.ambiguous[first]}
 }
 
-// AmbiguousNameError is about a name that differs from a declared one in case alone. Some
-// tools take one for the other, so that nobody would have checked what is under it.
+// AmbiguousNameError is the error for a name that differs from a declared one only in case. Some tools take it for
+// the declared one, whose rules its value was not checked against.
 type AmbiguousNameError struct{ Declared string }
 
 func (e *AmbiguousNameError) Error() string {
-	return "have a name that differs from " + strconv.Quote(short(e.Declared)) + ", which the schema has, only in case"
+	return "have a name that differs only in case from " + strconv.Quote(short(e.Declared)) + " in the schema"
 }
 
-// marks say which members or elements of a value were evaluated.
-type marks struct{ bits []uint64 }
+// evaluated records the members or elements of a value that were evaluated.
+type evaluated struct{ bits []uint64 }
 
-func newMarks(v strictjson.Value) *marks {
+func newEvaluated(v strictjson.Value) *evaluated {
 	if k := v.Kind(); k != strictjson.Object && k != strictjson.Array {
-		return &marks{}
+		return &evaluated{}
 	}
-	return &marks{make([]uint64, (v.Len()+63)/64)}
+	return &evaluated{make([]uint64, (v.Len()+63)/64)}
 }
 
-// set marks one. m may be nil.
-func (m *marks) set(i int) {
+// set records the i-th member or element. m may be nil.
+func (m *evaluated) set(i int) {
 	if m != nil {
 		m.bits[i/64] |= 1 << (i % 64)
 	}
 }
 
-func (m *marks) has(i int) bool { return m.bits[i/64]&(1<<(i%64)) != 0 }
+func (m *evaluated) has(i int) bool { return m.bits[i/64]&(1<<(i%64)) != 0 }
 
-func (m *marks) merge(other *marks) {
+func (m *evaluated) merge(other *evaluated) {
 	for i := range min(len(m.bits), cmp.Or(len(other.bits), 0)) {
 		m.bits[i] |= other.bits[i]
 	}

@@ -2,15 +2,15 @@ package toolschema
 
 import "github.com/capgate/capgate/internal/lib/strictjson"
 
-// MaxDepth is how deep objects and arrays may lie in each other.
+// MaxDepth is the greatest nesting depth of objects and arrays.
 const MaxDepth = strictjson.MaxDepth
 
-// MaxValues is how many values and names arguments may have that are looked at, and a schema.
-// Each costs memory many times its own bytes.
+// MaxValues is the greatest number of values and names in arguments that are checked, and in a schema. Each takes
+// many times its own size in memory.
 const MaxValues = 1 << 17
 
-// Decode reads one JSON value, numbers as json.Number. It refuses what readers understand
-// differently (see strictjson), values deeper than MaxDepth, and more than MaxValues.
+// Decode parses one JSON value, numbers as json.Number. It rejects texts that parsers interpret differently (see
+// strictjson), values deeper than MaxDepth, and more than MaxValues.
 func Decode(text []byte) (any, error) {
 	r := strictjson.Get()
 	defer r.Release()

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// maker makes random schemas, and values that they are about.
+// maker makes random schemas and values.
 type maker struct{ *rand.Rand }
 
 func (m maker) pick(of ...any) any { return of[m.IntN(len(of))] }
@@ -31,7 +31,8 @@ func (m maker) value(depth int) any {
 		}
 		return a
 	}
-	return m.pick(nil, true, false, 0, 1, json.Number("1.0"), 2, 2.5, -1, json.Number("1e2"), json.Number("100"), "", "a", "ab", "é", "2020-01-01",
+	return m.pick(nil, true, false, 0, 1, json.Number("1.0"), 2, 2.5, -1, json.Number("1e2"), json.Number("100"), "", "a",
+		"ab", "é", "2020-01-01",
 		json.Number("123456789012345678901234567890"))
 }
 
@@ -53,7 +54,7 @@ func (m maker) named(depth int) map[string]any {
 	return all
 }
 
-// schema is one of up to four words. References go to definitions that do not refer on.
+// schema returns a schema of up to four keywords. References go to definitions without references.
 func (m maker) schema(depth int) any {
 	if n := m.IntN(12); n == 0 || depth <= 0 && n < 3 {
 		return m.IntN(3) > 0
@@ -72,7 +73,8 @@ func (m maker) schema(depth int) any {
 func (m maker) assertion(s map[string]any) {
 	switch m.IntN(14) {
 	case 0, 1:
-		s["type"] = m.pick("object", "array", "string", "number", "integer", "null", "boolean", []any{"integer", "string"}, []any{"object", "array"})
+		s["type"] = m.pick("object", "array", "string", "number", "integer", "null", "boolean", []any{"integer", "string"},
+			[]any{"object", "array"})
 	case 2:
 		s["enum"] = []any{m.value(1), m.value(1), m.value(2)}
 	case 3:
@@ -143,7 +145,8 @@ func (m maker) document() map[string]any {
 	for !is {
 		s, is = m.schema(3).(map[string]any)
 	}
-	if draft := m.pick("", "", "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
+	if draft := m.pick("", "", "https://json-schema.org/draft/2020-12/schema",
+		"https://json-schema.org/draft/2019-09/schema",
 		"http://json-schema.org/draft-07/schema#"); draft != "" {
 		s["$schema"] = draft
 	}
@@ -154,7 +157,7 @@ func (m maker) document() map[string]any {
 		}
 		delete(p, "$ref")
 		delete(p, "$dynamicRef")
-		p["properties"] = map[string]any{m.name(): map[string]any{"$ref": "#/$defs/x"}} // which goes on below
+		p["properties"] = map[string]any{m.name(): map[string]any{"$ref": "#/$defs/x"}} // which continues below
 		return p
 	}
 	anchored := plain()
@@ -164,8 +167,7 @@ func (m maker) document() map[string]any {
 	return s
 }
 
-// TestAsTheLibrary: what is valid is what the library says is valid, which passes the suite of the
-// specification.
+// TestAsTheLibrary: the results equal those of the library, which passes the suite of the specification.
 func TestAsTheLibrary(t *testing.T) {
 	t.Parallel()
 	m := maker{rand.New(rand.NewPCG(rand.Uint64(), 1))} //nolint:gosec // nothing to guess

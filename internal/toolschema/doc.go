@@ -1,7 +1,7 @@
-// Package toolschema is the JSON Schema of a tool's arguments: whether it is one, what it
-// is known by, and whether arguments keep to it.
+// Package toolschema compiles the JSON Schema of a tool's arguments, computes its hash, and checks arguments against
+// it.
 //
-// A schema is compiled once and then only read. It is whole in itself: a reference to
-// another document is refused, and nothing is ever fetched. What it says of arguments names
-// the place and the rule, never the value, which may be anybody's secret.
+// A schema is compiled once and then only read. It is self-contained: a reference to another document is rejected,
+// and nothing is ever fetched. Errors about arguments name the place and the rule, never the value, which may be a
+// secret.
 package toolschema

@@ -10,62 +10,65 @@ import (
 )
 
 const (
-	// maxApplied is against how many subschemas one value may have to be checked. References and
-	// combinations multiply: twenty lines of them make a million.
+	// maxApplied bounds the subschemas that one value is checked against. References and combinations multiply: twenty
+	// lines of them make a million.
 	maxApplied = 5000
-	// maxChain is how many subschemas may apply each other to the same value, one after the other.
+	// maxChain bounds the chain of subschemas that apply each other to the same value.
 	maxChain = 200
 )
 
-// graph is what is found out about the subschemas of a schema when it is compiled.
+// graph has the properties of a schema's subschemas, computed when it is compiled.
 type graph struct {
-	about map[*jsonschema.Schema]*about
-	base  string // of the document
+	subschemas map[*jsonschema.Schema]*subschema
+	base       string // of the document
 	// spelled are the names of properties that are declared in more than one case, folded.
-	spelled map[string]string
-	doubled map[string]bool
-	dynamic bool // a reference depends on the way to it
-	foreign bool // there is more than one document
+	spelled   map[string]string
+	ambiguous map[string]bool
+	dynamic   bool // a reference depends on its dynamic scope
+	foreign   bool // it has more than one document
 }
 
-// about is what is known of one subschema.
-type about struct {
-	applied int  // how many are applied to a value with it; 0: not known yet
-	chain   int  // the longest way among them
-	open    bool // being found out
-	// folded has the names of its properties, folded.
+// subschema has the properties of one subschema.
+type subschema struct {
+	applied int  // number of subschemas applied to its value; 0: not known yet
+	chain   int  // the maxReason way among them
+	open    bool // being computed
+	// folded has the names of its properties by their folded form.
 	folded map[string]string
 }
 
-// survey finds out what a schema costs, and refuses one that costs too much.
+// survey computes the cost of a schema, and rejects one that costs too much.
 func survey(root *jsonschema.Schema) (*graph, error) {
 	base, _, _ := strings.Cut(root.Location, "#")
-	g := &graph{about: map[*jsonschema.Schema]*about{}, base: base, spelled: map[string]string{}, doubled: map[string]bool{}}
+	g := &graph{subschemas: map[*jsonschema.Schema]*subschema{}, base: base, spelled: map[string]string{},
+		ambiguous: map[string]bool{}}
 	todo := []*jsonschema.Schema{root}
 	for len(todo) > 0 {
 		s := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if s == nil || g.about[s] != nil {
+		if s == nil || g.subschemas[s] != nil {
 			continue
 		}
-		g.about[s] = g.look(s, s == root)
-		todo = append(append(todo, inPlace(s)...), below(s)...)
+		g.subschemas[s] = g.inspect(s, s == root)
+		todo = append(append(todo, sameValueSubschemas(s)...), childSubschemas(s)...)
 	}
 	if g.dynamic && g.foreign {
-		return nil, &costlyError{"it has a $dynamicRef or $recursiveRef and more than one $id; write it as one document, with $ref"}
+		return nil, &costlyError{"it has a $dynamicRef or $recursiveRef and more than one $id; " +
+			"write it as one document, with $ref"}
 	}
-	for s := range g.about {
-		if err := g.weigh(s); err != nil {
+	for s := range g.subschemas {
+		if err := g.cost(s); err != nil {
 			return nil, err
 		}
 	}
 	return g, nil
 }
 
-// look notes what is in a subschema itself.
-func (g *graph) look(s *jsonschema.Schema, root bool) *about {
-	a := &about{}
-	if document, _, _ := strings.Cut(s.Location, "#"); document != g.base || s.ID != "" && !root && !strings.HasPrefix(s.ID, "#") {
+// inspect records the properties of one subschema by itself.
+func (g *graph) inspect(s *jsonschema.Schema, root bool) *subschema {
+	a := &subschema{}
+	if document, _, _ := strings.Cut(s.Location, "#"); document != g.base || s.ID != "" && !root &&
+		!strings.HasPrefix(s.ID, "#") {
 		g.foreign = true
 	}
 	g.dynamic = g.dynamic || s.DynamicRef != nil || s.RecursiveRef != nil
@@ -76,16 +79,16 @@ func (g *graph) look(s *jsonschema.Schema, root bool) *about {
 		folded := strictjson.Fold(name)
 		a.folded[folded] = name
 		if other, there := g.spelled[folded]; there && other != name {
-			g.doubled[folded] = true
+			g.ambiguous[folded] = true
 		}
 		g.spelled[folded] = name
 	}
 	return a
 }
 
-// weigh counts what a subschema applies to the same value.
-func (g *graph) weigh(s *jsonschema.Schema) error {
-	a := g.about[s]
+// cost counts the subschemas that a subschema applies to the same value.
+func (g *graph) cost(s *jsonschema.Schema) error {
+	a := g.subschemas[s]
 	switch {
 	case a.applied > 0:
 		return nil
@@ -94,12 +97,12 @@ func (g *graph) weigh(s *jsonschema.Schema) error {
 	}
 	a.open = true
 	applied, chain := 1+len(s.PatternProperties), 0
-	for _, sub := range inPlace(s) {
-		if err := g.weigh(sub); err != nil {
+	for _, sub := range sameValueSubschemas(s) {
+		if err := g.cost(sub); err != nil {
 			return err
 		}
-		applied += g.about[sub].applied
-		if chain = max(chain, g.about[sub].chain); applied > maxApplied || chain >= maxChain {
+		applied += g.subschemas[sub].applied
+		if chain = max(chain, g.subschemas[sub].chain); applied > maxApplied || chain >= maxChain {
 			return &costlyError{fmt.Sprintf("one value would be checked against more than %d subschemas; "+
 				"repeat fewer of them by $ref, allOf, anyOf and oneOf", min(maxApplied, max(applied-1, chain)))}
 		}
@@ -108,8 +111,8 @@ func (g *graph) weigh(s *jsonschema.Schema) error {
 	return nil
 }
 
-// inPlace are the subschemas that are applied to the same value.
-func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
+// sameValueSubschemas returns the subschemas that are applied to the same value.
+func sameValueSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
 	if s.DynamicRef != nil {
 		all = append(all, s.DynamicRef.Ref)
@@ -128,8 +131,8 @@ func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	return compact(all)
 }
 
-// below are those that are applied to what is in the value.
-func below(s *jsonschema.Schema) []*jsonschema.Schema {
+// childSubschemas returns those that are applied to members and elements of the value.
+func childSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.UnevaluatedItems, s.Contains, s.Items2020}
 	for _, sub := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
 		switch sub := sub.(type) {

@@ -10,18 +10,18 @@ import (
 
 const (
 	maxPattern      = 4 << 10 // bytes of a regular expression in a schema
-	maxInstructions = 5000    // that it may be compiled to
-	maxRegexValue   = 1 << 10 // bytes of one among the arguments, which is only parsed
+	maxInstructions = 5000    // of its compiled form
+	maxRegexValue   = 1 << 10 // bytes of a regular expression in arguments, which is only parsed
 )
 
-// pattern is a regular expression, and what it costs. It takes time in proportion to both its
-// own length and that of the text.
+// pattern is a regular expression with its cost. Matching takes time in proportion to both its length and that of the
+// text.
 type pattern struct {
 	*regexp.Regexp
 	instructions int
 }
 
-// compilePattern refuses an expression that would be costly to compile or to match.
+// compilePattern rejects an expression that would be costly to compile or to match.
 func compilePattern(text string) (*pattern, error) {
 	if len(text) > maxPattern {
 		return nil, &costlyError{fmt.Sprintf("a pattern has %d bytes; at most %d are allowed", len(text), maxPattern)}
@@ -41,7 +41,7 @@ func compilePattern(text string) (*pattern, error) {
 	return &pattern{re, n}, nil
 }
 
-// instructions is about how many an expression is compiled to, at most a little more than
+// instructions estimates the number of instructions of a compiled expression, up to a little more than
 // maxInstructions.
 func instructions(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/2
@@ -57,8 +57,8 @@ func instructions(re *syntax.Regexp) int {
 	return min(n, maxInstructions+1)
 }
 
-// patterns compiles the expressions of one schema, and remembers that one was too costly, which
-// the compiler of schemas does not tell.
+// patterns compiles the expressions of one schema, and records that one was too costly: the compiler of schemas does
+// not return that error.
 type patterns struct{ costly error }
 
 func (e *patterns) compile(text string) (jsonschema.Regexp, error) {
@@ -72,7 +72,7 @@ func (e *patterns) compile(text string) (jsonschema.Regexp, error) {
 	return nil, err
 }
 
-// costlyError says why a schema is refused that could be checked, but not by everybody.
+// costlyError is the reason why a valid schema is rejected as too costly.
 type costlyError struct{ why string }
 
 func (e *costlyError) Error() string { return "is too costly to check: " + e.why }

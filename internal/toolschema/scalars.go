@@ -15,19 +15,19 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-var kindNames = [...]string{strictjson.Null: "null", strictjson.False: "boolean", strictjson.True: "boolean", strictjson.Number: "number",
-	strictjson.String: "string", strictjson.Array: "array", strictjson.Object: "object"}
+var kindNames = [...]string{strictjson.Null: "null", strictjson.False: "boolean", strictjson.True: "boolean",
+	strictjson.Number: "number", strictjson.String: "string", strictjson.Array: "array", strictjson.Object: "object"}
 
-// scalar is what is asked of a value as a whole, and of texts and numbers.
+// scalar checks the rules for a value of any type, and those for texts and numbers.
 func (c *checker) scalar(s *jsonschema.Schema, v strictjson.Value) bool {
 	if s.Types != nil && !s.Types.IsEmpty() && !c.typed(s.Types, v) {
-		return c.wrong(&kind.Type{Got: kindNames[v.Kind()], Want: s.Types.ToStrings()})
+		return c.fail(&kind.Type{Got: kindNames[v.Kind()], Want: s.Types.ToStrings()})
 	}
 	if s.Const != nil && !c.equals(v, *s.Const) {
-		return c.wrong(&kind.Const{Want: *s.Const})
+		return c.fail(&kind.Const{Want: *s.Const})
 	}
-	if s.Enum != nil && !c.among(s.Enum.Values, v) {
-		return c.wrong(&kind.Enum{Want: s.Enum.Values})
+	if s.Enum != nil && !c.inEnum(s.Enum.Values, v) {
+		return c.fail(&kind.Enum{Want: s.Enum.Values})
 	}
 	switch v.Kind() {
 	case strictjson.String:
@@ -39,7 +39,7 @@ func (c *checker) scalar(s *jsonschema.Schema, v strictjson.Value) bool {
 	}
 }
 
-// typed says whether a value has one of the types.
+// typed reports whether a value has one of the types.
 func (c *checker) typed(types *jsonschema.Types, v strictjson.Value) bool {
 	name := kindNames[v.Kind()]
 	for _, want := range types.ToStrings() {
@@ -50,7 +50,7 @@ func (c *checker) typed(types *jsonschema.Types, v strictjson.Value) bool {
 	return false
 }
 
-func (c *checker) among(values []any, v strictjson.Value) bool {
+func (c *checker) inEnum(values []any, v strictjson.Value) bool {
 	for _, want := range values {
 		if c.equals(v, want) {
 			return true
@@ -65,62 +65,62 @@ func (c *checker) among(values []any, v strictjson.Value) bool {
 func (c *checker) text(s *jsonschema.Schema, text []byte) bool {
 	ok := true
 	if s.Format != nil && !c.format(s.Format, text) {
-		return c.wrong(&kind.Format{Want: s.Format.Name})
+		return c.fail(&kind.Format{Want: s.Format.Name})
 	}
 	if s.MinLength != nil || s.MaxLength != nil {
-		c.pay(len(text) / 64)
+		c.spend(len(text) / 64)
 		n := utf8.RuneCount(text)
 		if s.MinLength != nil && n < *s.MinLength {
-			ok = c.wrong(&kind.MinLength{Got: n, Want: *s.MinLength})
+			ok = c.fail(&kind.MinLength{Got: n, Want: *s.MinLength})
 		}
 		if s.MaxLength != nil && n > *s.MaxLength {
-			ok = c.wrong(&kind.MaxLength{Got: n, Want: *s.MaxLength})
+			ok = c.fail(&kind.MaxLength{Got: n, Want: *s.MaxLength})
 		}
 	}
 	if s.Pattern != nil && !c.matches(s.Pattern, text) {
-		ok = c.wrong(&kind.Pattern{Want: s.Pattern.String()})
+		ok = c.fail(&kind.Pattern{Want: s.Pattern.String()})
 	}
 	return ok
 }
 
-// matches matches a text, if there are steps enough for that.
+// matches reports whether a text matches, if enough steps are left.
 func (c *checker) matches(re jsonschema.Regexp, text []byte) bool {
 	p, is := re.(*pattern)
-	if !is { // of a document that the library brings
-		c.pay(len(text))
+	if !is { // of a document in the library
+		c.spend(len(text))
 		return c.stopped == nil && re.MatchString(string(text))
 	}
-	return c.pay(len(text)*p.instructions/8) && p.Match(text)
+	return c.spend(len(text)*p.instructions/8) && p.Match(text)
 }
 
 func (c *checker) format(f *jsonschema.Format, text []byte) bool {
 	if f.Name == "regex" {
-		if len(text) > maxRegexValue || !c.pay(len(text)) {
+		if len(text) > maxRegexValue || !c.spend(len(text)) {
 			return false
 		}
 		_, err := syntax.Parse(string(text), syntax.Perl)
 		return err == nil
 	}
-	return c.pay(len(text)/4) && f.Validate(string(text)) == nil
+	return c.spend(len(text)/4) && f.Validate(string(text)) == nil
 }
 
 func (c *checker) number(s *jsonschema.Schema, text []byte) bool {
 	ok := true
 	if s.Minimum != nil && c.compare(text, s.Minimum) < 0 {
-		ok = c.wrong(&kind.Minimum{Want: s.Minimum})
+		ok = c.fail(&kind.Minimum{Want: s.Minimum})
 	}
 	if s.Maximum != nil && c.compare(text, s.Maximum) > 0 {
-		ok = c.wrong(&kind.Maximum{Want: s.Maximum})
+		ok = c.fail(&kind.Maximum{Want: s.Maximum})
 	}
 	if s.ExclusiveMinimum != nil && c.compare(text, s.ExclusiveMinimum) <= 0 {
-		ok = c.wrong(&kind.ExclusiveMinimum{Want: s.ExclusiveMinimum})
+		ok = c.fail(&kind.ExclusiveMinimum{Want: s.ExclusiveMinimum})
 	}
 	if s.ExclusiveMaximum != nil && c.compare(text, s.ExclusiveMaximum) >= 0 {
-		ok = c.wrong(&kind.ExclusiveMaximum{Want: s.ExclusiveMaximum})
+		ok = c.fail(&kind.ExclusiveMaximum{Want: s.ExclusiveMaximum})
 	}
 	if s.MultipleOf != nil && s.MultipleOf.Sign() != 0 {
 		if n := c.rat(text); !new(big.Rat).Quo(n, s.MultipleOf).IsInt() {
-			ok = c.wrong(&kind.MultipleOf{Want: s.MultipleOf})
+			ok = c.fail(&kind.MultipleOf{Want: s.MultipleOf})
 		}
 	}
 	return ok
@@ -141,7 +141,7 @@ func (c *checker) compare(text []byte, bound *big.Rat) int {
 	return c.rat(text).Cmp(bound)
 }
 
-// small reads an integer of few digits.
+// small parses an integer of few digits.
 func small(text []byte) (int64, bool) {
 	if len(text) > 18 || bytes.ContainsAny(text, ".eE") {
 		return 0, false
@@ -150,10 +150,9 @@ func small(text []byte) (int64, bool) {
 	return n, err == nil
 }
 
-// rat is a number as it is. strictjson has seen to it that neither its digits nor its
-// exponent are many.
+// rat returns the exact value of a number. strictjson has bounded its digits and its exponent.
 func (c *checker) rat(text []byte) *big.Rat {
-	c.pay(100 + len(text))
+	c.spend(100 + len(text))
 	n, ok := new(big.Rat).SetString(string(text))
 	if !ok {
 		return new(big.Rat)
@@ -165,9 +164,9 @@ func (c *checker) integer(text []byte) bool {
 	return !bytes.ContainsAny(text, ".eE") || c.rat(text).IsInt()
 }
 
-// equals compares a value with one of the schema's.
+// equals compares a value with one of the schema.
 func (c *checker) equals(v strictjson.Value, want any) bool {
-	if !c.pay(0) {
+	if !c.spend(0) {
 		return false
 	}
 	switch want := want.(type) {
@@ -204,7 +203,7 @@ func (c *checker) equals(v strictjson.Value, want any) bool {
 	return false
 }
 
-// same says whether two texts are the same number.
+// same reports whether two texts are the same number.
 func (c *checker) same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

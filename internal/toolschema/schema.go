@@ -11,17 +11,17 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// MaxBytes is how long a schema may be.
+// MaxBytes is the greatest length of a schema.
 const MaxBytes = 256 << 10
 
-// Hash is what a tool's description and schema are known by. It is the same however the
-// schema's JSON is written (RFC 8785).
+// Hash identifies a tool's description and schema. It does not depend on the formatting of the schema's JSON (RFC
+// 8785).
 type Hash [sha256.Size]byte
 
 // String is the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads what String writes.
+// ParseHash parses the result of String.
 func ParseHash(text string) (h Hash, ok bool) {
 	n, err := hex.Decode(h[:], []byte(text[:min(len(text), 2*len(h))]))
 	return h, err == nil && n == len(h) && len(text) == 2*n
@@ -34,10 +34,9 @@ type Schema struct {
 	canonical []byte
 }
 
-// Compile reads a JSON Schema (draft 2020-12 unless it names another). The error says what
-// is wrong and where in the schema. One that is too costly to check is refused: a value would
-// be checked against thousands of subschemas, a subschema applies itself without end, or a
-// pattern is too large.
+// Compile parses a JSON Schema (draft 2020-12 unless it names another). The error has the problem and its place in
+// the schema. A schema that is too costly to check is rejected: a value would be checked against thousands of
+// subschemas, a subschema applies itself without end, or a pattern is too large.
 func Compile(text []byte) (*Schema, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxBytes)
@@ -51,7 +50,7 @@ func Compile(text []byte) (*Schema, error) {
 	}
 	canonical, err := jcs.Transform(text)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be made canonical: %w", err)
+		return nil, fmt.Errorf("has no canonical form: %w", err)
 	}
 	const self = "tool:///input_schema"
 	c := jsonschema.NewCompiler()
@@ -78,17 +77,17 @@ func Compile(text []byte) (*Schema, error) {
 // JSON is the schema as canonical JSON. The caller must not change it.
 func (s *Schema) JSON() []byte { return s.canonical }
 
-// Hash is what a tool with this schema and a description is known by.
+// Hash returns the hash of a tool with this schema and a description.
 func (s *Schema) Hash(description string) (h Hash) {
 	sum := sha256.New()
-	text, _ := json.Marshal(description) // a string always can be
-	sum.Write(text)                      // ends with a quote that no description forges
+	text, _ := json.Marshal(description) // a string never fails
+	sum.Write(text)                      // the closing quote separates it from the schema
 	sum.Write(s.canonical)
 	sum.Sum(h[:0])
 	return h
 }
 
-// noLoader finds no document: a schema is whole in itself.
+// noLoader rejects every document: a schema is self-contained.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
@@ -98,14 +97,14 @@ func (noLoader) Load(url string) (any, error) {
 type remoteError struct{ url string }
 
 func (e *remoteError) Error() string {
-	return fmt.Sprintf("%q is another document; write what is needed of it under $defs", e.url)
+	return fmt.Sprintf("%q is another document; copy the needed definitions into $defs", e.url)
 }
 
-// explain says in one line why a schema does not compile.
+// explain returns a one-line error for a schema that does not compile.
 func explain(err error) error {
 	var remote *remoteError
 	if errors.As(err, &remote) {
-		return fmt.Errorf("refers to what is not in it: %w", remote)
+		return fmt.Errorf("refers to another document: %w", remote)
 	}
 	var invalid *jsonschema.SchemaValidationError
 	var wrong *jsonschema.ValidationError

@@ -13,8 +13,8 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// twice finds two elements of an array that are the same.
-func (c *checker) twice(v strictjson.Value) (i, j int, found bool) {
+// duplicates returns two equal elements of an array.
+func (c *checker) duplicates(v strictjson.Value) (i, j int, found bool) {
 	type hashed struct {
 		sum uint64
 		at  int
@@ -31,7 +31,7 @@ func (c *checker) twice(v strictjson.Value) (i, j int, found bool) {
 	slices.SortFunc(all, func(a, b hashed) int { return cmp.Or(cmp.Compare(a.sum, b.sum), cmp.Compare(a.at, b.at)) })
 	for a := range all {
 		for b := a + 1; b < len(all) && all[a].sum == all[b].sum; b++ {
-			if c.alike(all[a].v, all[b].v) {
+			if c.equal(all[a].v, all[b].v) {
 				return all[a].at, all[b].at, true
 			}
 			if c.stopped != nil {
@@ -42,18 +42,18 @@ func (c *checker) twice(v strictjson.Value) (i, j int, found bool) {
 	return 0, 0, false
 }
 
-// sum is the same for values that are the same.
+// sum hashes a value. Equal values have equal hashes.
 func (c *checker) sum(v strictjson.Value) uint64 {
-	if !c.pay(1) {
+	if !c.spend(1) {
 		return 0
 	}
 	switch v.Kind() {
 	case strictjson.Number:
-		c.pay(len(v.Bytes()) / 16)
+		c.spend(len(v.Bytes()) / 16)
 		f, _ := strconv.ParseFloat(string(v.Bytes()), 64)
 		return maphash.Comparable(seed, math.Float64bits(f+0)) // 0, not -0
 	case strictjson.String:
-		c.pay(len(v.Bytes()) / 64)
+		c.spend(len(v.Bytes()) / 64)
 		return maphash.Bytes(seed, v.Bytes())
 	case strictjson.Array:
 		sum := uint64(len("array"))
@@ -72,46 +72,46 @@ func (c *checker) sum(v strictjson.Value) uint64 {
 	}
 }
 
-// alike says whether two values are the same.
-func (c *checker) alike(a, b strictjson.Value) bool {
-	if !c.pay(1) || a.Kind() != b.Kind() {
+// equal reports whether two values are equal.
+func (c *checker) equal(a, b strictjson.Value) bool {
+	if !c.spend(1) || a.Kind() != b.Kind() {
 		return false
 	}
 	switch a.Kind() {
 	case strictjson.Number:
 		return c.same(a.Bytes(), b.Bytes())
 	case strictjson.String:
-		c.pay(len(a.Bytes()) / 64)
+		c.spend(len(a.Bytes()) / 64)
 		return bytes.Equal(a.Bytes(), b.Bytes())
 	case strictjson.Array:
-		return a.Len() == b.Len() && c.alikeElements(a, b)
+		return a.Len() == b.Len() && c.equalElements(a, b)
 	case strictjson.Object:
-		return a.Len() == b.Len() && c.alikeMembers(a, b)
+		return a.Len() == b.Len() && c.equalMembers(a, b)
 	default:
 		return true
 	}
 }
 
-func (c *checker) alikeElements(a, b strictjson.Value) bool {
+func (c *checker) equalElements(a, b strictjson.Value) bool {
 	others := make([]strictjson.Value, 0, b.Len())
 	for _, e := range b.Elements() {
 		others = append(others, e)
 	}
 	for i, e := range a.Elements() {
-		if !c.alike(e, others[i]) {
+		if !c.equal(e, others[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *checker) alikeMembers(a, b strictjson.Value) bool {
+func (c *checker) equalMembers(a, b strictjson.Value) bool {
 	for name, member := range a.Members() {
-		if !c.pay(b.Len() / 4) {
+		if !c.spend(b.Len() / 4) {
 			return false
 		}
 		other, there := b.Get(string(name.Bytes()))
-		if !there || !c.alike(member, other) {
+		if !there || !c.equal(member, other) {
 			return false
 		}
 	}

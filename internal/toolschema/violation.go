@@ -12,15 +12,14 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Violation is a rule of a schema that arguments break, and More are others, MaxViolations
-// in all.
+// Violation is a rule of a schema that arguments violate. More has others, MaxViolations in all.
 type Violation struct {
-	Pointer string // where, a JSON pointer (RFC 6901); "" is the whole
-	Reason  string // what would be right; nothing of the value
+	Pointer string // a JSON pointer (RFC 6901); "": the root
+	Reason  string // the rule, without the value
 	More    []Violation
 }
 
-// Error tells of all.
+// Error lists all violations.
 func (v *Violation) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "at %q: %s", v.Pointer, v.Reason)
@@ -30,13 +29,13 @@ func (v *Violation) Error() string {
 	return b.String()
 }
 
-// longest bounds a reason: a schema may list thousands of values.
-const longest = 300
+// maxReason bounds a reason: a schema may list thousands of values.
+const maxReason = 300
 
-// violation finds the deepest first cause of what is wrong with a schema itself.
+// violation returns the deepest first cause of an error of a schema itself.
 func violation(e *jsonschema.ValidationError) *Violation {
 	for len(e.Causes) > 0 {
-		// Causes come from maps: the same arguments give the same answer.
+		// Causes come from maps; the order makes the result deterministic.
 		e = slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int {
 			return strings.Compare(pointer(a.InstanceLocation), pointer(b.InstanceLocation))
 		})
@@ -45,13 +44,13 @@ func violation(e *jsonschema.ValidationError) *Violation {
 }
 
 func short(text string) string {
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
 	return text
 }
 
-// reason is what a rule says, for the rules that do not repeat the value.
+// reason returns the text of a rule, without the value.
 func reason(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Pattern:
@@ -71,15 +70,16 @@ func reason(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("is not %s", k.Want)
 	case *kind.Minimum, *kind.Maximum, *kind.ExclusiveMinimum, *kind.ExclusiveMaximum, *kind.MultipleOf:
 		return limit(k)
-	case *kind.Type, *kind.Enum, *kind.Const, *kind.Required, *kind.MinItems, *kind.MaxItems, *kind.MinLength, *kind.MaxLength,
-		*kind.MinProperties, *kind.MaxProperties, *kind.UniqueItems, *kind.DependentRequired, *kind.Dependency, *kind.Contains,
-		*kind.MinContains, *kind.MaxContains, *kind.AdditionalItems, *kind.OneOf, *kind.AnyOf, *kind.AllOf, *kind.Not:
+	case *kind.Type, *kind.Enum, *kind.Const, *kind.Required, *kind.MinItems, *kind.MaxItems, *kind.MinLength,
+		*kind.MaxLength, *kind.MinProperties, *kind.MaxProperties, *kind.UniqueItems, *kind.DependentRequired,
+		*kind.Dependency, *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.AdditionalItems,
+		*kind.OneOf, *kind.AnyOf, *kind.AllOf, *kind.Not:
 		return k.LocalizedString(message.NewPrinter(language.English))
 	}
 	return "is not allowed"
 }
 
-// limit says a number's bound without the number.
+// limit returns the text of a bound, without the value.
 func limit(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Minimum:
@@ -96,7 +96,7 @@ func limit(k jsonschema.ErrorKind) string {
 	return "is out of range"
 }
 
-// decimal is a number as JSON writes it; schemas hold only decimal fractions.
+// decimal formats a number as in JSON; schemas contain only decimal fractions.
 func decimal(r *big.Rat) string {
 	digits, _ := r.FloatPrec()
 	return r.FloatString(digits)
