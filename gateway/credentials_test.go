@@ -48,7 +48,7 @@ func TestCredentialsAreEnforced(t *testing.T) {
 			}{
 				{gatewaytest.Echo, ``, codes.OK, "", ""},
 				{gatewaytest.Echo, `{"REGION": {"x": "hush"}, "API_KEY": "hush"}`, codes.OK, "", ""},
-				{gatewaytest.Echo, `{"hush": 1, "API_KEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID", "has 1 of its names that may not be there; the capability's manifest declares API_KEY, REGION"},
+				{gatewaytest.Echo, `{"hush": 1, "API_KEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID", "has 1 names that are not declared; the capability's manifest declares API_KEY, REGION"},
 				{gatewaytest.Echo, `{"API_KEY": "hush", "API\u005fKEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID", "has API_KEY twice"},
 				{gatewaytest.Echo, `"hush"`, codes.InvalidArgument, "CONFIG_INVALID", "is not a JSON object"},
 				{gatewaytest.Echo, `hush`, codes.InvalidArgument, "CONFIG_INVALID", "is not JSON"},

@@ -1,4 +1,3 @@
-// Package credentials looks at the names in a call's config_json, for fleets that let
-// only declared ones through. The values are secrets: they are walked over byte by byte and
-// neither decoded nor kept, and no error repeats anything that the caller sent.
+// Package credentials checks the names in a call's config_json, for fleets that accept only declared ones. The values
+// are secrets: they are skipped byte by byte, neither decoded nor kept, and no error repeats any of them.
 package credentials

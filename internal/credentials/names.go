@@ -10,14 +10,13 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// MaxDepth is how deep objects and arrays may lie in each other, as in arguments.
+// MaxDepth is the greatest nesting depth of objects and arrays, as in arguments.
 const MaxDepth = 100
 
 // maxListed bounds the declared names that an error lists.
 const maxListed = 20
 
-// Names are the credentials that a capability declares. They are immutable, and nil ones let
-// everything through.
+// Names are the credentials that a capability declares. They are immutable. A nil *Names accepts everything.
 type Names struct {
 	all     []string // sorted
 	index   map[string]int
@@ -25,7 +24,7 @@ type Names struct {
 	listed  string // for errors
 }
 
-// New makes Names of what is declared. Without any no credential may be sent.
+// New returns the Names of a list. With an empty list no credential may be sent.
 func New(declared []string) *Names {
 	all := slices.Compact(slices.Sorted(slices.Values(declared)))
 	n := &Names{all: all, index: make(map[string]int, len(all)), listed: "the capability's manifest declares none"}
@@ -43,10 +42,9 @@ func New(declared []string) *Names {
 	return n
 }
 
-// Check says what is wrong with a call's config_json: it must be empty, or one JSON object of
-// which every name is declared and there once. A declared name that is missing is the
-// capability's affair. The error has declared names, and how many others there are, and nothing
-// else of what was sent: a secret may be in the wrong place.
+// Check checks a call's config_json: it must be empty, or one JSON object with declared names only, each at most
+// once. A missing credential is left to the capability. The error has declared names and the number of others, and no
+// other part of the text: a secret may be in the wrong place.
 func (n *Names) Check(config []byte) error {
 	if n == nil {
 		return nil
@@ -73,7 +71,7 @@ func (n *Names) Check(config []byte) error {
 	return errKind
 }
 
-// object walks over an object that is all of the text, and compares its names.
+// object parses an object that is the whole text, and checks its names.
 func (n *Names) object(w *walker) error {
 	var few [4]uint64 // a bit for each name that has occurred
 	occurred := few[:]
@@ -106,7 +104,7 @@ func (n *Names) object(w *walker) error {
 	case err != nil:
 		return err
 	case others > 0:
-		return fmt.Errorf("has %d of its names that may not be there; %s", others, n.listed)
+		return fmt.Errorf("has %d names that are not declared; %s", others, n.listed)
 	case twice >= 0:
 		return fmt.Errorf("has %s twice", n.all[twice])
 	}

@@ -28,13 +28,13 @@ func TestCheck(t *testing.T) {
 		`{"TOKEN":{"TOKEN":1,"x":[1,{"y":-0.5e+9}]}}`:                 "",
 		`{"TO\u004bEN":"hush"}`:                                       "",
 		`{"A\u005fKEY":true,"TOKEN":"\ud83d\ude00 \"\\\/\b\f\n\r\t"}`: "",
-		`{"hush":1}`:                           "has 1 of its names that may not be there" + declares,
-		`{"hush":1,"hush":2,"TOKEN":1}`:        "has 2 of its names that may not be there" + declares,
-		`{"":1}`:                               "has 1 of its names that may not be there" + declares,
-		`{"token":1}`:                          "has 1 of its names that may not be there" + declares,
-		`{"TOKEN ":1,"TOKENhush":1,"TOKE":1}`:  "has 3 of its names that may not be there" + declares,
-		`{"TOKEN\u0000":1}`:                    "has 1 of its names that may not be there" + declares,
-		`{"\ud83d\ude00":1,"\ud800\u0041":1}`:  "has 2 of its names that may not be there" + declares,
+		`{"hush":1}`:                           "has 1 names that are not declared" + declares,
+		`{"hush":1,"hush":2,"TOKEN":1}`:        "has 2 names that are not declared" + declares,
+		`{"":1}`:                               "has 1 names that are not declared" + declares,
+		`{"token":1}`:                          "has 1 names that are not declared" + declares,
+		`{"TOKEN ":1,"TOKENhush":1,"TOKE":1}`:  "has 3 names that are not declared" + declares,
+		`{"TOKEN\u0000":1}`:                    "has 1 names that are not declared" + declares,
+		`{"\ud83d\ude00":1,"\ud800\u0041":1}`:  "has 2 names that are not declared" + declares,
 		`{"TOKEN":1,"TOKEN":1}`:                "has TOKEN twice",
 		`{"A_KEY":1,"TOKEN":1,"\u0041_KEY":1}`: "has A_KEY twice",
 		`["hush"]`:                             "is not a JSON object",
@@ -123,7 +123,7 @@ func FuzzCheck(f *testing.F) {
 		err := names.Check(config)
 		var text *strictjson.Error
 		if errors.As(err, &text) && text.Ambiguous {
-			return // about which readers differ
+			return // which parsers interpret differently
 		}
 		if want := slowly(config, declared); (err == nil) != want {
 			t.Errorf("%q: %v, want it to pass: %v", config, err, want)
@@ -134,7 +134,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// slowly is what Check does, the way that everybody would.
+// slowly is a simple implementation of Check.
 func slowly(config []byte, declared []string) bool {
 	if !utf8.Valid(config) || len(bytes.Trim(config, " \t\r\n")) > 0 && !json.Valid(config) {
 		return false

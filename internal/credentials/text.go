@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// skip walks over a string.
+// skip skips a string.
 func (w *walker) skip() error {
 	_, err := w.text(nil, -1)
 	return err
 }
 
-// text walks over a string and appends to keep what it means, as long as that has no more
-// than most bytes; of a longer one it keeps as much as cannot be mistaken for a shorter one.
+// text parses a string and appends its value to keep, up to most bytes. Of a longer one it keeps so much that it
+// differs from any shorter one.
 func (w *walker) text(keep []byte, most int) ([]byte, error) {
 	w.at++
 	for w.at < len(w.json) {
@@ -41,7 +41,7 @@ func (w *walker) text(keep []byte, most int) ([]byte, error) {
 	return nil, errSyntax
 }
 
-// escaped walks over what comes behind a backslash. Half a surrogate pair is U+FFFD.
+// escaped parses the rest of an escape sequence. Half a surrogate pair is U+FFFD.
 func (w *walker) escaped() (rune, bool) {
 	if w.at == len(w.json) {
 		return 0, false
@@ -67,7 +67,7 @@ func (w *walker) escaped() (rune, bool) {
 	return 0, false
 }
 
-// unit walks over four hexadecimal digits, and over a second \u where both are one rune.
+// unit parses four hexadecimal digits, and a second \u of a surrogate pair.
 func (w *walker) unit() (rune, bool) {
 	first, ok := w.hex()
 	if !ok || !utf16.IsSurrogate(first) {

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// What is wrong with a text, without a word of it.
+// The errors repeat nothing of the text.
 var (
 	errSyntax = errors.New("is not JSON")
 	errKind   = errors.New("is not a JSON object, as in {\"NAME\": \"value\"}")
 	errDepth  = fmt.Errorf("is more than %d levels deep", MaxDepth)
 )
 
-// walker walks over JSON (RFC 8259), which is valid UTF-8.
+// walker scans JSON (RFC 8259), which is valid UTF-8.
 type walker struct {
 	json []byte
 	at   int
 }
 
-// end is after the last value.
+// end checks that no other value follows.
 func (w *walker) end() error {
 	if w.space(); w.at < len(w.json) {
 		return errSyntax
@@ -37,7 +37,7 @@ func (w *walker) space() {
 	}
 }
 
-// next is the first byte that is no space, without going on; 0 at the end.
+// next returns the first byte that is not a space, without consuming it; 0 at the end.
 func (w *walker) next() byte {
 	if w.space(); w.at == len(w.json) {
 		return 0
@@ -45,7 +45,7 @@ func (w *walker) next() byte {
 	return w.json[w.at]
 }
 
-// take goes over one byte, which must be next.
+// take consumes one byte, which must be next.
 func (w *walker) take(b byte) error {
 	if w.next() != b {
 		return errSyntax
@@ -54,7 +54,7 @@ func (w *walker) take(b byte) error {
 	return nil
 }
 
-// value walks over one value that depth others enclose.
+// value skips one value inside depth others.
 func (w *walker) value(depth int) error {
 	b := w.next()
 	if (b == '{' || b == '[') && depth == MaxDepth {
@@ -79,7 +79,7 @@ func (w *walker) value(depth int) error {
 	return errSyntax
 }
 
-// object walks over an object; name walks over each of its names.
+// object skips an object; name is called at each of its names, and must consume it.
 func (w *walker) object(depth int, name func() error) error {
 	w.at++
 	if w.next() == '}' {
@@ -106,7 +106,7 @@ func (w *walker) object(depth int, name func() error) error {
 	}
 }
 
-// array walks over an array.
+// array skips an array.
 func (w *walker) array(depth int) error {
 	w.at++
 	if w.next() == ']' {
@@ -124,7 +124,7 @@ func (w *walker) array(depth int) error {
 	}
 }
 
-// digits walks over one or more.
+// digits skips one or more digits.
 func (w *walker) digits() bool {
 	from := w.at
 	for w.at < len(w.json) && '0' <= w.json[w.at] && w.json[w.at] <= '9' {
