@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"}, nil},
 		"manifests": {[]string{dynamic, "../../examples/weather"}, 0,
 			[]string{"ok: 2 manifests, 3 tools, 1 with dynamic tools\n"}, nil},
-		"bad manifest": {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong + ":1: id: needed"}},
+		"bad manifest": {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong + ":1: id: required"}},
 		"no --config":  {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
 		"bad config":   {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"blocked": {[]string{blocked}, 0, []string{"ok: 2 fleets"}, []string{
@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 			[]string{dynamic + ": id: files is already the id of " + dynamic}},
 		"no manifest": {[]string{t.TempDir()}, 1, nil, []string{"contains no manifests"}},
 		"nothing there": {[]string{dir + "/none", wrong}, 1, nil,
-			[]string{dir + "/none: cannot be read: no such file", wrong + ":1: id: needed"}},
+			[]string{dir + "/none: cannot be read: no such file", wrong + ":1: id: required"}},
 		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},
 		"asks for help": {[]string{"-h"}, 0, []string{"Usage: capgate check", "-config"}, nil},
 	} {

@@ -9,13 +9,12 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// ParseTools reads what a discovery tool answers: a bare JSON array of tools, with the
-// rules of a manifest's. Fields that are not known are passed over, and a recommendation
-// that is none is no recommendation, as in Selu's orchestrator. One bad tool makes the
-// whole answer bad: half a set of tools would lose the other half's policies.
+// ParseTools parses the answer of a discovery tool: a JSON array of tools, with the rules of a manifest's. Unknown
+// fields are ignored, and an invalid recommendation counts as none, as in Selu's orchestrator. One invalid tool makes
+// the whole answer invalid: with half of the tools the policies of the others would be lost.
 func ParseTools(answer []byte) ([]Tool, error) {
 	if len(answer) > MaxBytes {
-		return nil, fmt.Errorf("the answer has %d bytes; %d are allowed", len(answer), MaxBytes)
+		return nil, fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(answer), MaxBytes)
 	}
 	var list []struct {
 		Name        string          `json:"name"`
@@ -35,7 +34,7 @@ func ParseTools(answer []byte) ([]Tool, error) {
 		return nil, errors.New("the answer is not a JSON array of tools with a name, a description and an input_schema")
 	}
 	if len(list) > MaxTools {
-		return nil, fmt.Errorf("the answer has %d tools; a capability may have %d", len(list), MaxTools)
+		return nil, fmt.Errorf("the answer has %d tools; a capability may have at most %d", len(list), MaxTools)
 	}
 	tools := make([]Tool, 0, len(list))
 	seen := make(map[string]bool, len(list))

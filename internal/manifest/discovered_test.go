@@ -49,7 +49,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		`[{"name":"a","description":"d","input_schema":"{}"}]`:    `input_schema must be an object`,
 		`[{"name":"a","name":"b","description":"d"}]`:             "has a name twice in one object",
 		`[{"name":"a","description":7,"input_schema":{}}]`:        "is not a JSON array of tools with",
-		`[` + strings.Repeat(good+",", 1000) + good + `]`:         "has 1001 tools; a capability may have 1000",
+		`[` + strings.Repeat(good+",", 1000) + good + `]`:         "has 1001 tools; a capability may have at most 1000",
 		`["` + strings.Repeat("a", manifest.MaxBytes) + `"]`:      "are allowed",
 		`[{"name":"a","description":"d","input_schema":` + "[]}]": "must be an object",
 	} {

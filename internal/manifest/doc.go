@@ -1,7 +1,6 @@
-// Package manifest reads a capability's manifest.yaml: what the capability is, which tools
-// it offers or how to ask for them, what it needs and what it may be trusted with.
+// Package manifest parses a capability's manifest.yaml: the capability, its tools or the tool that lists them, its
+// needs and its permissions.
 //
-// It reads and checks; it applies nothing and runs nothing. The fields and rules are those
-// of Selu's manifest reference, and the ones that Selu's orchestrator knows beside them:
-// sharing, cache, requires_confirmation, terminal_on_success.
+// It parses and validates; it applies and runs nothing. The fields and rules are those of Selu's manifest reference,
+// and those that only Selu's orchestrator knows: sharing, cache, requires_confirmation, terminal_on_success.
 package manifest

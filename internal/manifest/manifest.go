@@ -7,12 +7,12 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Manifest is a manifest.yaml that keeps to every rule.
+// Manifest is a valid manifest.yaml.
 type Manifest struct {
 	ID            string // lower-case letters, digits and hyphens, at most 63
 	Class         call.Class
 	Image         string
-	Dynamic       bool   // tools are asked for; Tools is empty
+	Dynamic       bool   // the discovery tool lists the tools; Tools is empty
 	DiscoveryTool string // the tool that lists the others; "" unless Dynamic
 	Tools         []Tool // in the order of the file
 	Network       Network
@@ -20,7 +20,7 @@ type Manifest struct {
 	Credentials   []Credential
 	Resources     Resources
 	Sharing       Sharing
-	Cache         bool // answers may be kept; environments only
+	Cache         bool // answers may be cached; environments only
 }
 
 // Tool is one function that agents can call.
@@ -28,18 +28,18 @@ type Tool struct {
 	Name              string
 	Description       string
 	Schema            *toolschema.Schema // of its arguments
-	Recommends        bool               // its author recommends a policy
-	Recommended       call.Verdict       // what its author recommends; Block where nothing is said
-	TerminalOnSuccess bool               // an agent's loop ends after it
+	Recommends        bool               // the author recommends a policy
+	Recommended       call.Verdict       // the policy; Block without a recommendation
+	TerminalOnSuccess bool               // it ends an agent's loop
 }
 
-// Network is where the capability may connect to.
+// Network is the network access of the capability.
 type Network struct {
 	Mode  NetworkMode
 	Hosts []string // with Allowlist: "host:port", "*.host:port" or "*.host"
 }
 
-// NetworkMode is how far the network is open.
+// NetworkMode is the extent of the network access.
 type NetworkMode string
 
 // The modes.
@@ -49,7 +49,7 @@ const (
 	AnyNetwork NetworkMode = "any"
 )
 
-// Filesystem is what the capability may write.
+// Filesystem is the write access of the capability.
 type Filesystem string
 
 // The file systems.
@@ -59,10 +59,10 @@ const (
 	Workspace    Filesystem = "workspace" // a volume; environments only
 )
 
-// Credential is a secret that the capability is given in config_json.
+// Credential is a secret that the capability gets in config_json.
 type Credential struct {
-	Name        string // of the environment variable
-	PerUser     bool   // each user has one; otherwise the system has
+	Name        string // the name of the environment variable
+	PerUser     bool   // one for each user; otherwise one for the system
 	Required    bool
 	Description string
 }
@@ -71,14 +71,14 @@ type Credential struct {
 type Resources struct {
 	MaxMemoryMB    int           // mebibytes, default 128
 	MaxCPUFraction float64       // cores, default 0.5
-	MaxCPU         time.Duration // of one call, default 30 s; 0 is not possible
-	MaxCPUGiven    bool          // the file says it, so that it is meant for calls' deadlines too
+	MaxCPU         time.Duration // of one call, default 30 s; never 0
+	MaxCPUGiven    bool          // the file has MaxCPU, so it bounds calls' deadlines, too
 	PidsLimit      int           // processes and threads, default 64
 }
 
-// Sharing is who uses one container.
+// Sharing is the use of one container by sessions.
 type Sharing struct {
 	Shared        bool          // all sessions; otherwise each session has its own
-	MaxConcurrent int           // calls at one time, where Shared; default 1
-	IdleTimeout   time.Duration // without a call it may be stopped, where Shared; default 300 s
+	MaxConcurrent int           // concurrent calls, if Shared; default 1
+	IdleTimeout   time.Duration // without calls until it may be stopped, if Shared; default 300 s
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// DefaultDiscoveryTool lists the tools of a dynamic capability that names no other.
+// DefaultDiscoveryTool lists the tools of a dynamic capability without discovery_tool_name.
 const DefaultDiscoveryTool = "list_tools"
 
-// MaxTools is how many tools one capability may have.
+// MaxTools is the greatest number of tools of one capability.
 const MaxTools = 1000
 
-// MaxBytes is how long a manifest may be.
+// MaxBytes is the greatest length of a manifest.
 const MaxBytes = 4 << 20
 
-// Parse reads a manifest whose text is data; name is what errors call it. The error is a
-// strictyaml.Errors with every problem of the file.
+// Parse parses the text of a manifest. Errors use name for it. The error is a strictyaml.Errors with all problems of
+// the file.
 func Parse(name string, data []byte) (*Manifest, error) {
 	p := &parser{Reader: strictyaml.Reader{File: name}, manifest: &Manifest{
 		DiscoveryTool: DefaultDiscoveryTool,
@@ -29,9 +29,10 @@ func Parse(name string, data []byte) (*Manifest, error) {
 		Resources:     Resources{MaxMemoryMB: 128, MaxCPUFraction: 0.5, MaxCPU: 30 * time.Second, PidsLimit: 64},
 	}, tools: map[string]int{}, credentials: map[string]int{}}
 	if len(data) > MaxBytes {
-		return nil, strictyaml.Errors{{File: name, Line: 1, Text: fmt.Sprintf("the file has %d bytes; a manifest may have %d", len(data), MaxBytes)}}
+		return nil, strictyaml.Errors{{File: name, Line: 1,
+			Text: fmt.Sprintf("the file has %d bytes; a manifest may have at most %d", len(data), MaxBytes)}}
 	}
-	if root, ok := p.Document(data, "a manifest", "id and image are needed"); ok {
+	if root, ok := p.Document(data, "a manifest", "id and image are required"); ok {
 		p.top(root)
 	}
 	if err := p.Err(); err != nil {
@@ -65,34 +66,36 @@ func (p *parser) top(at strictyaml.Place) {
 		"cache":               p.cache,
 	})
 	if m.ID == "" {
-		p.Missing(at, "id", "needed: the name under which the capability is called, as in weather-lookup")
+		p.Missing(at, "id", "required: the name of the capability in calls, as in weather-lookup")
 	}
 	if m.Image == "" {
-		p.Missing(at, "image", "needed: the container image, as in ghcr.io/example/weather-lookup:1.0.0")
+		p.Missing(at, "image", "required: the container image, as in ghcr.io/example/weather-lookup:1.0.0")
 	}
-	p.toolsFit(at)
-	p.classFits(at)
+	p.checkToolSource(at)
+	p.checkClass(at)
 }
 
-// toolsFit checks what the source of tools and the tools say of each other.
-func (p *parser) toolsFit(at strictyaml.Place) {
+// checkToolSource checks tools against tool_source.
+func (p *parser) checkToolSource(at strictyaml.Place) {
 	m := p.manifest
 	switch {
 	case m.Dynamic && len(m.Tools) > 0:
-		p.Fail(at.Child("tools"), "tool_source is dynamic, so the tools are asked for; leave tools out, or write tool_source: manifest")
+		p.Fail(at.Child("tools"),
+			"not allowed with tool_source: dynamic; leave tools out, or write tool_source: manifest")
 	case m.Dynamic:
 	case at.Has("discovery_tool_name"):
-		p.Fail(at.Child("discovery_tool_name"), "only for tool_source: dynamic; the tools of this manifest are written in it")
+		p.Fail(at.Child("discovery_tool_name"),
+			"only for tool_source: dynamic; this manifest lists its tools")
 	default:
 		m.DiscoveryTool = ""
 	}
 	if len(m.Tools) > MaxTools {
-		p.Fail(at.Child("tools"), "%d tools are too many; a capability may have %d", len(m.Tools), MaxTools)
+		p.Fail(at.Child("tools"), "%d tools are too many; a capability may have at most %d", len(m.Tools), MaxTools)
 	}
 }
 
-// classFits checks what only one of the classes may have.
-func (p *parser) classFits(at strictyaml.Place) {
+// checkClass checks the fields that only one of the classes may have.
+func (p *parser) checkClass(at strictyaml.Place) {
 	m := p.manifest
 	environment := m.Class == call.Environment
 	if m.Filesystem == Workspace && !environment {
@@ -102,14 +105,15 @@ func (p *parser) classFits(at strictyaml.Place) {
 		p.Fail(at.Child("sharing"), "shared is not possible for class: environment; each session has its own")
 	}
 	if m.Sharing.Shared && m.Filesystem == Workspace {
-		p.Fail(at.Child("sharing"), "shared is not possible with filesystem: workspace; sessions would see each other's files")
+		p.Fail(at.Child("sharing"),
+			"shared is not possible with filesystem: workspace; sessions would see each other's files")
 	}
 	if m.Cache && !environment {
 		p.Fail(at.Child("cache"), "enabled is for class: environment only")
 	}
 }
 
-// oneOf reads one of some words.
+// oneOf parses one of the given words.
 func oneOf[T ~string](p *parser, to *T, words ...T) strictyaml.Field {
 	var s string
 	return p.Text(&s, func(v string) string {
@@ -152,7 +156,8 @@ func (p *parser) filesystem(at strictyaml.Place) {
 
 func checkID(v string) string {
 	if !call.IsLabel(v) {
-		return fmt.Sprintf("%q is not an id; it must be 1 to 63 lower-case letters, digits and hyphens, with no hyphen at an end", v)
+		return fmt.Sprintf("%q is not an id; it must be 1 to 63 lower-case letters, digits and hyphens, "+
+			"with no hyphen at an end", v)
 	}
 	return ""
 }
@@ -166,11 +171,12 @@ func checkImage(v string) string {
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// checkToolName refuses what agents could not name: they see capability__tool, split at
-// the first "__", so a tool's name may have one but its capability's may not.
+// checkToolName rejects names that agents could not use: they see capability__tool, which is split at the first "__".
+// So a tool's name may contain it, but a capability's may not.
 func checkToolName(v string) string {
 	if !toolName.MatchString(v) {
-		return fmt.Sprintf("%.40q is not a tool's name; it must be 1 to 128 letters, digits, underscores, hyphens and dots", v)
+		return fmt.Sprintf("%.40q is not a tool's name; it must be 1 to 128 letters, digits, underscores, "+
+			"hyphens and dots", v)
 	}
 	return ""
 }

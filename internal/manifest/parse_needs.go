@@ -29,13 +29,13 @@ func (p *parser) network(at strictyaml.Place) {
 	}
 }
 
-// checkHost takes "host:port", "*.host:port" and "*.host".
+// checkHost accepts "host:port", "*.host:port" and "*.host".
 func checkHost(v string) string {
 	const right = `write "api.example.com:443", "*.example.com:443", or "*.example.com" for any port`
 	name, port, err := net.SplitHostPort(v)
 	bare, wildcard := strings.CutPrefix(v, "*.")
 	switch {
-	case strings.Contains(v, "@"): // a password, which is not repeated
+	case strings.Contains(v, "@"): // the error must not repeat a password
 		return "must not have a user; " + right
 	case err != nil && wildcard && call.IsHostName(bare):
 		return ""
@@ -60,8 +60,8 @@ func (p *parser) credential(at strictyaml.Place) {
 	p.Mapping(at, map[string]strictyaml.Field{
 		"name": p.Text(&c.Name, func(v string) string {
 			if !variable.MatchString(v) {
-				if strings.Contains(v, "=") { // a value, which is not repeated
-					return "is a name alone, as in WEATHER_API_KEY, without a value"
+				if strings.Contains(v, "=") { // the error must not repeat the value
+					return "must be a name alone, as in WEATHER_API_KEY, without a value"
 				}
 				return fmt.Sprintf("%.40q is not an environment variable's name, as in WEATHER_API_KEY", v)
 			}
@@ -70,24 +70,24 @@ func (p *parser) credential(at strictyaml.Place) {
 		"scope":           oneOf(p, &scope, "system", "user"),
 		"credential_type": oneOf(p, &kind, "secret"),
 		"required":        p.Boolean(&c.Required),
-		"description":     p.described(&c.Description),
+		"description":     p.optionalDescription(&c.Description),
 	})
 	c.PerUser = scope == "user"
 	if c.Name == "" {
-		p.Missing(at, "name", "needed: the environment variable's name")
+		p.Missing(at, "name", "required: the environment variable's name")
 	}
 	if scope == "" {
-		p.Missing(at, "scope", "needed: system for one that all share, user for one of each user")
+		p.Missing(at, "scope", "required: system for a shared one, user for one of each user")
 	}
 	if line, twice := p.credentials[c.Name]; twice && c.Name != "" {
-		p.Fail(at.Child("name"), "%s is given already, in line %d", c.Name, line)
+		p.Fail(at.Child("name"), "%s is already in line %d", c.Name, line)
 	}
 	p.credentials[c.Name] = at.Node.Line
 	p.manifest.Credentials = append(p.manifest.Credentials, c)
 }
 
-// described reads a description that may be empty.
-func (p *parser) described(to *string) strictyaml.Field {
+// optionalDescription parses a description that may be empty.
+func (p *parser) optionalDescription(to *string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		if at.Node.Tag == "!!str" && at.Node.Value == "" {
 			return
@@ -110,7 +110,7 @@ func (p *parser) resources(at strictyaml.Place) {
 	}
 }
 
-// fraction reads a number of cores.
+// fraction parses a number of cores.
 func (p *parser) fraction(to *float64) strictyaml.Field {
 	var s string
 	return p.Text(&s, func(v string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// MaxDescription is how long a tool's description may be, in bytes.
+// MaxDescription is the greatest length of a tool's description, in bytes.
 const MaxDescription = 16 << 10
 
 func (p *parser) tool(at strictyaml.Place) {
@@ -27,24 +27,24 @@ func (p *parser) tool(at strictyaml.Place) {
 	})
 	t.Recommended, t.Recommends = recommendation(recommended, confirm)
 	if t.Name == "" {
-		p.Missing(at, "name", "needed: the tool_name of its calls")
+		p.Missing(at, "name", "required: the tool_name of its calls")
 	}
 	if t.Description == "" {
-		p.Missing(at, "description", "needed: agents are told by it what the tool does")
+		p.Missing(at, "description", "required: it tells agents what the tool does")
 	}
 	if schema == nil {
-		p.Missing(at, "input_schema", "needed: the JSON Schema of its arguments, as in {type: object}")
+		p.Missing(at, "input_schema", "required: the JSON Schema of its arguments, as in {type: object}")
 	}
 	if line, twice := p.tools[t.Name]; twice && t.Name != "" {
-		p.Fail(at.Child("name"), "%s is given already, in line %d", t.Name, line)
+		p.Fail(at.Child("name"), "%s is already in line %d", t.Name, line)
 	}
 	p.tools[t.Name] = at.Node.Line
 	p.manifest.Tools = append(p.manifest.Tools, t)
 }
 
-// recommendation is what is said of a tool: the policy, else that it needs consent, else
-// nothing, which blocks.
-func recommendation(policy string, confirm bool) (verdict call.Verdict, said bool) {
+// recommendation returns the recommended verdict: the policy, else ask if confirmation is required, else none, which
+// blocks.
+func recommendation(policy string, confirm bool) (verdict call.Verdict, recommends bool) {
 	if v, ok := call.ParseVerdict(policy); ok {
 		return v, true
 	}
@@ -58,7 +58,7 @@ func (p *parser) schema(t *Tool, text *json.RawMessage) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		p.JSON(text)(at)
 		if *text == nil {
-			return // told already
+			return // JSON has reported the error
 		}
 		var err error
 		if t.Schema, err = toolschema.Compile(*text); err != nil {
@@ -69,7 +69,7 @@ func (p *parser) schema(t *Tool, text *json.RawMessage) strictyaml.Field {
 
 func checkDescription(v string) string {
 	if len(v) > MaxDescription {
-		return fmt.Sprintf("%d bytes are too long; it may have %d", len(v), MaxDescription)
+		return fmt.Sprintf("%d bytes are too many; a description may have at most %d", len(v), MaxDescription)
 	}
 	return ""
 }

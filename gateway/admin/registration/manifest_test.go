@@ -74,7 +74,7 @@ func TestManifestRefused(t *testing.T) {
 		{"id: climate\nimage: weather:1\n", "the manifest is of the capability climate, and not of weather",
 			map[string]string{"field": "id"}},
 		{"[", "manifest.yaml:1: ", map[string]string{"file": "manifest.yaml", "line": "1", "field": "", "reason": ""}},
-		{padded(manifest.MaxBytes + 2), "manifest.yaml:1: the file has 4194306 bytes; a manifest may have 4194304",
+		{padded(manifest.MaxBytes + 2), "manifest.yaml:1: the file has 4194306 bytes; a manifest may have at most 4194304",
 			map[string]string{"file": "manifest.yaml", "line": "1", "field": ""}},
 		{head + "tools: [" + strings.Repeat("{name: '"+strings.Repeat("é", 1000)+"'}, ", 100) + "]", "; and ",
 			map[string]string{"file": "manifest.yaml"}},
