@@ -89,7 +89,7 @@ func TestIssuersOfTheFile(t *testing.T) {
 		"  - {name: corp, issuer: " + issuer.URL + ", audiences: [capgate], ca_file: " + files.file("bad") +
 			"}\n": "contains no PEM certificate",
 		"  - {name: corp, issuer: " + issuer.URL +
-			"}\n": "issuers[0].audiences: needed",
+			"}\n": "issuers[0].audiences: required",
 	} {
 		change("issuers:\n" + text)
 		waitPage(t, "http://"+admin+"/readyz", want)

@@ -137,8 +137,8 @@ func TestRegisterSessionOfATenant(t *testing.T) {
 			"]}, {id: globex, capabilities: ['*'], keys: ["+ofGlobex+"]}]", common.Serve(t, call.Doc).Addr))
 	client, addr := dial(t, public), own.Serve(t, call.Doc).Addr
 	for want, args := range map[string][]string{
-		"tenant: needed: whose session it is": {"--session", "mine"},
-		"--tenant requires --session":         {"--tenant", "acme"},
+		"tenant: required: the tenant of the session": {"--session", "mine"},
+		"--tenant requires --session":                 {"--tenant", "acme"},
 	} {
 		exit, _, stderr := runProgram(t, nil,
 			append([]string{"register", "--admin", admin, "--capability", "caps", "--addr", addr}, args...)...)

@@ -66,12 +66,18 @@ func TestParseTenantOfASession(t *testing.T) {
 			"tenant: acme}, {addr: 'dns:///c:1', session: s, tenant: acme}]}]": "",
 		"identity: {store: redis}\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: later}, " +
 			"{addr: 'dns:///c:1', session: s, tenant: acme}]}]": "",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s}]}]":                where + "needed: whose session it is",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]":  where + "there is no tenant acme",
-		"listen: ':1'\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]": where + "there are no tenants",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', tenant: acme}]}]":              where + "says whose session",
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: 'a b'}]}]": where + `"a b" is not a tenant`,
-		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'dns:///b:1', session: s}]}]":         where + "needed: whose session it is",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s}]}]": where +
+			"required: the tenant of the session",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]": where +
+			"there is no tenant acme",
+		"listen: ':1'\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: acme}]}]": where +
+			"the file has no tenants",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', tenant: acme}]}]": where +
+			"is the tenant of the session",
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'b:1', session: s, tenant: 'a b'}]}]": where +
+			`"a b" is not a tenant`,
+		"tenants: []\nfleets: [{capability: a, backends: [{addr: 'dns:///b:1', session: s}]}]": where +
+			"required: the tenant of the session",
 	} {
 		cfg, err := config.Parse("f", []byte(text))
 		switch {

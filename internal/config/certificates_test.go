@@ -14,7 +14,8 @@ const tlsAndTenants = "fleets: [{capability: a, backends: []}]\ntenants: [{id: a
 
 func TestParseCertificates(t *testing.T) {
 	t.Parallel()
-	got, err := config.Parse("f", []byte(strings.Replace(tlsAndTenants, "ca}", "ca, client_auth: optional}", 1)+`certificates:
+	got, err := config.Parse("f", []byte(strings.Replace(tlsAndTenants, "ca}", "ca, client_auth: optional}", 1)+
+		`certificates:
   - {spiffe: "spiffe://example.org/ns/*/sa/orch", tenant: acme, scopes: [invoke], asserts: [user, agent]}
   - {dns: "*.Agents.example.org", tenant: acme}
 `))
@@ -35,9 +36,9 @@ func TestParseCertificatesErrors(t *testing.T) {
 	t.Parallel()
 	one := func(rule string) string { return tlsAndTenants + "certificates: [{" + rule + "}]\n" }
 	for name, test := range map[string]struct{ file, want string }{
-		"neither":        {one("tenant: acme"), "f:4: certificates[0].spiffe: needed"},
-		"both":           {one("tenant: acme, dns: a.b, spiffe: 'spiffe://a/b'"), "f:4: certificates[0].spiffe: needed"},
-		"no tenant":      {one("dns: a.b"), "f:4: certificates[0].tenant: needed"},
+		"neither":        {one("tenant: acme"), "f:4: certificates[0].spiffe: required"},
+		"both":           {one("tenant: acme, dns: a.b, spiffe: 'spiffe://a/b'"), "f:4: certificates[0].spiffe: required"},
+		"no tenant":      {one("dns: a.b"), "f:4: certificates[0].tenant: required"},
 		"another tenant": {one("dns: a.b, tenant: globex"), "f:4: certificates[0].tenant: globex is not among tenants"},
 		"a wide pattern": {one("spiffe: 'spiffe://*/b', tenant: acme"),
 			"f:4: certificates[0].spiffe: \"spiffe://*/b\" is not a SPIFFE ID"},
@@ -47,9 +48,9 @@ func TestParseCertificatesErrors(t *testing.T) {
 		"no authorities": {strings.Replace(one("dns: a.b, tenant: acme"), ", client_ca_file: ca", "", 1),
 			"f:4: certificates: need tls.client_ca_file"},
 		"no tenants": {strings.Replace(one("dns: a.b, tenant: acme"), "tenants: [{id: acme, capabilities: []}]",
-			"domains: []", 1), "f:4: certificates: are of tenants, of which there are none"},
+			"domains: []", 1), "f:4: certificates: need tenants; add some"},
 		"optional what": {"fleets: [{capability: a, backends: []}]\ntls: {cert_file: c, key_file: k, " +
-			"client_auth: optional}\n", "f:2: tls.client_ca_file: needed"},
+			"client_auth: optional}\n", "f:2: tls.client_ca_file: required"},
 		"no word": {strings.Replace(tlsAndTenants, "ca}", "ca, client_auth: maybe}", 1),
 			`f:3: tls.client_auth: "maybe" is not possible`},
 	} {

@@ -11,10 +11,10 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// The functions below say what is wrong with a value, or "".
+// The functions below return the problem of a value, or "".
 
-// checkListen takes what net.Listen takes: host:port, where either may be left
-// to the system. A network in place of the host is this machine's address in it.
+// checkListen accepts an address for net.Listen: host:port, each of which may be left to the system. A network as the
+// host stands for this machine's address in it.
 func checkListen(v string) string {
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {
@@ -40,7 +40,7 @@ func checkBackend(v string) string {
 	return checkHostPort(v, "TLS is switched on by the fleet's tls field")
 }
 
-// checkHostPort takes what can be connected to.
+// checkHostPort accepts an address to connect to.
 func checkHostPort(v, secure string) string {
 	if scheme, _, ok := strings.Cut(v, "://"); ok {
 		return fmt.Sprintf("write host:port without %q; %s", scheme+"://", secure)
@@ -56,7 +56,7 @@ func checkHostPort(v, secure string) string {
 		return fmt.Sprintf("the host is missing; for this machine write \"127.0.0.1:%s\"", port)
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return fmt.Sprintf("%s is no address to connect to; for this machine write \"127.0.0.1:%s\"", host, port)
+		return fmt.Sprintf("%s is not an address to connect to; for this machine write \"127.0.0.1:%s\"", host, port)
 	}
 	if !isHost(host) {
 		return fmt.Sprintf("host %q is neither an IP address nor a host name", host)
@@ -64,7 +64,7 @@ func checkHostPort(v, secure string) string {
 	return ""
 }
 
-// checkCapability keeps ids to what can be the label of a host name.
+// checkCapability accepts labels of host names.
 func checkCapability(v string) string {
 	if !call.IsLabel(v) {
 		return fmt.Sprintf("%q is not a capability id; it has 1 to 63 lower-case letters, digits and hyphens, "+
@@ -80,7 +80,7 @@ func checkDomain(v string) string {
 	return ""
 }
 
-// checkZone keeps zones to words, so that a slip is seen here.
+// checkZone accepts words, to detect typing errors early.
 func checkZone(v string) string {
 	if !call.IsZone(v) {
 		return fmt.Sprintf("%q is not a zone; it has 1 to 63 letters, digits, hyphens, dots and underscores, as "+
@@ -89,7 +89,7 @@ func checkZone(v string) string {
 	return ""
 }
 
-// checkTool takes a tool's name, or all by "*".
+// checkTool accepts the name of a tool, or "*" for all.
 func checkTool(v string) string {
 	if v != "*" && (len(v) > 128 || strings.ContainsFunc(v,
 		func(r rune) bool { return r <= ' ' || r == '*' || r == 0x7f })) {
@@ -98,7 +98,7 @@ func checkTool(v string) string {
 	return ""
 }
 
-// checkServerName takes what a certificate can be for.
+// checkServerName accepts names that a certificate can have.
 func checkServerName(v string) string {
 	if !isHost(v) {
 		return fmt.Sprintf("%q is neither an IP address nor a host name", v)
@@ -106,7 +106,7 @@ func checkServerName(v string) string {
 	return ""
 }
 
-// checkService takes a full name of a protobuf service.
+// checkService accepts the full name of a protobuf service.
 func checkService(v string) string {
 	if !call.IsService(v) {
 		return fmt.Sprintf("%q is not a gRPC service; write package.Service without the method, as in "+
@@ -120,7 +120,7 @@ func isHost(host string) bool {
 	return err == nil || call.IsHostName(host)
 }
 
-// checkMethod takes a method of a protobuf service, or all of one.
+// checkMethod accepts a method of a protobuf service, or all of one.
 func checkMethod(v string) string {
 	service, method, _ := strings.Cut(v, "/")
 	if _, _, ok := call.SplitPath("/" + v); !ok && (method != "*" || !call.IsService(service)) {
@@ -128,7 +128,8 @@ func checkMethod(v string) string {
 			"of a service", v)
 	}
 	if method == "*" && strings.HasPrefix(service, "selu.capability.") {
-		return fmt.Sprintf("%q would be what no policy knows; name each method that %s has beside the protocol's own", v, service)
+		return fmt.Sprintf("%q would include methods that no policy covers; name each further method of %s", v,
+			service)
 	}
 	return ""
 }

@@ -18,7 +18,9 @@ func TestParseFull(t *testing.T) {
 	got, err := config.Parse("capgate.yaml", []byte(`
 listen: "0.0.0.0:80"
 admin: "[::1]:81"
-redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem, key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2, wait_timeout: 300ms, store_key_file: /s.key, store_key_accept_unsigned: true}
+redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem,
+  key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2, wait_timeout: 300ms,
+  store_key_file: /s.key, store_key_accept_unsigned: true}
 replicas: {id: gw-1, heartbeat: 1s, reconcile: 5s, stale: 1m}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
@@ -28,7 +30,8 @@ proxy_protocol: v2
 audit: {to: /audit.log, required: true, queue: 100}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
-registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true, min_ttl: 1s, max: 7, max_per_capability: 3}
+registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true,
+  min_ttl: 1s, max: 7, max_per_capability: 3}
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
 approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
 idempotency: {ttl: 3h, max_answer: 1024, max_keys: 9, key_file: /i.key}
@@ -36,14 +39,17 @@ identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
 rest: {tool_errors: http}
-cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m, credentials: true}
+cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m,
+  credentials: true}
 artifacts: {max_size: 5MiB, signing_key_file: /u.key, max_url_ttl: 2h, public_url: "https://tools.example.com/x"}
 overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
     services: [grpc.testing.TestService, a.b_c.D2]
     methods: [selu.capability.v1.Capability/Describe, "a.E/*"]
-    backends: ["10.0.0.7:50051", {addr: "weather_1.tools.svc:50051", weight: 5, zone: b}, {addr: "[fe80::1]:1", weight: 0}, "dns:///weather.tools.svc:1", {addr: "dns:///_grpc._tcp.weather.tools.svc", weight: 5, zone: b}]
+    backends: ["10.0.0.7:50051", {addr: "weather_1.tools.svc:50051", weight: 5, zone: b},
+      {addr: "[fe80::1]:1", weight: 0}, "dns:///weather.tools.svc:1",
+      {addr: "dns:///_grpc._tcp.weather.tools.svc", weight: 5, zone: b}]
     dialect: live
     ejection: {failures: 0, connect_failures: 2, timeout_least: 5s, base: 1s, max: 2s}
     retry: {share: 0, floor: 3}
@@ -67,7 +73,8 @@ fleets:
     backends: [localhost:1]
     tls: {}
 client_limits:
-  {connections: 100, network_connections: 30, reserved_connections: 0, network_handshakes: 7, open_calls: 50, network_open_calls: 20, connection_open_calls: 5, exempt: []}
+  {connections: 100, network_connections: 30, reserved_connections: 0, network_handshakes: 7, open_calls: 50,
+   network_open_calls: 20, connection_open_calls: 5, exempt: []}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +156,8 @@ client_limits:
 	}
 	want.Named = map[string]config.Named{}
 	for line, files := range map[int]string{
-		4: "/p /r.pem /rc.pem /rk.pem /s.key", 8: "/c.pem /k.pem /ca.pem", 11: "/audit.log", 16: "/a.key",
-		17: "/i.key", 23: "/u.key", 42: "/m.yaml", 47: "/b.pem /bc.pem /bk.pem",
+		4: "/p /r.pem /rc.pem", 5: "/rk.pem", 6: "/s.key", 10: "/c.pem /k.pem /ca.pem", 13: "/audit.log",
+		19: "/a.key", 20: "/i.key", 27: "/u.key", 48: "/m.yaml", 53: "/b.pem /bc.pem /bk.pem",
 	} {
 		for file := range strings.FieldsSeq(files) {
 			want.Named[file] = config.Named{File: "capgate.yaml", Line: line}
@@ -180,7 +187,7 @@ func TestParseDefaults(t *testing.T) {
 	}
 }
 
-// A fleet whose backends all register themselves, and no fleet at all.
+// A fleet whose backends all register themselves, and a file without fleets.
 func TestParseWithoutBackends(t *testing.T) {
 	t.Parallel()
 	got, err := config.Parse("f", []byte("fleets: [{capability: a, backends: []}]"))
@@ -209,7 +216,7 @@ fleets:
 	}
 }
 
-// matchLines compares errors with the beginnings that are wanted, in any order.
+// matchLines compares errors with the expected beginnings, in any order.
 func matchLines(t *testing.T, got, want []string) {
 	t.Helper()
 	left := append([]string(nil), want...)

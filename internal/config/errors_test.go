@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 )
 
-// Every wanted text must be the beginning of an error, and there must be no other.
+// Every expected text must be the beginning of an error, and no other error may exist.
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	const fleet = "fleets: [{capability: a, backends: ['b:1']}]\n"
@@ -17,11 +17,14 @@ func TestParseErrors(t *testing.T) {
 	}{
 		"empty":             {"", []string{`f:1: the file is empty; at least one fleet`}},
 		"only a comment":    {"# nothing\n", []string{`f:1: the file is empty`}},
-		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is needed`}},
+		"no fleets":         {"listen: ':1'\n", []string{`f:1: fleets: at least one fleet is required`}},
 		"fleets not a list": {"fleets: {}\n", []string{`f:1: fleets: must be a list`}},
 		"hosts": {"hosts: [\"a:80\", \"*.example.com\"]\nadmin_hosts: [\"http://a\"]\n" + fleet,
-			[]string{"f:1: hosts[0]: \"a:80\" is no name of a host", "f:2: admin_hosts[0]: \"http://a\" is no name of a host"}},
-		"not a mapping": {"- a\n", []string{`f:1: must be a mapping with the fields admin, admin_hosts, approvals, artifacts, audit, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
+			[]string{"f:1: hosts[0]: \"a:80\" is not the name of a host",
+				"f:2: admin_hosts[0]: \"http://a\" is not the name of a host"}},
+		"not a mapping": {"- a\n", []string{
+			`f:1: must be a mapping with the fields admin, admin_hosts, approvals, artifacts, ` +
+				`audit, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
 		"syntax":        {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents": {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
@@ -33,17 +36,18 @@ func TestParseErrors(t *testing.T) {
 			`f:1: listen: "8080" is not an address to listen on; write host:port`,
 			`f:2: admin: port "x" must be a number from 0 to 65535`}},
 		"bad host":       {"listen: 'a b:1'\n" + fleet, []string{`f:1: listen: host "a b" is neither`}},
-		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet, []string{`f:2: admin: :1 is the public address too`}},
+		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet, []string{`f:2: admin: :1 is also the public address`}},
 		"empty value": {"listen:\nadmin: ''\n" + fleet,
 			[]string{`f:1: listen: must be a string that is not empty`, `f:2: admin: must be a string`}},
 		"redis": {"redis: redis://:secret@h:x\n" + fleet,
 			[]string{`f:1: redis: the address has a port that is not a number`}},
-		"redis with more": {"redis:\n  url: 'http://:secret@h'\n  timeout: 1m\n  cert_file: c\n  password: secret\n" + fleet, []string{
-			`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`,
-			`f:3: redis.timeout: 1m0s is too long`,
-			`f:2: redis: cert_file and key_file belong together`,
-			`f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
-			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
+		"redis with more": {"redis:\n  url: 'http://:secret@h'\n  timeout: 1m\n  cert_file: c\n  password: secret\n" + fleet,
+			[]string{
+				`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`,
+				`f:3: redis.timeout: 1m0s is too long`,
+				`f:2: redis: cert_file and key_file belong together`,
+				`f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
+				`f:5: redis.password: unknown field; the fields here are ca_file, `}},
 		"overload": {"overload: {max_in_flight: 0, max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
 			`f:1: overload.max_in_flight: "0" is not possible`, `f:1: overload.max_memory: "much" is not a size`,
 			`f:1: overload.max_delay: 11s is too long; it must be at most 10s`, `f:1: overload.max: unknown field`}},
@@ -68,32 +72,32 @@ func TestParseErrors(t *testing.T) {
 			`f:1: replicas.heartbeat: 1ms is too short; it must be at least 200ms`,
 			`f:1: replicas.stale: 2h0m0s is too long; it must be at most 1h0m0s`, `f:1: replicas.Id: unknown field`}},
 		"domains": {"domains:\n- https://a\n- a.b\n- A.B.\n- '*.c'\n" + fleet, []string{
-			`f:2: domains[0]: "https://a" is not a domain`, `f:4: domains[2]: a.b is given twice`,
+			`f:2: domains[0]: "https://a" is not a domain`, `f:4: domains[2]: a.b is there twice`,
 			`f:5: domains[3]: "*.c" is not a domain`}},
-		"tls": {"tls: {cert_file: a}\n" + fleet, []string{`f:1: tls: cert_file and key_file are both needed`}},
+		"tls": {"tls: {cert_file: a}\n" + fleet, []string{`f:1: tls: cert_file and key_file are both required`}},
 		"drain": {"drain: {delay: 5, timeout: -1s}\n" + fleet,
 			[]string{`f:1: drain.delay: "5" is not a duration; write a number with a unit`,
 				`f:1: drain.timeout: -1s is not possible; it must not be negative`}},
 		"log": {"log: {level: loud, format: xml}\n" + fleet,
 			[]string{`f:1: log.level: "loud" is not a level`, `f:1: log.format: "xml" is not a format`}},
 		"no key": {fleet[:len(fleet)-2] + ", {}]\n",
-			[]string{`f:1: fleets[1].capability: needed`, `f:1: fleets[1].backends: needed`}},
+			[]string{`f:1: fleets[1].capability: required`, `f:1: fleets[1].backends: required`}},
 		"capabilities": {"fleets:\n- {capability: Weather, backends: ['b:1']}\n- {capability: a, backends: " +
 			"['b:1']}\n- {capability: a, backends: ['b:1']}\n", []string{
 			`f:2: fleets[0].capability: "Weather" is not a capability id; it has 1 to 63 lower-case`,
-			`f:4: fleets[2].capability: a has a fleet already, in line 3`}},
+			`f:4: fleets[2].capability: a already has a fleet, in line 3`}},
 		"services": {"fleets:\n- {capability: a, backends: ['b:1'], services: [x.Y, x.Y, /x.Y/Z, a..b, 1a]}\n- " +
 			"{capability: c, backends: ['b:1'], services: [x.Y]}\n", []string{
-			`f:2: fleets[0].services[1]: x.Y is given already at fleets[0].services[0]`,
+			`f:2: fleets[0].services[1]: x.Y is already at fleets[0].services[0]`,
 			`f:2: fleets[0].services[2]: "/x.Y/Z" is not a gRPC service`,
 			`f:2: fleets[0].services[3]: "a..b"`, `f:2: fleets[0].services[4]: "1a"`,
-			`f:3: fleets[1].services[0]: x.Y is given already`}},
+			`f:3: fleets[1].services[0]: x.Y is already`}},
 		"methods": {"fleets:\n- {capability: a, backends: ['b:1'], methods: [x.Y, /x.Y/Z, 'x.Y/Z?', '*', " +
 			"'x.Y/Z/*', 'selu.capability.v1.Capability/*']}\n", []string{
 			`f:2: fleets[0].methods[0]: "x.Y" is not a gRPC method; write package.Service/Method`,
 			`f:2: fleets[0].methods[1]: "/x.Y/Z" is not`, `f:2: fleets[0].methods[2]: "x.Y/Z?" is not`,
 			`f:2: fleets[0].methods[3]: "*" is not`, `f:2: fleets[0].methods[4]: "x.Y/Z/*" is not`,
-			`f:2: fleets[0].methods[5]: "selu.capability.v1.Capability/*" would be what no policy knows`}},
+			`f:2: fleets[0].methods[5]: "selu.capability.v1.Capability/*" would include methods that no policy covers`}},
 		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, " +
 			"wait: 0s}\n", []string{
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`,
@@ -118,24 +122,24 @@ func TestParseErrors(t *testing.T) {
 			`f:1: idempotency.max_keys: "x" is not possible`,
 			`f:5: fleets[0].idempotency.http: unknown field`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
-			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is given twice`,
+			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is there twice`,
 			`f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - " +
 			"'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
 			`f:5: fleets[0].backends[1]: "b" has no port; write dns:///host:port`,
 			`f:6: fleets[0].backends[2]: the host is missing; for this machine write "127.0.0.1:1"`,
 			`f:7: fleets[0].backends[3]: "b" is not an address`, `f:8: fleets[0].backends[4]: port "0" must be`,
-			`f:9: fleets[0].backends[5]: 0.0.0.0 is no address`,
+			`f:9: fleets[0].backends[5]: 0.0.0.0 is not an address`,
 			`f:10: fleets[0].backends[6]: write host:port without "https://"`,
-			`f:11: fleets[0].backends[7]: b:1 is given twice`, `f:12: fleets[0].backends[8]: host "a/b" is`,
+			`f:11: fleets[0].backends[7]: b:1 is there twice`, `f:12: fleets[0].backends[8]: host "a/b" is`,
 			`f:13: fleets[0].backends[9]: must be a string`}},
 		"backends with more": {"zone: 'a b'\nfleets:\n- capability: a\n  backends:\n  - {addr: 'b:1', weight: " +
 			"10001, zone: 'x/y'}\n  - {weight: 1}\n  - {addr: 'b:1'}\n  - {addr: b, port: 1}\n", []string{
 			`f:1: zone: "a b" is not a zone`,
 			`f:5: fleets[0].backends[0].weight: "10001" is not possible; it must be a whole number from 0 to 10000`,
 			`f:5: fleets[0].backends[0].zone: "x/y" is not a zone`,
-			`f:6: fleets[0].backends[1].addr: needed: the backend's host:port`,
-			`f:7: fleets[0].backends[2].addr: b:1 is given twice`, `f:8: fleets[0].backends[3].addr: "b" is not an address`,
+			`f:6: fleets[0].backends[1].addr: required: the backend's host:port`,
+			`f:7: fleets[0].backends[2].addr: b:1 is there twice`, `f:8: fleets[0].backends[3].addr: "b" is not an address`,
 			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, tenant, weight, zone`}},
 		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, " +
 			"connect_failures: x, timeout_least: 0s, base: 1ms, max: 1s}\n  retry: {share: 2, floor: -1}\n  " +
@@ -148,17 +152,17 @@ func TestParseErrors(t *testing.T) {
 			`f:5: fleets[0].retry.share: "2" is not possible; it must be a number from 0 to 1`,
 			`f:5: fleets[0].retry.floor: "-1"`, `f:6: fleets[0].slow_start: -1s is not possible`}},
 		"no backends": {"fleets: [{capability: a}]\n",
-			[]string{`f:1: fleets[0].backends: needed: host:port or dns:///host:port each; [] where`}},
+			[]string{`f:1: fleets[0].backends: required: host:port or dns:///host:port each; [] if`}},
 		"names": {"fleets:\n- capability: a\n  backends:\n  - dns:///b:1\n  - {addr: 'dns:///b:1', weight: 5}\n  " +
 			"- {addr: 'dns://b:1'}\n", []string{
-			`f:5: fleets[0].backends[1].addr: dns:///b:1 is given twice`,
+			`f:5: fleets[0].backends[1].addr: dns:///b:1 is there twice`,
 			`f:6: fleets[0].backends[2].addr: write three slashes, as in dns:///b:1`}},
 		"dns": {"dns: {server: localhost, resolve: 2h}\n" + fleet, []string{
 			`f:1: dns.server: "localhost" is not a server; write ip:port`,
 			`f:1: dns.resolve: 2h0m0s is too long; it must be at most 1h0m0s`}},
 		"registration": {"registration:\n  allow: [127.0.0.1/8, loopback, '::ffff:1.2.3.4']\n  capabilities: " +
 			"['a[']\n  min_ttl: 10ms\n  max: -1\n  ttl: 1s\n  manifests: maybe\n" + fleet, []string{
-			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set behind its length; write 127.0.0.0/8`,
+			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set after its length; write 127.0.0.0/8`,
 			`f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`,
 			`f:3: registration.capabilities[0]: "a[" is not a pattern`,
@@ -172,9 +176,9 @@ func TestParseErrors(t *testing.T) {
 			`f:5: proxy_protocol: "v3" is not possible; it must be one of off, v1, v2`}},
 		"audit": {"audit: {required: maybe, queue: 1}\n" + fleet, []string{
 			`f:1: audit.required: "maybe" is not possible`, `f:1: audit.queue: "1" is not possible`,
-			`f:1: audit.to: needed: a file`}},
+			`f:1: audit.to: required: a file`}},
 		"proxies, nobody": {"trusted_proxies: {hops: 1}\nproxy_protocol: v2\n" + fleet, []string{
-			`f:1: trusted_proxies.from: needed: the proxies' addresses`, `f:2: proxy_protocol: needs trusted_proxies.from`}},
+			`f:1: trusted_proxies.from: required: the proxies' addresses`, `f:2: proxy_protocol: needs trusted_proxies.from`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: elder\n  deadline: {default: " +
 			"2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  " +
 			"policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  " +
@@ -189,13 +193,14 @@ func TestParseErrors(t *testing.T) {
 			`f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
 			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`,
 			`f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`,
-			`f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; or manifests, where it is found; or registration.manifests, so that backends bring it`,
+			`f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; set manifest`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`,
 			`f:8: fleets[0].tls: cert_file and key_file belong`}},
 		"enforcing": {fleet[:len(fleet)-3] + ", enforce_credentials: true}]\n",
-			[]string{`f:1: fleets[0].enforce_credentials: needs a manifest, which declares the credentials; or manifests, where it is found; or registration.manifests, so that backends bring it`}},
+			[]string{`f:1: fleets[0].enforce_credentials: needs a manifest, which declares the credentials; ` +
+				`set manifest`}},
 		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n",
-			[]string{`f:1: fleets[0].tls.insecure: true takes any certificate`}},
+			[]string{`f:1: fleets[0].tls.insecure: true accepts any certificate`}},
 		"dialect": {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n",
 			[]string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
 	} {

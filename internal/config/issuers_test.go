@@ -33,7 +33,8 @@ issuers:
     claims: {user: email, agent: act.sub, scopes: realm_access.roles}
     scope_names: {"tools:call": [invoke, read], boss: [approve]}
     required_claims: {email_verified: true, level: 3}
-  - {name: fixed, issuer: "http://b.example.com/", insecure: true, audiences: [a], scopes: [invoke], claims: {tenant: org.id}}
+  - {name: fixed, issuer: "http://b.example.com/", insecure: true, audiences: [a], scopes: [invoke],
+     claims: {tenant: org.id}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +79,11 @@ func TestParseIssuersErrors(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ file, want string }{
 		"no tenants": {fleet + "issuers: [{name: a, issuer: 'https://a.example.com', audiences: [b]}]",
-			"f:2: issuers: callers by tokens are of tenants"},
-		"nothing": {fleet + "tenants: []\nissuers: [{}]", "issuers[0].name: needed"},
-		"no url":  {fleet + "tenants: []\nissuers: [{name: a, audiences: [b]}]", "issuers[0].issuer: needed"},
+			"f:2: issuers: need tenants; add some"},
+		"nothing": {fleet + "tenants: []\nissuers: [{}]", "issuers[0].name: required"},
+		"no url":  {fleet + "tenants: []\nissuers: [{name: a, audiences: [b]}]", "issuers[0].issuer: required"},
 		"no audience": {fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com'}]",
-			"issuers[0].audiences: needed"},
+			"issuers[0].audiences: required"},
 		"an empty audience": {fleet +
 			"tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com', audiences: ['']}]",
 			"audiences[0]: must be a string that is not empty"},
@@ -100,17 +101,17 @@ func TestParseIssuersErrors(t *testing.T) {
 		"twice": {fleet +
 			"tenants: []\nissuers:\n- {name: a, issuer: 'https://a.example.com', audiences: [b]}\n- {name: a, " +
 			"issuer: 'https://a.example.com', audiences: [b]}",
-			"f:5: issuers[1].issuer: https://a.example.com is there already, in line 4"},
+			"f:5: issuers[1].issuer: https://a.example.com is already in line 4"},
 		"keys in cleartext": {with("jwks_url: 'http://a.example.com/keys'"), "jwks_url: is cleartext HTTP"},
 		"keys with a password": {with("jwks_url: 'https://u:hunter2@a.example.com/keys'"),
 			"jwks_url: must have neither a user"},
-		"none":               {with("algorithms: [RS256, none]"), `algorithms[1]: "none" is not taken`},
-		"a shared secret":    {with("algorithms: [HS256]"), `algorithms[0]: "HS256" is not taken`},
+		"none":               {with("algorithms: [RS256, none]"), `algorithms[1]: "none" is not accepted`},
+		"a shared secret":    {with("algorithms: [HS256]"), `algorithms[0]: "HS256" is not accepted`},
 		"a long leeway":      {with("leeway: 6m"), "leeway: 6m0s is too long"},
 		"a short refresh":    {with("refresh: 10ms"), "refresh: 10ms is too short"},
 		"a tenant nobody is": {with("tenant: globex"), "a is for the tenant globex, which is not among tenants"},
-		"two tenants":        {with("tenant: acme, claims: {tenant: t}"), "tenant: claims.tenant says it too"},
-		"two scopes":         {with("scopes: [invoke], claims: {scopes: t}"), "scopes: claims.scopes says them too"},
+		"two tenants":        {with("tenant: acme, claims: {tenant: t}"), "tenant: claims.tenant is there, too"},
+		"two scopes":         {with("scopes: [invoke], claims: {scopes: t}"), "scopes: claims.scopes is there, too"},
 		"names of no claim":  {with("scope_names: {a: [invoke]}"), "scope_names: needs claims.scopes"},
 		"a bad scope": {with("claims: {scopes: s}, scope_names: {a: [root]}"),
 			`scope_names.a[0]: "root" is not a scope`},

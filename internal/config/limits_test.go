@@ -14,7 +14,8 @@ func TestParseLimits(t *testing.T) {
 	t.Parallel()
 	got, err := config.Parse("f", []byte(`
 fleets: [{capability: a, backends: []}]
-limits: {calls_per_second: 100, burst: 200, concurrent: 50, per_day: 3, per_month: 4, bytes_per_second: 10MiB, artifact_size: 1.5kB, messages: 7, shadow: true,
+limits: {calls_per_second: 100, burst: 200, concurrent: 50, per_day: 3, per_month: 4, bytes_per_second: 10MiB,
+  artifact_size: 1.5kB, messages: 7, shadow: true,
   each: [{per: user, calls_per_second: 5}, {capability: weather, tool: "*", concurrent: 2}]}
 tenants:
   - {id: none, capabilities: []}
@@ -57,12 +58,14 @@ func TestParseLimitsErrors(t *testing.T) {
 		"{each: [{per: user}]}":             "f:2: limits.each[0]: it limits nothing",
 		"{each: [{per: key, per_day: 1}]}":  "limits.each[0]: per must be user, agent or capability",
 		"{each: [{tool: '*', per_day: 1}]}": "limits.each[0]: it must name a capability or a tool",
-		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: key, per_day: 1}": "f:5: limits.each[1]: per must be user, agent or capability",
-		"{each: [{capability: 'A', per_day: 1}]}":                                "limits.each[0].capability: \"A\" is not a capability id",
-		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}":  "limits.each[1]: each[0] limits the same calls",
+		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: key, per_day: 1}": "f:5: limits.each[1]: per must be " +
+			"user, agent or capability",
+		"{each: [{capability: 'A', per_day: 1}]}":                               "limits.each[0].capability: \"A\" is not",
+		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}": "each[1]: each[0] limits the same calls",
 		"{per_day: 5, per_month: 4}": "f:2: limits: " +
 			"per_month is 4, which is less than per_day, 5",
-		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: agent, per_day: 2, per_month: 1}": "f:5: limits.each[1]: per_month is 1, which is less than per_day, 2",
+		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: agent, per_day: 2, per_month: 1}": "f:5: limits.each[1]: " +
+			"per_month is 1, which is less than per_day, 2",
 		"{each: [" + many.String() + "]}": "limits: each has more than 32 items",
 	} {
 		_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: []}]\nlimits: "+limits+"\n"))

@@ -9,14 +9,14 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Parse parses a configuration file. Errors call it name. The error is an Errors with every problem of the
-// file. Backends may speak the given protocols besides Selu's.
+// Parse parses a configuration file. Errors use name for it. The error is an Errors with all problems of the file.
+// Backends may use the given protocols besides Selu's.
 func Parse(name string, data []byte, protocols ...*Protocol) (*Config, error) {
 	c := Default()
 	p := &parser{Reader: strictyaml.Reader{File: name}, config: c, capabilities: map[string]int{},
 		services: map[string]string{}, sole: map[string]string{}, protocols: protocols, shields: map[string]int{},
 		tenantIDs: map[string]int{}, keyIDs: map[string]int{}, issuers: map[string]int{}, issuerURLs: map[string]int{}}
-	if root, ok := p.Document(data, "a configuration", "at least one fleet is needed"); ok {
+	if root, ok := p.Document(data, "a configuration", "at least one fleet is required"); ok {
 		p.top(root)
 	}
 	if err := p.Err(); err != nil {
@@ -30,7 +30,7 @@ type parser struct {
 	strictyaml.Reader
 	config       *Config
 	capabilities map[string]int     // capability → line of its fleet
-	wanting      []wanting          // fields of fleets without a manifest that need one
+	needManifest []needsManifest    // fields of fleets without a manifest that need one
 	services     map[string]string  // gRPC service → path of its first occurrence
 	protocols    []*Protocol        // besides Selu's
 	sole         map[string]string  // address of a backend that only one fleet may have → capability of that fleet
@@ -45,15 +45,15 @@ type parser struct {
 	shielded     []strictyaml.Place // places with the name of a shield, which are checked at the end
 }
 
-// wanting is a field of a fleet that needs a manifest.
-type wanting struct {
-	at   strictyaml.Place
-	does string
+// needsManifest is a field of a fleet that needs a manifest.
+type needsManifest struct {
+	at  strictyaml.Place
+	use string // of the manifest
 }
 
-func (p *parser) wants(on bool, at strictyaml.Place, does string) {
+func (p *parser) requireManifest(on bool, at strictyaml.Place, use string) {
 	if on {
-		p.wanting = append(p.wanting, wanting{at, does})
+		p.needManifest = append(p.needManifest, needsManifest{at, use})
 	}
 }
 
@@ -102,28 +102,28 @@ func (p *parser) top(at strictyaml.Place) {
 	p.checkTop(at)
 }
 
-// checkTop checks what several sections of the file say together.
+// checkTop checks fields that depend on other sections.
 func (p *parser) checkTop(at strictyaml.Place) {
 	c := p.config
 	p.applyShields()
 	p.applyIssuers(at)
 	p.checkReserved()
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
-		p.Fail(at.Child("admin"), "%s is the public address too; operators need one of their own", c.Admin)
+		p.Fail(at.Child("admin"), "%s is also the public address; the admin API needs one of its own", c.Admin)
 	}
 	p.checkCertificates(at)
 	p.checkPepper()
 	if c.Proxies.ProxyProtocol != "off" && len(c.Proxies.From) == 0 {
-		p.Fail(at.Child("proxy_protocol"), "needs trusted_proxies.from: whose connections begin with it")
+		p.Fail(at.Child("proxy_protocol"), "needs trusted_proxies.from, the addresses whose connections begin with it")
 	}
-	for _, w := range p.wanting {
+	for _, w := range p.needManifest {
 		if !c.Registration.Manifests && len(c.Manifests) == 0 {
-			p.Fail(w.at, "needs a manifest, which %s; or manifests, where it is found; or "+
-				"registration.manifests, so that backends bring it", w.does)
+			p.Fail(w.at, "needs a manifest, which %s; set manifest, or manifests with its directory, or "+
+				"registration.manifests, so that backends send it", w.use)
 		}
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
-		p.Missing(at, "fleets", "at least one fleet is needed")
+		p.Missing(at, "fleets", "at least one fleet is required")
 	}
 }
 
@@ -140,7 +140,7 @@ type Named struct {
 	Line int    // from 1
 }
 
-// names reads the name of a file or a directory.
+// names parses the name of a file or a directory, and records its place.
 func (p *parser) names(to *string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		p.Text(to, nil)(at)
@@ -161,7 +161,7 @@ func (p *parser) domain(at strictyaml.Place) {
 	switch {
 	case domain == "":
 	case slices.Contains(p.config.Domains, domain):
-		p.Fail(at, "%s is given twice", domain)
+		p.Fail(at, "%s is there twice", domain)
 	default:
 		p.config.Domains = append(p.config.Domains, domain)
 	}
@@ -178,10 +178,10 @@ func (p *parser) serverTLS(at strictyaml.Place) {
 	})
 	t.Optional = auth == "optional"
 	if auth != "" && t.ClientCAFile == "" {
-		p.Missing(at, "client_ca_file", "needed: the authorities of the clients' certificates that client_auth is about")
+		p.Missing(at, "client_ca_file", "required by client_auth: the authorities of client certificates")
 	}
 	if t.CertFile == "" || t.KeyFile == "" {
-		p.Fail(at, "cert_file and key_file are both needed; leave tls out for cleartext")
+		p.Fail(at, "cert_file and key_file are both required; leave tls out for cleartext")
 	}
 }
 

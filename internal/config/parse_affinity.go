@@ -40,7 +40,7 @@ func (p *parser) artifacts(f *Fleet) strictyaml.Field {
 	})
 }
 
-// period reads how long something is to be remembered.
+// period parses a TTL of sessions or artifacts.
 func (p *parser) period(to *time.Duration) strictyaml.Field {
 	const least, most = 10 * time.Second, 720 * time.Hour
 	var d time.Duration

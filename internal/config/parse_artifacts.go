@@ -7,15 +7,14 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Artifacts is files over HTTP. All but max_size should be the same for all replicas.
+// Artifacts configures files over HTTP. All fields but max_size should be the same for all replicas.
 type Artifacts struct {
 	MaxSize int64 // max_size: of one file, or one form of files, in one request; default 1GiB
-	// signing_key_file: keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all are
-	// good; default none, and replicas share one that is made in Redis
+	// signing_key_file: keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all verify;
+	// default none, and replicas share one in Redis
 	KeyFile   string
-	MaxURLTTL time.Duration // max_url_ttl: how long a signed URL may be good, 1s to 168h; default 1h
-	// public_url: what signed URLs begin with, http or https; default none, and they have neither scheme nor
-	// host
+	MaxURLTTL time.Duration // max_url_ttl: maximum validity of a signed URL, 1s to 168h; default 1h
+	// public_url: beginning of signed URLs, http or https; default none, and they have neither scheme nor host
 	PublicURL string
 }
 
@@ -29,7 +28,7 @@ func (p *parser) filesOverHTTP(at strictyaml.Place) {
 	})
 }
 
-// checkPublicURL quotes nothing: there may be a password in it.
+// checkPublicURL does not repeat the URL, which may contain a password.
 func checkPublicURL(v string) string {
 	u, err := url.Parse(v)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||

@@ -2,10 +2,10 @@ package config
 
 import "github.com/capgate/capgate/internal/lib/strictyaml"
 
-// Audit is the record of who did what.
+// Audit configures the audit log.
 type Audit struct {
-	To       string // to: a file, or stdout; default none, and there is no record
-	Required bool   // required: true refuses calls while they cannot be recorded; default false
+	To       string // to: a file, or stdout; default none, and there is no audit log
+	Required bool   // required: true rejects calls while they cannot be recorded; default false
 	// queue: records that wait to be written, and with required calls that run, 100 to 10000000; default 8192
 	Queue int
 }
@@ -18,6 +18,6 @@ func (p *parser) audit(at strictyaml.Place) {
 		"queue":    p.Integer(&a.Queue, 100, 10_000_000),
 	})
 	if a.To == "" {
-		p.Missing(at, "to", "needed: a file, as in /var/log/capgate/audit.log, or stdout")
+		p.Missing(at, "to", "required: a file, as in /var/log/capgate/audit.log, or stdout")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// backend reads an address, or a mapping that has one.
+// backend parses an address, or a mapping with one.
 func (p *parser) backend(f *Fleet) strictyaml.Field {
 	seen := map[string]bool{}
 	return func(at strictyaml.Place) {
@@ -29,14 +29,14 @@ func (p *parser) backend(f *Fleet) strictyaml.Field {
 			})
 			p.reserve(at, &b)
 			if b.Addr == "" {
-				p.Missing(at, "addr", "needed: the backend's host:port, or dns:///host:port")
+				p.Missing(at, "addr", "required: the backend's host:port, or dns:///host:port")
 			}
 		}
 		if b.Addr == "" {
 			return
 		}
 		if seen[b.Addr] {
-			p.Fail(where, "%s is given twice", b.Addr)
+			p.Fail(where, "%s is there twice", b.Addr)
 			return
 		}
 		seen[b.Addr] = true
@@ -50,7 +50,7 @@ func (p *parser) backend(f *Fleet) strictyaml.Field {
 	}
 }
 
-// reserved is a backend that serves one session. Which tenants there are is known at the end.
+// reserved is a backend that serves one session. Its tenant is checked at the end, when all tenants are known.
 type reserved struct {
 	at strictyaml.Place
 	of string
@@ -61,18 +61,18 @@ func (p *parser) reserve(at strictyaml.Place, b *Backend) {
 	case b.Session != "":
 		p.reserved = append(p.reserved, reserved{at, b.Tenant})
 	case b.Tenant != "":
-		p.Fail(at.Child("tenant"), "says whose session the backend serves, so it needs session")
+		p.Fail(at.Child("tenant"), "is the tenant of the session, so it needs session")
 	}
 }
 
-// checkReserved sees to it that the sessions of backends are tenants', where there are some.
+// checkReserved checks that the sessions of backends have a tenant, if the file has tenants.
 func (p *parser) checkReserved() {
 	for _, r := range p.reserved {
 		switch multi := p.config.Multi; {
 		case multi && r.of == "":
-			p.Missing(r.at, "tenant", "needed: whose session it is, as tenants may have sessions of the same id")
+			p.Missing(r.at, "tenant", "required: the tenant of the session; tenants may have sessions with the same id")
 		case !multi && r.of != "":
-			p.Fail(r.at.Child("tenant"), "there are no tenants; leave it out, or add tenants or identity")
+			p.Fail(r.at.Child("tenant"), "the file has no tenants; leave it out, or add tenants or identity")
 		case multi && p.tenantIDs[r.of] == 0 && !p.config.Identity.Stored:
 			p.Fail(r.at.Child("tenant"), "there is no tenant %s", r.of)
 		}
@@ -116,7 +116,7 @@ func (p *parser) queue(f *Fleet) strictyaml.Field {
 	}
 }
 
-// tool reads the name of a tool, or "*", and adds it to all.
+// tool parses the name of a tool, or "*", and adds it to all.
 func (p *parser) tool(all *[]string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		var tool string
@@ -124,7 +124,7 @@ func (p *parser) tool(all *[]string) strictyaml.Field {
 		switch {
 		case tool == "":
 		case slices.Contains(*all, tool):
-			p.Fail(at, "%s is given twice", tool)
+			p.Fail(at, "%s is there twice", tool)
 		default:
 			*all = append(*all, tool)
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Certificate is whose client certificates are a tenant's. It has one of SPIFFE and DNS; the first
-// one that is for a certificate counts.
+// Certificate maps client certificates to a tenant. It has either SPIFFE or DNS; the first entry that matches a
+// certificate is used.
 type Certificate struct {
 	// spiffe: SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch
 	SPIFFE  string
-	DNS     string         // dns: name among the certificate's, whose first label may be *
-	Tenant  string         // tenant: whose
+	DNS     string         // dns: name in the certificate; its first label may be *
+	Tenant  string         // tenant: tenant of the callers
 	Scopes  tenant.Scopes  // scopes: as a key's
 	Asserts tenant.Asserts // asserts: as a key's
 }
@@ -39,10 +39,10 @@ func (p *parser) certificate(at strictyaml.Place) {
 	}
 	switch {
 	case at.Has("spiffe") == at.Has("dns"):
-		p.Missing(at, "spiffe", "needed: whose certificates these are, as in "+
-			"spiffe://example.org/ns/tools/sa/orchestrator; or dns; and one of the two only")
+		p.Missing(at, "spiffe", "required: the SPIFFE ID of the certificates, as in "+
+			"spiffe://example.org/ns/tools/sa/orchestrator; or dns; not both")
 	case c.Tenant == "":
-		p.Missing(at, "tenant", "needed: whose certificates these are")
+		p.Missing(at, "tenant", "required: the tenant of the callers with these certificates")
 	}
 	p.certified = append(p.certified, at)
 	p.config.Certificates = append(p.config.Certificates, c)
@@ -56,17 +56,17 @@ func checkCertificateName(v string) string {
 	return ""
 }
 
-// checkCertificates sees to it that certificates are asked for, and are of tenants.
+// checkCertificates checks that client certificates are requested, and belong to tenants.
 func (p *parser) checkCertificates(at strictyaml.Place) {
 	c := p.config
 	switch {
 	case len(c.Certificates) == 0:
 		return
 	case c.TLS.ClientCAFile == "":
-		p.Fail(at.Child("certificates"), "need tls.client_ca_file: the authorities that they are from")
+		p.Fail(at.Child("certificates"), "need tls.client_ca_file, their authorities")
 	case !c.Multi:
 		p.Fail(at.Child("certificates"),
-			"are of tenants, of which there are none; add tenants, as in tenants: [{id: acme, capabilities: "+
+			"need tenants; add some, as in tenants: [{id: acme, capabilities: "+
 				"['*']}], or identity, with store: redis")
 	}
 	for i := range c.Certificates {

@@ -6,37 +6,36 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// ClientLimits bounds what clients take of one replica by their network: an IPv4 address, or a /64 of IPv6.
-// It counts what needs no credential.
+// ClientLimits bounds the resources of one replica that clients use by their network: an IPv4 address, or a /64 of
+// IPv6. It counts those that need no credential.
 type ClientLimits struct {
-	Connections int // connections: at once, 16 to 1000000; more wait in the listener's backlog; default 16384
-	// network_connections: of these, from one network; more are closed at once; default a quarter of
-	// connections
+	Connections int // connections: concurrent ones, 16 to 1000000; further ones wait in the backlog; default 16384
+	// network_connections: of these, from one network; further ones are closed at once; default a quarter of connections
 	NetworkConnections int
-	// reserved_connections: of these, for networks that have shown a good credential in the last hour; 0: none;
-	// default an eighth of connections, and none where callers need no credential
+	// reserved_connections: of these, for networks that authenticated in the last hour; 0: none; default an eighth of
+	// connections, and none if callers need no credential
 	ReservedConnections int
-	// network_handshakes: TLS handshakes of one network that wait for a processor; of more the oldest is ended;
-	// 1 to 1000000; default 512
+	// network_handshakes: TLS handshakes of one network that wait for a processor; a further one ends the oldest; 1 to
+	// 1000000; default 512
 	NetworkHandshakes int
-	// open_calls: calls at once that need no credential, such as Health/Watch and reflection; 1 to 1000000;
-	// default 4096
+	// open_calls: concurrent calls that need no credential, such as Health/Watch and reflection; 1 to 1000000; default
+	// 4096
 	OpenCalls        int
 	NetworkOpenCalls int // network_open_calls: of these, from one network; default 512, and no more than open_calls
 	// connection_open_calls: of these, by one connection; default 100, and no more than network_open_calls
 	ConnectionOpenCalls int
 
-	// exempt: addresses whose networks are not bounded, besides trusted_proxies; default loopback; []: none
+	// exempt: addresses whose networks have no bounds, besides trusted_proxies; default loopback; []: none
 	Exempt []netip.Prefix
 }
 
-// Parts of the connections: one for so many.
+// Default fractions of the connections, as divisors.
 const (
 	networkPart  = 4
 	reservedPart = 8
 )
 
-// unset stands for a number whose default is a part of another.
+// unset stands for a number whose default is a fraction of another one.
 const unset = -1
 
 const mostClients = 1_000_000
@@ -73,7 +72,7 @@ func (p *parser) clientLimits(at strictyaml.Place) {
 	c.derive()
 }
 
-// derive sets the limits that are parts of others.
+// derive sets the unset limits to fractions of others.
 func (c *ClientLimits) derive() {
 	if c.NetworkConnections == unset {
 		c.NetworkConnections = c.Connections / networkPart

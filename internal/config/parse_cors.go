@@ -11,15 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// CORS is which pages of other sites may call from browsers.
+// CORS configures the origins whose pages may call from browsers.
 type CORS struct {
 	// origins: https://app.example.com, https://*.example.com for all below it, or "*"; without credentials
 	// only
 	Origins     []string
-	Headers     []string      // headers: that they may send, besides those that the gateway knows
-	Expose      []string      // expose: headers that they may read, besides those of the gateway
-	MaxAge      time.Duration // max_age: how long browsers remember it, up to a day; default 10m
-	Credentials bool          // credentials: their requests may have client certificates
+	Headers     []string      // headers: request headers that pages may send, besides the gateway's
+	Expose      []string      // expose: response headers that pages may read, besides the gateway's
+	MaxAge      time.Duration // max_age: time for which browsers cache it, up to a day; default 10m
+	Credentials bool          // credentials: requests of pages may have client certificates
 }
 
 func (p *parser) cors(at strictyaml.Place) {
@@ -36,11 +36,11 @@ func (p *parser) cors(at strictyaml.Place) {
 		p.Fail(at, "origins: \"*\" is not possible with credentials: name the origins")
 	}
 	if !at.Has("origins") {
-		p.Fail(at, "origins: at least one is needed")
+		p.Fail(at, "origins: at least one is required")
 	}
 }
 
-// oneMore reads one text more.
+// oneMore parses a text and appends it.
 func (p *parser) oneMore(all *[]string, check func(string) string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		var one string
@@ -55,10 +55,10 @@ func checkOrigin(v string) string {
 	switch {
 	case v == "*":
 		return ""
-	case err != nil, u.Scheme != "http" &&
-		u.Scheme != "https", u.Host == "", u.Scheme+"://"+u.Host != strings.Replace(v, "://*.", "://any.", 1),
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "",
+		u.Scheme+"://"+u.Host != strings.Replace(v, "://*.", "://any.", 1),
 		v != strings.ToLower(v), strings.Contains(u.Host, "*"):
-		return fmt.Sprintf("%q is no origin: want https://app.example.com, https://*.example.com or *", v)
+		return fmt.Sprintf("%q is not an origin; write https://app.example.com, https://*.example.com or *", v)
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,64}$`)
 
 func checkHeaderName(v string) string {
 	if v == "*" || !headerName.MatchString(v) {
-		return fmt.Sprintf("%q is no name of a header", v)
+		return fmt.Sprintf("%q is not the name of a header", v)
 	}
 	return ""
 }

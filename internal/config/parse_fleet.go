@@ -44,7 +44,7 @@ func (p *parser) fleet(at strictyaml.Place) {
 		"shield":              p.shieldName(&f.Shield),
 		"event_source":        p.List(p.tool(&f.EventSource)),
 
-		"protocol": p.speaks(&f),
+		"protocol": p.backendProtocol(&f),
 	}
 	settings := p.settingsOf(fields)
 	p.Mapping(at, fields)
@@ -52,16 +52,16 @@ func (p *parser) fleet(at strictyaml.Place) {
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"),
 		Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
 	f.Affinity.Sessions = sessions == "session" || sessions == "" && f.Class == call.Environment
-	p.ofProtocol(at, probe, &f, settings)
+	p.applyProtocol(at, probe, &f, settings)
 	if f.Capability == "" {
-		p.Missing(at, "capability", "needed: the id under which callers name this fleet")
+		p.Missing(at, "capability", "required: the id of the capability in calls")
 	}
 	if !given {
-		p.Missing(at, "backends", "needed: host:port or dns:///host:port each; [] where all register themselves")
+		p.Missing(at, "backends", "required: host:port or dns:///host:port each; [] if all register themselves")
 	}
 	if f.Manifest == "" {
-		p.wants(f.Validate, at.Child("validate_arguments"), "has the schemas of the tools")
-		p.wants(f.Enforce, at.Child("enforce_credentials"), "declares the credentials")
+		p.requireManifest(f.Validate, at.Child("validate_arguments"), "has the schemas of the tools")
+		p.requireManifest(f.Enforce, at.Child("enforce_credentials"), "declares the credentials")
 	}
 	p.config.Fleets = append(p.config.Fleets, f)
 }
@@ -73,7 +73,7 @@ func (p *parser) capability(f *Fleet) strictyaml.Field {
 			return
 		}
 		if line, twice := p.capabilities[f.Capability]; twice {
-			p.Fail(at, "%s has a fleet already, in line %d; put all its backends there", f.Capability, line)
+			p.Fail(at, "%s already has a fleet, in line %d; put all its backends there", f.Capability, line)
 			return
 		}
 		p.capabilities[f.Capability] = at.Node.Line
@@ -88,7 +88,7 @@ func (p *parser) service(f *Fleet) strictyaml.Field {
 			return
 		}
 		if first, twice := p.services[service]; twice {
-			p.Fail(at, "%s is given already at %s; a service belongs to one fleet", service, first)
+			p.Fail(at, "%s is already at %s; a service belongs to one fleet", service, first)
 			return
 		}
 		p.services[service] = at.Path
@@ -137,7 +137,8 @@ func (p *parser) deadline(f *Fleet) strictyaml.Field {
 	}
 }
 
-// health reads how backends are probed. Which words there are for probe is known at the end of the fleet.
+// health parses the health checks. The words for probe depend on the protocol, which is known at the end of the
+// fleet.
 func (p *parser) health(f *Fleet, probe *strictyaml.Place) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		h := &f.Health
@@ -183,7 +184,7 @@ func (p *parser) backendTLS(t *BackendTLS) strictyaml.Field {
 			p.Fail(at, "cert_file and key_file belong together; give both or neither")
 		}
 		if t.Insecure && t.CAFile != "" {
-			p.Fail(at.Child("insecure"), "true takes any certificate, so ca_file would mean nothing; give one of the two")
+			p.Fail(at.Child("insecure"), "true accepts any certificate, so ca_file has no effect; give one of the two")
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 func checkHost(v string) string {
 	if !hosts.Valid(v) {
-		return fmt.Sprintf("%q is no name of a host: want capgate.example.com, *.example.com, an address or *, "+
+		return fmt.Sprintf("%q is not the name of a host; write capgate.example.com, *.example.com, an address or *, "+
 			"without scheme and port", v)
 	}
 	return ""

@@ -46,16 +46,17 @@ func (p *parser) issuer(at strictyaml.Place) {
 			})
 		}),
 	})
-	p.once(at, "name", i.Name, p.issuers, "needed: how logs and metrics call this issuer")
-	p.once(at, "issuer", i.URL, p.issuerURLs, "needed: its URL, exactly as iss of its tokens has it")
+	p.once(at, "name", i.Name, p.issuers, "required: the issuer's name in logs and metrics")
+	p.once(at, "issuer", i.URL, p.issuerURLs, "required: its URL, exactly as in iss of its tokens")
 	if len(i.Audiences) == 0 {
-		p.Missing(at, "audiences", "needed: who tokens must be for; without it those for anybody would be taken")
+		p.Missing(at, "audiences", "required: accepted values of aud; without them tokens for "+
+			"other services would be accepted")
 	}
 	p.checkIssuer(at, &i)
 	p.config.Issuers = append(p.config.Issuers, i)
 }
 
-// checkIssuer looks at what fields mean together, and sets what depends on others.
+// checkIssuer checks fields that depend on each other, and sets their defaults.
 func (p *parser) checkIssuer(at strictyaml.Place, i *Issuer) {
 	for _, u := range []struct{ field, url string }{{"issuer", i.URL}, {"jwks_url", i.JWKSURL}} {
 		if u.url == "" {
@@ -75,13 +76,13 @@ func (p *parser) checkIssuer(at strictyaml.Place, i *Issuer) {
 	case i.Tenant == "" && i.Claims.Tenant == "":
 		i.Claims.Tenant = "tenant_id"
 	case i.Tenant != "" && i.Claims.Tenant != "":
-		p.Fail(at.Child("tenant"), "claims.tenant says it too; give one of the two")
+		p.Fail(at.Child("tenant"), "claims.tenant is there, too; give one of the two")
 	}
 	switch {
 	case i.Claims.Scopes != "" && at.Has("scopes"):
-		p.Fail(at.Child("scopes"), "claims.scopes says them too; give one of the two")
+		p.Fail(at.Child("scopes"), "claims.scopes is there, too; give one of the two")
 	case i.Claims.Scopes == "" && i.ScopeNames != nil:
-		p.Fail(at.Child("scope_names"), "needs claims.scopes, the claim whose words these are")
+		p.Fail(at.Child("scope_names"), "needs claims.scopes, the claim with these words")
 	case i.Claims.Scopes == "" && !at.Has("scopes"):
 		i.Scopes = tenant.Invoke | tenant.Read
 	case i.Claims.Scopes != "" && i.ScopeNames == nil:
@@ -92,7 +93,7 @@ func (p *parser) checkIssuer(at strictyaml.Place, i *Issuer) {
 func (i *Issuer) addAlgorithm(name string) string {
 	i.Algorithms = append(i.Algorithms, name)
 	return unless(slices.Contains(token.Algorithms(), name),
-		"%q is not taken; it must be one of %s: whose signatures need no shared secret", name,
+		"%q is not accepted; it must be one of %s", name,
 		strings.Join(token.Algorithms(), ", "))
 }
 
@@ -107,7 +108,7 @@ func (p *parser) claims(c *Claims) strictyaml.Field {
 	}
 }
 
-// scopeNames reads what words of an issuer mean: a list of scopes each.
+// scopeNames parses a list of scopes for each word of an issuer.
 func (p *parser) scopeNames(i *Issuer) strictyaml.Field {
 	return p.Entries(func(name string) strictyaml.Field {
 		return func(at strictyaml.Place) {
@@ -137,7 +138,7 @@ func (p *parser) asserts(to *tenant.Asserts) strictyaml.Field {
 	}))
 }
 
-// applyIssuers looks at what issuers need of the rest of the file.
+// applyIssuers checks issuers against the rest of the file.
 func (p *parser) applyIssuers(at strictyaml.Place) {
 	c := p.config
 	for n := range c.Issuers {
@@ -145,7 +146,7 @@ func (p *parser) applyIssuers(at strictyaml.Place) {
 		known := slices.ContainsFunc(c.Tenants, func(t Tenant) bool { return t.ID == i.Tenant })
 		switch {
 		case !c.Multi:
-			p.Fail(at.Child("issuers"), "callers by tokens are of tenants, of which there are none; add tenants, "+
+			p.Fail(at.Child("issuers"), "need tenants; add some, "+
 				"as in tenants: [{id: acme, capabilities: ['*']}], or identity, with store: redis")
 			return
 		case i.Tenant != "" && !known && !c.Identity.Stored:

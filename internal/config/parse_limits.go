@@ -7,8 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// limits reads a block of limits. What is wrong between its fields is told at the block,
-// or the item of each.
+// limits parses a block of limits. Errors between its fields have the place of the block, or of an item of each.
 func (p *parser) limits(to *tenant.Limits) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		before := len(p.Errors)
@@ -62,10 +61,10 @@ func (p *parser) many64(to *int64) strictyaml.Field {
 	}
 }
 
-// size reads a number of bytes.
+// size parses a number of bytes.
 func (p *parser) size(to *int64) strictyaml.Field { return Size(&p.Reader, to) }
 
-// Size reads a number of bytes, with or without a unit.
+// Size parses a number of bytes, with or without a unit.
 func Size(r *strictyaml.Reader, to *int64) strictyaml.Field {
 	var text string
 	return r.Text(&text, func(v string) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// overload reads off, or a mapping of the limits that are not to be found out.
+// overload parses off, or a mapping of limits in place of the computed ones.
 func (p *parser) overload(at strictyaml.Place) {
 	o := &p.config.Overload
 	if kindOf(at.Node) != yaml.MappingNode {

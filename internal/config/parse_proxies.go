@@ -9,14 +9,14 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Proxies are the load balancers and proxies before the public port, which say who a call comes
-// from. Nobody else is believed. ProxyProtocol is a field of the file's own.
+// Proxies are the trusted load balancers and proxies in front of the public port, which report the client address.
+// Reports of other clients are ignored. ProxyProtocol is a field of the top level.
 type Proxies struct {
 	From []netip.Prefix // from: their own addresses, IP addresses or prefixes; default none
-	Hops int            // hops: how many of them a call may have come through at most, 1 to 16; default 16
-	// header: in which they say who a request comes from, x-forwarded-for or forwarded; default x-forwarded-for
+	Hops int            // hops: maximum number of them that a call has passed, 1 to 16; default 16
+	// header: their header with the client address, x-forwarded-for or forwarded; default x-forwarded-for
 	Header string
-	// proxy_protocol: what each connection from these addresses begins with, off, v1 or v2; default off
+	// proxy_protocol: version of the PROXY protocol on connections from these addresses, off, v1 or v2; default off
 	ProxyProtocol string
 }
 
@@ -28,11 +28,11 @@ func (p *parser) proxies(at strictyaml.Place) {
 		"header": p.Text(&c.Header, oneOf("x-forwarded-for", "forwarded")),
 	})
 	if len(c.From) == 0 {
-		p.Missing(at, "from", "needed: the proxies' addresses, as in [10.0.0.0/8]")
+		p.Missing(at, "from", "required: the proxies' addresses, as in [10.0.0.0/8]")
 	}
 }
 
-// prefix reads an IP address or a prefix into a list.
+// prefix parses an IP address or a prefix into a list.
 func (p *parser) prefix(to *[]netip.Prefix) strictyaml.Field {
 	var text string
 	return p.Text(&text, func(v string) string {
@@ -47,14 +47,14 @@ func (p *parser) prefix(to *[]netip.Prefix) strictyaml.Field {
 			return fmt.Sprintf("%q is neither an IP address nor a prefix; write 127.0.0.1 or 127.0.0.0/8", v)
 		}
 		if prefix != prefix.Masked() {
-			return fmt.Sprintf("%s has bits set behind its length; write %s", v, prefix.Masked())
+			return fmt.Sprintf("%s has bits set after its length; write %s", v, prefix.Masked())
 		}
 		*to = append(*to, prefix)
 		return ""
 	})
 }
 
-// oneOf takes these words alone.
+// oneOf accepts only these words.
 func oneOf(words ...string) func(string) string {
 	return func(v string) string {
 		return unless(slices.Contains(words, v), "%q is not possible; it must be one of %s", v, strings.Join(words, ", "))

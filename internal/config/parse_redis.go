@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// redis reads an address, or a mapping that has one.
+// redis parses an address, or a mapping with one.
 func (p *parser) redis(at strictyaml.Place) {
 	r := &p.config.Redis
 	if kindOf(at.Node) != yaml.MappingNode {
@@ -31,7 +31,7 @@ func (p *parser) redis(at strictyaml.Place) {
 		"wait_timeout":              p.Duration(&r.WaitTimeout, 10*time.Millisecond),
 	})
 	if r.Unsigned && r.StoreKeyFile == "" {
-		p.Fail(at.Child("store_key_accept_unsigned"), "says nothing without a store_key_file; leave it out")
+		p.Fail(at.Child("store_key_accept_unsigned"), "has no effect without a store_key_file; leave it out")
 	}
 	if r.WaitTimeout > 10*time.Second {
 		p.Fail(at.Child("wait_timeout"), "%s is too long; it must be at most 10s", r.WaitTimeout)
@@ -47,12 +47,12 @@ func (p *parser) redis(at strictyaml.Place) {
 	}
 	tls := r.CAFile != "" || r.CertFile != "" || r.ServerName != ""
 	if tls && !strings.HasPrefix(r.URL, "rediss") {
-		p.Fail(at, "ca_file, cert_file, key_file and server_name are for TLS, which a url has that begins with rediss")
+		p.Fail(at, "ca_file, cert_file, key_file and server_name are for TLS, so url must begin with rediss")
 	}
 }
 
-// CheckRedis says what is wrong with an address of a Redis, or "". It does not repeat the
-// address, which may hold a password.
+// CheckRedis returns the problem of a Redis address, or "". It does not repeat the address, which may contain a
+// password.
 func CheckRedis(v string) string {
 	if _, err := redisurl.Parse(v); err != nil {
 		return "the address " + err.Error()

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// backends notes that a fleet has the field, if only to say that there are none.
+// backends records that the fleet has the field, which may be empty.
 func (p *parser) backends(f *Fleet, given *bool) strictyaml.Field {
 	read := p.List(p.backend(f))
 	return func(at strictyaml.Place) {
@@ -48,7 +48,7 @@ func (p *parser) pattern(at strictyaml.Place) {
 	var text string
 	p.Text(&text, func(v string) string {
 		if _, err := path.Match(v, ""); err != nil {
-			return fmt.Sprintf("%q is not a pattern; write a capability's name, where * stands for anything", v)
+			return fmt.Sprintf("%q is not a pattern; write a capability's name, in which * matches any text", v)
 		}
 		p.config.Registration.Capabilities = append(p.config.Registration.Capabilities, v)
 		return ""

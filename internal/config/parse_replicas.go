@@ -27,7 +27,7 @@ func (p *parser) replicas(at strictyaml.Place) {
 	}
 }
 
-// checkReplica says what is wrong with the name of a replica, or "".
+// checkReplica returns the problem of a replica's name, or "".
 func checkReplica(v string) string {
 	switch {
 	case v == "" || len(v) > 128:

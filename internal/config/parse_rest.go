@@ -2,7 +2,7 @@ package config
 
 import "github.com/capgate/capgate/internal/lib/strictyaml"
 
-// REST is the JSON API.
+// REST configures the JSON API.
 type REST struct {
 	// tool_errors: http makes a tool's own error a 422 with a problem document, unless the request says Prefer:
 	// errors=result; result, the default, leaves it in the answer, with 200, unless the request says

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// NoShield is what a fleet says that has none although the others have.
+// NoShield is the name in a fleet that uses no shield although the file has a default.
 const NoShield = "none"
 
 func (p *parser) shield(at strictyaml.Place) {
@@ -26,17 +26,17 @@ func (p *parser) shield(at strictyaml.Place) {
 	})
 	switch {
 	case s.Name == "":
-		p.Missing(at, "name", "needed: what fleets call this shield")
+		p.Missing(at, "name", "required: the shield's name in fleets")
 	case p.shields[s.Name] > 0:
-		p.Fail(at.Child("name"), "%s is a shield already, in line %d", s.Name, p.shields[s.Name])
+		p.Fail(at.Child("name"), "%s is already in line %d", s.Name, p.shields[s.Name])
 	default:
 		p.shields[s.Name] = at.Child("name").Node.Line
 	}
 	switch {
 	case at.Has("address") && at.Has("url"):
-		p.Fail(at.Child("url"), "there is an address too; give one of the two")
+		p.Fail(at.Child("url"), "address is there, too; give one of the two")
 	case !at.Has("address") && !at.Has("url"):
-		p.Missing(at, "address", "needed: host:port of its gRPC server; or the url of its HTTP form")
+		p.Missing(at, "address", "required: host:port of its gRPC server; or the url of its HTTP form")
 	}
 	if s.TLS.Enabled && strings.HasPrefix(s.URL, "http:") {
 		p.Fail(at.Child("tls"), "the url is not https")
@@ -44,7 +44,7 @@ func (p *parser) shield(at strictyaml.Place) {
 	p.config.Shields = append(p.config.Shields, s)
 }
 
-// shieldName reads the name of a shield, which may come further down in the file.
+// shieldName parses the name of a shield, which may be defined later in the file.
 func (p *parser) shieldName(to *string) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		before := len(p.Errors)
@@ -54,14 +54,13 @@ func (p *parser) shieldName(to *string) strictyaml.Field {
 	}
 }
 
-// applyShields finds names that no shield has, and gives fleets that name none the
-// file's.
+// applyShields rejects unknown names, and sets the file's default for fleets that name none.
 func (p *parser) applyShields() {
 	for _, at := range p.shielded {
 		var name string
 		p.Text(&name, nil)(at)
 		if p.shields[name] == 0 {
-			p.Fail(at, "there is no shield %q; shields: has them by name", name)
+			p.Fail(at, "there is no shield %q in shields", name)
 		}
 	}
 	c := p.config
@@ -81,7 +80,7 @@ func (p *parser) applyShields() {
 func checkShield(v string) string {
 	switch {
 	case v == NoShield:
-		return "none is what fleets without a shield say; choose another name"
+		return "none is reserved for fleets without a shield; choose another name"
 	case !call.IsZone(v):
 		return fmt.Sprintf("%q is not a name; it has 1 to 63 letters, digits, hyphens, dots and underscores", v)
 	}
@@ -92,16 +91,16 @@ func checkShieldAddress(v string) string {
 	return checkHostPort(v, "TLS is switched on by the shield's tls field, and its HTTP form has a url instead")
 }
 
-// checkShieldURL does not repeat a URL that may hold a password.
+// checkShieldURL does not repeat the URL, which may contain a password.
 func checkShieldURL(v string) string {
 	u, err := url.Parse(v)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is not a URL of HTTP; write it whole, as in http://shield:9090/evaluate"
+		return "is not an HTTP URL; write it whole, as in http://shield:9090/evaluate"
 	case u.User != nil || u.Fragment != "":
 		return "must have neither a user nor a fragment"
 	case u.Path == "" || u.Path == "/":
-		return "lacks the path; it is /evaluate at Shield's own server"
+		return "lacks the path; Shield's own server has /evaluate"
 	}
 	return ""
 }

@@ -26,9 +26,9 @@ func (p *parser) tenant(at strictyaml.Place) {
 		},
 	})
 	if !at.Has("capabilities") {
-		p.Missing(at, "capabilities", `needed: patterns of those that this tenant sees and may call; ["*"] is all`)
+		p.Missing(at, "capabilities", `required: patterns of the capabilities that this tenant may see and call; ["*"]: all`)
 	}
-	p.once(at, "id", t.ID, p.tenantIDs, "needed: how policies and logs call this tenant")
+	p.once(at, "id", t.ID, p.tenantIDs, "required: the tenant's name in policies and logs")
 	p.config.Tenants = append(p.config.Tenants, t)
 }
 
@@ -49,20 +49,19 @@ func (p *parser) grants(g *tenant.Grants) strictyaml.Field {
 	}
 }
 
-// once sees to it that an id is there, and nowhere else.
+// once checks that an id is present and unique.
 func (p *parser) once(at strictyaml.Place, name, id string, lines map[string]int, missing string) {
 	switch {
 	case id == "":
 		p.Missing(at, name, missing)
 	case lines[id] > 0:
-		p.Fail(at.Child(name), "%s is there already, in line %d", id, lines[id])
+		p.Fail(at.Child(name), "%s is already in line %d", id, lines[id])
 	default:
 		lines[id] = at.Child(name).Node.Line
 	}
 }
 
-// key reads one key. Nothing of a wrong id or hash is repeated: somebody may have written
-// the key itself.
+// key parses an API key. Errors do not repeat a wrong id or hash, which may be the key itself.
 func (p *parser) key(of *Tenant) strictyaml.Field {
 	return func(at strictyaml.Place) {
 		var hash, expires string
@@ -95,26 +94,26 @@ func (p *parser) key(of *Tenant) strictyaml.Field {
 		}
 		switch {
 		case at.Has("hash") && at.Has("hash_file"):
-			p.Fail(at.Child("hash_file"), "there is a hash too; give one of the two")
+			p.Fail(at.Child("hash_file"), "hash is there, too; give one of the two")
 		case !at.Has("hash") && !at.Has("hash_file"):
-			p.Missing(at, "hash", "needed: of the key's secret; or hash_file")
+			p.Missing(at, "hash", "required: the hash of the key's secret; or hash_file")
 		}
-		p.once(at, "id", k.ID, p.keyIDs, "needed: the key's public part; capgate keys new makes one")
+		p.once(at, "id", k.ID, p.keyIDs, "required: the key's public part; capgate keys new creates one")
 		of.Keys = append(of.Keys, k)
 	}
 }
 
-// checkPepper sees to it that hashes can be compared.
+// checkPepper checks that there is a pepper for hashes that need one.
 func (p *parser) checkPepper() {
 	if p.config.PepperFile != "" {
 		return
 	}
 	for _, at := range p.peppered {
-		p.Fail(at, "is of a pepper too, and there is no pepper_file; name the one that the key was made with")
+		p.Fail(at, "was made with a pepper, and there is no pepper_file; name the file with which the key was created")
 	}
 }
 
-// word reads an item of a list that take is told of, which says what is wrong with it.
+// word parses an item of a list. take gets it, and returns its problem or "".
 func (p *parser) word(take func(string) string) strictyaml.Field {
 	var word string
 	return p.Text(&word, take)
@@ -129,7 +128,7 @@ func unless(ok bool, format string, args ...any) string {
 
 func checkTenant(v string) string {
 	return unless(call.IsZone(v) && v != "-",
-		"%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is more than a hyphen", v)
+		"%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is not a hyphen alone", v)
 }
 
 func checkKeyID(v string) string {

@@ -22,14 +22,14 @@ func (p *parser) traces(at strictyaml.Place) {
 		"timeout": p.DurationUpTo(&t.Timeout, 100*time.Millisecond, time.Minute),
 	})
 	if !at.Has("endpoint") {
-		p.Missing(at, "endpoint", "needed: where the collector is; leave traces out for none")
+		p.Missing(at, "endpoint", "required: the address of the collector; leave traces out for none")
 	}
 	if t.TLS.Enabled && strings.HasPrefix(t.Endpoint, "http:") {
 		p.Fail(at.Child("tls"), "the endpoint is not https")
 	}
 }
 
-// checkCollector takes host:port or a URL. It does not repeat a URL, which may hold a password.
+// checkCollector accepts host:port or a URL. It does not repeat a URL, which may contain a password.
 func checkCollector(v string) string {
 	if !strings.Contains(v, "://") {
 		return checkHostPort(v, "")

@@ -24,10 +24,10 @@ func (p *parser) webhook(at strictyaml.Place) {
 	})
 	w.Proxy = proxy == "environment"
 	if !at.Has("url") {
-		p.Missing(at, "url", "needed: where what happens to approvals is told, as in https://hooks.example.com/approvals")
+		p.Missing(at, "url", "required: the receiver of events, as in https://hooks.example.com/approvals")
 	}
 	if !at.Has("secret_file") {
-		p.Missing(at, "secret_file", "needed: a file with what signs requests, so that their receiver knows whose they are")
+		p.Missing(at, "secret_file", "required: a file with the secrets that sign requests")
 	}
 	if !at.Has("events") {
 		w.Events = []string{"asked"}
@@ -41,9 +41,9 @@ func (p *parser) webhookEvent(at strictyaml.Place) {
 	p.Text(&event, func(v string) string {
 		switch {
 		case !slices.Contains(all, v):
-			return fmt.Sprintf("%q is no event; they are %s", v, strings.Join(all, ", "))
+			return fmt.Sprintf("%q is not an event; it must be one of %s", v, strings.Join(all, ", "))
 		case slices.Contains(w.Events, v):
-			return v + " is there already"
+			return v + " is there twice"
 		}
 		return ""
 	})(at)
@@ -57,12 +57,12 @@ func checkProxy(v string) string {
 	return ""
 }
 
-// checkWebhookURL does not repeat a URL that may hold a secret.
+// checkWebhookURL does not repeat the URL, which may contain a secret.
 func checkWebhookURL(v string) string {
 	u, err := url.Parse(v)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is not a URL of HTTP; write it whole, as in https://hooks.example.com/approvals"
+		return "is not an HTTP URL; write it whole, as in https://hooks.example.com/approvals"
 	case u.User != nil || u.Fragment != "":
 		return "must have neither a user nor a fragment"
 	}

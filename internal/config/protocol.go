@@ -8,25 +8,25 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Protocol is a protocol of backends beside Selu's. The file knows those that Parse was given.
+// Protocol is a protocol of backends besides Selu's. The file may name those that Parse got.
 type Protocol struct {
-	Name    string   // the word for the fleet's field protocol
-	Field   string   // of the fleet, that has its settings
-	Foreign []string // other fields of the fleet, that mean nothing with it
+	Name    string   // the value of the fleet's field protocol
+	Field   string   // the fleet's field with its settings
+	Foreign []string // other fields of the fleet, which have no effect with it
 	Probes  []string // words for health.probe; empty: none
-	Sole    string   // what a backend is that only one fleet may have, with its article; "": several may
+	Sole    string   // noun, with its article, for a backend that only one fleet may have; "": several may
 
-	// Settings are those of a fleet of which the file says nothing more, and how its field is read into them.
+	// Settings returns the default settings of a fleet, and the field that parses into them.
 	Settings func(*strictyaml.Reader) (settings any, read strictyaml.Field)
-	// Fleet sets what is so of every fleet of the protocol. given says whether the file has a field of the fleet.
+	// Fleet sets the fields that are fixed by the protocol. given reports whether the file has a field of the fleet.
 	Fleet func(f *Fleet, given func(field string) bool)
 }
 
-// selu is the word for Selu's protocol.
+// selu is the name of Selu's protocol.
 const selu = "selu"
 
-// speaks reads which protocol the backends of a fleet speak.
-func (p *parser) speaks(f *Fleet) strictyaml.Field {
+// backendProtocol parses the protocol of a fleet's backends.
+func (p *parser) backendProtocol(f *Fleet) strictyaml.Field {
 	words := []string{selu}
 	for _, other := range p.protocols {
 		words = append(words, other.Name)
@@ -39,7 +39,7 @@ func (p *parser) speaks(f *Fleet) strictyaml.Field {
 	}
 }
 
-// settingsOf adds the fields of a fleet that protocols have, and answers with their settings, by protocol.
+// settingsOf adds the fields of protocols to those of a fleet, and returns the settings by protocol.
 func (p *parser) settingsOf(fields map[string]strictyaml.Field) []any {
 	all := make([]any, len(p.protocols))
 	for i, other := range p.protocols {
@@ -48,8 +48,8 @@ func (p *parser) settingsOf(fields map[string]strictyaml.Field) []any {
 	return all
 }
 
-// ofProtocol goes on with a fleet once it is known what its backends speak.
-func (p *parser) ofProtocol(at, probe strictyaml.Place, f *Fleet, settings []any) {
+// applyProtocol completes a fleet after its protocol is known.
+func (p *parser) applyProtocol(at, probe strictyaml.Place, f *Fleet, settings []any) {
 	var its *Protocol
 	var probed []string // protocols
 	for i, other := range p.protocols {
@@ -59,13 +59,13 @@ func (p *parser) ofProtocol(at, probe strictyaml.Place, f *Fleet, settings []any
 		if other.Name == f.Protocol {
 			its, f.Settings = other, settings[i]
 		} else if at.Has(other.Field) {
-			p.Fail(at.Child(other.Field), "is for fleets with protocol: %s", other.Name)
+			p.Fail(at.Child(other.Field), "is only for fleets with protocol: %s", other.Name)
 		}
 	}
 	switch {
 	case probe.Node == nil:
 	case its == nil || len(its.Probes) == 0:
-		p.Fail(probe, "is for fleets with protocol: %s", strings.Join(probed, " or "))
+		p.Fail(probe, "is only for fleets with protocol: %s", strings.Join(probed, " or "))
 	default:
 		p.Text(&f.Health.Probe, among(its.Probes))(probe)
 	}
@@ -85,16 +85,16 @@ func (p *parser) ofProtocol(at, probe strictyaml.Place, f *Fleet, settings []any
 	}
 }
 
-// oneFleet rejects a backend that two fleets have, each of which would use it as if it were alone.
+// oneFleet rejects a backend in two fleets of a protocol that requires exclusive use.
 func (p *parser) oneFleet(at strictyaml.Place, f *Fleet, addr, what string) {
 	if other, twice := p.sole[addr]; twice && other != f.Capability {
-		p.Fail(at.Child("backends"), "%s is %s of the fleet %s already", addr, what, other)
+		p.Fail(at.Child("backends"), "%s is already %s of the fleet %s", addr, what, other)
 		return
 	}
 	p.sole[addr] = f.Capability
 }
 
-// among is whether a word is one of a few.
+// among accepts one of a few words.
 func among(words []string) func(string) string {
 	return func(v string) string {
 		if slices.Contains(words, v) {
@@ -103,11 +103,11 @@ func among(words []string) func(string) string {
 		if len(words) == 2 {
 			return fmt.Sprintf("%q is neither %s nor %s", v, words[0], words[1])
 		}
-		return fmt.Sprintf("%q is none of %s", v, strings.Join(words, ", "))
+		return fmt.Sprintf("%q is not possible; it must be one of %s", v, strings.Join(words, ", "))
 	}
 }
 
-// Choice is one of two words, of which the second is true.
+// Choice parses one of two words; the second one sets to.
 func Choice(r *strictyaml.Reader, to *bool, no, yes string) strictyaml.Field {
 	var s string
 	return r.Text(&s, func(v string) string {

@@ -20,7 +20,8 @@ fleets:
 shield: main
 shields:
   - {name: main, address: "shield:9091"}
-  - {name: other, url: "https://shield.example/evaluate?x=1", tls: {ca_file: /ca.pem}, timeout: 2s, on_failure: ask, cache: 0}
+  - {name: other, url: "https://shield.example/evaluate?x=1", tls: {ca_file: /ca.pem},
+     timeout: 2s, on_failure: ask, cache: 0}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -58,14 +59,15 @@ func TestParseShieldsErrors(t *testing.T) {
 		"not a name": {fleet + "shield: []\nshields: [{name: main, address: 'h:1'}]\n",
 			[]string{`f:2: shield: must be a string`}},
 		"twice": {fleet + "shields:\n- {name: main, address: 'h:1'}\n- {name: main, address: 'h:2'}\n", []string{
-			`f:4: shields[1].name: main is a shield already, in line 3`}},
+			`f:4: shields[1].name: main is already in line 3`}},
 		"names": {fleet + "shields: [{name: main, address: 'h:1'}, {name: none, address: 'h:1'}, {name: 'a b', " +
-			"address: 'h:1'}]\n", []string{`f:2: shields[1].name: none is what fleets`,
+			"address: 'h:1'}]\n", []string{`f:2: shields[1].name: none is reserved for fleets`,
 			`f:2: shields[2].name: "a b" is not a name`}},
 		"nothing": {fleet + "shields: [{name: main}, {}]\n",
-			[]string{`f:2: shields[0].address: needed`, `f:2: shields[1].name: needed`, `f:2: shields[1].address: needed`}},
+			[]string{`f:2: shields[0].address: required`, `f:2: shields[1].name: required`,
+				`f:2: shields[1].address: required`}},
 		"both": {fleet + "shields: [{name: main, address: 'h:1', url: 'http://h/evaluate'}]\n",
-			[]string{`f:2: shields[0].url: there is an address too`}},
+			[]string{`f:2: shields[0].url: address is there, too`}},
 		"values": {fleet + "shields:\n- name: main\n  address: 'https://h:1'\n  timeout: 31s\n  on_failure: " +
 			"close\n  cache: -1\n  token: x\n", []string{
 			`f:4: shields[0].address: write host:port without "https://"`,
@@ -78,8 +80,8 @@ func TestParseShieldsErrors(t *testing.T) {
 			"'http://h'}\n- {name: c, url: 'ftp://h/evaluate'}\n- {name: d, url: 'http://h/evaluate', tls: " +
 			"{}}\n- {name: e, url: 'http://u:secret@%zz/'}\n", []string{
 			`f:3: shields[0].url: must have neither a user nor`, `f:4: shields[1].url: lacks the path`,
-			`f:5: shields[2].url: is not a URL of HTTP`,
-			`f:6: shields[3].tls: the url is not https`, `f:7: shields[4].url: is not a URL of HTTP`}},
+			`f:5: shields[2].url: is not an HTTP URL`,
+			`f:6: shields[3].tls: the url is not https`, `f:7: shields[4].url: is not an HTTP URL`}},
 		"tls": {fleet + "shields: [{name: main, address: 'h:1', tls: {cert_file: c}}]\n",
 			[]string{`f:2: shields[0].tls: cert_file and key_file belong together`}},
 	} {

@@ -21,7 +21,8 @@ tenants:
   - id: acme
     capabilities: [weather, "calc-*"]
     keys:
-      - {id: abcdefghijklmnop, hash: "`+aHash+`", scopes: [approve, policy], asserts: [user, agent], name: Ann's, expires: 2027-01-31T00:00:00+01:00}
+      - {id: abcdefghijklmnop, hash: "`+aHash+`", scopes: [approve, policy],
+         asserts: [user, agent], name: Ann's, expires: 2027-01-31T00:00:00+01:00}
       - {id: bbcdefghijklmnop, hash_file: /hash}
   - {id: globex, capabilities: ["*"]}
 `))
@@ -70,12 +71,12 @@ func TestParseTenantsErrors(t *testing.T) {
 		return fleet + "tenants: [{id: acme, capabilities: [], keys: [{" + more + "}]}]\n"
 	}
 	for name, test := range map[string]struct{ file, want string }{
-		"no id":    {fleet + "tenants: [{keys: []}]\n", "f:2: tenants[0].id: needed"},
+		"no id":    {fleet + "tenants: [{keys: []}]\n", "f:2: tenants[0].id: required"},
 		"a bad id": {fleet + "tenants: [{id: 'a b'}]\n", "tenants[0].id: \"a b\" is not a tenant"},
 		"a hyphen": {fleet + "tenants: [{id: '-', capabilities: []}]\n", "f:2: tenants[0].id: \"-\" is not a tenant"},
-		"twice":    {fleet + "tenants:\n- {id: a}\n- {id: a}\n", "f:4: tenants[1].id: a is there already, in line 3"},
+		"twice":    {fleet + "tenants:\n- {id: a}\n- {id: a}\n", "f:4: tenants[1].id: a is already in line 3"},
 		"no grants": {fleet + "tenants:\n- id: a\n  keys: []\n",
-			"f:3: tenants[0].capabilities: needed: patterns of those that this tenant sees"},
+			"f:3: tenants[0].capabilities: required: patterns of the capabilities"},
 		"a bad grant": {fleet + "tenants: [{id: a, capabilities: [a, 'b[']}]\n",
 			`f:2: tenants[0].capabilities[1]: "b[" is not a pattern`},
 		"no capability": {fleet + "tenants: [{id: a, capabilities: [Weather]}]\n",
@@ -87,15 +88,15 @@ func TestParseTenantsErrors(t *testing.T) {
 		"many grants": {fleet + "tenants: [{id: a, capabilities: [" + strings.Repeat("a,", 257) + "]}]\n",
 			"f:2: tenants[0].capabilities: there are 257 patterns; at most 256"},
 		"a mapping":      {fleet + "tenants: {acme: []}\n", "f:2: tenants: must be a list"},
-		"key without id": {key("hash: '" + aHash + "'"), "tenants[0].keys[0].id: needed"},
+		"key without id": {key("hash: '" + aHash + "'"), "tenants[0].keys[0].id: required"},
 		"a whole key": {key("id: " + secret + ", hash: '" + aHash + "'"),
 			"tenants[0].keys[0].id: is not the id of a key"},
 		"a secret": {key("id: abcdefghijklmnop, hash: " + secret), "tenants[0].keys[0].hash: is not a hash"},
-		"no hash":  {key("id: abcdefghijklmnop"), "tenants[0].keys[0].hash: needed"},
+		"no hash":  {key("id: abcdefghijklmnop"), "tenants[0].keys[0].hash: required"},
 		"no pepper": {key("id: abcdefghijklmnop, hash: 'hmac-" + aHash + "'"),
-			"f:2: tenants[0].keys[0].hash: is of a pepper too, and there is no pepper_file"},
+			"f:2: tenants[0].keys[0].hash: was made with a pepper, and there is no pepper_file"},
 		"two hashes": {key("id: abcdefghijklmnop, hash_file: f, hash: '" + aHash + "'"),
-			"hash_file: there is a hash too"},
+			"hash_file: hash is there, too"},
 		"a bad scope": {key("id: abcdefghijklmnop, hash_file: f, scopes: [invoke, root]"),
 			`scopes[1]: "root" is not a scope; it must be invoke, read, approve, policy, admin, engine.chat`},
 		"a bad assertion": {key("id: abcdefghijklmnop, hash_file: f, asserts: [tenant]"),
@@ -112,7 +113,7 @@ func TestParseTenantsErrors(t *testing.T) {
 		"a slip":        {fleet + "identity: {max_age: 1m}", "identity.max_age"},
 		"one id for two": {fleet + "tenants:\n- {id: a, keys: [{id: abcdefghijklmnop, hash_file: f}]}\n- {id: b, " +
 			"keys: [{id: abcdefghijklmnop, hash_file: f}]}\n",
-			"f:4: tenants[1].keys[0].id: abcdefghijklmnop is there already, in line 3"},
+			"f:4: tenants[1].keys[0].id: abcdefghijklmnop is already in line 3"},
 	} {
 		_, err := config.Parse("f", []byte(test.file))
 		if err == nil || !strings.Contains(err.Error(), test.want) {

@@ -38,18 +38,18 @@ func TestParseWebhook(t *testing.T) {
 		want []string
 	}{
 		"nothing": {"approvals: {webhook: {}}\n",
-			[]string{`f:2: approvals.webhook.url: needed`, `f:2: approvals.webhook.secret_file: needed`}},
+			[]string{`f:2: approvals.webhook.url: required`, `f:2: approvals.webhook.secret_file: required`}},
 		"values": {"approvals:\n  webhook:\n    url: 'http://u:secret@h/'\n    secret_file: s\n    events: " +
 			"[asked, made, asked]\n    timeout: 2m\n    attempts: 0\n    proxy: 'http://p'\n    token: x\n", []string{
 			`f:4: approvals.webhook.url: must have neither a user nor`,
-			`f:6: approvals.webhook.events[1]: "made" is no event; they are asked, approved`,
-			`f:6: approvals.webhook.events[2]: asked is there already`, `f:7: approvals.webhook.timeout: 2m0s is too long`,
+			`f:6: approvals.webhook.events[1]: "made" is not an event; it must be one of asked`,
+			`f:6: approvals.webhook.events[2]: asked is there twice`, `f:7: approvals.webhook.timeout: 2m0s is too long`,
 			`f:8: approvals.webhook.attempts: "0" is not possible`,
 			`f:9: approvals.webhook.proxy: "http://p" is not known`, `f:10: approvals.webhook.token: unknown field`}},
 		"no URL": {"approvals: {webhook: {url: 'secret.example/h', secret_file: s}}\n",
-			[]string{`f:2: approvals.webhook.url: is not a URL of HTTP`}},
+			[]string{`f:2: approvals.webhook.url: is not an HTTP URL`}},
 		"bad": {"approvals: {webhook: {url: 'http://u:secret@%zz/', secret_file: s}}\n",
-			[]string{`f:2: approvals.webhook.url: is not a URL of HTTP`}},
+			[]string{`f:2: approvals.webhook.url: is not an HTTP URL`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -127,9 +127,9 @@ func (r *Rules) checkTenant(g *Registration) string {
 	case g.Tenant == "" && (g.Session == "" || !r.Tenants):
 		return ""
 	case g.Tenant == "":
-		return "needed: whose session it is, as tenants may have sessions of the same id"
+		return "required: the tenant of the session; tenants may have sessions with the same id"
 	case g.Session == "":
-		return "it says whose session the backend serves, so it needs session"
+		return "it is the tenant of the session, so it needs session"
 	case !r.Tenants:
 		return "this gateway has no tenants; leave it out"
 	case !call.IsZone(g.Tenant):
