@@ -97,7 +97,7 @@ func TestParseIssuersErrors(t *testing.T) {
 			"tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com?a=b', audiences: [b]}]",
 			"issuers[0].issuer: must have no query"},
 		"no scheme": {fleet + "tenants: []\nissuers: [{name: a, issuer: a.example.com, audiences: [b]}]",
-			"issuers[0].issuer: is not a URL of HTTP"},
+			"issuers[0].issuer: is not an HTTP URL"},
 		"twice": {fleet +
 			"tenants: []\nissuers:\n- {name: a, issuer: 'https://a.example.com', audiences: [b]}\n- {name: a, " +
 			"issuer: 'https://a.example.com', audiences: [b]}",

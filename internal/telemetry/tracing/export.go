@@ -49,7 +49,7 @@ const standardPath = "/v1/traces"
 func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 	u, err := url.Parse(cfg.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the endpoint is not a URL of HTTP")
+		return nil, errors.New("the endpoint is not an HTTP URL")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = standardPath

@@ -95,7 +95,8 @@ func (s *Span) StartAttempt(addr, path string) string {
 		}
 	}
 	s.attemptStart = time.Now()
-	_, s.client = s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.attemptStart), trace.WithSpanKind(trace.SpanKindClient),
+	_, s.client = s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.attemptStart),
+		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attrs...))
 	return text(s.client.SpanContext())
 }

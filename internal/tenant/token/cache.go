@@ -11,13 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// print stands for a token. It never leaves the process.
-type print = [sha256.Size]byte
+// tokenHash stands for a token. It never leaves the process.
+type tokenHash = [sha256.Size]byte
 
-// printOf reads the token where it is: a copy would be 8 KiB.
-func printOf(raw string) print { return sha256.Sum256(unsafe.Slice(unsafe.StringData(raw), len(raw))) }
+// hashOf hashes the token in place: a copy would be 8 KiB.
+func hashOf(raw string) tokenHash {
+	return sha256.Sum256(unsafe.Slice(unsafe.StringData(raw), len(raw)))
+}
 
-// verified is what is known of a token whose signature is good. It is never changed.
+// verified is the result of a token with a valid signature. It is immutable.
 type verified struct {
 	who     tenant.Identity // without Settings, which may change
 	expires time.Time       // the leeway included
@@ -25,24 +27,24 @@ type verified struct {
 	key     *key
 }
 
-// holds says whether issuer and key are still those of the configuration and of the issuer.
-func (v *verified) holds() bool { return !v.issuer.gone.Load() && !v.key.gone.Load() }
+// valid reports whether issuer and key are still in force.
+func (v *verified) valid() bool { return !v.issuer.gone.Load() && !v.key.gone.Load() }
 
-// shares are the parts of a cache, each with a lock of its own.
-const shares = 16
+// shards is the number of parts of a cache, each with a lock of its own.
+const shards = 16
 
-// cache has the tokens that were verified: those that were shown last, of bounded number.
-type cache [shares]share
+// cache has the most recently used verified tokens, of a bounded number.
+type cache [shards]shard
 
-type share struct {
+type shard struct {
 	mu   sync.Mutex
-	list *simplelru.LRU[print, *verified]
+	list *simplelru.LRU[tokenHash, *verified]
 }
 
 func newCache(size int) (*cache, error) {
 	c := &cache{}
 	for i := range c {
-		list, err := simplelru.NewLRU[print, *verified](max(size/shares, 1), nil)
+		list, err := simplelru.NewLRU[tokenHash, *verified](max(size/shards, 1), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -51,26 +53,26 @@ func newCache(size int) (*cache, error) {
 	return c, nil
 }
 
-func (c *cache) share(p *print) *share { return &c[p[0]%shares] }
+func (c *cache) shard(p *tokenHash) *shard { return &c[p[0]%shards] }
 
-// get finds what is known of a token, if that holds.
-func (c *cache) get(p *print) *verified {
-	s := c.share(p)
+// get returns a token's result, if it is valid.
+func (c *cache) get(p *tokenHash) *verified {
+	s := c.shard(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, ok := s.list.Get(*p)
 	if !ok {
 		return nil
 	}
-	if !v.holds() {
+	if !v.valid() {
 		s.list.Remove(*p)
 		return nil
 	}
 	return v
 }
 
-func (c *cache) put(p *print, v *verified) {
-	s := c.share(p)
+func (c *cache) put(p *tokenHash, v *verified) {
+	s := c.shard(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list.Add(*p, v)

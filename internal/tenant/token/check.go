@@ -15,10 +15,10 @@ import (
 
 var errExpired = errors.New("it has expired")
 
-// check says who calls by a token whose signature is good, and until when.
+// check returns the identity and the end of a token with a valid signature.
 func (i *issuer) check(claims object, now time.Time) (who tenant.Identity, expires time.Time, err error) {
 	if iss, _ := claims.text("iss"); iss != i.URL {
-		return who, expires, errors.New("iss is another one")
+		return who, expires, errors.New("iss is another issuer")
 	}
 	if err = i.checkAudience(claims); err != nil {
 		return who, expires, err
@@ -30,7 +30,7 @@ func (i *issuer) check(claims object, now time.Time) (who tenant.Identity, expir
 	}
 	for _, r := range i.Required {
 		if !claims.has(r) {
-			return who, expires, errors.New(r.Claim + " is not what is required")
+			return who, expires, errors.New(r.Claim + " does not have the required value")
 		}
 	}
 	if expires, err = i.checkTimes(claims, now); err != nil {
@@ -46,12 +46,12 @@ func (i *issuer) checkAudience(claims object) error {
 		return err
 	}
 	if !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(i.Audiences, a) }) {
-		return errors.New("aud is missing, or for somebody else")
+		return errors.New("aud is missing, or names no audience of this gateway")
 	}
 	return nil
 }
 
-// checkTimes says when a token ends, the leeway included.
+// checkTimes returns the end of a token, including the leeway.
 func (i *issuer) checkTimes(claims object, now time.Time) (time.Time, error) {
 	expires, err := claims.time("exp")
 	notBefore, err2 := claims.time("nbf")
@@ -73,31 +73,30 @@ func (i *issuer) checkTimes(claims object, now time.Time) (time.Time, error) {
 	case latest.Before(issued):
 		return time.Time{}, errors.New("iat is in the future")
 	case i.MaxLifetime > 0 && expires.Sub(from) > i.MaxLifetime:
-		return time.Time{}, errors.New("it lives longer than max_lifetime")
+		return time.Time{}, errors.New("its lifetime exceeds max_lifetime")
 	}
 	return expires.Add(i.Leeway), nil
 }
 
-// checkKind refuses tokens that say that they are for somebody else than a resource: the ID
-// token of a login (at_hash and c_hash in OpenID Connect Core §3.3.2.11; typ of Keycloak,
-// token_use of Cognito), a logout (events, RFC 8417), a refresh.
+// checkKind rejects tokens that are not access tokens: the ID token of a login (at_hash and c_hash in OpenID Connect
+// Core §3.3.2.11; typ of Keycloak, token_use of Cognito), a logout token (events, RFC 8417), and a refresh token.
 func checkKind(claims object) error {
 	for _, name := range [...]string{"at_hash", "c_hash", "events"} {
 		if _, has := claims[name]; has {
-			return errors.New(name + " says that it is no access token")
+			return errors.New(name + " says that it is not an access token")
 		}
 	}
 	for _, name := range [...]string{"typ", "token_use"} {
 		kind, _ := claims[name].(string)
 		switch strings.ToLower(kind) {
 		case "id", "refresh", "offline", "logout":
-			return errors.New(name + " says that it is no access token")
+			return errors.New(name + " says that it is not an access token")
 		}
 	}
 	return nil
 }
 
-// has says whether a claim is what is required, or a list that has that.
+// has reports whether a claim has the required value, or is a list with it.
 func (o object) has(r Required) bool {
 	v, _ := o.at(r.Claim)
 	list, isList := v.([]any)
@@ -117,7 +116,7 @@ func (o object) has(r Required) bool {
 	})
 }
 
-// identity is who the claims say.
+// identity returns the identity in the claims.
 func (i *issuer) identity(claims object) (who tenant.Identity, err error) {
 	who = tenant.Identity{Tenant: i.Claims.FixedTenant, Key: i.Name, Scopes: i.Claims.FixedScopes}
 	if i.Claims.Tenant != "" {
@@ -126,7 +125,7 @@ func (i *issuer) identity(claims object) (who tenant.Identity, err error) {
 		}
 	}
 	if !call.IsZone(who.Tenant) {
-		return who, errors.New("the tenant is no name of one")
+		return who, errors.New("the tenant is not a valid id")
 	}
 	if who.User, err = claims.name(i.Claims.User); err != nil {
 		return who, err
@@ -160,12 +159,12 @@ func (i *issuer) scopes(claims object) (scopes tenant.Scopes, err error) {
 // maxName is the longest name of a user or an agent, in bytes.
 const maxName = 256
 
-// name is a claim that names somebody. Two that look alike in a log must not be two.
+// name returns a claim with a user or an agent. Names that look equal in a log must be equal.
 func (o object) name(path string) (string, error) {
 	name, err := o.text(path)
 	if err == nil && (len(name) > maxName ||
 		strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) })) {
-		err = errors.New(path + " is too long for a name, or has what cannot be read")
+		err = errors.New(path + " is too long for a name, or has unprintable characters")
 	}
 	return name, err
 }

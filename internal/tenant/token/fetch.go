@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	fetchTimeout = 5 * time.Second // of all requests of a fetch together
-	maxAnswer    = 1 << 20         // bytes of one answer
+	fetchTimeout = 5 * time.Second // of all requests of one fetch
+	maxAnswer    = 1 << 20         // bytes of one response
 )
 
-// fetcher asks one issuer for its keys. It follows no redirect and uses no proxy.
+// fetcher fetches the keys of one issuer. It follows no redirect and uses no proxy.
 type fetcher struct {
 	issuer   string
-	jwks     string // "": discovery names it
+	jwks     string // "": from discovery
 	insecure bool
 	client   *http.Client
 }
@@ -39,27 +39,27 @@ func newFetcher(i *Issuer) *fetcher {
 	}}
 }
 
-// fetch asks for the keys.
+// fetch fetches the keys.
 func (f *fetcher) fetch(ctx context.Context) ([]*key, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	defer f.client.CloseIdleConnections() // the next time is minutes away
+	defer f.client.CloseIdleConnections() // the next fetch is minutes later
 	from := f.jwks
 	if from == "" {
 		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, f.client), f.issuer)
 		if err != nil {
 			return nil, fmt.Errorf("discovery: %w", err)
 		}
-		var said struct {
+		var metadata struct {
 			JWKS string `json:"jwks_uri"`
 		}
-		if err = provider.Claims(&said); err != nil {
+		if err = provider.Claims(&metadata); err != nil {
 			return nil, fmt.Errorf("discovery: %w", err)
 		}
-		if err = CheckURL(said.JWKS, f.insecure); err != nil {
+		if err = CheckURL(metadata.JWKS, f.insecure); err != nil {
 			return nil, fmt.Errorf("discovery: jwks_uri %w", err)
 		}
-		from = said.JWKS
+		from = metadata.JWKS
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
@@ -77,13 +77,13 @@ func (f *fetcher) fetch(ctx context.Context) ([]*key, error) {
 	return parseKeys(data)
 }
 
-// CheckURL says whether keys may be asked for at a URL. Who can change cleartext on its way
-// can sign tokens.
+// CheckURL checks whether keys may be fetched from a URL. An attacker who can change cleartext in transit could sign
+// tokens.
 func CheckURL(text string, insecure bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is not a URL of HTTP; write it whole, as in https://login.example.com")
+		return errors.New("is not an HTTP URL; write it whole, as in https://login.example.com")
 	case u.User != nil || u.Fragment != "":
 		return errors.New("must have neither a user nor a fragment")
 	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
@@ -97,8 +97,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// bounded refuses answers that are not 200, and long ones. Nothing of what they say gets
-// into an error.
+// bounded rejects responses that are not 200, and long ones. Errors repeat nothing of a response.
 type bounded struct{ next *http.Transport }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -108,7 +107,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("it answers with the status %d", resp.StatusCode)
+		return nil, fmt.Errorf("the response has the status %d", resp.StatusCode)
 	}
 	resp.Body = &body{ReadCloser: resp.Body, left: maxAnswer}
 	return resp, nil
@@ -117,7 +116,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is for http.Client.
 func (b bounded) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
-// body ends with an error where it is too long.
+// body fails when it exceeds its bound.
 type body struct {
 	io.ReadCloser
 	left int
@@ -126,12 +125,12 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, errors.New("the answer is longer than 1 MiB")
+		return 0, errors.New("the response is longer than 1 MiB")
 	}
 	return n, err
 }
 
-// why is what to log of a failure. The URL is not repeated: its query may hold a secret.
+// why returns the text of a failure for the log, without the URL: its query may contain a secret.
 func why(err error) string {
 	if of := (*url.Error)(nil); errors.As(err, &of) {
 		err = of.Err

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// FuzzToken: whatever is sent is refused, or is a token that the issuer signed.
+// FuzzToken: every text is rejected, unless it is a token that the issuer signed.
 func FuzzToken(f *testing.F) {
 	i := issuertest.Start(f)
 	v := start(f, nil, configOf(i, nil))
@@ -33,7 +33,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzClaims: whatever an issuer signs is refused, or says what any other reader of JSON sees.
+// FuzzClaims: claims of an issuer are rejected, or read as by any other JSON parser.
 func FuzzClaims(f *testing.F) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

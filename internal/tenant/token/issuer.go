@@ -9,16 +9,16 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Issuer is who signs tokens, and what they mean.
+// Issuer is the configuration of an issuer of tokens.
 type Issuer struct {
 	Name        string        // in logs, metrics and identities; unique
-	URL         string        // the iss of its tokens, and where discovery begins; unique
-	JWKS        string        // URL of its keys; "": discovery names it
+	URL         string        // iss of its tokens, and base of discovery; unique
+	JWKS        string        // URL of its keys; "": from discovery
 	Audiences   []string      // aud of a token must have one of them
 	Algorithms  []string      // of signatures, of Algorithms()
-	Leeway      time.Duration // by which clocks may differ
-	MaxLifetime time.Duration // from iat, or now where there is none, to exp; 0: any
-	IDTokens    bool          // tokens that say that they are ID tokens are taken, too
+	Leeway      time.Duration // tolerated clock skew
+	MaxLifetime time.Duration // from iat, or now without it, to exp; 0: any
+	IDTokens    bool          // accepts tokens that are marked as ID tokens
 	Claims      Claims
 	Required    []Required // all of them
 	Source      Source
@@ -26,48 +26,48 @@ type Issuer struct {
 
 // Source is how the keys of an issuer are fetched.
 type Source struct {
-	Refresh  time.Duration  // from one fetch to the next, give or take a tenth
-	MaxStale time.Duration  // how long keys go on while they cannot be fetched
-	Roots    *x509.CertPool // who may vouch for the servers; nil: the system's
-	Insecure bool           // cleartext HTTP is taken; without it only to loopback addresses
+	Refresh  time.Duration  // interval of fetches, plus or minus a tenth
+	MaxStale time.Duration  // maximum age of keys while they cannot be fetched
+	Roots    *x509.CertPool // authorities of the servers; nil: the system's
+	Insecure bool           // accepts cleartext HTTP; else only to loopback addresses
 }
 
-// Claims say where in a token the caller is. A name with dots is that of a claim, or else the
-// way to one: realm_access.roles.
+// Claims are the claims with the caller's identity. A name with dots is that of a claim, or else a path to one:
+// realm_access.roles.
 type Claims struct {
-	Tenant      string // claim with the tenant, which must be there; or
+	Tenant      string // required claim with the tenant; or
 	FixedTenant string // the tenant of all its tokens
-	User        string // claim with the user, which must be there
+	User        string // required claim with the user
 	Agent       string // claim with the agent; "": none
-	Scopes      string // claim with scopes, a list or words with blanks between; "": FixedScopes
+	Scopes      string // claim with scopes, a list or words separated by spaces; "": FixedScopes
 	FixedScopes tenant.Scopes
-	ScopeNames  map[string]tenant.Scopes // what the words of Scopes mean; others mean nothing
-	Asserts     tenant.Asserts           // what callers may say of themselves, in place of the claims
+	ScopeNames  map[string]tenant.Scopes // scopes by the words of Scopes; others are ignored
+	Asserts     tenant.Asserts           // names that callers may assert in place of the claims
 }
 
-// Required is what a claim must be, or a list must have.
+// Required is the value that a claim must have, or that must be in its list.
 type Required struct{ Claim, Value string }
 
-// Algorithms are those that an issuer may use. None of them has a shared secret.
+// Algorithms returns the algorithms that an issuer may use. None of them has a shared secret.
 func Algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
 
-// issuer is one that is, or was, in force.
+// issuer is an issuer that is, or was, in force.
 type issuer struct {
 	Issuer
 	source *source
-	gone   atomic.Bool // another configuration is in force
+	gone   atomic.Bool // another configuration has replaced it
 }
 
-// equal compares all that is configured.
+// equal compares the whole configuration.
 func (i Issuer) equal(o Issuer) bool {
 	roots := sameRoots(i.Source.Roots, o.Source.Roots)
 	i.Source.Roots, o.Source.Roots = nil, nil
 	return roots && reflect.DeepEqual(i, o)
 }
 
-// sameSource says whether the keys of both are the same, fetched in the same way.
+// sameSource reports whether both fetch the same keys in the same way.
 func (i Issuer) sameSource(o Issuer) bool {
 	return Issuer{Name: i.Name, URL: i.URL, JWKS: i.JWKS,
 		Source: i.Source}.equal(Issuer{Name: o.Name, URL: o.URL, JWKS: o.JWKS, Source: o.Source})

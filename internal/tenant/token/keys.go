@@ -20,30 +20,30 @@ import (
 const (
 	maxKeys = 100
 	minRSA  = 2048 // bits, RFC 7518 §3.3
-	maxRSA  = 8192 // bits: a check of a longer one takes long
+	maxRSA  = 8192 // bits: longer ones are costly to verify
 )
 
-// key is one that an issuer signs with.
+// key is a public key of an issuer.
 type key struct {
-	id     string // its kid, which may be ""
-	alg    string // the only one it is for; "": any that fits
-	print  string // its RFC 7638 thumbprint
-	public any
-	gone   atomic.Bool // the issuer does not publish it any more
+	id         string // its kid, which may be ""
+	alg        string // its only algorithm; "": any that fits
+	thumbprint string // RFC 7638 thumbprint
+	public     any
+	gone       atomic.Bool // it was withdrawn
 }
 
-// keySet is never changed, but for gone of its keys.
+// keySet is immutable, except for gone of its keys.
 type keySet struct {
 	keys []*key
-	at   time.Time // when the issuer said so
+	at   time.Time // time of the fetch
 }
 
-// parseKeys reads a JWK Set. Keys that cannot be used are left out; it is an error if none
-// is left, for then it is not the issuer that answered, or it answered nonsense.
+// parseKeys parses a JWK Set. Unusable keys are skipped. It is an error if none is left, since then another server
+// answered, or the response is wrong.
 func parseKeys(data []byte) ([]*key, error) {
 	var set struct{ Keys []json.RawMessage }
 	if err := json.Unmarshal(data, &set); err != nil {
-		return nil, errors.New("the keys are no JWK Set")
+		return nil, errors.New("the keys are not a JWK Set")
 	}
 	if len(set.Keys) > maxKeys {
 		return nil, errors.New("there are more than 100 keys")
@@ -54,14 +54,14 @@ func parseKeys(data []byte) ([]*key, error) {
 		if k.UnmarshalJSON(text) != nil || k.Use != "" && k.Use != "sig" || !k.IsPublic() || !strong(k.Key) {
 			continue
 		}
-		print, err := k.Thumbprint(crypto.SHA256)
+		thumbprint, err := k.Thumbprint(crypto.SHA256)
 		if err != nil {
 			continue
 		}
-		keys = append(keys, &key{id: k.KeyID, alg: k.Algorithm, print: string(print), public: k.Key})
+		keys = append(keys, &key{id: k.KeyID, alg: k.Algorithm, thumbprint: string(thumbprint), public: k.Key})
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is no public key for signatures among the keys")
+		return nil, errors.New("no key is a public key for signatures")
 	}
 	return keys, nil
 }
@@ -76,7 +76,7 @@ func strong(public any) bool {
 	return false
 }
 
-// after makes the set that follows s, which may be nil. A key that stays is the same one.
+// after returns the set that follows s, which may be nil. Keys in both sets stay the same objects.
 func (s *keySet) after(keys []*key, at time.Time) *keySet {
 	next := &keySet{keys: keys, at: at}
 	if s == nil {
@@ -85,7 +85,7 @@ func (s *keySet) after(keys []*key, at time.Time) *keySet {
 	for _, old := range s.keys {
 		stays := false
 		for i, k := range keys {
-			if k.print == old.print && k.id == old.id && k.alg == old.alg {
+			if k.thumbprint == old.thumbprint && k.id == old.id && k.alg == old.alg {
 				keys[i], stays = old, true
 			}
 		}
@@ -96,10 +96,10 @@ func (s *keySet) after(keys []*key, at time.Time) *keySet {
 	return next
 }
 
-// maxKeyTries is how many keys are tried for a token that does not say which.
+// maxKeyTries bounds the keys that are tried for a token without a kid.
 const maxKeyTries = 4
 
-// candidates are the keys that may have signed a token.
+// candidates returns the keys that may have signed a token.
 func (s *keySet) candidates(u *unverified) (found []*key) {
 	for _, k := range s.keys {
 		if (u.kid == "" || k.id == u.kid) && k.fits(u.alg) && len(found) < maxKeyTries {
@@ -109,8 +109,8 @@ func (s *keySet) candidates(u *unverified) (found []*key) {
 	return found
 }
 
-// fits says whether a key may be used with an algorithm, so that neither is taken for
-// another (RFC 8725 §3.1).
+// fits reports whether a key may be used with an algorithm. Algorithms of other key types are rejected (RFC 8725
+// §3.1).
 func (k *key) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg {
 		return false
@@ -127,11 +127,11 @@ func (k *key) fits(alg string) bool {
 	return false
 }
 
-// trial checks a signature with some keys. It implements oidc.KeySet for one token.
+// trial verifies a signature with some keys. It implements oidc.KeySet for one token.
 type trial struct {
 	keys []*key
 	alg  string
-	by   *key // whose signature it is
+	by   *key // the key of the signature
 }
 
 func (t *trial) VerifySignature(_ context.Context, raw string) ([]byte, error) {
@@ -145,5 +145,5 @@ func (t *trial) VerifySignature(_ context.Context, raw string) ([]byte, error) {
 			return payload, nil
 		}
 	}
-	return nil, errors.New("the signature is not that of the key")
+	return nil, errors.New("no key matches the signature")
 }

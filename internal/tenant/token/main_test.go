@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// acme, globex and idle, which is switched off, are the tenants of the file.
+// acme, globex and idle, which is disabled, are the tenants of the file.
 var (
 	acme   = &tenant.Settings{ID: "acme"}
 	globex = &tenant.Settings{ID: "globex"}
@@ -31,7 +31,7 @@ func directory() *tenant.Directory {
 	return d
 }
 
-// clock is the system's, and some more.
+// clock is the system's clock with an offset.
 type clock struct {
 	mu   sync.Mutex
 	more time.Duration
@@ -49,7 +49,7 @@ func (c *clock) add(d time.Duration) {
 	c.more += d
 }
 
-// configOf is what an issuer is for most tests.
+// configOf is the configuration of most tests.
 func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 	c := token.Issuer{
 		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
@@ -94,7 +94,7 @@ func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...
 	return v
 }
 
-// ask verifies a token as the gateway does: by memory, or else beside the relay.
+// ask verifies a token as the gateway does: from memory, or else in the background.
 func ask(t testing.TB, v *token.Verifier, raw string) (who tenant.Identity, reason string) {
 	t.Helper()
 	return claim(t, v, tenant.Credentials{Credential: raw})
@@ -114,7 +114,7 @@ func claim(t testing.TB, v *token.Verifier, c tenant.Credentials) (who tenant.Id
 	return who, ""
 }
 
-// want checks what becomes of a token.
+// want checks the result of a token.
 func want(t testing.TB, v *token.Verifier, what, raw, reason string) {
 	t.Helper()
 	if who, got := ask(t, v, raw); got != reason {

@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep objects and lists of a token may nest.
+// maxDepth is the greatest nesting depth of a token's objects and lists.
 const maxDepth = 32
 
-// object is a JSON object in which each name is there once: of two, different readers see
-// different ones (RFC 8259 §4). Numbers are json.Number.
+// object is a JSON object with unique names: parsers differ in which of two equal names they use (RFC 8259 §4).
+// Numbers are json.Number.
 type object map[string]any
 
-var errJSON = errors.New("is not a JSON object with each name once")
+var errJSON = errors.New("is not a JSON object with unique names")
 
 func decodeObject(data []byte) (object, error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
@@ -70,7 +70,7 @@ func decodeValue(d *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// at finds a claim by its name, or by the way to it.
+// at returns a claim by its name, or by the path to it.
 func (o object) at(path string) (any, bool) {
 	if v, ok := o[path]; ok {
 		return v, true
@@ -83,7 +83,7 @@ func (o object) at(path string) (any, bool) {
 	return below.at(rest)
 }
 
-// text is a claim that must be a string, and not empty.
+// text returns a claim that must be a non-empty string.
 func (o object) text(path string) (string, error) {
 	v, _ := o.at(path)
 	if s, ok := v.(string); ok && s != "" {
@@ -92,7 +92,7 @@ func (o object) text(path string) (string, error) {
 	return "", errors.New(path + " is missing, or not a string")
 }
 
-// texts are a claim's strings: it is one, or a list of them.
+// texts returns the strings of a claim: one, or a list.
 func (o object) texts(path string) ([]string, error) {
 	v, ok := o.at(path)
 	if s, one := v.(string); one {
@@ -106,7 +106,7 @@ func (o object) texts(path string) ([]string, error) {
 	for _, item := range list {
 		s, ok := item.(string)
 		if !ok {
-			return nil, errors.New(path + " has what is not a string")
+			return nil, errors.New(path + " has an element that is not a string")
 		}
 		all = append(all, s)
 	}
@@ -116,7 +116,7 @@ func (o object) texts(path string) ([]string, error) {
 // endOfTime is the last second of the year 9999.
 const endOfTime = 253402300799
 
-// time is a NumericDate (RFC 7519 §2); zero where there is none.
+// time returns a NumericDate (RFC 7519 §2); zero if it is absent.
 func (o object) time(name string) (time.Time, error) {
 	v, ok := o[name]
 	if !ok {

@@ -13,20 +13,20 @@ const maxToken = 8 << 10
 // maxKID is the longest id of a key, in bytes.
 const maxKID = 512
 
-// LooksLikeToken says whether a credential is built like a token. It says no more than that.
+// LooksLikeToken reports whether a credential has the form of a token.
 func LooksLikeToken(credential string) bool { return strings.Count(credential, ".") == 2 }
 
-// unverified is what a token says of itself. Nothing of it is true yet.
+// unverified has the unverified header and issuer of a token.
 type unverified struct {
 	alg, kid string
 	issuer   string
 }
 
-// parse reads a token as far as is needed to find who may have signed it.
+// parse parses the parts of a token that select its issuer and key.
 func parse(raw string) (u unverified, err error) {
 	parts := strings.Split(raw, ".")
 	if len(raw) > maxToken || len(parts) != 3 {
-		return u, errors.New("it is too long, or not of three parts")
+		return u, errors.New("it is too long, or does not have three parts")
 	}
 	header, err := decodePart(parts[0])
 	if err != nil {
@@ -48,12 +48,12 @@ func parse(raw string) (u unverified, err error) {
 	return u, nil
 }
 
-// readHeader refuses what changes how a token is to be read (RFC 7515 §4.1.11, RFC 7797,
-// RFC 7516), and what is a token of another kind (RFC 8725 §3.11).
+// readHeader rejects headers that change the interpretation of a token (RFC 7515 §4.1.11, RFC 7797, RFC 7516), and
+// other kinds of tokens (RFC 8725 §3.11).
 func (u *unverified) readHeader(header object) (err error) {
 	for _, name := range [...]string{"crit", "b64", "enc", "zip", "cty"} {
 		if _, has := header[name]; has {
-			return errors.New(name + " is not understood")
+			return errors.New(name + " is not supported")
 		}
 	}
 	if u.alg, err = header.text("alg"); err != nil {
@@ -61,7 +61,7 @@ func (u *unverified) readHeader(header object) (err error) {
 	}
 	if _, has := header["kid"]; has {
 		if u.kid, err = header.text("kid"); err != nil || len(u.kid) > maxKID {
-			return errors.New("kid is not the id of a key")
+			return errors.New("kid is not a valid id")
 		}
 	}
 	var typ string
@@ -74,7 +74,7 @@ func (u *unverified) readHeader(header object) (err error) {
 	case "", "jwt", "at+jwt":
 		return nil
 	}
-	return errors.New("typ is that of another kind of token")
+	return errors.New("typ is another kind of token")
 }
 
 func decodePart(part string) (object, error) {
@@ -85,7 +85,7 @@ func decodePart(part string) (object, error) {
 	return decodeObject(data)
 }
 
-// decode64 takes exactly one text for the same bytes, as RawURLEncoding does not.
+// decode64 accepts exactly one text for the same bytes, unlike RawURLEncoding.
 func decode64(part string) ([]byte, error) {
 	if strings.ContainsAny(part, "\r\n") {
 		return nil, errors.New("is not base64url")

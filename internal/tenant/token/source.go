@@ -11,9 +11,9 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// source has the keys of one issuer. One goroutine fetches them, and nobody else.
+// source has the keys of one issuer. One goroutine fetches them.
 //
-//	timer, or who shows an unknown key ──► next ──► current ──► fetch ──► set
+//	timer, or a token with an unknown key ──► next ──► current ──► fetch ──► set
 type source struct {
 	name     string
 	settings Source
@@ -22,7 +22,7 @@ type source struct {
 	log      *slog.Logger
 	all      *tenant.TokenBucket
 	own      *tenant.TokenBucket
-	stop     context.CancelFunc // of run; nil: it has not begun
+	stop     context.CancelFunc // of run; nil: not started
 
 	set  atomic.Pointer[keySet] // nil: never fetched
 	wake chan struct{}
@@ -31,16 +31,16 @@ type source struct {
 	fetched, failed, limited atomic.Int64
 
 	mu            sync.Mutex
-	next, current *round // nil: none
+	next, current *refresh // nil: none
 	ended         bool
 }
 
-// round is one fetch, for which any number may wait.
-type round struct{ done chan struct{} }
+// refresh is one fetch, for which any number of calls may wait.
+type refresh struct{ done chan struct{} }
 
-func newRound() *round { return &round{done: make(chan struct{})} }
+func newRefresh() *refresh { return &refresh{done: make(chan struct{})} }
 
-// Fetches for keys that are unknown, of one issuer.
+// Bounds of fetches for unknown keys of one issuer.
 const (
 	fetchBurst = 3
 	fetchEvery = 10 * time.Second
@@ -49,11 +49,11 @@ const (
 func newSource(i *Issuer, o *Options, all *tenant.TokenBucket) *source {
 	return &source{
 		name: i.Name, settings: i.Source, fetcher: newFetcher(i), now: o.Now, log: o.Log.With("issuer", i.Name),
-		all: all, own: tenant.NewTokenBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRound(),
+		all: all, own: tenant.NewTokenBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRefresh(),
 	}
 }
 
-// Tries to reach an issuer that does not answer.
+// Pauses between attempts while an issuer does not answer.
 const (
 	minPause = time.Second
 	maxPause = 30 * time.Second
@@ -83,17 +83,17 @@ func (s *source) run(ctx context.Context) {
 	}
 }
 
-// jitter spreads what many replicas do.
+// jitter spreads the fetches of many replicas.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// refreshOnce fetches once, and tells whether that went well.
+// refreshOnce fetches once, and reports success.
 func (s *source) refreshOnce(ctx context.Context) bool {
 	s.mu.Lock()
 	r := s.next
 	if r == nil {
-		r = newRound()
+		r = newRefresh()
 	}
 	s.next, s.current = nil, r
 	s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *source) refreshOnce(ctx context.Context) bool {
 	if err == nil {
 		s.install(keys)
 	} else if ctx.Err() == nil {
-		s.requestRefresh(err)
+		s.refreshFailed(err)
 	}
 
 	s.mu.Lock()
@@ -121,15 +121,15 @@ func (s *source) install(keys []*key) {
 	}
 }
 
-func (s *source) requestRefresh(err error) {
+func (s *source) refreshFailed(err error) {
 	if s.failed.Add(1) == 1 || s.up.Load() {
-		s.log.Warn("the keys of an issuer of tokens cannot be fetched; those that are known go on until they are "+
+		s.log.Warn("the keys of an issuer of tokens cannot be fetched; known keys stay valid until they are "+
 			"too old", "known", s.keys() != nil, "error", why(err))
 	}
 	s.up.Store(false)
 }
 
-// end lets nobody wait for what will not come.
+// end wakes all waiting calls, as no further fetch follows.
 func (s *source) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *source) end() {
 	}
 }
 
-// keys are those that count; nil: none do.
+// keys returns the current keys; nil: none, or too old.
 func (s *source) keys() *keySet {
 	set := s.set.Load()
 	if set == nil || s.now().Sub(set.at) > s.settings.MaxStale {
@@ -148,8 +148,8 @@ func (s *source) keys() *keySet {
 	return set
 }
 
-// inProgress is a fetch that has begun, or will at once; nil: there is none.
-func (s *source) inProgress() *round {
+// inProgress returns a fetch that has begun or is about to; nil: none.
+func (s *source) inProgress() *refresh {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != nil {
@@ -158,8 +158,8 @@ func (s *source) inProgress() *round {
 	return s.next
 }
 
-// again has the keys fetched anew, unless that was done too often: then it is nil.
-func (s *source) again() *round {
+// requestRefresh requests a fetch. It returns nil if there were too many.
+func (s *source) requestRefresh() *refresh {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next != nil || s.ended {
@@ -169,7 +169,7 @@ func (s *source) again() *round {
 		s.limited.Add(1)
 		return nil
 	}
-	s.next = newRound()
+	s.next = newRefresh()
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -178,7 +178,7 @@ func (s *source) again() *round {
 }
 
 // wait waits for a fetch, or until ctx ends.
-func (r *round) wait(ctx context.Context) {
+func (r *refresh) wait(ctx context.Context) {
 	if r == nil {
 		return
 	}

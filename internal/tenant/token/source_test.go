@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestRotation: a new key is fetched when somebody shows it; one that stays goes on, and
-// tokens of one that is withdrawn are refused though they are in memory.
+// TestRotation: a new key is fetched when a token uses it; a key that stays is valid, and tokens of a withdrawn key
+// are rejected although they are cached.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -32,7 +32,7 @@ func TestRotation(t *testing.T) {
 	want(t, v, "the third key's again", third, "")
 }
 
-// TestRefresh: without anybody who shows a new key, one that is withdrawn counts no more.
+// TestRefresh: a withdrawn key becomes invalid without tokens with a new key.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -44,7 +44,7 @@ func TestRefresh(t *testing.T) {
 	want(t, v, "the new key's", i.Token(t, nil), "")
 }
 
-// TestUnknownKeysCostLittle: a flood of them is a few fetches, and known keys go on.
+// TestUnknownKeysCostLittle: a flood of them causes a few fetches, and known keys stay valid.
 func TestUnknownKeysCostLittle(t *testing.T) {
 	t.Parallel()
 	i, clock := issuertest.Start(t), &clock{}
@@ -74,7 +74,7 @@ func TestUnknownKeysCostLittle(t *testing.T) {
 	before := i.Requests(t)
 	clock.add(10 * time.Second)
 	flood()
-	if n := i.Requests(t) - before; n > 2 { // the clock runs on meanwhile
+	if n := i.Requests(t) - before; n > 2 { // the clock advances meanwhile
 		t.Errorf("10 s later 300 unknown keys cost %d fetches", n)
 	}
 	clock.add(10 * time.Second)
@@ -85,8 +85,8 @@ func TestUnknownKeysCostLittle(t *testing.T) {
 	}
 }
 
-// TestOutage: what is known goes on while the issuer is unavailable, for a stated time, and all is
-// well when it is back.
+// TestOutage: known keys stay valid for a bounded time while the issuer is unavailable, and everything works when it
+// is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	i, clock := issuertest.Start(t), &clock{}
@@ -109,7 +109,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestNeverReached: the start waits for nobody, and nobody is let in.
+// TestNeverReached: the start does not wait for the issuer, and no token is accepted.
 func TestNeverReached(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -121,8 +121,7 @@ func TestNeverReached(t *testing.T) {
 	until(t, func() bool { _, reason := ask(t, v, raw); return reason == "" })
 }
 
-// TestWrongAnswers: an issuer that is not well is as one that is unavailable, and whoever vouches for
-// it must be known.
+// TestWrongAnswers: an issuer with invalid responses counts as unavailable, and its certificate must be trusted.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"500", "redirect", "garbage", "huge", "silence", "other issuer", "cleartext keys",
@@ -142,7 +141,7 @@ func TestWrongAnswers(t *testing.T) {
 	want(t, v, "a strange certificate", i.Token(t, nil), "IDENTITY_UNAVAILABLE")
 }
 
-// TestTheEnd: nobody waits for a Verifier that has ended.
+// TestTheEnd: no call waits for a Verifier that has ended.
 func TestTheEnd(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -157,7 +156,7 @@ func TestTheEnd(t *testing.T) {
 	want(t, v, "ended", i.Token(t, nil), "IDENTITY_UNAVAILABLE")
 }
 
-// TestAKnownTokenCostsNothing: no allocation for a token that was seen, nor for what is none.
+// TestAKnownTokenCostsNothing: cached tokens and texts that are not tokens cause no allocation.
 func TestAKnownTokenCostsNothing(t *testing.T) {
 	i := issuertest.Start(t)
 	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Claims.Asserts = tenant.User }))
@@ -195,7 +194,7 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 }
 
-// until waits for what comes by itself, and has no event of its own.
+// until polls for a state that no event announces.
 func until(t testing.TB, done func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// Stats are of one issuer. The counters only grow, but for an issuer whose keys are fetched
-// otherwise than before.
+// Stats are of one issuer. The counters only grow, except when the source of its keys is reconfigured.
 type Stats struct {
 	Issuer  string // its name
-	Up      bool   // the last fetch went well
-	Fetched int64  // fetches of its keys that went well
-	Failed  int64  // those that did not
-	Limited int64  // those that an unknown key was not worth
+	Up      bool   // the last fetch succeeded
+	Fetched int64  // successful fetches of its keys
+	Failed  int64  // failed ones
+	Limited int64  // fetches for unknown keys that were suppressed
 }
 
-// Stats are of all issuers, by their names.
+// Stats returns those of all issuers, by name.
 func (v *Verifier) Stats() []Stats {
 	table := *v.table.Load()
 	all := make([]Stats, 0, len(table))
@@ -28,5 +27,5 @@ func (v *Verifier) Stats() []Stats {
 	return all
 }
 
-// Len is how many verified tokens are in memory.
+// Len returns the number of cached tokens.
 func (v *Verifier) Len() int { return v.cache.len() }

@@ -19,42 +19,42 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Tenants says which tenants there are.
+// Tenants is the directory of tenants.
 type Tenants interface {
-	// Lookup answers from memory, and must not block. s is nil where there is no such tenant.
+	// Lookup answers from memory, and must not block. s is nil for an unknown tenant.
 	Lookup(id string) (s *tenant.Settings, known bool)
-	// Settings may wait, until ctx ends. It is nil where there is no such tenant.
+	// Settings may wait, until ctx ends. It returns nil for an unknown tenant.
 	Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 }
 
-// Options are the rest of what a Verifier needs.
+// Options configure a Verifier.
 type Options struct {
 	Cache int              // verified tokens in memory; default 100,000
 	Now   func() time.Time // default time.Now
 	Log   *slog.Logger     // default none
 }
 
-// Verifier finds out who calls by their tokens.
+// Verifier authenticates callers by tokens.
 type Verifier struct {
 	options   Options
 	tenants   Tenants
 	cache     *cache
-	fetches   *tenant.TokenBucket // for keys that are unknown, of all issuers
+	fetches   *tenant.TokenBucket // bounds fetches for unknown keys of all issuers
 	verifying chan struct{}
-	table     atomic.Pointer[map[string]*issuer] // by iss; never changed
+	table     atomic.Pointer[map[string]*issuer] // by iss; the map is immutable
 
 	mu      sync.Mutex // held to change table
 	base    context.Context
 	running sync.WaitGroup
 }
 
-// Fetches for keys that are unknown, of all issuers together.
+// Bounds of fetches for unknown keys of all issuers together.
 const (
 	fetchesBurst = 20
 	fetchesEvery = time.Second
 )
 
-// New makes a Verifier without any issuer. It does nothing beside the calls until Run.
+// New returns a Verifier without issuers. Run fetches their keys.
 func New(tenants Tenants, o Options) (*Verifier, error) {
 	if o.Cache == 0 {
 		o.Cache = 100_000
@@ -71,7 +71,7 @@ func New(tenants Tenants, o Options) (*Verifier, error) {
 	}
 	v := &Verifier{
 		options: o, tenants: tenants, cache: known, fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
-		// Signatures are checked by half of the processors: calls go on while somebody sends false ones.
+		// Half of the processors verify signatures, so that calls proceed while an attacker sends false ones.
 		verifying: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	v.table.Store(&map[string]*issuer{})
@@ -95,7 +95,7 @@ func (v *Verifier) Run(ctx context.Context) {
 	v.running.Wait()
 }
 
-// start begins with fetching, if that is not begun. v.mu is held.
+// start starts a source, unless it runs. v.mu is held.
 func (v *Verifier) start(s *source) {
 	if v.base == nil || s.stop != nil {
 		return
@@ -105,8 +105,7 @@ func (v *Verifier) start(s *source) {
 	v.running.Go(recovery.Loop(ctx, "issuer keys", func() { s.run(ctx) }))
 }
 
-// Replace puts other issuers in force. Tokens of an issuer that is not among them, or is
-// otherwise configured, are unknown from now on.
+// Replace replaces the issuers. Cached tokens of removed or reconfigured issuers become invalid.
 func (v *Verifier) Replace(issuers []Issuer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -132,7 +131,7 @@ func (v *Verifier) Replace(issuers []Issuer) {
 	v.retire(before, slices.Collect(maps.Values(next)))
 }
 
-// retire ends what is not among those in force.
+// retire stops issuers and sources that are not in force any more.
 func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 	for _, old := range before {
 		if !slices.Contains(now, old) {
@@ -151,8 +150,8 @@ func (v *Verifier) Lookup(c tenant.Credentials) (who tenant.Identity, known bool
 	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
 		return who, true, refusedToken
 	}
-	print := printOf(c.Credential)
-	found := v.cache.get(&print)
+	hash := hashOf(c.Credential)
+	found := v.cache.get(&hash)
 	if found == nil {
 		return who, false, nil
 	}
@@ -169,11 +168,11 @@ func (v *Verifier) Authenticate(ctx context.Context, c tenant.Credentials) (tena
 	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
 		return tenant.Identity{}, refusedToken
 	}
-	print := printOf(c.Credential)
-	found := v.cache.get(&print)
+	hash := hashOf(c.Credential)
+	found := v.cache.get(&hash)
 	if found == nil {
 		var err error
-		if found, err = v.verify(ctx, &print, c.Credential); err != nil {
+		if found, err = v.verify(ctx, &hash, c.Credential); err != nil {
 			return tenant.Identity{}, v.refuse(err)
 		}
 	}
@@ -184,7 +183,7 @@ func (v *Verifier) Authenticate(ctx context.Context, c tenant.Credentials) (tena
 	return v.answer(found, settings, c)
 }
 
-// answer is who calls by a token that was verified.
+// answer returns the identity of a verified token.
 func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.Credentials) (tenant.Identity,
 	*call.Refusal) {
 	if settings == nil {
@@ -200,11 +199,11 @@ func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.C
 
 var (
 	errUnavailable = errors.New("the keys of its issuer are not known")
-	errBusy        = errors.New("too many signatures are to be checked")
+	errBusy        = errors.New("too many signatures wait for verification")
 )
 
-// verify finds out whether a token is good.
-func (v *Verifier) verify(ctx context.Context, print *print, raw string) (*verified, error) {
+// verify verifies a token, and caches the result.
+func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*verified, error) {
 	said, err := parse(raw)
 	if err != nil {
 		return nil, err
@@ -226,17 +225,17 @@ func (v *Verifier) verify(ctx context.Context, print *print, raw string) (*verif
 	case <-ctx.Done():
 		return nil, errBusy
 	}
-	if found := v.cache.get(print); found != nil { // it was shown by many calls at once
+	if found := v.cache.get(hash); found != nil { // a concurrent call has verified it
 		return found, nil
 	}
 	found, err := by.verify(ctx, raw, keys, said.alg, v.options.Now())
 	if err == nil {
-		v.cache.put(print, found)
+		v.cache.put(hash, found)
 	}
 	return found, err
 }
 
-// keysFor finds the keys that may have signed a token, and has them fetched if none may.
+// keysFor returns the keys that may have signed a token. If there are none it waits for a fetch.
 func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) {
 	if i.source.keys() == nil {
 		i.source.inProgress().wait(ctx)
@@ -248,7 +247,7 @@ func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) 
 	if found := set.candidates(said); len(found) > 0 {
 		return found, nil
 	}
-	i.source.again().wait(ctx)
+	i.source.requestRefresh().wait(ctx)
 	if set = i.source.keys(); set == nil {
 		return nil, errUnavailable
 	}
@@ -258,14 +257,14 @@ func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) 
 	return nil, errors.New("its key is unknown")
 }
 
-// verify checks signature and claims.
+// verify verifies signature and claims.
 func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string, now time.Time) (*verified, error) {
 	t := &trial{keys: keys, alg: alg}
-	// The leeway of times is ours, and so is aud, of which there may be several.
+	// Times and aud are checked by check, with a leeway and several audiences.
 	good, err := oidc.NewVerifier(i.URL, t,
 		&oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx, raw)
 	if err != nil {
-		return nil, errors.New("its signature or its form is wrong")
+		return nil, errors.New("its signature or its format is invalid")
 	}
 	var payload json.RawMessage
 	if err = good.Claims(&payload); err != nil {
@@ -282,7 +281,7 @@ func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string
 	return &verified{who: who, expires: expires, issuer: i, key: t.by}, nil
 }
 
-// refuse says no more than a caller may know. The log has why, but nothing of the token.
+// refuse returns a refusal without details. The log has the reason, but nothing of the token.
 func (v *Verifier) refuse(err error) *call.Refusal {
 	switch {
 	case errors.Is(err, errUnavailable):
@@ -296,14 +295,14 @@ func (v *Verifier) refuse(err error) *call.Refusal {
 	return refusedToken
 }
 
-// The refusals of a token.
+// The refusals of tokens.
 var (
 	refusedToken = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the credential is neither an API key nor a token that is accepted here"}
 	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
 		Message: "the token has expired"}
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE",
-		Message: "the issuer of the token cannot be asked for its keys; try again later", RetryAfter: 5 * time.Second}
+		Message: "the keys of the token's issuer are unavailable; try again later", RetryAfter: 5 * time.Second}
 	refusedBusy = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED",
-		Message: "too many tokens are to be verified; try again later"}
+		Message: "too many tokens wait for verification; try again later"}
 )

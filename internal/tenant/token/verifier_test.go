@@ -24,12 +24,13 @@ func TestGoodTokens(t *testing.T) {
 		"fractions":                 {"exp": float64(now.Unix()) + 3600.5},
 		"expired within the leeway": {"exp": now.Add(-30 * time.Second).Unix()},
 		"nbf within the leeway":     {"nbf": now.Add(30 * time.Second).Unix()},
-		"iat within the leeway":     {"iat": now.Add(30 * time.Second).Unix()}, "exp as 1e10": {"exp": json.RawMessage("1e10")},
-		"a nonce": {"nonce": "n"}, "typ of Keycloak": {"typ": "Bearer"},
+		"iat within the leeway":     {"iat": now.Add(30 * time.Second).Unix()},
+		"exp as 1e10":               {"exp": json.RawMessage("1e10")},
+		"a nonce":                   {"nonce": "n"}, "typ of Keycloak": {"typ": "Bearer"},
 	} {
 		for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
 			raw := i.TokenBy(t, alg, change)
-			for range 2 { // first beside the relay, then from memory
+			for range 2 { // first in the background, then from memory
 				if who, reason := ask(t, v, raw); reason != "" ||
 					who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
 					t.Errorf("%s, %s: %+v, %s", name, alg, who, reason)
@@ -50,8 +51,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestHostileTokens: none is accepted, before a good one was seen and after, and nobody asks an
-// attacker for keys.
+// TestHostileTokens: none is accepted, before or after a good one, and no keys are fetched from an attacker.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	i, attacker := issuertest.Start(t), issuertest.Start(t)
@@ -120,7 +120,9 @@ func TestClaims(t *testing.T) {
 		"agent is a number": {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Credentials{}, tenant.Identity{},
 			"CREDENTIAL_INVALID"},
 		"roles in one text": {map[string]any{"realm_access": map[string]any{"roles": "caller boss"}},
-			tenant.Credentials{}, with(func(w *tenant.Identity) { w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy }), ""},
+			tenant.Credentials{}, with(func(w *tenant.Identity) {
+				w.Scopes = tenant.Invoke | tenant.Approve | tenant.Policy
+			}), ""},
 		"a role is two words": {map[string]any{"realm_access": map[string]any{"roles": []string{"caller boss"}}},
 			tenant.Credentials{}, with(func(w *tenant.Identity) { w.Scopes = 0 }), ""},
 		"no roles": {map[string]any{"realm_access": nil}, tenant.Credentials{},
@@ -154,7 +156,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestDisabledTenant: a good token of a tenant that is switched off is known for what it is.
+// TestDisabledTenant: a valid token of a disabled tenant is recognized as such.
 func TestDisabledTenant(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -162,7 +164,7 @@ func TestDisabledTenant(t *testing.T) {
 	want(t, v, "switched off", i.Token(t, map[string]any{"tenant_id": "idle"}), "TENANT_DISABLED")
 }
 
-// elsewhere is a directory that has to be asked, and may be unavailable.
+// elsewhere is a directory that must be asked, and may be unavailable.
 type elsewhere struct {
 	*tenant.Directory
 	unavailable atomic.Bool
@@ -177,8 +179,7 @@ func (e *elsewhere) Settings(ctx context.Context, id string) (*tenant.Settings, 
 	return e.Directory.Settings(ctx, id)
 }
 
-// TestTenantsElsewhere: a token is verified once, and its tenant looked up each time that
-// memory does not know it.
+// TestTenantsElsewhere: a token is verified once, and its tenant looked up on each miss.
 func TestTenantsElsewhere(t *testing.T) {
 	t.Parallel()
 	i, tenants := issuertest.Start(t), &elsewhere{Directory: directory()}
@@ -194,7 +195,7 @@ func TestTenantsElsewhere(t *testing.T) {
 	want(t, v, "switched off meanwhile", raw, "TENANT_DISABLED")
 }
 
-// TestBoundedMemory: more tokens than there is room for are verified again.
+// TestBoundedMemory: evicted tokens are verified again.
 func TestBoundedMemory(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -207,7 +208,7 @@ func TestBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestIDTokens: they are taken where the configuration wants them.
+// TestIDTokens: they are accepted if so configured.
 func TestIDTokens(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -215,7 +216,7 @@ func TestIDTokens(t *testing.T) {
 	want(t, v, "an ID token", i.Token(t, map[string]any{"at_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng", "typ": "ID"}), "")
 }
 
-// TestExpiry: a token that was good ends with its time, the leeway included, though it is in memory.
+// TestExpiry: a cached token expires, including the leeway.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	i, clock := issuertest.Start(t), &clock{}
@@ -230,7 +231,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestSeveralIssuers: iss says which, and no other's key or rule counts.
+// TestSeveralIssuers: iss selects the issuer, and no other issuer's key or rule applies.
 func TestSeveralIssuers(t *testing.T) {
 	t.Parallel()
 	a, b := issuertest.Start(t), issuertest.Start(t)
