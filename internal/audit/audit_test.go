@@ -65,7 +65,7 @@ func read(t *testing.T, path string) []byte {
 	return text
 }
 
-// records are the lines, without what is another each time.
+// records returns the lines without their varying fields.
 func records(t *testing.T, text []byte) (all []map[string]any) {
 	t.Helper()
 	for line := range bytes.Lines(text) {
@@ -128,7 +128,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestAnyChangeIsSeen: nothing but the last line can be changed, and nothing taken out or put in.
+// TestAnyChangeIsSeen: only a change of the last line is undetected.
 func TestAnyChangeIsSeen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -239,7 +239,7 @@ func TestRotation(t *testing.T) {
 		s := verify(t, read(t, old), head)
 		head, text = &s.Head, append(text, read(t, old)...)
 	}
-	l.Reopen() // nobody has moved it
+	l.Reopen() // it was not moved
 	l.Close()
 	verify(t, read(t, path), head)
 	if text = append(text, read(t, path)...); bytes.Count(text, []byte(`"type":"call"`)) != 30 {
@@ -247,8 +247,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestMoved: no record goes to a file that is not there any more, though nobody says that it was
-// moved; and where there can be no other one calls are refused.
+// TestMoved: no record is written to a moved file, also without Reopen; and while no new file can be created calls
+// are rejected.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
@@ -310,7 +310,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestConcurrency: records of many are whole, and all there.
+// TestConcurrency: concurrent records are whole and complete.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -358,7 +358,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun 
 	}
 }
 
-// FuzzWord: whatever callers say, a record is a line of JSON, and not long.
+// FuzzWord: with any texts of callers a record is one line of JSON of bounded length.
 func FuzzWord(f *testing.F) {
 	f.Add("ann", "\"\\\n\x00\xff\u2028")
 	f.Fuzz(func(t *testing.T, user, tool string) {

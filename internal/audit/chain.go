@@ -9,15 +9,15 @@ import (
 	"strconv"
 )
 
-// Head is where a chain has got to.
+// Head is the end of a chain.
 type Head struct {
-	Seq  int64             // of the last record; 0: there is none
-	Hash [sha256.Size]byte // of its line, without the end
+	Seq  int64             // of the last record; 0: none
+	Hash [sha256.Size]byte // of its line without the newline
 }
 
 func (h Head) String() string { return hex.EncodeToString(h.Hash[:]) }
 
-// link appends a record as the next one of the chain. rec is what line.end made.
+// link appends a record to b as the next one of the chain. rec is the result of line.end.
 func (h *Head) link(b, rec []byte) []byte {
 	start := len(b)
 	h.Seq++
@@ -31,7 +31,7 @@ func (h *Head) link(b, rec []byte) []byte {
 	return b
 }
 
-// record is what is looked at of a line.
+// record has the fields of a line that Verify needs.
 type record struct {
 	Seq     int64  `json:"seq"`
 	Prev    string `json:"prev"`
@@ -40,9 +40,9 @@ type record struct {
 	Records int64  `json:"records"` // of type lost
 }
 
-var errNoRecord = errors.New("it is not a record")
+var errNoRecord = errors.New("not a record of an audit log")
 
-// parse reads a line without its end, and says where the chain is after it.
+// parse parses a line without its newline, and returns the chain's head after it.
 func parse(text []byte) (r record, after Head, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&r); err != nil || d.InputOffset() != int64(len(text)) || r.Seq < 1 ||

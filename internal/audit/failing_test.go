@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 )
 
-// said tells channels of each line of a log with certain words.
+// said returns channels that get a log's lines with certain words.
 type said map[string]chan<- struct{}
 
 func whenSaid(words string, tell chan<- struct{}) *slog.Logger { return slog.New(said{words: tell}) }
@@ -37,10 +37,10 @@ func (s said) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// moody takes a few bytes of each write, or nothing.
+// moody writes a few bytes of each write, or fails.
 type moody struct {
 	mu   sync.Mutex
-	most int // bytes that it takes at once; -1: all
+	most int // bytes of one write; -1: all
 	bytes.Buffer
 }
 
@@ -62,8 +62,8 @@ func (m *moody) take(most int) {
 	m.most = most
 }
 
-// TestASinkThatFails: what cannot be written waits, as much as there is room for, and is written
-// when that works again; what there was no room for is counted, and said.
+// TestASinkThatFails: records wait in the bounded queue, and are written when the sink works again; lost ones are
+// counted and recorded.
 func TestASinkThatFails(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{0, 1, 100} {
@@ -86,7 +86,7 @@ func TestASinkThatFails(t *testing.T) {
 	}
 }
 
-// TestAFullDisk: a Log that is required admits no call, and one that is not loses records.
+// TestAFullDisk: a required log admits no call, another one loses records.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, required := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// TestASlowPipe: nobody waits for it, and what it took is whole.
+// TestASlowPipe: no caller waits for it, and its records are whole.
 func TestASlowPipe(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -116,7 +116,7 @@ func TestASlowPipe(t *testing.T) {
 	}
 	l := open(t, audit.Config{Out: w, Required: true, Queue: 100})
 	admitted, refused := 0, 0
-	for i := range 2000 { // far more than a pipe and the queue hold
+	for i := range 2000 { // more than the pipe and the queue hold
 		if l.Reserve() {
 			admitted++
 			l.RecordCall(aCall(i), true)
@@ -148,14 +148,14 @@ func TestASlowPipe(t *testing.T) {
 	}
 }
 
-// TestPlacesAreReserved: a call that was admitted is recorded, whatever came meanwhile.
+// TestPlacesAreReserved: an admitted call is recorded, whatever else happens.
 func TestPlacesAreReserved(t *testing.T) {
 	t.Parallel()
 	out := &moody{}
 	failed := make(chan struct{}, 10)
 	l := open(t, audit.Config{Out: out, Required: true, Queue: 3, Retry: time.Hour,
 		Log: whenSaid("cannot be written", failed)})
-	<-failed // the writer has the first record, and waits
+	<-failed // the writer holds the first record
 	if l.Reserve() {
 		t.Error("admitted while it fails")
 	}
@@ -180,7 +180,7 @@ func TestPlacesAreReserved(t *testing.T) {
 	if !l.Reserve() {
 		t.Error("its place was not given back")
 	}
-	l.RecordCall(aCall(9), false) // of one that was refused: there is no place for it
+	l.RecordCall(aCall(9), false) // of a rejected call, without a place
 	for i := range 3 {
 		l.RecordCall(aCall(i), true)
 	}
@@ -192,7 +192,7 @@ func TestPlacesAreReserved(t *testing.T) {
 	}
 }
 
-// sizeOf is the size of a file in bytes; 0 where there is none.
+// sizeOf is the size of a file in bytes; 0 if it does not exist.
 func sizeOf(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -201,7 +201,7 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// TestKilled: a process that is killed in the middle of its work leaves a log that goes on.
+// TestKilled: the log of a killed process can be continued.
 func TestKilled(t *testing.T) {
 	if path := flag.Arg(0); path != "" {
 		l, err := audit.Open(audit.Config{Path: path})
@@ -211,7 +211,7 @@ func TestKilled(t *testing.T) {
 		}
 		before, told := sizeOf(path), false
 		for i := 0; ; i++ {
-			if i >= 1000 && i%100 == 0 && !told && sizeOf(path) > before { // its start is written
+			if i >= 1000 && i%100 == 0 && !told && sizeOf(path) > before { // its start record is written
 				fmt.Println("going")
 				told = true
 			}

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Config is how a Log is set up. Either Path or Out is required.
+// Config configures a Log. Either Path or Out is required.
 type Config struct {
-	Path     string    // file that is written to, and made with mode 0600
-	Out      io.Writer // where records go if there is no Path
-	Required bool      // Admit refuses while records cannot be written
-	// records that wait, and of a Required Log calls that run; each may have 2 KiB and seldom has one; default
-	// 8192
+	Path     string    // file of the log, created with mode 0600
+	Out      io.Writer // destination without a Path
+	Required bool      // Reserve fails while records cannot be written
+	// bound of pending records, and with Required of running calls; a record takes up to 2 KiB, usually much less;
+	// default 8192
 	Queue    int
-	Replica  string // who writes
-	Version  string // of what
+	Replica  string // the gateway's replica
+	Version  string // the gateway's version
 	Log      *slog.Logger
 	Now      func() time.Time // default time.Now
-	Retry    time.Duration    // from one try to write to the next, while that fails; default 1 s
-	Patience time.Duration    // for the last records when it is closed; default 5 s
+	Retry    time.Duration    // interval of attempts while writing fails; default 1 s
+	Patience time.Duration    // time to write the last records in Close; default 5 s
 }
 
 const (
 	defaultQueue = 8192
-	syncEvery    = time.Second // file: what was written is on the disk after it, at the latest
+	syncEvery    = time.Second // greatest interval of fsyncs of a file
 )
 
-// Lost is why a record was not written.
+// Lost is the reason why a record was not written.
 type Lost uint8
 
 // The reasons.
@@ -47,21 +47,21 @@ func (l Lost) String() string { return [numLost]string{"queue_full", "sink_faile
 type Log struct {
 	cfg     Config
 	sink    sink // the writer's
-	head    Head // of what is in the sink; the writer's
+	head    Head // of the written records; the writer's
 	failing atomic.Bool
 	written atomic.Uint64
 	lost    [numLost]atomic.Uint64
 
-	wake     chan struct{} // capacity 1: there is something to write
+	wake     chan struct{} // capacity 1: records are pending
 	reopen   chan struct{} // capacity 1
 	stop     chan struct{} // closed by Close
 	done     chan struct{} // closed by the writer
 	stopOnce sync.Once
 
 	mu         sync.Mutex // held for a copy of one record, or a swap
-	pending    []byte     // whole records, without their chain
+	pending    []byte     // whole records, not chained yet
 	count      int        // of them
-	reserved   int        // places of calls that run
+	reserved   int        // places of running calls
 	unrecorded [numLost]int64
 	closed     bool
 }
@@ -94,12 +94,12 @@ func Open(cfg Config) (*Log, error) {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
 	}
-	go l.run(l.begun("process", cut))
+	go l.run(l.startRecord("process", cut))
 	return l, nil
 }
 
-// begun is the record that a process, or a file, begins with.
-func (l *Log) begun(why string, cut int64) []byte {
+// startRecord returns the first record of a process or a file.
+func (l *Log) startRecord(why string, cut int64) []byte {
 	b := begin(nil, "start", l.cfg.Now()).str("replica", l.cfg.Replica).str("version", l.cfg.Version).str("why", why)
 	if cut > 0 {
 		b = b.number("cut_bytes", cut)
@@ -107,8 +107,8 @@ func (l *Log) begun(why string, cut int64) []byte {
 	return b.end()
 }
 
-// Reserve reserves the place of a call's record. False is that the call must not be made: it
-// could not be recorded. Each true is for one Call or Release.
+// Reserve reserves the place of a call's record. If it returns false, the call must not be made, as it could not be
+// recorded. Each true requires one RecordCall or Release.
 func (l *Log) Reserve() bool {
 	if !l.cfg.Required {
 		return true
@@ -125,10 +125,10 @@ func (l *Log) Reserve() bool {
 	return true
 }
 
-// Blocked says whether Admit refuses every call, as records cannot be written.
+// Blocked reports whether Reserve rejects every call, as records cannot be written.
 func (l *Log) Blocked() bool { return l.cfg.Required && l.failing.Load() }
 
-// Release gives the place of a call back that is not recorded.
+// Release returns the place of a call that is not recorded.
 func (l *Log) Release() {
 	if l.cfg.Required {
 		l.mu.Lock()
@@ -137,7 +137,7 @@ func (l *Log) Release() {
 	}
 }
 
-// RecordCall records a call that has ended; admitted, if Admit was asked. It keeps nothing of c.
+// RecordCall records a call that has ended; admitted: Reserve was called for it. It does not retain c.
 func (l *Log) RecordCall(c *Call, admitted bool) {
 	var scratch [2048]byte // built outside of the lock, on the stack
 	l.queue(c.append(scratch[:0]), admitted && l.cfg.Required)
@@ -177,27 +177,26 @@ func (l *Log) queue(rec []byte, reserved bool) {
 	}
 }
 
-// Reopen opens the file again, as somebody has moved it away: at once, and not for the next
-// record. The chain goes on in the new one.
+// Reopen reopens the file at once, after it was moved. The chain continues in the new file.
 func (l *Log) Reopen() { signal(l.reopen) }
 
-// Close writes what there is, in Config.Patience.
+// Close writes the pending records, within Config.Patience.
 func (l *Log) Close() {
 	l.stopOnce.Do(func() { close(l.stop) })
 	select {
 	case <-l.done:
-	case <-time.After(l.cfg.Patience + time.Second): // the sink takes nothing, and does not say so
+	case <-time.After(l.cfg.Patience + time.Second): // the sink blocks
 	}
 }
 
-// Stats is what a Log has done so far.
+// Stats are counts of a Log.
 type Stats struct {
 	Written uint64
 	Lost    [numLost]uint64 // by Lost
-	Failing bool            // the last try to write failed
+	Failing bool            // the last write failed
 }
 
-// Stats may be asked at any time.
+// Stats is safe for concurrent use.
 func (l *Log) Stats() Stats {
 	s := Stats{Written: l.written.Load(), Failing: l.failing.Load()}
 	for i := range s.Lost {

@@ -12,42 +12,42 @@ import (
 // Call is a call that has ended.
 type Call struct {
 	*call.Call
-	Client   string       // IP address that it came from; "" where it is not known
-	Request  string       // the caller's id for it
+	Client   string       // client address; "": unknown
+	Request  string       // the caller's request id
 	Trace    [16]byte     // of W3C trace context; zero: none
 	Gateway  bool         // made by the gateway itself
-	Decided  bool         // whether it may run was decided:
-	Verdict  call.Verdict // so,
-	Level    call.Level   // by that
-	Approval string       // id of the approval that it used, or lacks
+	Decided  bool         // it was authorized, with
+	Verdict  call.Verdict // this verdict
+	Level    call.Level   // at this level
+	Approval string       // id of the approval that it used, or that it lacks
 	Code     string       // of gRPC
-	Reason   string       // of the gateway's refusal; "" where it did not refuse
-	Failure  string       // of the relay's, likewise
-	Outcome  string       // what the tool said of itself
-	Replayed bool         // a repeat, by its idempotency key, that got the first call's answer
+	Reason   string       // of the gateway's rejection; "": none
+	Failure  string       // of the relay; "": none
+	Outcome  string       // the tool's outcome
+	Replayed bool         // a repeated call with an idempotency key that got the stored response
 	Started  time.Time
 	Took     time.Duration
 }
 
-// Change is something that a person or a program did besides calls.
+// Change is an action of a person or a program other than a call.
 type Change struct {
-	Actor   string   // who, as is known or said
+	Actor   string   // the person or program, authenticated or asserted
 	What    string   // such as approval.approved or rule.set
-	Tenant  string   // whom it is about; "" all, or nobody in particular
-	Targets []Target // what it is about
+	Tenant  string   // its tenant; "": all, or none
+	Targets []Target // its objects
 }
 
-// Target is one word about a change. Names are ours, and need no escapes.
+// Target is an object of a change. Names are constants that need no escapes.
 type Target struct{ Name, Value string }
 
 const (
-	// maxValue bounds a word in a record, in bytes. Most are callers'.
+	// maxValue bounds a text in a record, in bytes. Most texts are callers'.
 	maxValue = 256
-	// maxRecord is more than any line, in bytes, its chain included.
+	// maxRecord exceeds the length of any line, in bytes, including its chain.
 	maxRecord = 32 << 10
 )
 
-// line is a record on its way, without its chain: {"type":… and no } yet.
+// line is a record under construction, without its chain: {"type":… and no } yet.
 type line []byte
 
 func begin(b []byte, typ string, at time.Time) line {
@@ -58,7 +58,7 @@ func begin(b []byte, typ string, at time.Time) line {
 	return append(b, '"')
 }
 
-// str adds what is not empty.
+// str adds a non-empty field.
 func (b line) str(name, value string) line {
 	if value == "" {
 		return b
@@ -120,8 +120,7 @@ func (c *Change) append(b []byte, at time.Time) []byte {
 	return l.end()
 }
 
-// appendEscaped appends the inside of a JSON string of at most maxValue bytes of s. What is not
-// UTF-8 becomes U+FFFD.
+// appendEscaped appends the inside of a JSON string of at most maxValue bytes of s. Invalid UTF-8 becomes U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
 	if len(s) > maxValue {
 		end := maxValue

@@ -10,18 +10,17 @@ import (
 	"syscall"
 )
 
-// sink takes lines. It is for one goroutine.
+// sink writes lines. It is used by one goroutine.
 type sink interface {
-	// write takes whole lines, from the first on, and says how many bytes of them it took.
+	// write writes a prefix of whole lines, and returns its length in bytes.
 	write(lines []byte) (int, error)
 	sync() error
 	close() error
-	// rotated says whether what is opened by its name now is something else.
+	// rotated reports whether its name refers to another file now.
 	rotated() bool
 }
 
-// stream is a sink that takes nothing back. Of a line of which it could write a part, the rest
-// goes before everything else.
+// stream is a sink that cannot be truncated. After a partial write of a line it first writes the rest.
 type stream struct {
 	out  io.Writer
 	rest []byte
@@ -47,16 +46,16 @@ func (*stream) sync() error   { return nil }
 func (*stream) close() error  { return nil }
 func (*stream) rotated() bool { return false }
 
-// file is a sink that this process alone writes to.
+// file is a sink that only this process writes.
 type file struct {
 	f    *os.File
 	info os.FileInfo
 	size int64 // of its whole lines
-	torn bool  // there is more in it
+	torn bool  // it ends with part of a line
 }
 
-// openFile opens a file, makes it if it is not there, and finds its head. A line that was not
-// written to its end is taken away: cut is how many bytes that were.
+// openFile opens or creates a file, and finds its head. It truncates an incomplete last line, and returns its length
+// as cut.
 func openFile(path string) (s sink, head Head, cut int64, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -89,7 +88,7 @@ func openFile(path string) (s sink, head Head, cut int64, err error) {
 	return &file{f: f, info: info, size: whole}, head, cut, nil
 }
 
-// headOf reads the last whole line of a file, and says where that ends.
+// headOf parses the last whole line of a file, and returns the end of that line.
 func headOf(f io.ReaderAt, size int64) (head Head, whole int64, err error) {
 	tail := make([]byte, min(size, 2*maxRecord))
 	if _, err = f.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
@@ -98,7 +97,7 @@ func headOf(f io.ReaderAt, size int64) (head Head, whole int64, err error) {
 	end := bytes.LastIndexByte(tail, '\n')
 	if end < 0 {
 		if len(tail) < maxRecord {
-			return head, 0, nil // nothing was ever written to its end
+			return head, 0, nil // it has no whole line
 		}
 		return head, 0, errNotOurs
 	}
@@ -109,23 +108,23 @@ func headOf(f io.ReaderAt, size int64) (head Head, whole int64, err error) {
 	return head, size - int64(len(tail)) + int64(end) + 1, nil
 }
 
-var errNotOurs = errors.New("its last line is no record of an audit log; move the file away, or name another")
+var errNotOurs = errors.New("its last line is not a record of an audit log; move the file, or name another one")
 
 func (s *file) write(lines []byte) (int, error) {
-	if err := s.mend(); err != nil {
+	if err := s.repair(); err != nil {
 		return 0, err
 	}
 	n, err := s.f.Write(lines)
 	whole := bytes.LastIndexByte(lines[:n], '\n') + 1
 	s.size += int64(whole)
 	if s.torn = n > whole; s.torn {
-		_ = s.mend() // else the next one does
+		_ = s.repair() // otherwise the next write does
 	}
 	return whole, err
 }
 
-// mend takes a piece of a line away.
-func (s *file) mend() error {
+// repair truncates part of a line.
+func (s *file) repair() error {
 	if !s.torn {
 		return nil
 	}
@@ -137,7 +136,7 @@ func (s *file) mend() error {
 func (s *file) sync() error { return s.f.Sync() }
 
 func (s *file) close() error {
-	_ = s.mend() // a piece that stays is found by who verifies
+	_ = s.repair() // Verify reports a part that stays
 	return s.f.Close()
 }
 
@@ -149,10 +148,10 @@ func (s *file) rotated() bool {
 	return !os.SameFile(now, s.info)
 }
 
-// broken is a sink that could not be opened.
-type broken struct{ err error }
+// failedSink is a sink that could not be opened.
+type failedSink struct{ err error }
 
-func (b broken) write([]byte) (int, error) { return 0, b.err }
-func (broken) sync() error                 { return nil }
-func (broken) close() error                { return nil }
-func (broken) rotated() bool               { return false }
+func (b failedSink) write([]byte) (int, error) { return 0, b.err }
+func (failedSink) sync() error                 { return nil }
+func (failedSink) close() error                { return nil }
+func (failedSink) rotated() bool               { return false }

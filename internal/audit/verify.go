@@ -7,16 +7,16 @@ import (
 	"io"
 )
 
-// Summary is what Verify found to be whole.
+// Summary describes the verified part of a log.
 type Summary struct {
 	Records     int64
 	First, Last int64 // numbers of the first and the last record
-	Lost        int64 // records that were not written, as records say
+	Lost        int64 // records that were not written, according to the log
 	From, To    string
 	Head        Head
 }
 
-// Broken says where a chain breaks.
+// Broken is the place where a chain breaks.
 type Broken struct {
 	Line int64 // from 1
 	Why  string
@@ -24,9 +24,8 @@ type Broken struct {
 
 func (b *Broken) Error() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
 
-// Verify follows the chain of a file, from the head of the one before it; nil: whatever the first
-// record says was before. The error is a Broken where the chain is, and the Summary is of what
-// is whole before it.
+// Verify checks the chain of a file that follows before; nil: any. The error is a Broken if the chain is broken; then
+// the Summary describes the part before it.
 func Verify(in io.Reader, before *Head) (s Summary, err error) {
 	lines := bufio.NewReaderSize(in, maxRecord)
 	if before != nil {
@@ -38,10 +37,10 @@ func Verify(in io.Reader, before *Head) (s Summary, err error) {
 		case err == io.EOF && len(text) == 0:
 			return s, nil
 		case err == io.EOF:
-			return s, &Broken{n, "the last record is cut off: it is being written, or the gateway died; when it " +
-				"starts again it takes this piece away, and says so"}
+			return s, &Broken{n, "the last record is incomplete: it is being written, or the gateway died; a " +
+				"restarted gateway removes it, and records that"}
 		case errors.Is(err, bufio.ErrBufferFull):
-			return s, &Broken{n, "it is too long for a record"}
+			return s, &Broken{n, "the line is too long for a record"}
 		case err != nil:
 			return s, err
 		}
@@ -58,11 +57,11 @@ func Verify(in io.Reader, before *Head) (s Summary, err error) {
 	}
 }
 
-// follows says why a record cannot be the next one; "" if it can.
+// follows returns the reason why a record cannot be the next one, or "".
 func (h *Head) follows(r *record) string {
 	switch {
 	case r.Seq != h.Seq+1:
-		return fmt.Sprintf("record %d comes after record %d", r.Seq, h.Seq)
+		return fmt.Sprintf("record %d follows record %d", r.Seq, h.Seq)
 	case r.Prev != h.String():
 		return fmt.Sprintf("record %d was written after another record than the one before it: that one was "+
 			"changed, or this one", r.Seq)

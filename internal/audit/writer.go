@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// writer is what the goroutine that writes knows.
+// writer is the state of the writing goroutine.
 type writer struct {
 	*Log
-	batch    []byte // records that are to be written, without their chain
-	spare    []byte // another batch's memory
+	batch    []byte // records to write, not chained yet
+	spare    []byte // memory of another batch
 	text     []byte // the batch, chained
 	unsynced bool
-	gone     bool        // the file could not be opened again
-	timer    *time.Timer // of the next try, or sync
+	gone     bool        // the file could not be reopened
+	timer    *time.Timer // of the next attempt or sync
 }
 
 // run writes until Close. first is the first record.
@@ -36,7 +36,7 @@ func (l *Log) run(first []byte) {
 	}
 }
 
-// flush writes all that there is, or what can be written.
+// flush writes all pending records, until an error.
 func (w *writer) flush() {
 	for {
 		if len(w.batch) == 0 {
@@ -56,7 +56,7 @@ func (w *writer) flush() {
 	}
 }
 
-// take swaps the queue for an empty one. What was lost is told behind what was not.
+// take swaps the queue for an empty one, and appends records of lost ones.
 func (w *writer) take() {
 	w.mu.Lock()
 	w.batch, w.pending, w.count = w.pending, w.spare[:0], 0
@@ -72,8 +72,7 @@ func (w *writer) take() {
 	}
 }
 
-// write puts the batch into the sink. Where that takes a part of it, the rest is still to be
-// written, as the next of the chain.
+// write writes the batch to the sink. After a partial write the rest stays in the batch, as the next of the chain.
 func (w *writer) write() error {
 	head, ends := w.head, w.text[:0]
 	for rest := w.batch; len(rest) > 0; {
@@ -108,7 +107,7 @@ func (w *writer) write() error {
 	return nil
 }
 
-// keep is memory for the next time, unless it is much.
+// keep returns a buffer for reuse, unless it is large.
 func keep(b []byte) []byte {
 	const most = 1 << 20
 	if cap(b) > most {
@@ -117,7 +116,7 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// sync sees to it that what was written is on the disk.
+// sync flushes written records to the disk.
 func (w *writer) sync() {
 	if !w.unsynced {
 		return
@@ -140,34 +139,34 @@ func (w *writer) failed(err error) {
 	}
 }
 
-// open goes on in another file of the same name, or the same.
+// open continues in a file of the same name, which may be the same one.
 func (w *writer) open(why string) {
 	if w.cfg.Path == "" {
 		return
 	}
 	w.sync()
-	_ = w.sink.close() // its lock too: it may be the same file still
+	_ = w.sink.close() // this releases its lock, as it may be the same file
 	next, found, cut, err := openFile(w.cfg.Path)
 	if w.gone = err != nil; w.gone {
-		w.sink = broken{err}
+		w.sink = failedSink{err}
 		w.failed(err)
 		w.timer.Reset(w.cfg.Retry)
 		return
 	}
 	w.sink, w.unsynced = next, true
-	if found.Seq > 0 { // somebody has written there, perhaps we
+	if found.Seq > 0 { // it has records, perhaps of this process
 		w.head = found
 	}
-	if why == "moved" { // nobody has said so
+	if why == "moved" { // without a call of Reopen
 		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log goes on in another one", "path",
 			w.cfg.Path, "seq", w.head.Seq, "hash", w.head.String())
 	} else {
 		w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())
 	}
-	w.batch = append(w.begun(why, cut), w.batch...)
+	w.batch = append(w.startRecord(why, cut), w.batch...)
 }
 
-// tick does what was put off.
+// tick reopens a lost file, or syncs.
 func (w *writer) tick() {
 	if w.gone {
 		w.open("reopened")
