@@ -1,14 +1,13 @@
-// Package tracing makes spans of calls and sends them to an OpenTelemetry collector. It
-// decides nothing about a call, and only calls that are sampled cost anything:
+// Package tracing creates spans of calls and sends them to an OpenTelemetry collector. It decides nothing about a
+// call, and only sampled calls cost anything:
 //
-//	Tracer.Samples ─► Begin ─► Span ── server span of the gateway, with events while the call waits
-//	                             └───── client span of each try, the backend's parent
-//	                                        │ when they end
-//	                                      outbox ── bounded queue; one goroutine ──► OTLP
+//	Tracer.Samples ─► Start ─► Span ── server span of the gateway, with events while the call waits
+//	                             └───── client span of each attempt, the backend's parent
+//	                                        │ at their end
+//	                                exportQueue ── bounded; one goroutine ──► OTLP
 //
-// Trace context is W3C's, https://www.w3.org/TR/trace-context/. A call that its caller or
-// chance does not sample goes on with the context that it came with, unchanged.
+// Trace context is W3C's, https://www.w3.org/TR/trace-context/. A call that is not sampled is forwarded with its
+// context unchanged.
 //
-// Arguments, config, results, sessions and credentials never come here. names.go has every
-// name that a span has.
+// Arguments, config, results, sessions and credentials never reach this package. names.go has every name in spans.
 package tracing

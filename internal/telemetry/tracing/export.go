@@ -16,15 +16,15 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// How requests that the collector could not take are made again. Spans queue up meanwhile.
+// Retries of failed requests to the collector. Spans queue up meanwhile.
 const (
 	retryFirst = 500 * time.Millisecond
 	retryMax   = 5 * time.Second
 	retryUntil = 20 * time.Second
 )
 
-// newExporter makes what speaks to the collector. The configuration says all of it but the
-// compression, which the environment's OTEL_EXPORTER_OTLP_COMPRESSION may ask for.
+// newExporter returns the exporter of a configuration. Only the compression is set by the environment, in
+// OTEL_EXPORTER_OTLP_COMPRESSION.
 func newExporter(cfg *Config) (sdk.SpanExporter, error) {
 	if strings.Contains(cfg.Endpoint, "://") {
 		return newHTTP(cfg)
@@ -43,7 +43,7 @@ func newExporter(cfg *Config) (sdk.SpanExporter, error) {
 	)
 }
 
-// standardPath is where collectors take traces over HTTP.
+// standardPath is the path of traces in OTLP over HTTP.
 const standardPath = "/v1/traces"
 
 func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
@@ -58,7 +58,7 @@ func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 		IdleConnTimeout: time.Minute, TLSHandshakeTimeout: cfg.Timeout}
 	client := &http.Client{Transport: transport, Timeout: cfg.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // the headers are for the endpoint alone
+			return http.ErrUseLastResponse // the headers are only for the endpoint
 		}}
 	exporter, err := otlptrace.New(context.Background(), otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(u.String()),
@@ -67,21 +67,21 @@ func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst,
 			MaxInterval: retryMax, MaxElapsedTime: retryUntil}),
 	))
-	return webExporter{exporter, transport}, err
+	return httpExporter{exporter, transport}, err
 }
 
-// webExporter leaves no connection behind.
-type webExporter struct {
+// httpExporter closes its connections at the end.
+type httpExporter struct {
 	*otlptrace.Exporter
 	transport *http.Transport
 }
 
-func (e webExporter) Shutdown(ctx context.Context) error {
+func (e httpExporter) Shutdown(ctx context.Context) error {
 	defer e.transport.CloseIdleConnections()
 	return e.Exporter.Shutdown(ctx)
 }
 
-// why is an error of the collector as the log gets it: what it answers may be long.
+// why returns an error of the collector for the log, which may be long.
 func why(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer in time"

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// SampleTraceID decides by chance about a request that is in no trace, before there is a call of it: the answer is the
-// id of the trace that is to begin with the call, zero where none is.
+// SampleTraceID decides at random about a request without a trace, before it is a call: it returns the id of a new
+// trace, or zero.
 func (t *Tracer) SampleTraceID() telemetry.TraceID {
 	if rand.Float64() >= t.sample {
 		return telemetry.TraceID{}
@@ -19,10 +19,10 @@ func (t *Tracer) SampleTraceID() telemetry.TraceID {
 	return telemetry.TraceID(newTraceID())
 }
 
-// Sampled is in the place of the parent of a call that Draw has decided about.
+// Sampled returns the parent of a call about which SampleTraceID has decided.
 func Sampled(id telemetry.TraceID) Parent { return Parent{trace: trace.TraceID(id), sampled: true} }
 
-// ids draws those of spans, and of traces whose id was not drawn before.
+// ids generates ids of spans, and of traces without one of SampleTraceID.
 type ids struct{}
 
 type sampledKey struct{}

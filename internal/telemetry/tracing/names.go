@@ -5,12 +5,11 @@ import (
 	"go.opentelemetry.io/otel/codes"
 )
 
-// schemaURL says where names come from that are not capgate's: OpenTelemetry's semantic
-// conventions of this version. Those of RPC and of generative AI still change; this file is
-// the only one that knows them.
+// schemaURL is the version of OpenTelemetry's semantic conventions, which define the names other than capgate's.
+// Those of RPC and of generative AI still change; only this file has them.
 const schemaURL = "https://opentelemetry.io/schemas/1.38.0"
 
-// Of RPC.
+// Attributes of RPC.
 const (
 	rpcService    = attribute.Key("rpc.service")
 	rpcMethod     = attribute.Key("rpc.method")
@@ -22,7 +21,7 @@ const (
 
 var rpcSystem = attribute.String("rpc.system", "grpc")
 
-// Of generative AI: a call of a tool.
+// Attributes of generative AI: a call of a tool.
 const (
 	toolName = attribute.Key("gen_ai.tool.name")
 	agentID  = attribute.Key("gen_ai.agent.id")
@@ -30,30 +29,29 @@ const (
 
 var executeTool = attribute.String("gen_ai.operation.name", "execute_tool")
 
-// Of the process.
+// Attributes of the process.
 const (
 	serviceName     = attribute.Key("service.name")
 	serviceVersion  = attribute.Key("service.version")
 	serviceInstance = attribute.Key("service.instance.id")
 )
 
-// Of capgate.
+// Attributes of capgate.
 const (
 	capgateTenant     = attribute.Key("capgate.tenant")
 	capgateCapability = attribute.Key("capgate.capability")
 	capgateOutcome    = attribute.Key("capgate.outcome") // success, tool_error or incomplete
 	capgatePolicy     = attribute.Key("capgate.policy")  // allow, ask or block
-	capgateReason     = attribute.Key("capgate.reason")  // why the gateway refused
-	capgateFailure    = attribute.Key("capgate.failure") // why the relay ended the call
+	capgateReason     = attribute.Key("capgate.reason")  // reason of the gateway's rejection
+	capgateFailure    = attribute.Key("capgate.failure") // failure by which the relay ended the call
 	capgateBytesIn    = attribute.Key("capgate.bytes_in")
 	capgateBytesOut   = attribute.Key("capgate.bytes_out")
-	capgateAttempt    = attribute.Key("capgate.try")  // of a client span, from 1
-	capgateLink       = attribute.Key("capgate.link") // why a link is there
-	capgateFor        = attribute.Key("capgate.for")  // what a call waits for
+	capgateAttempt    = attribute.Key("capgate.try")  // number of a client span, from 1
+	capgateLink       = attribute.Key("capgate.link") // kind of a link
+	capgateFor        = attribute.Key("capgate.for")  // cause of a wait
 )
 
-// approvalAsked is the capgate.link of a call that a person has approved to the one that
-// asked for that.
+// approvalAsked is the capgate.link from a call with an approval to the call that requested it.
 const approvalAsked = "approval_asked"
 
 // Events of a call that waits.
@@ -63,7 +61,7 @@ const (
 	firstByte = "first_byte"
 )
 
-// codeNames are gRPC's codes, as error.type has them.
+// codeNames are gRPC's codes, as in error.type.
 var codeNames = [...]string{
 	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
 	"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
@@ -75,12 +73,11 @@ const (
 	codeUnavailable = 14
 )
 
-// serverErrors are the codes with which a server span is an error, one bit each: UNKNOWN,
-// DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS. A client span is one
-// with every code but OK.
+// serverErrors are the codes that make a server span an error, one bit each: UNKNOWN, DEADLINE_EXCEEDED,
+// UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS. For a client span every code but OK does.
 const serverErrors = 1<<2 | 1<<4 | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
-// ended is what a gRPC code makes of a span: attributes and a status.
+// ended returns the attributes and the status of a span for a gRPC code.
 func ended(code uint32, errors uint32) ([]attribute.KeyValue, codes.Code) {
 	if code >= uint32(len(codeNames)) {
 		code = codeUnknown

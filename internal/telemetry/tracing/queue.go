@@ -11,12 +11,11 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// maxBatch is how many spans go out together.
+// maxBatch is the greatest number of spans in one request.
 const maxBatch = 512
 
-// exportQueue is the SDK's queue of spans with a bound on all that is in it, also on what is
-// being sent, and with counts of what it loses, which the SDK keeps for itself. It stands on
-// both sides of the queue: as its processor, and as the exporter behind it.
+// exportQueue adds to the SDK's queue of spans a bound that includes spans being sent, and counts of lost spans. It
+// wraps both ends of the queue: as its processor, and as its exporter.
 type exportQueue struct {
 	queue    sdk.SpanProcessor
 	exporter sdk.SpanExporter
@@ -30,12 +29,12 @@ type exportQueue struct {
 	unavailable atomic.Bool // the last batch could not be sent
 
 	closed  atomic.Bool
-	sending context.Context // ends when there is no more time
+	sending context.Context // canceled at the end of the time to close
 	giveUp  context.CancelFunc
-	done    chan struct{} // closed when nothing is sent any more
+	done    chan struct{} // closed when the exporter has ended
 }
 
-func newOutbox(exporter sdk.SpanExporter, cfg *Config) *exportQueue {
+func newExportQueue(exporter sdk.SpanExporter, cfg *Config) *exportQueue {
 	o := &exportQueue{exporter: exporter, log: cfg.Log, most: int64(cfg.Queue), done: make(chan struct{})}
 	o.sending, o.giveUp = context.WithCancel(context.Background())
 	o.queue = sdk.NewBatchSpanProcessor(batchExporter{o},
@@ -66,14 +65,14 @@ func (o *exportQueue) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// close sends what waits until ctx ends. What is left then is counted as failed.
+// close sends waiting spans until ctx ends. The rest is counted as failed.
 func (o *exportQueue) close(ctx context.Context) {
 	o.closed.Store(true)
 	defer context.AfterFunc(ctx, o.giveUp)()
-	_ = o.queue.Shutdown(ctx) // says no more than that ctx ended
+	_ = o.queue.Shutdown(ctx) // its only error is that of ctx
 	select {
 	case <-o.done:
-	case <-time.After(time.Second): // an exporter that does not heed its context
+	case <-time.After(time.Second): // the exporter ignores its context
 	}
 	o.giveUp()
 }
@@ -83,11 +82,10 @@ func (o *exportQueue) stats() telemetry.Traces {
 		Waiting: int(o.waiting.Load())}
 }
 
-// batchExporter is the outbox as the queue's exporter.
+// batchExporter is the exportQueue as the exporter of the SDK's queue.
 type batchExporter struct{ *exportQueue }
 
-// ExportSpans implements sdk.SpanExporter. The queue need not know of errors: it would tell
-// the SDK's handler, which is of the whole process.
+// ExportSpans implements sdk.SpanExporter. It returns no error, which would go to the SDK's process-wide handler.
 func (o batchExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,18 +14,18 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Span is a call that is traced. The methods of nil do nothing. Wait, Resume and Traceparent
-// may be called from any goroutine; all others by one at a time.
+// Span is a traced call. The methods of a nil Span do nothing. Wait, Resume and Traceparent are safe for
+// concurrent use; the others need synchronization.
 type Span struct {
 	tracer       trace.Tracer
 	ctx          context.Context // of server
 	server       trace.Span
-	client       trace.Span // of the present try; nil: there is none
-	attemptStart time.Time  // of that
+	client       trace.Span // of the current attempt; nil: none
+	attemptStart time.Time  // of the current attempt
 	attempts     int
 }
 
-// TraceID is zero for nil.
+// TraceID returns zero for nil.
 func (s *Span) TraceID() telemetry.TraceID {
 	if s == nil {
 		return telemetry.TraceID{}
@@ -33,7 +33,7 @@ func (s *Span) TraceID() telemetry.TraceID {
 	return telemetry.TraceID(s.server.SpanContext().TraceID())
 }
 
-// Traceparent names the call's server span, "" for nil.
+// Traceparent returns that of the call's server span, "" for nil.
 func (s *Span) Traceparent() string {
 	if s == nil {
 		return ""
@@ -41,49 +41,48 @@ func (s *Span) Traceparent() string {
 	return text(s.server.SpanContext())
 }
 
-// What calls wait for.
+// Causes of waits.
 const (
-	ForMessage  = "message" // that is being unpacked
+	ForMessage  = "message" // it is being decompressed
 	ForIdentity = "identity"
 	ForDecision = "decision"
 	ForPolicy   = "policy"
 	ForShield   = "shield"
-	ForApproval = "approval" // of a person, or to learn of one
-	ForSession  = "session"  // or an artifact: where it is
-	ForCapacity = "place"    // at a backend that has as many calls as it may
-	ForBackend  = "backend"  // which dialect it speaks
+	ForApproval = "approval" // of a person, or its lookup
+	ForSession  = "session"  // lookup of a session or an artifact
+	ForCapacity = "place"    // permit of a backend at its limit
+	ForBackend  = "backend"  // protocol detection
 	ForRetry    = "retry"
 )
 
-// Wait says that the call waits now.
+// Wait records that the call begins to wait.
 func (s *Span) Wait(what string) {
 	if s != nil {
 		s.server.AddEvent(eventWait, trace.WithAttributes(capgateFor.String(what)))
 	}
 }
 
-// Resume says that it waits no more.
+// Resume records the end of the wait.
 func (s *Span) Resume(what string) {
 	if s != nil {
 		s.server.AddEvent(eventGo, trace.WithAttributes(capgateFor.String(what)))
 	}
 }
 
-// Approved links the call to the one that asked for the approval which this one uses:
-// traceparent is what that answered to Traceparent, or "".
+// Approved links the call to the call that requested its approval. traceparent is the latter's Traceparent, or "".
 func (s *Span) Approved(traceparent string) {
 	if s == nil {
 		return
 	}
 	asked, ok := ParseParent(traceparent)
-	if !ok || asked.span == s.server.SpanContext().SpanID() { // it has waited for the answer itself
+	if !ok || asked.span == s.server.SpanContext().SpanID() { // the same call has waited for the answer
 		return
 	}
 	s.server.AddLink(trace.Link{SpanContext: asked.context(""),
 		Attributes: []attribute.KeyValue{capgateLink.String(approvalAsked)}})
 }
 
-// StartAttempt begins a try at a backend, by a path of it, and answers with the traceparent for it.
+// StartAttempt starts the span of an attempt at a backend with a path, and returns its traceparent.
 func (s *Span) StartAttempt(addr, path string) string {
 	s.attempts++
 	name, attrs := rpc(path)
@@ -101,7 +100,7 @@ func (s *Span) StartAttempt(addr, path string) string {
 	return text(s.client.SpanContext())
 }
 
-// AttemptFailed ends a try that did not start, or is to be made again.
+// AttemptFailed ends an attempt that did not start, or is retried.
 func (s *Span) AttemptFailed() {
 	if s != nil {
 		s.endAttempt(codeUnavailable, time.Now())
@@ -115,14 +114,14 @@ func (s *Span) endAttempt(code uint32, at time.Time) {
 	attrs, status := ended(code, ^uint32(1))
 	s.client.SetAttributes(attrs...)
 	s.client.SetStatus(status, "")
-	if at.Before(s.attemptStart) { // by the relay's clock, which stands still while it works
+	if at.Before(s.attemptStart) { // the relay reads its clock once per turn
 		at = s.attemptStart
 	}
 	s.client.End(trace.WithTimestamp(at))
 	s.client = nil
 }
 
-// EndAttempt ends the try that got the call's answer, which its caller may not get as it is.
+// EndAttempt ends the attempt that got the call's response, which may be changed for the caller.
 func (s *Span) EndAttempt(rec *telemetry.Record) {
 	if s == nil {
 		return
@@ -133,7 +132,7 @@ func (s *Span) EndAttempt(rec *telemetry.Record) {
 	s.endAttempt(rec.Code, rec.Started.Add(rec.Ended))
 }
 
-// End ends the call's spans. It keeps nothing of rec.
+// End ends the call's spans. It does not retain rec.
 func (s *Span) End(rec *telemetry.Record) {
 	if s == nil {
 		return

@@ -18,27 +18,27 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Config says where spans go, and which. Endpoint is required.
+// Config configures the collector and the sampling. Endpoint is required.
 type Config struct {
 	Endpoint     string            // of a collector: host:port, for OTLP over gRPC, or a URL, for OTLP over HTTP
 	TLS          *tls.Config       // nil: cleartext for host:port and http, the system's authorities for https
 	Headers      map[string]string // sent with every request; may be secrets
-	Sample       float64           // share of the calls that begin a trace here which are traced, 0 to 1
-	IgnoreParent bool              // Sample alone decides, and not the caller
+	Sample       float64           // fraction of traced calls among those that begin a trace here, 0 to 1
+	IgnoreParent bool              // Sample alone decides, not the caller
 	Service      string            // service.name
 	Version      string            // service.version
 	Instance     string            // service.instance.id
-	Queue        int               // spans that wait for the collector, at most; more are dropped. Default 4096
+	Queue        int               // bound of waiting spans; further ones are dropped. Default 4096
 	Timeout      time.Duration     // of one request; default 10s
-	Delay        time.Duration     // how long spans wait for others; default 1s
-	Log          *slog.Logger      // is told when the collector is lost and returns; nil: discard
+	Delay        time.Duration     // greatest wait for a full batch; default 1s
+	Log          *slog.Logger      // logs the loss and the return of the collector; nil: discarded
 }
 
-// Tracer makes spans. It is safe for concurrent use, and nil is one that samples nothing.
+// Tracer creates spans. It is safe for concurrent use. A nil Tracer samples nothing.
 type Tracer struct {
 	tracer       trace.Tracer
 	provider     *sdk.TracerProvider
-	outbox       *exportQueue
+	queue        *exportQueue
 	sample       float64
 	ignoreParent bool
 }
@@ -46,8 +46,7 @@ type Tracer struct {
 // maxText bounds strings in spans, in bytes. Callers choose some of them.
 const maxText = 128
 
-// New starts a Tracer, which Close ends. It fails for what is no endpoint, and not where there is
-// nobody.
+// New starts a Tracer, which Close ends. It fails for an invalid endpoint, not for an unavailable one.
 func New(cfg Config) (*Tracer, error) {
 	if cfg.Queue == 0 {
 		cfg.Queue = 4096
@@ -65,9 +64,9 @@ func New(cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	t := &Tracer{outbox: newOutbox(exporter, &cfg), sample: cfg.Sample, ignoreParent: cfg.IgnoreParent}
+	t := &Tracer{queue: newExportQueue(exporter, &cfg), sample: cfg.Sample, ignoreParent: cfg.IgnoreParent}
 	t.provider = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), // Samples is asked before
+		sdk.WithSampler(sdk.AlwaysSample()), // Samples has decided
 		sdk.WithIDGenerator(ids{}),
 		sdk.WithRawSpanLimits(sdk.SpanLimits{
 			AttributeValueLengthLimit: maxText, AttributeCountLimit: 64, EventCountLimit: 64, LinkCountLimit: 8,
@@ -76,13 +75,13 @@ func New(cfg Config) (*Tracer, error) {
 		// The environment's OTEL_RESOURCE_ATTRIBUTES are added to these.
 		sdk.WithResource(resource.NewSchemaless(serviceName.String(cfg.Service), serviceVersion.String(cfg.Version),
 			serviceInstance.String(cfg.Instance))),
-		sdk.WithSpanProcessor(t.outbox),
+		sdk.WithSpanProcessor(t.queue),
 	)
 	t.tracer = t.provider.Tracer("github.com/capgate/capgate", trace.WithSchemaURL(schemaURL))
 	return t, nil
 }
 
-// Samples says whether a call is traced: as its caller says, or else by chance.
+// Samples reports whether a call is traced: as its caller decided, or else at random.
 func (t *Tracer) Samples(p Parent) bool {
 	switch {
 	case p.sampled:
@@ -93,7 +92,7 @@ func (t *Tracer) Samples(p Parent) bool {
 	return rand.Float64() < t.sample
 }
 
-// Start begins the span of a call that came at a time, as a child of parent or of nobody.
+// Start starts the span of a call that arrived at came, as a child of parent or as a root.
 func (t *Tracer) Start(parent Parent, tracestate string, c *call.Call, came time.Time) *Span {
 	ctx := context.Background()
 	switch {
@@ -109,7 +108,7 @@ func (t *Tracer) Start(parent Parent, tracestate string, c *call.Call, came time
 	return s
 }
 
-// rpc is what a path, /package.Service/Method, says of a span.
+// rpc returns the name and attributes of a span for a path, /package.Service/Method.
 func rpc(path string) (name string, attrs []attribute.KeyValue) {
 	name = plain(strings.TrimPrefix(call.WithoutQuery(path), "/"))
 	service, method := name, ""
@@ -119,13 +118,13 @@ func rpc(path string) (name string, attrs []attribute.KeyValue) {
 	return name, []attribute.KeyValue{rpcSystem, rpcService.String(service), rpcMethod.String(method)}
 }
 
-// plain is a text as spans can have it: UTF-8, not too long, and their own.
+// plain returns a text for a span: a bounded copy in valid UTF-8.
 func plain(s string) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), maxText)], "?"))
 }
 
-// Stats are what became of spans so far.
-func (t *Tracer) Stats() telemetry.Traces { return t.outbox.stats() }
+// Stats returns counts of spans.
+func (t *Tracer) Stats() telemetry.Traces { return t.queue.stats() }
 
-// Close sends what waits until ctx ends, and then nothing any more.
-func (t *Tracer) Close(ctx context.Context) { t.outbox.close(ctx) }
+// Close sends the waiting spans until ctx ends, and stops.
+func (t *Tracer) Close(ctx context.Context) { t.queue.close(ctx) }

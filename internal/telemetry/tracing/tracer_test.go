@@ -77,7 +77,7 @@ func shut(tracer *tracing.Tracer, within time.Duration) {
 	tracer.Close(ctx)
 }
 
-// one makes a call with one try.
+// one makes a call with one attempt.
 func one(tracer *tracing.Tracer, tool string) {
 	c := &call.Call{Path: "/selu.capability.v1.Capability/Invoke", Method: call.Invoke, Capability: "weather",
 		Tenant: "acme", Tool: tool, Session: "secret"}
@@ -87,7 +87,7 @@ func one(tracer *tracing.Tracer, tool string) {
 	s.End(&telemetry.Record{Call: c, Started: came, Ended: time.Since(came)})
 }
 
-// TestSpansArrive: over both forms of OTLP, with what the collector asks for.
+// TestSpansArrive: over both forms of OTLP, with the configured headers.
 func TestSpansArrive(t *testing.T) {
 	t.Parallel()
 	c := oteltest.Start(t)
@@ -96,7 +96,7 @@ func TestSpansArrive(t *testing.T) {
 		tracer, log := open(t, tracing.Config{Endpoint: endpoint,
 			Headers: map[string]string{"authorization": "Bearer secret"}, Delay: time.Hour})
 		one(tracer, "get_weather")
-		shut(tracer, 20*time.Second) // what waits is sent
+		shut(tracer, 20*time.Second) // waiting spans are sent
 		if all := c.Spans(t, before+2); len(all) != before+2 {
 			t.Errorf("%s: %d spans", endpoint, len(all)-before)
 		}
@@ -116,8 +116,8 @@ func TestSpansArrive(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesSpans: calls are not held up, what is lost is counted, and one line says so,
-// and one when somebody does again.
+// TestNobodyTakesSpans: calls do not wait, lost spans are counted, and the log has one line about the loss and one
+// about the return.
 func TestNobodyTakesSpans(t *testing.T) {
 	t.Parallel()
 	c := oteltest.Start(t)
@@ -128,7 +128,7 @@ func TestNobodyTakesSpans(t *testing.T) {
 			one(tracer, "get_weather")
 			for tracer.Stats().Failed < n {
 				c.Headers(t)
-				time.Sleep(time.Millisecond) //nolint:forbidigo // it is counted a moment after the collector has answered, and nobody is told
+				time.Sleep(time.Millisecond) //nolint:forbidigo // no event follows the count
 			}
 		}
 		c.Fail(nil)
@@ -143,7 +143,7 @@ func TestNobodyTakesSpans(t *testing.T) {
 	}
 }
 
-// TestASlowCollector: spans queue up to the bound, and the end is not held up either.
+// TestASlowCollector: spans queue up to the bound, and Close does not wait for them either.
 func TestASlowCollector(t *testing.T) {
 	t.Parallel()
 	c := oteltest.Start(t)
@@ -165,7 +165,7 @@ func TestASlowCollector(t *testing.T) {
 	}
 }
 
-// TestNobodyIsThere: an address where nothing listens is no reason not to start.
+// TestNobodyIsThere: an unavailable collector does not prevent the start.
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -184,7 +184,7 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 }
 
-// TestWordsOfCallers: whatever they hold, the collector can read them, and they are bounded.
+// TestWordsOfCallers: any text of a caller is readable for the collector, and bounded.
 func TestWordsOfCallers(t *testing.T) {
 	t.Parallel()
 	c := oteltest.Start(t)
@@ -204,7 +204,7 @@ func TestWordsOfCallers(t *testing.T) {
 	}
 }
 
-// TestChance: about the share that is asked for, and callers decide unless nobody listens to them.
+// TestChance: about the configured fraction is sampled, and callers decide unless they are ignored.
 func TestChance(t *testing.T) {
 	t.Parallel()
 	yes, _ := tracing.ParseParent(traceparent)
@@ -233,7 +233,8 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// TestACallThatIsNotSampledAllocatesNothing: not parallel, as AllocsPerRun counts what every goroutine allocates.
+// TestACallThatIsNotSampledAllocatesNothing is not parallel, as AllocsPerRun counts the allocations of all
+// goroutines.
 func TestACallThatIsNotSampledAllocatesNothing(t *testing.T) {
 	tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: 0})
 	var s *tracing.Span
@@ -265,7 +266,7 @@ func TestEndpointsThatAreNone(t *testing.T) {
 	}
 }
 
-// FuzzParent: what is read is written the same, and has both ids.
+// FuzzParent: a parsed traceparent is written as it was, and has both ids.
 func FuzzParent(f *testing.F) {
 	f.Add(traceparent)
 	f.Add("cc" + traceparent[2:] + "-more")
