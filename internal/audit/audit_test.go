@@ -207,7 +207,7 @@ func TestWhatIsNotOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := audit.Open(audit.Config{Path: other}); err == nil ||
-			!strings.Contains(err.Error(), "no record of an audit log") {
+			!strings.Contains(err.Error(), "not a record of an audit log") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 		if got := read(t, other); string(got) != text {

@@ -48,7 +48,7 @@ func TestParseCertificatesErrors(t *testing.T) {
 		"no authorities": {strings.Replace(one("dns: a.b, tenant: acme"), ", client_ca_file: ca", "", 1),
 			"f:4: certificates: need tls.client_ca_file"},
 		"no tenants": {strings.Replace(one("dns: a.b, tenant: acme"), "tenants: [{id: acme, capabilities: []}]",
-			"domains: []", 1), "f:4: certificates: need tenants; add some"},
+			"domains: []", 1), "f:4: certificates: there are no tenants; add tenants"},
 		"optional what": {"fleets: [{capability: a, backends: []}]\ntls: {cert_file: c, key_file: k, " +
 			"client_auth: optional}\n", "f:2: tls.client_ca_file: required"},
 		"no word": {strings.Replace(tlsAndTenants, "ca}", "ca, client_auth: maybe}", 1),

@@ -79,7 +79,7 @@ func TestParseIssuersErrors(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ file, want string }{
 		"no tenants": {fleet + "issuers: [{name: a, issuer: 'https://a.example.com', audiences: [b]}]",
-			"f:2: issuers: need tenants; add some"},
+			"f:2: issuers: there are no tenants; add tenants"},
 		"nothing": {fleet + "tenants: []\nissuers: [{}]", "issuers[0].name: required"},
 		"no url":  {fleet + "tenants: []\nissuers: [{name: a, audiences: [b]}]", "issuers[0].issuer: required"},
 		"no audience": {fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a.example.com'}]",

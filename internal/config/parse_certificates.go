@@ -66,7 +66,7 @@ func (p *parser) checkCertificates(at strictyaml.Place) {
 		p.Fail(at.Child("certificates"), "need tls.client_ca_file, their authorities")
 	case !c.Multi:
 		p.Fail(at.Child("certificates"),
-			"need tenants; add some, as in tenants: [{id: acme, capabilities: "+
+			"there are no tenants; add tenants, as in tenants: [{id: acme, capabilities: "+
 				"['*']}], or identity, with store: redis")
 	}
 	for i := range c.Certificates {

@@ -146,7 +146,7 @@ func (p *parser) applyIssuers(at strictyaml.Place) {
 		known := slices.ContainsFunc(c.Tenants, func(t Tenant) bool { return t.ID == i.Tenant })
 		switch {
 		case !c.Multi:
-			p.Fail(at.Child("issuers"), "need tenants; add some, "+
+			p.Fail(at.Child("issuers"), "there are no tenants; add tenants, "+
 				"as in tenants: [{id: acme, capabilities: ['*']}], or identity, with store: redis")
 			return
 		case i.Tenant != "" && !known && !c.Identity.Stored:

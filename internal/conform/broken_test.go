@@ -26,14 +26,14 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// broken is a capability of the doc dialect that keeps to every rule but one.
+// broken is a capability of the doc dialect that violates one rule.
 type broken struct {
 	docpb.UnimplementedCapabilityServer
-	rule    string        // the name of that one; "": none
+	rule    string        // name of the rule; "": none
 	ended   chan struct{} // closed with the test
 	slots   chan struct{} // of uploads
-	calls   chan struct{} // of tools; only for those who hold others up
-	second  chan struct{} // tells a call that another is there
+	calls   chan struct{} // of tools; only to delay others
+	second  chan struct{} // signals another call
 	working atomic.Int32  // calls of the tool
 
 	mu    sync.Mutex
@@ -46,7 +46,7 @@ const (
 	goodResult = `{"sum":3,"of":["ä","b"]}`
 )
 
-// serveBroken runs a capability that breaks one rule.
+// serveBroken runs a capability that violates one rule.
 func serveBroken(t *testing.T, rule string) (addr string) {
 	t.Helper()
 	b := &broken{rule: rule, ended: make(chan struct{}), slots: make(chan struct{}, 8),
@@ -68,7 +68,7 @@ func serveBroken(t *testing.T, rule string) (addr string) {
 	return addr
 }
 
-// timeless serves without ever knowing of a deadline of a method's calls: grpc-go alone would see to it.
+// timeless hides the deadlines of a method's calls, which grpc-go would enforce.
 func timeless(t *testing.T, b *broken, method string) (addr string) {
 	t.Helper()
 	inner := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
@@ -133,7 +133,7 @@ func (b *broken) add(ctx context.Context, req *docpb.InvokeRequest) (*docpb.Invo
 	return &docpb.InvokeResponse{ResultJson: []byte(goodResult)}, nil
 }
 
-// crowded says whether another call is there, for which it waits a little.
+// crowded reports whether another call is there, after a short wait.
 func (b *broken) crowded() bool {
 	if b.working.Add(1) > 1 {
 		select {
@@ -254,7 +254,7 @@ func (b *broken) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest
 	return nil
 }
 
-// brokenLive is a capability of the live dialect that tells wrong sizes, if it is to.
+// brokenLive is a capability of the live dialect, optionally with wrong sizes.
 type brokenLive struct {
 	livepb.UnimplementedCapabilityServer
 	rule string
@@ -288,7 +288,7 @@ func (b brokenLive) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb
 	return stream.SendAndClose(reply)
 }
 
-// brokenLegacy is a capability of the legacy dialect that keeps to every rule but one.
+// brokenLegacy is a capability of the legacy dialect that violates one rule.
 type brokenLegacy struct {
 	legacypb.UnimplementedCapabilityServiceServer
 	rule string
@@ -297,7 +297,7 @@ type brokenLegacy struct {
 func (b brokenLegacy) Invoke(_ context.Context, req *legacypb.InvokeRequest) (*legacypb.InvokeResponse, error) {
 	switch {
 	case req.GetToolName() != tool && b.rule == "unknown-tool":
-		return &legacypb.InvokeResponse{}, nil // fails and does not say why
+		return &legacypb.InvokeResponse{}, nil // fails without a reason
 	case req.GetToolName() != tool:
 		return &legacypb.InvokeResponse{Error: "no such tool"}, nil
 	case !json.Valid([]byte(req.GetParameters())) && b.rule == "tool-error":

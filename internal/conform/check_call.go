@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/container"
 )
 
-// session is that of the kit's calls.
+// session is the session of the kit's calls.
 const session = "capgate-conform"
 
 func checkHealth(ctx context.Context, r *run) error {
@@ -30,7 +30,7 @@ func checkHealth(ctx context.Context, r *run) error {
 	case err != nil:
 		return errors.New(container.Explain(err))
 	case !ready && message == "":
-		return fmt.Errorf("it is not ready after %v, and does not say why", r.Wait)
+		return fmt.Errorf("it is not ready after %v, without a message", r.Wait)
 	case !ready:
 		return fmt.Errorf("it is not ready after %v: %s", r.Wait, message)
 	}
@@ -52,12 +52,12 @@ func checkDiscovery(ctx context.Context, r *run) error {
 	case r.toolsErr == nil && r.tools.From == "manifest":
 		return skip("its tools are those of the manifest")
 	case r.Manifest == nil && r.toolsErr != nil && r.noTool(ctx) != nil:
-		return skip("it has no tool " + container.DefaultDiscovery) // and says so in its own way: see unknown-tool
+		return skip("it has no tool " + container.DefaultDiscovery) // rule unknown-tool checks its error
 	}
 	return r.toolsErr
 }
 
-// noTool is the gRPC error with which the container answers calls of a tool that it does not have.
+// noTool returns the gRPC error of a call of an unknown tool.
 func (r *run) noTool(ctx context.Context) error {
 	_, err := r.client.Invoke(ctx, container.Question{Tool: container.NoSuchTool, Args: []byte("{}"), Session: session})
 	return err
@@ -72,7 +72,7 @@ func checkUnknownTool(ctx context.Context, r *run) error {
 	case !answer.Failed:
 		return fmt.Errorf("a call of the tool %s reads as a success", container.NoSuchTool)
 	case answer.Error == "":
-		return errors.New("success is false and error is empty: nobody learns why")
+		return errors.New("success is false and error is empty, so callers get no reason")
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (r *run) question() container.Question {
 	return container.Question{Tool: r.harmless.Tool, Args: r.harmless.Args, Session: session}
 }
 
-// call makes the harmless call, and returns its result where it succeeds.
+// call makes the harmless call, and returns its result.
 func (r *run) call(ctx context.Context, q container.Question) ([]byte, error) {
 	answer, err := r.client.Invoke(ctx, q)
 	switch {
@@ -93,7 +93,7 @@ func (r *run) call(ctx context.Context, q container.Question) ([]byte, error) {
 	return answer.Result, nil
 }
 
-// again makes the harmless call once more, changed, and compares the result.
+// again repeats the harmless call in another form, and compares the result.
 func (r *run) again(ctx context.Context, q container.Question) error {
 	if !r.good {
 		return r.noGoodCall()
@@ -146,7 +146,7 @@ func checkToolError(ctx context.Context, r *run) error {
 		return skipf("%s takes even the arguments %s; --bad-args says some with which it fails", q.Tool,
 			container.Clean(string(q.Args)))
 	case answer.Error == "":
-		return errors.New("success is false and error is empty: nobody learns why")
+		return errors.New("success is false and error is empty, so callers get no reason")
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func checkContext(ctx context.Context, r *run) error {
 	return r.again(ctx, q)
 }
 
-// sameJSON compares two JSON texts, in which numbers are as they are written.
+// sameJSON compares two JSON texts, with numbers as texts.
 func sameJSON(a, b []byte) bool {
 	x, err := values(a)
 	if err != nil {
@@ -182,7 +182,7 @@ func sameJSON(a, b []byte) bool {
 	return err == nil && reflect.DeepEqual(x, y)
 }
 
-// values are the JSON values that stand one behind the other in a text.
+// values parses the sequence of JSON values in a text.
 func values(text []byte) ([]any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -16,14 +16,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// What ends a call early its handler has to notice: gRPC's server does not end it. Whether a tool does can
-// only be told of one that takes its time. An upload waits for its caller, and a download that
-// nobody reads for its reader.
+// A handler has to notice the early end of a call: gRPC's server does not stop it. For tools only a slow call
+// shows that. An upload waits for its caller, and an unread download for its reader.
 
-// noSlow is a skip where no slow call is known.
+// noSlow returns a skip if no slow call is known.
 func (r *run) noSlow() error {
 	if r.Slow.Tool == "" {
-		return skip("no call is known that takes seconds: --slow-tool NAME --slow-args JSON says one")
+		return skip("no call is known that takes seconds: --slow-tool NAME --slow-args JSON gives one")
 	}
 	return nil
 }
@@ -32,7 +31,7 @@ func (r *run) slow() proto.Message {
 	return r.client.Request(container.Question{Tool: r.Slow.Tool, Args: r.Slow.Args, Session: session})
 }
 
-// begun is the beginning of an upload of which no end comes.
+// begun returns the first chunk of an upload that does not end.
 func (r *run) begun() proto.Message {
 	return r.client.Chunk(bytes.Repeat([]byte("a"), 1000), fileName, fileType)
 }
@@ -51,7 +50,7 @@ func checkDeadlineFiles(ctx context.Context, r *run) error {
 	return r.inTime(ctx, "UploadInputArtifact", r.begun(), false)
 }
 
-// inTime makes a call with a deadline before which it cannot end, and wants it to end then.
+// inTime makes a call that cannot end before its deadline, and expects its end then.
 func (r *run) inTime(ctx context.Context, method string, message proto.Message, whole bool) error {
 	ctx, cancel := context.WithTimeout(ctx, shortTime+r.Grace)
 	defer cancel()
@@ -62,7 +61,7 @@ func (r *run) inTime(ctx context.Context, method string, message proto.Message, 
 	return err
 }
 
-// checkCancelFiles begins uploads and downloads, gives them up, and wants other calls to be answered.
+// checkCancelFiles cancels unfinished uploads and downloads, and expects responses to other calls.
 func checkCancelFiles(ctx context.Context, r *run) error {
 	if err := r.noUpload(); err != nil {
 		return err
@@ -97,7 +96,7 @@ func checkCancel(ctx context.Context, r *run) error {
 	return r.answers(ctx)
 }
 
-// answers wants calls to be answered soon.
+// answers expects prompt responses to calls.
 func (r *run) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Grace)
 	defer cancel()
@@ -124,13 +123,13 @@ func (r *run) giveUpUploads(ctx context.Context) error {
 		if err != nil {
 			return cannotBegin(err)
 		}
-		_ = stream.SendMsg(r.begun()) // one that has ended already is given up, too
+		_ = stream.SendMsg(r.begun()) // one that has ended is canceled, too
 	}
 	return nil
 }
 
-// giveUpDownloads begins downloads that nobody reads. What follows the first chunk does not fit into
-// what is sent ahead, so they wait.
+// giveUpDownloads starts downloads that it does not read. The chunks after the first one exceed the
+// flow-control window, so the downloads wait.
 func (r *run) giveUpDownloads(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Grace)
 	defer cancel()
@@ -156,7 +155,7 @@ func cannotBegin(err error) error {
 	return errors.New("a call cannot begin: " + container.Explain(err))
 }
 
-// giveUpSlow begins slow calls and cancels them.
+// giveUpSlow starts slow calls and cancels them.
 func (r *run) giveUpSlow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -168,7 +167,7 @@ func (r *run) giveUpSlow(ctx context.Context) error {
 		_ = stream.SendMsg(r.slow())
 		_ = stream.CloseSend()
 	}
-	// Nothing tells that they run; so they get a moment.
+	// No event tells that they run, so they get a moment.
 	select {
 	case <-ctx.Done():
 	case <-time.After(shortTime):

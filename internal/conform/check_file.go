@@ -13,15 +13,15 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// chunkBytes is what Selu's orchestrator puts into one chunk of a file.
+// chunkBytes is the size of a file's chunks in Selu's orchestrator.
 const chunkBytes = 256 << 10
 
-// files are those that the container took.
+// files are the uploaded files.
 type files struct {
 	uploaded container.Uploaded
 	empty    container.Uploaded
 	chunks   []*docpb.ArtifactChunk // of its download
-	err      error                  // why there are none, or a skip
+	err      error                  // why there are none; may be a skip
 }
 
 const (
@@ -29,11 +29,11 @@ const (
 	fileType = "text/plain"
 )
 
-// content is a text of several chunks, the last one shorter, in which no two lines are alike.
+// content returns a text of several chunks, the last one shorter, without equal lines.
 func content() []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < 2*chunkBytes+1000; i++ {
-		fmt.Fprintf(&b, "line %d of a file\n", i) // a Buffer takes it
+		fmt.Fprintf(&b, "line %d of a file\n", i) // a Buffer does not fail
 	}
 	return b.Bytes()
 }
@@ -48,7 +48,7 @@ func file(data []byte) container.File {
 	return f
 }
 
-// upload sends a file and wants an id for it.
+// upload sends a file and expects an id.
 func (r *run) upload(ctx context.Context, data []byte) (container.Uploaded, error) {
 	up, err := r.client.Upload(ctx, file(data))
 	switch {
@@ -74,7 +74,7 @@ func checkUpload(ctx context.Context, r *run) error {
 	return nil
 }
 
-// download fetches what was uploaded.
+// download fetches an uploaded file.
 func (r *run) download(ctx context.Context, id string) ([]*docpb.ArtifactChunk, error) {
 	chunks, err := r.client.Download(ctx, id)
 	switch {
@@ -93,7 +93,7 @@ func (r *run) download(ctx context.Context, id string) ([]*docpb.ArtifactChunk, 
 	return chunks, nil
 }
 
-// noUpload is a skip where no file could be uploaded.
+// noUpload returns a skip if no file could be uploaded.
 func (r *run) noUpload() error {
 	if r.files.uploaded.ID == "" {
 		return skip("no file is there: see upload")
@@ -101,7 +101,7 @@ func (r *run) noUpload() error {
 	return nil
 }
 
-// noDownload is a skip where none could be downloaded.
+// noDownload returns a skip if no file could be downloaded.
 func (r *run) noDownload() error {
 	var cannot skip
 	switch {

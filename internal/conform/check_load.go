@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	atOnce      = 32                     // calls at one time
-	givenUp     = 64                     // uploads and downloads that are begun and given up
-	givenUpSlow = 16                     // slow calls
+	atOnce      = 32                     // concurrent calls
+	givenUp     = 64                     // canceled uploads and downloads
+	givenUpSlow = 16                     // canceled slow calls
 	shortTime   = 300 * time.Millisecond // the deadline of a call that does not end by itself
 )
 
-// checkLarge calls a tool that is not there: whatever it answers, the request has come.
+// checkLarge calls an unknown tool: any response shows that the request arrived.
 func checkLarge(ctx context.Context, r *run) error {
 	for _, size := range []int{r.Largest / 16, r.Largest / 3, r.Largest} {
 		q := container.Question{Tool: container.NoSuchTool, Session: session}
-		// What the message has beside the padding, with the longer length of its field.
+		// The size of the message without the padding, including the longer length of its field.
 		other := proto.Size(r.client.Request(q)) + 16
 		q.Args = []byte(`{"padding":"` + strings.Repeat("a", max(0, size-other-len(`{"padding":""}`))) + `"}`)
 		_, err := r.client.Invoke(ctx, q)

@@ -17,10 +17,10 @@ import (
 // streamed is the harmless call as a stream.
 type streamed struct {
 	chunks []*docpb.InvokeChunk
-	good   bool // it ended well, and in no error
+	good   bool // it ended with OK and without an error
 }
 
-// chunk is a message of a stream that says when it is over.
+// chunk is a message of a stream with an end mark.
 type chunk interface {
 	GetDone() bool
 	GetData() []byte
@@ -64,7 +64,7 @@ func checkStreamEnd(_ context.Context, r *run) error {
 	return checkEnd(r.stream.chunks)
 }
 
-// checkDone wants a chunk that says that it is the last.
+// checkDone expects a chunk with done.
 func checkDone[C chunk](chunks []C) error {
 	if slices.ContainsFunc(chunks, func(c C) bool { return c.GetDone() }) {
 		return nil
@@ -72,7 +72,7 @@ func checkDone[C chunk](chunks []C) error {
 	return fmt.Errorf("none of %d chunks has done set: the answer reads as cut off", len(chunks))
 }
 
-// checkEnd wants nothing behind it.
+// checkEnd expects no chunk after it.
 func checkEnd[C chunk](chunks []C) error {
 	first := slices.IndexFunc(chunks, func(c C) bool { return c.GetDone() })
 	if after := len(chunks) - 1 - first; first >= 0 && after > 0 {

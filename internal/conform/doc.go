@@ -1,15 +1,15 @@
-// Package conform says whether a capability container keeps to the capability protocol: a kit for its
-// author, who runs it against a container without a gateway.
+// Package conform checks whether a capability container conforms to the capability protocol. It is a kit for authors
+// of containers, and needs no gateway.
 //
-//	rule.go        a rule: what it says, and which document says so
-//	rules.go       all of them, in the order in which they are checked
-//	kit.go         running them
-//	report.go      what came out
-//	sample.go      a call that does no harm, out of a manifest or discovery
+//	rule.go        a rule and its source
+//	rules.go       all rules, in the order of the checks
+//	kit.go         runs them
+//	report.go      the results
+//	sample.go      finds a harmless call in a manifest or by discovery
 //	check_*.go     the checks
-//	unfinished.go  a call of which the server alone knows the deadline
+//	unfinished.go  a call whose deadline only the server knows
 //
-// A check that cannot tell is skipped and says why; a skipped rule is not a broken one. Where one thing
-// is wrong one rule fails: what can only be seen through another rule's call is skipped when that call
-// fails. The harmless call is made about fifty times.
+// A check that cannot decide is skipped, with a reason; a skipped rule is not a violation. One fault makes one rule
+// fail: checks that depend on another rule's call are skipped if that call fails. The harmless call is made about
+// fifty times.
 package conform

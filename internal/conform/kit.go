@@ -23,16 +23,16 @@ type Call struct {
 // Kit checks one container. The zero value of all but Target works.
 type Kit struct {
 	Target   container.Target
-	Dialects []call.Dialect     // to be checked; default all that it speaks
-	Manifest *manifest.Manifest // the container's; nil: discovery is asked
+	Dialects []call.Dialect     // to check; default all of the container
+	Manifest *manifest.Manifest // the container's; nil: the discovery tool is called
 	Harmless Call               // a call that does no harm; without a Tool it is found in the manifest or by discovery
-	BadArgs  []byte             // with which that tool fails; default what is no JSON
+	BadArgs  []byte             // arguments with which that tool fails; default invalid JSON
 	Slow     Call               // a call that takes seconds; without a Tool unfinished requests are used
 
 	Wait    time.Duration // for readiness; default 30 s, the orchestrator's
 	Timeout time.Duration // of one check; default 20 s
 	Largest int           // bytes of the largest request; default 16 MiB, the orchestrator's
-	Grace   time.Duration // in which a call ends whose time is up, and others go on after those given up; default 5 s
+	Grace   time.Duration // for the end of a call after its deadline, and of others after canceled ones; default 5 s
 }
 
 func (k Kit) withDefaults() Kit {
@@ -46,7 +46,7 @@ func (k Kit) withDefaults() Kit {
 	return k
 }
 
-// run is the check of one dialect. What a check finds out is here for those behind it.
+// run is the check of one dialect, with the results that later checks need.
 type run struct {
 	Kit
 	client container.Client
@@ -63,7 +63,7 @@ type run struct {
 	files    files
 }
 
-// Run checks all rules and tells of each as soon as it is known. It returns early when ctx ends.
+// Run checks all rules, and calls tell with each result. It returns early when ctx ends.
 func (k Kit) Run(ctx context.Context, tell func(Result)) Report {
 	k = k.withDefaults()
 	report := Report{Address: k.Target.Addr, Results: []Result{}}
@@ -71,7 +71,7 @@ func (k Kit) Run(ctx context.Context, tell func(Result)) Report {
 		report.add(one)
 		tell(one)
 	}
-	conn, spoken := k.meet(ctx, done)
+	conn, spoken := k.connect(ctx, done)
 	if conn == nil {
 		return report
 	}
@@ -87,15 +87,15 @@ func (k Kit) Run(ctx context.Context, tell func(Result)) Report {
 	return report
 }
 
-// try checks one rule in its time.
+// try checks one rule within its timeout.
 func (r *run) try(ctx context.Context, rule Rule) error {
 	ctx, cancel := context.WithTimeout(ctx, max(r.Timeout, r.Wait))
 	defer cancel()
 	return rule.check(ctx, r)
 }
 
-// meet finds out which dialects are to be checked. Without a connection there is nothing to check.
-func (k Kit) meet(ctx context.Context, done func(Result)) (*grpc.ClientConn, []container.Spoken) {
+// connect connects to the container, and returns the dialects to check.
+func (k Kit) connect(ctx context.Context, done func(Result)) (*grpc.ClientConn, []container.Spoken) {
 	ctx, cancel := context.WithTimeout(ctx, k.Wait)
 	defer cancel()
 	port, dialect := firstRules()
@@ -128,7 +128,7 @@ func (k Kit) meet(ctx context.Context, done func(Result)) (*grpc.ClientConn, []c
 	return conn, wanted
 }
 
-// reach waits for a server that is about to start.
+// reach waits for a starting server.
 func (k Kit) reach(ctx context.Context) error {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()

@@ -38,7 +38,7 @@ func check(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.V
 	return report, by
 }
 
-// lines shows a report.
+// lines formats a report.
 func lines(report conform.Report) string {
 	var b strings.Builder
 	for _, r := range report.Results {
@@ -83,7 +83,7 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 						func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{rule: rule.Name}) }).Addr
 				}
 				switch rule.Name {
-				case "health": // it is waited for
+				case "health": // the kit waits for it
 					k.Wait = 2 * time.Second
 				case "large-message":
 					k.Largest = 0 // as large as it is
@@ -118,7 +118,7 @@ func TestNothingToCheck(t *testing.T) {
 	}
 }
 
-// What keeps to the rules, and gatewaytest's capabilities, which break one on purpose.
+// Conforming capabilities, and gatewaytest's, which violate one rule on purpose.
 func TestGoodContainers(t *testing.T) {
 	t.Parallel()
 	demo, err := weather.New(weather.Config{})
@@ -143,7 +143,7 @@ func TestGoodContainers(t *testing.T) {
 		},
 		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{Tool: slowTool, Args: []byte("{}")},
 			[]string{"discovery"}, nil},
-		// gatewaytest's has a gRPC error for a tool that is not there, so that tests meet one.
+		// gatewaytest's has a gRPC error for an unknown tool, for its tests.
 		"doc": {served(call.Doc), echo, slow, []string{"discovery", "tool-error"},
 			[]string{"unknown-tool", "stream-error"}},
 		"live": {served(call.Live), echo, slow, []string{"discovery", "tool-error"},
@@ -173,7 +173,7 @@ func TestGoodContainers(t *testing.T) {
 	}
 }
 
-// A container that has no streams and files is checked for the rest, and one that speaks two dialects in both.
+// A container without streams and files is checked for the rest, and one with two dialects in both.
 func TestPartsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	addr := gatewaytest.Serve(t, func(s *grpc.Server) {
@@ -218,7 +218,8 @@ func (l lister) Invoke(_ context.Context, req *docpb.InvokeRequest) (*docpb.Invo
 
 func TestTheHarmlessCallIsFound(t *testing.T) {
 	t.Parallel()
-	const at = `{"name":"%s","description":"d","recommended_policy":"%s","input_schema":{"type":"object","required":["a"],"properties":{"a":%s}}}`
+	const at = `{"name":"%s","description":"d","recommended_policy":"%s",` +
+		`"input_schema":{"type":"object","required":["a"],"properties":{"a":%s}}}`
 	look := func(policy, schema string) string { return fmt.Sprintf(at, "look", policy, schema) }
 	for name, test := range map[string]struct {
 		tools string

@@ -1,26 +1,26 @@
 package conform
 
-// Verdict is what came of a check.
+// Verdict is the verdict of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	Pass Verdict = "pass"
 	Fail Verdict = "fail"
-	Skip Verdict = "skip" // it cannot be told
+	Skip Verdict = "skip" // undecided
 )
 
-// Result is what came of one rule in one dialect.
+// Result is the result of one rule in one dialect.
 type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Rule    string  `json:"rule"`
-	Dialect string  `json:"dialect,omitempty"` // "": the rule comes before any
+	Dialect string  `json:"dialect,omitempty"` // "": the rule precedes the dialects
 	Says    string  `json:"says"`
 	Source  string  `json:"source"`        // the document and its section
 	Why     string  `json:"why,omitempty"` // unless it passed
 }
 
-// Report is what came of all.
+// Report is the result of all rules.
 type Report struct {
 	Address string   `json:"address"`
 	Results []Result `json:"results"`

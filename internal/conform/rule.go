@@ -7,20 +7,20 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Rule is one thing that callers rely on.
+// Rule is a requirement of callers.
 type Rule struct {
 	Name   string // for machines: "stream-done"
-	Says   string // for people: what a container does that keeps to it
+	Says   string // for people: the required behaviour
 	Source string // the document and its section
 
 	in    dialects
 	check check
 }
 
-// check finds out whether a container keeps to a rule: nil if it does, a skip where that cannot be told.
+// check checks a rule. It returns nil for a conforming container, and a skip if it cannot decide.
 type check func(ctx context.Context, r *run) error
 
-// dialects are those in which a rule holds.
+// dialects are the dialects of a rule.
 type dialects uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 
 func (d dialects) has(one call.Dialect) bool { return d&(1<<one) != 0 }
 
-// skip is why a check cannot tell.
+// skip is the reason why a check cannot decide.
 type skip string
 
 func (s skip) Error() string { return string(s) }

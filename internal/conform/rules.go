@@ -1,14 +1,14 @@
 package conform
 
-// Where the rules are from. The older protocol is that of the legacy dialect.
+// The sources of the rules. The older protocol is that of the legacy dialect.
 const (
 	protocol     = "capability protocol, "
 	older        = "older capability protocol, "
 	orchestrator = "Selu's orchestrator, "
 )
 
-// Rules are all rules of dialects, in the order in which they are checked. The last ones leave a container that breaks
-// them in a state in which it may keep to nothing.
+// Rules returns all rules of dialects, in the order of the checks. A container that violates one of the last ones may
+// violate any other afterwards.
 func Rules() []Rule {
 	var all []Rule
 	for _, group := range [][]Rule{callRules(), streamRules(), fileRules(), loadRules()} {
@@ -17,7 +17,7 @@ func Rules() []Rule {
 	return all
 }
 
-// The rules before any dialect is known.
+// firstRules are checked before any dialect is known.
 func firstRules() (port, dialect Rule) {
 	return Rule{Name: "port", Says: "a server of HTTP/2 answers at the port",
 			Source: protocol + "gRPC Interface: the server listens on port 50051"},
@@ -84,16 +84,16 @@ func fileRules() []Rule {
 
 func loadRules() []Rule {
 	return []Rule{
-		{"large-message", "requests of up to 16 MiB are taken", orchestrator + "largest message (16 MiB)",
+		{"large-message", "requests of up to 16 MiB are accepted", orchestrator + "largest message (16 MiB)",
 			everywhere, checkLarge},
 		{"concurrent", "calls at the same time are all answered, each with its own answer",
 			orchestrator + "sharing: shared, max_concurrent", everywhere, checkConcurrent},
-		{"deadline", "a slow call whose time is up ends",
+		{"deadline", "a slow call ends at its deadline",
 			"gRPC, deadlines; " + orchestrator + "time for a call (120 s)", everywhere, checkDeadline},
-		{"deadline-files", "an upload whose time is up ends",
+		{"deadline-files", "an upload ends at its deadline",
 			"gRPC, deadlines; " + orchestrator + "time for a call (120 s)", modern, checkDeadlineFiles},
-		{"cancel-files", "uploads and downloads that were given up hold nobody else up", "gRPC, cancellation",
+		{"cancel-files", "canceled uploads and downloads do not delay other calls", "gRPC, cancellation",
 			modern, checkCancelFiles},
-		{"cancel", "slow calls that were given up hold nobody else up", "gRPC, cancellation", everywhere, checkCancel},
+		{"cancel", "canceled slow calls do not delay other calls", "gRPC, cancellation", everywhere, checkCancel},
 	}
 }

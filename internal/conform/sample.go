@@ -9,11 +9,10 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// errNoCall is what can be done where no harmless call is known.
-var errNoCall = errors.New("no harmless call is known: --tool NAME --args JSON says one, or --manifest FILE")
+// errNoCall is the error if no harmless call is known.
+var errNoCall = errors.New("no harmless call is known: --tool NAME --args JSON gives one, or --manifest FILE")
 
-// sample finds a call that does no harm: a tool that its author would let agents call unasked, with the
-// values that its schema gives as examples.
+// sample returns a harmless call: a tool whose author recommends to allow it, with the examples of its schema.
 func sample(tools []manifest.Tool) (Call, error) {
 	for i := range tools {
 		t := &tools[i]
@@ -26,12 +25,12 @@ func sample(tools []manifest.Tool) (Call, error) {
 	}
 	if len(tools) > 0 {
 		return Call{}, errors.New("no tool that its author recommends to allow has examples of all that it " +
-			"requires; --tool NAME --args JSON says a harmless call")
+			"requires; --tool NAME --args JSON gives a harmless call")
 	}
 	return Call{}, errNoCall
 }
 
-// example makes arguments of what is required, out of examples, default, const and enum.
+// example composes the required arguments from examples, default, const and enum.
 func example(schema []byte) (args []byte, ok bool) {
 	var object struct {
 		Required   []string `json:"required"`

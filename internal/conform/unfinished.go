@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/container"
 )
 
-// outlive makes a call whose deadline its server is told and its client does not keep, as gRPC clients do, and waits
-// for its end, however that may be. A call that is not whole never gets the end of its request.
+// outlive makes a call whose deadline is sent to the server, but not enforced by the client as gRPC clients do, and
+// waits for any end. A call that is not whole never ends its request.
 func outlive(ctx context.Context, to container.Target, path string, message proto.Message, whole bool,
 	deadline time.Duration) error {
 	protocols := new(http.Protocols)
@@ -54,7 +54,7 @@ func outlive(ctx context.Context, to container.Target, path string, message prot
 	return ended(ctx, err)
 }
 
-// ended is nil for whatever a server ends a call with: a status, a reset of the stream, the end of the connection.
+// ended returns nil for any end of a call by the server: a status, a reset, the end of the connection.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return errors.Join(ctx.Err(), err)
@@ -62,11 +62,11 @@ func ended(ctx context.Context, err error) error {
 	return nil
 }
 
-// frame is a message with what gRPC puts before it (gRPC over HTTP/2, "Length-Prefixed-Message").
+// frame returns a message with its gRPC prefix (gRPC over HTTP/2, "Length-Prefixed-Message").
 func frame(m proto.Message) []byte {
 	data, err := proto.Marshal(m)
 	if err != nil {
-		return nil // the kit's own messages can always be written
+		return nil // the kit's own messages never fail
 	}
 	framed := binary.BigEndian.AppendUint32([]byte{0},
 		uint32(len(data))) //nolint:gosec // the kit's own messages are short

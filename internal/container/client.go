@@ -23,32 +23,32 @@ type Question struct {
 	Tool    string
 	Args    []byte            // a JSON object
 	Session string            // "": none
-	Context map[string]string // of the legacy dialect, beside session_id
-	Unknown []byte            // fields that no dialect has, as they are on the wire
+	Context map[string]string // of the legacy dialect, besides session_id
+	Unknown []byte            // unknown fields in wire format
 }
 
-// Answer is what a tool said with gRPC status OK.
+// Answer is a tool's response with gRPC status OK.
 type Answer struct {
 	Result []byte
 	Failed bool
 	Error  string
 }
 
-// services are the gRPC services of the dialects.
+// services has the gRPC services of the dialects.
 var services = map[call.Dialect]string{
 	call.Doc:    "selu.capability.Capability",
 	call.Live:   "selu.capability.v1.Capability",
 	call.Legacy: "selu.capability.v1.CapabilityService",
 }
 
-// Service is the gRPC service of the dialect.
+// Service returns the gRPC service of the dialect.
 func (c Client) Service() string { return services[c.Dialect] }
 
-// Path is the gRPC path of a method of the service.
+// Path returns the gRPC path of a method of the service.
 func (c Client) Path(method string) string { return "/" + c.Service() + "/" + method }
 
-// Healthcheck asks for readiness. The messages of all dialects are alike: legacy has only the
-// first field, under another name.
+// Healthcheck calls the health method. The messages of all dialects are compatible: legacy has only the
+// first field, with another name.
 func (c Client) Healthcheck(ctx context.Context) (ready bool, message string, err error) {
 	method := "Healthcheck"
 	if c.Dialect == call.Legacy {
@@ -59,18 +59,18 @@ func (c Client) Healthcheck(ctx context.Context) (ready bool, message string, er
 	return reply.GetReady(), reply.GetMessage(), err
 }
 
-// Request is a question as the dialect's message.
+// Request returns a question as the dialect's message.
 func (c Client) Request(q Question) proto.Message {
 	var m proto.Message = &docpb.InvokeRequest{ToolName: q.Tool, ArgsJson: q.Args, SessionId: q.Session}
 	if c.Dialect == call.Legacy {
-		said := map[string]string{}
+		fields := map[string]string{}
 		for name, value := range q.Context {
-			said[name] = value
+			fields[name] = value
 		}
 		if q.Session != "" {
-			said["session_id"] = q.Session
+			fields["session_id"] = q.Session
 		}
-		m = &legacypb.InvokeRequest{ToolName: q.Tool, Parameters: string(q.Args), Context: said}
+		m = &legacypb.InvokeRequest{ToolName: q.Tool, Parameters: string(q.Args), Context: fields}
 	}
 	if len(q.Unknown) > 0 {
 		m.ProtoReflect().SetUnknown(q.Unknown)
@@ -101,7 +101,7 @@ func (c Client) Download(ctx context.Context, id string) ([]*docpb.ArtifactChunk
 		&docpb.DownloadOutputArtifactRequest{ArtifactId: id})
 }
 
-// Begin begins a call of any kind, which the caller goes on with.
+// Begin starts a call of any kind; the caller continues it.
 func (c Client) Begin(ctx context.Context, method string) (grpc.ClientStream, error) {
 	return c.Conn.NewStream(ctx, &grpc.StreamDesc{StreamName: method, ClientStreams: true, ServerStreams: true},
 		c.Path(method))

@@ -1,12 +1,11 @@
-// Package container asks one capability container from outside, as a caller without a gateway
-// would: whether a gRPC server is there, which dialects it speaks, how it says it is, and which
-// tools it offers.
+// Package container probes one capability container from outside, as a caller without a gateway: whether a gRPC
+// server answers, its dialects, its health and its tools.
 //
-//	reach.go    is there a server of HTTP/2, and if not, what is there
+//	reach.go    detects an HTTP/2 server, or the reason why there is none
 //	client.go   one client for the dialects
-//	upload.go   the two shapes of uploads
-//	probe.go    what a container says of itself
-//	tools.go    which tools it offers
+//	upload.go   the two forms of uploads
+//	probe.go    health and dialects
+//	tools.go    the tools
 //
-// It decides nothing: health of fleets is package health's.
+// It decides nothing: the health of fleets is in package health.
 package container

@@ -14,27 +14,26 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// NoSuchTool is a tool that no capability has, so that asking for it does nothing.
+// NoSuchTool is a tool that no capability has, so that a call of it has no effect.
 const NoSuchTool = "capgate_no_such_tool"
 
-// Spoken is a dialect that a container speaks.
+// Spoken is a dialect of a container.
 type Spoken struct {
 	Dialect call.Dialect
 	Service string // its gRPC service
-	Asked   bool   // it has a health call
-	Ready   bool   // which said so
-	Message string // what it said, or why it could not be asked; at most a few hundred bytes
+	Asked   bool   // it has a health method
+	Ready   bool   // which reports readiness
+	Message string // its message, or the reason of a failure; at most a few hundred bytes
 }
 
-// Report is what a container says of itself.
+// Report is the result of a probe.
 type Report struct {
 	Spoken     []Spoken // in the order doc, live, legacy
-	GRPCHealth string   // what grpc.health.v1 says of the whole server; "": it is not there
-	Silent     string   // why calls were not answered; "": they were
+	GRPCHealth string   // status of the whole server in grpc.health.v1; "": no such service
+	Silent     string   // why calls got no response; "": they did
 }
 
-// Ready says whether the container takes calls in some dialect: it says so, or has no health
-// call to say it.
+// Ready reports whether the container accepts calls in some dialect: it says so, or has no health method.
 func (r Report) Ready() bool {
 	for _, s := range r.Spoken {
 		if s.Ready || !s.Asked {
@@ -44,7 +43,7 @@ func (r Report) Ready() bool {
 	return false
 }
 
-// Probe asks a container in all dialects.
+// Probe probes a container in all dialects.
 func Probe(ctx context.Context, conn grpc.ClientConnInterface) Report {
 	var r Report
 	for _, d := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
@@ -65,8 +64,8 @@ func Probe(ctx context.Context, conn grpc.ClientConnInterface) Report {
 	return r
 }
 
-// speaks finds out whether the container speaks c's dialect, by its health call, and where it has none
-// by calling a tool that is not there. The error is that of a container that answers nothing.
+// speaks reports whether the container has c's dialect, by its health method, or else by a call of an unknown tool.
+// The error is that of a container without any response.
 func (c Client) speaks(ctx context.Context) (s Spoken, ok bool, err error) {
 	s = Spoken{Dialect: c.Dialect, Service: c.Service()}
 	ready, message, err := c.Healthcheck(ctx)
@@ -82,18 +81,18 @@ func (c Client) speaks(ctx context.Context) (s Spoken, ok bool, err error) {
 	return s, err == nil || answered(err), silence(err)
 }
 
-// answered says whether a call that failed got as far as somebody who knows its method.
+// answered reports whether a failed call reached a server that implements its method.
 func answered(err error) bool {
 	return status.Code(err) != codes.Unimplemented && silence(err) == nil && !notGRPC(err)
 }
 
-// notGRPC says whether what answered does not speak gRPC: grpc-go has no code for that.
+// notGRPC reports whether the server does not use gRPC, for which grpc-go has no code.
 func notGRPC(err error) bool {
 	text := status.Convert(err).Message()
 	return strings.Contains(text, "unexpected HTTP status code") || strings.Contains(text, "malformed header")
 }
 
-// silence is err where nobody answered.
+// silence returns err if there was no response.
 func silence(err error) error {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
@@ -104,15 +103,15 @@ func silence(err error) error {
 	return nil
 }
 
-// WaitReady asks for readiness every 200 ms, as Selu's orchestrator does, until it is there, the call
-// is not, or ctx ends. It returns what was said last.
+// WaitReady calls the health method every 200 ms, as Selu's orchestrator does, until the container is ready, has no
+// such method, or ctx ends. It returns the last result.
 func (c Client) WaitReady(ctx context.Context) (ready bool, message string, err error) {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	for first := true; ; first = false {
-		now, said, failed := c.Healthcheck(ctx)
+		now, text, failed := c.Healthcheck(ctx)
 		if first || ctx.Err() == nil {
-			ready, message, err = now, Clean(said), failed
+			ready, message, err = now, Clean(text), failed
 		}
 		if ready && err == nil || status.Code(err) == codes.Unimplemented {
 			return ready, message, err
@@ -125,7 +124,7 @@ func (c Client) WaitReady(ctx context.Context) (ready bool, message string, err 
 	}
 }
 
-// Explain says in one line what a call ended with.
+// Explain returns one line about the error of a call.
 func Explain(err error) string {
 	s := status.Convert(err)
 	if s.Code() == codes.DeadlineExceeded {
@@ -134,10 +133,10 @@ func Explain(err error) string {
 	return Clean("gRPC status " + s.Code().String() + ": " + s.Message())
 }
 
-// maxClean bounds what a container can put on a terminal, in bytes.
+// maxClean bounds a container's text on a terminal, in bytes.
 const maxClean = 300
 
-// Clean makes one short printable line of what a container said.
+// Clean returns a container's text as one short printable line.
 func Clean(s string) string {
 	if len(s) > maxClean {
 		s = s[:maxClean] + "…"

@@ -20,27 +20,27 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Target is where a container listens.
+// Target is the address of a container.
 type Target struct {
 	Addr string      // host:port
 	TLS  *tls.Config // nil: cleartext. An empty ServerName stands for the host
 }
 
-// Kind is what keeps a container from being asked.
+// Kind is the kind of a Problem.
 type Kind string
 
 // The kinds.
 const (
-	Unresolved    Kind = "unresolved"      // the host's name means nothing
+	Unresolved    Kind = "unresolved"      // the host name does not resolve
 	NothingThere  Kind = "nothing_listens" // connections are refused
-	Unreachable   Kind = "unreachable"     // no connection, for another reason
-	NotHTTP2      Kind = "not_http2"       // something else listens
-	TLSNeeded     Kind = "tls_needed"      // it speaks TLS, and was asked without
-	NotTLS        Kind = "not_tls"         // it was asked in TLS, which it does not speak
-	BadConnection Kind = "certificate"     // TLS does not come about: a certificate, a version
+	Unreachable   Kind = "unreachable"     // no connection for another reason
+	NotHTTP2      Kind = "not_http2"       // another protocol
+	TLSNeeded     Kind = "tls_needed"      // it requires TLS
+	NotTLS        Kind = "not_tls"         // it does not support TLS
+	BadConnection Kind = "certificate"     // the TLS handshake fails: a certificate, a version
 )
 
-// Problem is why nothing can be asked.
+// Problem is the reason why a container cannot be reached.
 type Problem struct {
 	Kind  Kind
 	Words string // for people
@@ -51,29 +51,29 @@ func (p *Problem) Error() string { return p.Words }
 
 func (p *Problem) Unwrap() error { return p.Err }
 
-// hello is what an HTTP/2 client says first: the preface and empty SETTINGS (RFC 9113 §3.4).
+// hello is the client preface of HTTP/2 with empty SETTINGS (RFC 9113 §3.4).
 const hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// ping is a PING frame, which every server of HTTP/2 answers (RFC 9113 §6.7).
+// ping is a PING frame, which every HTTP/2 server acknowledges (RFC 9113 §6.7).
 const ping = "\x00\x00\x08\x06\x00\x00\x00\x00\x00capgate?"
 
 const (
 	pingFrame          = 0x06
 	goAwayFrame        = 0x07
 	inadequateSecurity = 0x0c        // an error code of HTTP/2 (RFC 9113 §7)
-	pingTime           = time.Second // for its answer; without one it is left to what follows
-	mostFrames         = 64 << 10    // bytes that are read until then
+	pingTime           = time.Second // for its acknowledgement; without one the next request decides
+	mostFrames         = 64 << 10    // bytes that are read meanwhile
 )
 
-// The first byte of a record of TLS that is an alert (RFC 8446 §5.1), and the type of a
-// SETTINGS frame, with which every HTTP/2 server begins.
+// The first byte of a TLS alert record (RFC 8446 §5.1), and the type of a SETTINGS frame, the first one of
+// every HTTP/2 server.
 const (
 	alertRecord   = 0x15
 	settingsFrame = 0x04
 )
 
-// Reach finds out whether a server of HTTP/2 is at the target. The error is a *Problem.
-// ctx should have a deadline: a server that says nothing is waited for.
+// Reach reports whether the target is an HTTP/2 server. The error is a *Problem. ctx should have a deadline:
+// Reach waits for a silent server.
 func (t Target) Reach(ctx context.Context) error {
 	raw, err := t.dialTCP(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t Target) dialTCP(ctx context.Context) (net.Conn, error) {
 	return nil, &Problem{Kind: Unreachable, Words: fmt.Sprintf("%s cannot be connected to: %v", t.Addr, err), Err: err}
 }
 
-// handshake makes a connection secure.
+// handshake does the TLS handshake.
 func (t Target) handshake(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	secure := tls.Client(raw, t.config())
 	err := secure.HandshakeContext(ctx)
@@ -156,20 +156,20 @@ func (t Target) config() *tls.Config {
 	return c
 }
 
-// greet says hello, and returns what the server says first: a frame's header, if it speaks HTTP/2.
+// greet sends hello, and returns the server's first bytes: a frame's header, if it uses HTTP/2.
 func greet(ctx context.Context, nc net.Conn) ([]byte, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = nc.SetDeadline(deadline) // a connection that cannot have one fails at the next line
 	}
-	// The server may have ended it already and said why: what it said counts.
+	// The server may have closed it already with a reason, which is read.
 	_, writing := io.WriteString(nc, hello)
 	first := make([]byte, 9)
 	n, err := io.ReadFull(nc, first)
 	return first[:n], errors.Join(err, writing)
 }
 
-// wantsTLS finds out whether a server that greeted in cleartext ends the connection for want of TLS, as capgate
-// does. It says so in place of the answer to a PING.
+// wantsTLS reports whether a server that greeted in cleartext closes the connection because it requires TLS, as
+// capgate does: it sends a GOAWAY with that reason in place of the PING's acknowledgement.
 func wantsTLS(ctx context.Context, nc net.Conn, head []byte) bool {
 	end := time.Now().Add(pingTime)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
@@ -195,8 +195,8 @@ func wantsTLS(ctx context.Context, nc net.Conn, head []byte) bool {
 	return false
 }
 
-// speaksTLS finds out whether a server that did not greet in HTTP/2 does so in TLS. No
-// certificate is looked at, for nothing is said.
+// speaksTLS reports whether a server that did not greet in HTTP/2 does so over TLS. It does not verify the
+// certificate, as it sends nothing.
 func (t Target) speaksTLS(ctx context.Context, first []byte) bool {
 	if len(first) > 0 && first[0] == alertRecord {
 		return true
@@ -207,14 +207,14 @@ func (t Target) speaksTLS(ctx context.Context, first []byte) bool {
 	}
 	defer func() { _ = raw.Close() }()
 	secure := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
-		MinVersion: tls.VersionTLS12}) //nolint:gosec // only to see whether it is TLS; nothing is sent
+		MinVersion: tls.VersionTLS12}) //nolint:gosec // only detects TLS; nothing is sent
 	return secure.HandshakeContext(ctx) == nil
 }
 
-// aheadOfReader is what a container may send of a stream before it is read, in bytes: what HTTP/2 begins with.
+// aheadOfReader is the flow-control window of a stream, in bytes: the initial one of HTTP/2.
 const aheadOfReader = 64 << 10
 
-// Dial makes a gRPC channel to the target. Nothing is tried twice, and no proxy stands between.
+// Dial returns a gRPC channel to the target, without retries and proxies.
 func (t Target) Dial() (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if t.TLS != nil {

@@ -9,13 +9,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxChunks and maxStreamed bound what a container can make its client remember.
+// maxChunks and maxStreamed bound the memory for a stream.
 const (
 	maxChunks   = 100_000
 	maxStreamed = 256 << 20 // bytes
 )
 
-// receive sends one message and collects what comes until the stream ends.
+// receive sends one message and collects the responses until the stream ends.
 func receive[T any, P interface {
 	*T
 	proto.Message
@@ -27,7 +27,7 @@ func receive[T any, P interface {
 		return nil, err
 	}
 	if err := stream.SendMsg(request); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err // of io.EOF RecvMsg says more
+		return nil, err // after io.EOF RecvMsg returns the status
 	}
 	if err := stream.CloseSend(); err != nil {
 		return nil, err

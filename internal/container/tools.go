@@ -9,20 +9,19 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// ErrNoDiscovery is a container without the tool that lists the others.
-var ErrNoDiscovery = errors.New("it has no discovery tool; --manifest FILE names those of a manifest")
+// ErrNoDiscovery is the error of a container without a discovery tool.
+var ErrNoDiscovery = errors.New("it has no discovery tool; give its manifest with --manifest FILE")
 
-// DefaultDiscovery is the discovery tool where a manifest names none.
+// DefaultDiscovery is the discovery tool of a manifest without discovery_tool_name.
 const DefaultDiscovery = "list_tools"
 
-// Tools are what a container offers, and where that is from.
+// Tools are a container's tools, and their source.
 type Tools struct {
 	All  []manifest.Tool
 	From string // "manifest", or the discovery tool's name
 }
 
-// Offers finds out which tools there are: from the manifest, or from the container's discovery tool. m
-// may be nil.
+// Offers returns the tools in the manifest, or those of the container's discovery tool. m may be nil.
 func (c Client) Offers(ctx context.Context, m *manifest.Manifest) (Tools, error) {
 	if m != nil && !m.Dynamic {
 		return Tools{All: m.Tools, From: "manifest"}, nil

@@ -18,13 +18,13 @@ type File struct {
 	Chunks     [][]byte // an empty file is one empty chunk
 }
 
-// Uploaded is the answer to an upload.
+// Uploaded is the response to an upload.
 type Uploaded struct {
 	ID, Error string
-	Size      uint64 // of the live dialect
+	Size      uint64 // only in the live dialect
 }
 
-// Chunk is a piece of an upload as the dialect's message; name and type are for the first one.
+// Chunk returns a chunk of an upload as the dialect's message; name and type are for the first one.
 func (c Client) Chunk(data []byte, name, mime string) proto.Message {
 	if c.Dialect == call.Live {
 		return &livepb.UploadInputArtifactChunk{Data: data, Filename: name, MimeType: mime}
@@ -44,7 +44,7 @@ func (c Client) Upload(ctx context.Context, f File) (Uploaded, error) {
 	for _, data := range f.Chunks {
 		err := stream.SendMsg(c.Chunk(data, name, mime))
 		if errors.Is(err, io.EOF) {
-			break // it has answered already
+			break // the response is there
 		}
 		if err != nil {
 			return Uploaded{}, err
@@ -64,17 +64,17 @@ func (c Client) Upload(ctx context.Context, f File) (Uploaded, error) {
 	return Uploaded{ID: reply.GetCapabilityArtifactId(), Error: reply.GetError()}, err
 }
 
-// last receives the only message of a reply, and the status behind it.
+// last receives the only message of a response, and the status.
 func last[T proto.Message](receive func(any) error, reply T) error {
 	if err := receive(reply); err != nil {
 		if errors.Is(err, io.EOF) {
-			return errors.New("the upload ended well and without an answer")
+			return errors.New("the upload ended with OK and without a response")
 		}
 		return err
 	}
 	if err := receive(reply.ProtoReflect().New().Interface()); !errors.Is(err, io.EOF) {
 		if err == nil {
-			return errors.New("the upload has more than one answer")
+			return errors.New("the upload has more than one response")
 		}
 		return err
 	}
