@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// dashboard is what a file here says.
+// dashboard is the definition of a dashboard.
 type dashboard struct {
 	name, title, about string
 	variables          []variable
@@ -18,19 +18,19 @@ type row struct {
 	panels []panel
 }
 
-// panel is a chart over time unless it says otherwise. There are three beside each other.
+// panel is a chart over time by default. A row has three panels side by side.
 type panel struct {
 	title, about string
-	unit         string // of Grafana's: reqps, s, percentunit, short, …
+	unit         string // Grafana's unit: reqps, s, percentunit, short, …
 	queries      []query
-	kind         string // default timeseries; stat: the newest value alone
-	stacked      bool   // series add up
-	quiet        bool   // of a stat: it should be 0, and is painted red where it is not
+	kind         string // default timeseries; stat: only the newest value
+	stacked      bool   // stacked series
+	quiet        bool   // of a stat: should be 0, red otherwise
 }
 
 type query struct{ expr, legend string }
 
-// variable is a choice at the top of a dashboard, of the values of a label.
+// variable is a selection at the top of a dashboard, among the values of a label.
 type variable struct{ label, metric string }
 
 // chart is a panel over time.
@@ -38,7 +38,7 @@ func chart(title, unit, about string, queries ...query) panel {
 	return panel{title: title, unit: unit, about: about, queries: queries}
 }
 
-// stacks is a chart whose series add up.
+// stacks is a chart of stacked series.
 func stacks(title, unit, about string, queries ...query) panel {
 	p := chart(title, unit, about, queries...)
 	p.stacked = true
@@ -50,14 +50,14 @@ func stat(title, unit, about, expr string) panel {
 	return panel{title: title, unit: unit, about: about, queries: []query{{expr, ""}}, kind: "stat", quiet: true}
 }
 
-// count is a number that says nothing good or bad by itself.
+// count is a number without a good or bad value.
 func count(title, unit, about, expr string) panel {
 	p := stat(title, unit, about, expr)
 	p.quiet = false
 	return p
 }
 
-// quantiles are the usual ones of a histogram, by labels of it.
+// quantiles returns the queries of p50, p95 and p99 of a histogram.
 func quantiles(histogram, selector string) []query {
 	var all []query
 	for _, q := range []struct{ quantile, legend string }{{"0.5", "p50"}, {"0.95", "p95"}, {"0.99", "p99"}} {
@@ -67,7 +67,7 @@ func quantiles(histogram, selector string) []query {
 	return all
 }
 
-// per is how often a counter counts a second, by a label.
+// per is the rate of a counter, by a label.
 func per(label, counter string) query {
 	return query{"sum by (" + label + ") (rate(" + counter + "[$__rate_interval]))", legends(label)}
 }
@@ -77,12 +77,12 @@ func gauge(label, metric string) query {
 	return query{"sum by (" + label + ") (" + metric + ")", legends(label)}
 }
 
-// rate is how often a counter counts a second, at all replicas.
+// rate is the rate of a counter at all replicas.
 func rate(counter, legend string) query {
 	return query{"sum(rate(" + counter + "[$__rate_interval]))", legend}
 }
 
-// legends shows labels: "a, b" is {{a}} {{b}}.
+// legends returns the legend of labels: {{a}} {{b}} for "a, b".
 func legends(labels string) string {
 	return "{{" + strings.Join(strings.Split(labels, ", "), "}} {{") + "}}"
 }
@@ -96,7 +96,7 @@ const (
 	statHgt = 4
 )
 
-// json is the dashboard as Grafana reads it.
+// json returns Grafana's JSON of the dashboard.
 func (d *dashboard) json() []byte {
 	out := grafanaDashboard{
 		UID: "capgate-" + d.name, Title: "capgate / " + d.title, Description: d.about,
@@ -135,6 +135,6 @@ func (d *dashboard) json() []byte {
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(out) // it has nothing that cannot be encoded
+	_ = enc.Encode(out) // never fails for this type
 	return text.Bytes()
 }

@@ -1,16 +1,16 @@
 package main
 
-// ofReplica selects the replicas that were chosen.
+// ofReplica selects the chosen replicas.
 const ofReplica = `{instance=~"$instance"}`
 
-// process is a metric of the Go runtime or of the process, of gateways alone.
+// process returns a metric of the Go runtime or the process, restricted to gateways.
 func process(metric string) string {
 	return metric + ofReplica + ` and on (instance, job) capgate_build_info`
 }
 
 func gateway() dashboard {
 	return dashboard{
-		name: "gateway", title: "The gateway itself", about: "Replicas as processes, and what they share.",
+		name: "gateway", title: "The gateway itself", about: "Processes, connections, Redis and configuration of replicas.",
 		variables: []variable{{"instance", "capgate_build_info"}},
 		rows: []row{
 			replicasRow(),
@@ -26,42 +26,42 @@ func gateway() dashboard {
 // replicasRow is the row "Replicas".
 func replicasRow() row {
 	return row{"Replicas", []panel{
-		chart("Versions", "short", "Replicas of each.",
+		chart("Versions", "short", "Replicas by version.",
 			query{"count by (version, revision, goversion) (capgate_build_info" + ofReplica + ")",
 				legends("version, revision, goversion")}),
 		chart("Calls", "reqps", "", per("instance", "capgate_calls_total"+ofReplica)),
 		chart("Connections to backends", "short", "", gauge("instance", "capgate_upstream_connections"+ofReplica)),
 		chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.",
 			per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
-		chart("Audit log", "cps", "Records written, and lost.", rate("capgate_audit_records_total"+ofReplica, "written"),
+		chart("Audit log", "cps", "Records written and lost.", rate("capgate_audit_records_total"+ofReplica, "written"),
 			query{"sum by (reason) (rate(capgate_audit_lost_total" + ofReplica + "[$__rate_interval]))", "lost: {{reason}}"}),
 		chart("Audit log fails", "short",
-			"1 while it cannot be written; with audit.required calls are refused.",
+			"1 while it cannot be written; with audit.required, calls are rejected.",
 			query{"capgate_audit_failing" + ofReplica, "{{instance}}"}),
 	}}
 }
 
-// callersRow is the row "Who calls".
+// callersRow is the row "Authentication and connections".
 func callersRow() row {
-	return row{"Who calls", []panel{
-		stacks("Found out", "reqps", "From memory, or asked of Redis or an issuer; refused: the "+
-			"credential is no good; away: who would know did not answer.",
+	return row{"Authentication and connections", []panel{
+		stacks("Authentications", "reqps", "From memory, or by a lookup in Redis or at an issuer; refused: the "+
+			"credential is invalid; away: Redis or the issuer did not answer.",
 			per("kind, result", "capgate_identifications_total"+ofReplica)),
-		chart("Keys in memory", "short", "Keys and tenants of Redis, and ids that are not there.",
+		chart("Keys in memory", "short", "Keys and tenants of Redis, and negative entries.",
 			gauge("instance", "capgate_identity_cache_entries"+ofReplica)),
-		chart("Issuers answer", "short", "0: the keys of its tokens could not be fetched the last time; known ones go on.",
+		chart("Issuers", "short", "0: the last fetch of the issuer's keys failed; known keys stay valid.",
 			query{"capgate_issuer_up" + ofReplica, "{{issuer}} {{instance}}"}),
-		chart("Fetches of issuers' keys", "cps", "Limited: left out, as unknown keys were shown too often.",
+		chart("Fetches of issuers' keys", "cps", "Limited: skipped, because of too many unknown keys.",
 			per("issuer, result", "capgate_issuer_fetches_total"+ofReplica)),
 		chart("Connections refused", "cps",
-			"network: too many of one address; reserved: what is left is for addresses of which somebody "+
-				"has shown a credential; handshake: too many of one address waited; memory: their owner has no room for another.",
+			"network: too many of one address; reserved: the rest is for addresses of authenticated "+
+				"clients; handshake: too many of one address waited; memory: their owner has used up its share.",
 			per("reason", "capgate_connections_refused_total"+ofReplica)),
-		chart("TLS handshakes that wait", "short",
-			"For a processor: networks take turns, and the newest of a network goes first.",
+		chart("Waiting TLS handshakes", "short",
+			"They wait for a processor: networks alternate, and the newest of a network is first.",
 			gauge("instance", "capgate_connections_handshakes_waiting"+ofReplica)),
 		chart("PROXY protocol refused", "cps",
-			"Connections whose header says something else than who calls.",
+			"Connections with an invalid PROXY protocol header.",
 			per("instance", "capgate_proxy_protocol_refused_total"+ofReplica)),
 	}}
 }
@@ -69,11 +69,11 @@ func callersRow() row {
 // tracesRow is the row "Traces".
 func tracesRow() row {
 	return row{"Traces", []panel{
-		chart("Spans", "cps", "That the collector has taken, and that were lost.",
+		chart("Spans", "cps", "Exported to the collector, and lost.",
 			rate("capgate_trace_spans_exported_total"+ofReplica, "exported"),
 			query{"sum by (reason) (rate(capgate_trace_spans_dropped_total" + ofReplica +
 				"[$__rate_interval]))", "lost: {{reason}}"}),
-		chart("Spans that wait", "short", "For the collector.",
+		chart("Waiting spans", "short", "Spans that wait for export.",
 			gauge("instance", "capgate_trace_spans_waiting"+ofReplica)),
 	}}
 }
@@ -81,10 +81,10 @@ func tracesRow() row {
 // redisRow is the row "Redis".
 func redisRow() row {
 	return row{"Redis", []panel{
-		chart("Redis answers", "short", "0: Redis is unavailable.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
-		stacks("Commands", "cps", "By what they are for.", per("for", "capgate_redis_commands_total"+ofReplica)),
-		chart("Errors", "cps", "Failed or not sent; malformed: values that nobody understands; "+
-			"unreplicated: refused, as too few replicas had a write; not signed: somebody else wrote it.",
+		chart("Redis up", "short", "0: Redis is unavailable.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
+		stacks("Commands", "cps", "By purpose.", per("for", "capgate_redis_commands_total"+ofReplica)),
+		chart("Errors", "cps", "Failed or not sent; malformed: values that cannot be decoded; "+
+			"unreplicated: rejected because too few replicas had a write; not signed: written by someone else.",
 			query{"sum by (instance) (rate(capgate_redis_errors_total" + ofReplica + "[$__rate_interval]))",
 				"{{instance}} errors"},
 			query{"sum by (instance) (rate(capgate_redis_malformed_total" + ofReplica +
@@ -99,11 +99,11 @@ func redisRow() row {
 // configurationRow is the row "Configuration".
 func configurationRow() row {
 	return row{"Configuration", []panel{
-		chart("In force", "short", "0: the newest is bad, and what was before it is in force.",
+		chart("Configuration valid", "short", "0: the newest one is invalid, and the previous one is in effect.",
 			query{"capgate_config_last_reload_successful" + ofReplica, "{{instance}}"}),
-		chart("Age", "s", "Since that in force was loaded.",
+		chart("Age", "s", "Time since the current one was loaded.",
 			query{"time() - capgate_config_last_reload_success_timestamp_seconds" + ofReplica, "{{instance}}"}),
-		chart("Bad reloads", "short", "In the last hour.",
+		chart("Failed reloads", "short", "In the last hour.",
 			query{"increase(capgate_config_reload_failures_total" + ofReplica + "[1h])", "{{instance}}"}),
 	}}
 }
@@ -114,19 +114,19 @@ func processRow() row {
 		chart("Processors", "short", "In use.",
 			query{"rate(process_cpu_seconds_total" + ofReplica +
 				"[$__rate_interval]) and on (instance, job) capgate_build_info", "{{instance}}"}),
-		chart("Memory", "bytes", "Resident, and of it the heap.",
+		chart("Memory", "bytes", "Resident memory, and the heap as a part of it.",
 			query{process("process_resident_memory_bytes"), "{{instance}} resident"},
 			query{process("go_memstats_heap_inuse_bytes"), "{{instance}} heap"}),
 		chart("Goroutines", "short", "", query{process("go_goroutines"), "{{instance}}"}),
-		chart("Files", "percentunit", "Open, connections included, of those that the process may open.",
+		chart("Files", "percentunit", "Open files, including connections, of the maximum.",
 			query{"process_open_fds" + ofReplica +
 				" / process_max_fds and on (instance, job) capgate_build_info", "{{instance}}"}),
-		chart("Garbage collection", "percentunit", "Share of time that the program stood still.",
+		chart("Garbage collection", "percentunit", "Share of time in stop-the-world pauses.",
 			query{"rate(go_gc_duration_seconds_sum" + ofReplica +
 				"[$__rate_interval]) and on (instance, job) capgate_build_info", "{{instance}}"}),
-		stacks("Panics", "cps", "Defects: each ended one call, one round of a loop, or the connections "+
-			"of one shard. The log has their stacks.", per("goroutine", "capgate_panics_total"+ofReplica)),
-		chart("Running for", "s", "", query{"time() - process_start_time_seconds" + ofReplica +
+		stacks("Panics", "cps", "Defects: each ended one call, one iteration of a loop, or the connections "+
+			"of one shard. The log has the stacks.", per("goroutine", "capgate_panics_total"+ofReplica)),
+		chart("Uptime", "s", "", query{"time() - process_start_time_seconds" + ofReplica +
 			" and on (instance, job) capgate_build_info", "{{instance}}"}),
 	}}
 }

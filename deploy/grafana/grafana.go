@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// What Grafana's JSON of a dashboard has that we make use of.
+// The fields of Grafana's dashboard JSON that are used.
 type (
 	grafanaDashboard struct {
 		UID           string         `json:"uid"`
@@ -115,7 +115,7 @@ func (p *panel) grafana() grafanaPanel {
 	for i, q := range p.queries {
 		g.Targets = append(g.Targets, grafanaTarget{
 			RefID: string(rune('A' + i)), Datasource: source, Expr: q.expr, LegendFormat: q.legend, Range: true,
-			Exemplar: strings.Contains(q.expr, "_bucket"), // calls with their traces
+			Exemplar: strings.Contains(q.expr, "_bucket"), // links to traces of calls
 		})
 	}
 	g.FieldConfig.Defaults.Unit = p.unit
