@@ -1,6 +1,5 @@
-// Package deploy is what it takes to run capgate: configurations and dashboards of other
-// programs, which README.md describes. The Go in it is the tests, which run those programs
-// with what is here.
+// Package deploy has the files for running capgate: configurations and dashboards of other programs, described in
+// README.md. Its Go code is tests, which run those programs with these files.
 //
 //	process_test.go     a program that ends with the tests
 //	gateways_test.go    real gateways with backends, tenants and a Redis, under load
@@ -12,5 +11,5 @@
 //	image_test.go       what the Dockerfiles say, carried out without Docker, and run
 //	systemd_test.go     the unit
 //
-// The tests need what tools/setup installs; none is skipped.
+// The tests need the programs that tools/setup installs; no test is skipped.
 package deploy

@@ -3,7 +3,7 @@ package docs
 
 import _ "embed"
 
-// Errors is errors.md: what each reason means. It is the only place that says it.
+// Errors is errors.md, the only list of reasons and their meanings.
 //
 //go:embed errors.md
 var Errors string //nolint:gochecknoglobals // a file

@@ -1,11 +1,11 @@
-// Command schemas writes the schemas that the tests check deployments against, beside it:
+// Command schemas writes the schemas for the checks of deployments, into its own folder:
 //
 //	kubernetes.json  of Kubernetes objects: k8s.io/kubernetes' api/openapi-spec/swagger.json, and
-//	                 ServiceMonitor of github.com/prometheus-operator/prometheus-operator. A field
-//	                 that no schema names is wrong
+//	                 ServiceMonitor of github.com/prometheus-operator/prometheus-operator. Unknown
+//	                 fields are errors
 //	compose.json     of compose files: the schema in github.com/compose-spec/compose-go
 //
-// It gets them as Go modules; only what is needed is kept, without descriptions:
+// It downloads them as Go modules; only the used parts are stored, without descriptions:
 //
 //	go run ./deploy/schemas
 package main
@@ -81,14 +81,14 @@ func ofKubernetes() ([]byte, error) {
 	return encode(kept)
 }
 
-// definitions are all that there are.
+// definitions returns all definitions.
 func definitions() (object, error) {
 	var swagger struct{ Definitions object }
 	if err := read(kubernetes, "api/openapi-spec/swagger.json", &swagger); err != nil {
 		return nil, err
 	}
 	all := swagger.Definitions
-	// What these two say of themselves is less than they are.
+	// The published definitions of these two are incomplete.
 	all["io.k8s.apimachinery.pkg.util.intstr.IntOrString"] = object{"type": []any{"integer", "string"}}
 	all["io.k8s.apimachinery.pkg.api.resource.Quantity"] = object{"type": []any{"number", "string"}}
 	var crd struct {

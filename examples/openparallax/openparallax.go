@@ -22,15 +22,15 @@ import (
 // restart is when an agent that was lost is started again.
 const restart = time.Second
 
-// Serve serves an engine on ln until ctx ends or somebody shuts it down. Its agent and sub-agents dial through,
-// the engine itself or a gateway; what they fail of is told to failed.
+// Serve serves an engine on ln until ctx ends or a client shuts it down. Its agent and sub-agents dial through:
+// the engine itself, or a gateway. Their errors are passed to failed.
 func Serve(ctx context.Context, ln net.Listener, through string, failed func(error)) error {
 	conn, err := grpc.NewClient(through, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	// The engine tells its agent when to go.
+	// The engine shuts its agent down.
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -46,7 +46,7 @@ func Serve(ctx context.Context, ln net.Listener, through string, failed func(err
 	return e.Serve(ctx, ln)
 }
 
-// keep runs an agent until it is told to go.
+// keep runs an agent until it is shut down.
 func keep(ctx context.Context, conn *grpc.ClientConn, failed func(error)) {
 	for {
 		err := agent.Run(ctx, conn, agent.Config{})

@@ -19,9 +19,8 @@ type artifact struct {
 	expires  time.Time
 }
 
-// artifactStore holds files in memory. Whoever knows a file's id may read it, so
-// ids are unguessable. The bytes of an upload are reserved while it is under way,
-// so that many uploads at once cannot exceed the bound either.
+// artifactStore holds files in memory. Knowledge of a file's id is enough to read it, so ids are unguessable. The
+// bytes of an upload are reserved while it is in progress, so that concurrent uploads cannot exceed the bound.
 type artifactStore struct {
 	now      func() time.Time
 	maxFiles int
@@ -76,7 +75,7 @@ func (s *artifactStore) add(filename, mimeType string, data []byte) *artifact {
 	return a
 }
 
-// get answers with nil if there is no such file, or no longer.
+// get returns nil if the file does not exist, or no longer.
 func (s *artifactStore) get(id string) *artifact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +86,7 @@ func (s *artifactStore) get(id string) *artifact {
 	return nil
 }
 
-// expire forgets what is too old. The caller holds mu.
+// expire deletes files that are too old. The caller holds mu.
 func (s *artifactStore) expire() {
 	for len(s.files) > 0 && !s.now().Before(s.files[0].expires) {
 		s.dropOldest()

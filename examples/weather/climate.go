@@ -46,8 +46,8 @@ func weatherOn(p *place, date time.Time) weather {
 	spread := 1 + 3*min(math.Abs(p.latitude), 60)/60 // °C: tropical days differ least
 	w.temperature = w.normal + anomaly*spread
 
-	// A day is wet with a chance that grows with the month's rain; what falls on
-	// wet days makes up the month's sum in the mean.
+	// The probability of a wet day grows with the month's rain; on average, the rain of wet days adds up to the
+	// month's sum.
 	daily := onDate(date, func(m time.Month) float64 { return p.precipitation[m-1] / daysIn(date.Year(), m) })
 	chance := 0.75 * daily / (daily + 2)
 	if today.wet < chance {
@@ -148,7 +148,7 @@ func newReport(p *place, w weather, units unitSystem) report {
 
 func fahrenheit(celsius float64) float64 { return celsius*9/5 + 32 }
 
-// round keeps so many digits after the point, and never answers -0.
+// round rounds to a number of decimals, and never returns -0.
 func round(x float64, digits int) float64 {
 	scale := math.Pow10(digits)
 	return math.Round(x*scale)/scale + 0

@@ -15,8 +15,7 @@ const (
 	maxDays     = 14
 )
 
-// A tool reads its JSON arguments and answers. Its error is for the agent that
-// called: it says what to change.
+// A tool takes JSON arguments and returns a result. Its error tells the calling agent what to change.
 type tool func(ctx context.Context, args []byte) (result, error)
 
 // result is a tool's answer, whole for Invoke and in parts (at least one) for StreamInvoke.

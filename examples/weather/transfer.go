@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	chunkBytes    = 256 << 10 // what the orchestrator itself sends and expects
+	chunkBytes    = 256 << 10 // as the orchestrator sends and expects
 	maxLabelBytes = 255       // file names and MIME types are cut to this
 )
 
-// UploadInputArtifact takes a file in. What is wrong with the file is told in the
-// reply's error, with gRPC status OK; only a broken stream is a gRPC error.
+// UploadInputArtifact stores a file. A problem with the file is in the reply's error, with gRPC status OK; only a
+// broken stream is a gRPC error.
 func (s *Server) UploadInputArtifact(stream docpb.Capability_UploadInputArtifactServer) error {
 	up := upload{store: s.artifacts, maxBytes: s.maxUpload}
 	defer up.abandon()
@@ -76,7 +76,7 @@ func (u *upload) finish() (*artifact, error) {
 	return a, nil
 }
 
-// abandon gives back what was reserved for an upload that did not finish.
+// abandon releases the reservation of an upload that did not finish.
 func (u *upload) abandon() { u.store.release(len(u.data)) }
 
 // DownloadOutputArtifact sends a file out, its name and type on the first chunk,
@@ -85,7 +85,7 @@ func (s *Server) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest
 	stream docpb.Capability_DownloadOutputArtifactServer) error {
 	a := s.artifacts.get(req.GetArtifactId())
 	if a == nil {
-		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "there is no such artifact, or no longer"})
+		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "the artifact does not exist, or no longer"})
 	}
 	chunk := &docpb.ArtifactChunk{Filename: a.filename, MimeType: a.mimeType}
 	for rest := a.data; ; chunk = new(docpb.ArtifactChunk) {
@@ -107,7 +107,7 @@ func baseName(filename string) string {
 	return label(base, "upload")
 }
 
-// label is s, cut to a sane length, or fallback if there is none.
+// label returns s, truncated, or fallback if s is empty.
 func label(s, fallback string) string {
 	if len(s) > maxLabelBytes {
 		s = strings.ToValidUTF8(s[:maxLabelBytes], "")

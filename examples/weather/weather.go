@@ -14,7 +14,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Config bounds what a Server keeps in memory. The zero value works.
+// Config bounds a Server's memory. The zero value works.
 type Config struct {
 	Now func() time.Time // clock; default time.Now. Dates are those of UTC
 
@@ -72,8 +72,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Invoke runs a tool and answers with its whole result. A tool's failure is told
-// in the reply's error, with gRPC status OK.
+// Invoke runs a tool and returns its whole result. A tool's failure is in the reply's error, with gRPC status OK.
 func (s *Server) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	out, err := s.run(ctx, req)
 	if ctx.Err() != nil {
@@ -89,8 +88,8 @@ func (s *Server) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.I
 	return &docpb.InvokeResponse{ResultJson: result}, nil
 }
 
-// StreamInvoke runs a tool and sends its result in the tool's own parts, a day at
-// a time for a forecast. The last chunk is done, and tells the failure if there is one.
+// StreamInvoke runs a tool and sends its result in the tool's own parts, a day at a time for a forecast. The last
+// chunk has done set, and the error of a failed tool.
 func (s *Server) StreamInvoke(req *docpb.InvokeRequest, stream docpb.Capability_StreamInvokeServer) error {
 	ctx := stream.Context()
 	out, err := s.run(ctx, req)

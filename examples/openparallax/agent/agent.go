@@ -1,5 +1,5 @@
-// Package agent is the agent of an OpenParallax engine, with a model that follows a script: what
-// a message says decides what becomes of it.
+// Package agent is the agent of an OpenParallax engine, with a model that follows a script: the text of a message
+// decides the agent's actions.
 //
 //	tool: NAME ARGUMENTS   proposes that tool, and answers with its result
 //	approve: COMMAND       runs a command, which a person has to approve
@@ -28,10 +28,10 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// firstDirective is how long the engine may take to say which tools there are.
+// firstDirective is the timeout for the engine's first list of tools.
 const firstDirective = 10 * time.Second
 
-// Config says who an agent is. The zero value works with an engine that asks for no token.
+// Config configures an agent. The zero value works with an engine that needs no token.
 type Config struct {
 	Name  string // default "Atlas"
 	Token string // a secret between the engine and its agent
@@ -51,8 +51,7 @@ type agent struct {
 	results chan *openparallaxv1.EngineDirective
 }
 
-// Run is an agent until the engine tells it to go or ctx ends, which are no errors, or the
-// stream is lost.
+// Run runs an agent until the engine shuts it down, ctx ends, or the stream is lost. Only the last is an error.
 func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	if cfg.Name == "" {
 		cfg.Name = "Atlas"
@@ -77,7 +76,7 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	messages := make(chan *openparallaxv1.ProcessRequest)
 	reading.Go(func() {
 		if told, lost = a.read(ctx, messages); !told {
-			cancel() // there is nobody to think for
+			cancel() // no engine any longer
 		}
 	})
 	for m := range messages {
@@ -98,12 +97,12 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	return lost
 }
 
-// ready says who it is, and waits to be told which tools there are.
+// ready introduces the agent, and waits for the list of tools.
 func (a *agent) ready(cancel func()) error {
 	err := a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_Ready{
 		Ready: &openparallaxv1.AgentReady{AgentId: a.cfg.Name + ":" + a.cfg.Token},
 	}})
-	if err != nil && !errors.Is(err, io.EOF) { // else the stream has ended, and Recv says why
+	if err != nil && !errors.Is(err, io.EOF) { // otherwise the stream has ended, and Recv has the reason
 		return err
 	}
 	late := time.AfterFunc(firstDirective, cancel)
@@ -118,8 +117,8 @@ func (a *agent) ready(cancel func()) error {
 	return nil
 }
 
-// read hands on what the engine says, one after the other, until the agent is told to go or the stream
-// ends. It closes messages and the results.
+// read passes the engine's directives on, in order, until the agent is shut down or the stream ends. It closes
+// messages and the results.
 func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.ProcessRequest) (told bool, err error) {
 	defer close(messages)
 	defer close(a.results)
@@ -150,7 +149,7 @@ func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.Proces
 	}
 }
 
-// leave says goodbye and hears the engine out.
+// leave ends the stream and reads it to its end.
 func (a *agent) leave() error {
 	if err := a.stream.CloseSend(); err != nil {
 		return fmt.Errorf("leave: %w", err)

@@ -14,7 +14,7 @@ import (
 // maxFlood is the longest answer, in KiB.
 const maxFlood = 64 << 10
 
-// failure is what a message ends with that has no answer.
+// failure ends a message without an answer.
 type failure struct{ code, text string }
 
 func (f failure) Error() string { return f.text }
@@ -71,7 +71,7 @@ func (t *turn) think() (answer string, err error) {
 	case "flood":
 		n, err := strconv.Atoi(rest)
 		if err != nil || n < 0 || n > maxFlood {
-			return "", failure{"LLM_CALL_FAILED", fmt.Sprintf("%.32q is no number up to %d", rest, maxFlood)}
+			return "", failure{"LLM_CALL_FAILED", fmt.Sprintf("%.32q is not a number up to %d", rest, maxFlood)}
 		}
 		for range n {
 			if err := t.say(strings.Repeat("z", 1<<10)); err != nil {
@@ -85,7 +85,7 @@ func (t *turn) think() (answer string, err error) {
 	return t.answerWith("You said: "+t.m.GetContent(), nil)
 }
 
-// answerWith says an answer word by word.
+// answerWith sends an answer word by word.
 func (t *turn) answerWith(answer string, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func (t *turn) say(token string) error {
 	}}})
 }
 
-// tool has the engine run one, and is told what came of it.
+// tool makes the engine run a tool, and returns the result.
 func (t *turn) tool(name, args string) (string, error) {
 	id := rand.Text()
 	err := t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_ToolProposal{ToolProposal: &openparallaxv1.ToolCallProposed{
@@ -127,7 +127,7 @@ func (t *turn) tool(name, args string) (string, error) {
 	return "", errors.New("the engine is gone")
 }
 
-// failed says whether the last tool did.
+// failed reports whether the last tool failed.
 func (t *turn) failed() bool { return t.thoughts[len(t.thoughts)-1].GetSummary() == "failed" }
 
 // load asks for the tools of some groups.

@@ -10,9 +10,9 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// RunSub is a sub-agent: it does the task that a token stands for, and reports. Its script: a
-// task "tool: NAME ARGUMENTS" is that tool's result, "fail" fails, any other is done at once. What the
-// agent told it meanwhile is in the result.
+// RunSub runs a sub-agent: it carries out the task of a token, and reports the result. Its script: a task "tool:
+// NAME ARGUMENTS" returns that tool's result, "fail" fails, any other task succeeds at once. The result contains
+// messages that the agent sent meanwhile.
 func RunSub(ctx context.Context, conn grpc.ClientConnInterface, token string) error {
 	client := openparallaxv1.NewSubAgentServiceClient(conn)
 	me, err := client.RegisterSubAgent(ctx, &openparallaxv1.SubAgentRegisterRequest{Token: token})

@@ -9,7 +9,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// RunSession is the agent's stream. Whoever calls last is the agent.
+// RunSession is the agent's stream. The last caller is the agent.
 func (e *Engine) RunSession(stream openparallaxv1.AgentService_RunSessionServer) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) RunSession(stream openparallaxv1.AgentService_RunSessionServer)
 	}
 }
 
-// greet makes the agent the engine's: what is sent to it comes after the tools.
+// greet makes a connection the engine's agent. The list of tools precedes other directives.
 func (e *Engine) greet(stream openparallaxv1.AgentService_RunSessionServer) error {
 	e.agent.Lock()
 	defer e.agent.Unlock()
@@ -61,7 +61,7 @@ func (e *Engine) forget() {
 	e.conn = nil
 }
 
-// hear deals with what an agent says.
+// hear handles an agent's event.
 func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event *openparallaxv1.AgentEvent) error {
 	switch event := event.GetEvent().(type) {
 	case *openparallaxv1.AgentEvent_LlmTokenEmitted:
@@ -100,7 +100,7 @@ func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event
 	return nil
 }
 
-// reply sends to the agent that asked, be it the last one or not.
+// reply sends to the agent that asked, even if it is no longer the engine's agent.
 func (e *Engine) reply(stream openparallaxv1.AgentService_RunSessionServer, d *openparallaxv1.EngineDirective) error {
 	e.agent.Lock()
 	defer e.agent.Unlock()

@@ -6,7 +6,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// broadcaster sends events to all who read a session.
+// broadcaster sends events to all readers of a session.
 type broadcaster struct {
 	keep bool // streams do not end with the answer
 
@@ -52,7 +52,7 @@ func (b *broadcaster) broadcast(event *openparallaxv1.PipelineEvent) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for r := range b.sessions[event.GetSessionId()] {
-		_ = r.send(event) // who is gone hears nothing
+		_ = r.send(event) // the reader has gone
 	}
 }
 

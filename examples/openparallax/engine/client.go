@@ -41,7 +41,7 @@ func (e *Engine) ResolveApproval(_ context.Context, r *openparallaxv1.ApprovalRe
 	return &openparallaxv1.ApprovalAck{Received: true}, nil
 }
 
-// GetStatus says who the engine is.
+// GetStatus returns the engine's agent and state.
 func (e *Engine) GetStatus(context.Context, *openparallaxv1.StatusRequest) (*openparallaxv1.StatusResponse, error) {
 	return &openparallaxv1.StatusResponse{
 		AgentName: e.cfg.Name, Model: "scripted", ShieldConnected: true, ShieldMaxTier: 3,
@@ -49,7 +49,7 @@ func (e *Engine) GetStatus(context.Context, *openparallaxv1.StatusRequest) (*ope
 	}, nil
 }
 
-// ListSessions lists what is recorded, what was touched last first.
+// ListSessions lists recorded sessions, the most recent first.
 func (e *Engine) ListSessions(_ context.Context, r *openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
 	limit, offset := int(r.GetLimit()), int(r.GetOffset())
 	if e.cfg.IgnorePages {
@@ -58,7 +58,7 @@ func (e *Engine) ListSessions(_ context.Context, r *openparallaxv1.ListSessionsR
 	return &openparallaxv1.ListSessionsResponse{Sessions: e.history.list(limit, offset)}, nil
 }
 
-// GetHistory tells a conversation; with a limit, its last messages.
+// GetHistory returns the messages of a session; with a limit, the last ones.
 func (e *Engine) GetHistory(_ context.Context, r *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
 	limit := int(r.GetLimit())
 	if e.cfg.IgnorePages {
@@ -67,7 +67,7 @@ func (e *Engine) GetHistory(_ context.Context, r *openparallaxv1.GetHistoryReque
 	return &openparallaxv1.GetHistoryResponse{Messages: e.history.of(r.GetSessionId(), limit)}, nil
 }
 
-// Shutdown ends the engine, whoever asks.
+// Shutdown ends the engine, whoever the caller is.
 func (e *Engine) Shutdown(context.Context, *openparallaxv1.ShutdownRequest) (*openparallaxv1.ShutdownResponse, error) {
 	e.stop()
 	return &openparallaxv1.ShutdownResponse{Clean: true}, nil

@@ -7,18 +7,17 @@
 //	                           │
 //	                           └─ shield, approvals, tools, sub-agents
 //
-// It does what published engines do, their weak points included, so that what stands between
-// an engine and its clients can be tried against them:
+// It behaves like published engines, including their weaknesses, so that software between engines and clients can
+// be tested against them:
 //
-//   - whether an answer is recorded is decided by the mode of the last message that came in, of
-//     whichever session;
-//   - events are sent to all readers of a session one after the other, under a lock: who does
-//     not read stalls the agent, and with it everybody;
+//   - the mode of the last message of any session decides whether an answer is recorded;
+//   - events are sent to all readers of a session one after the other, under a lock: a reader
+//     that does not read stalls the agent, and all other readers;
 //   - the end of one answer ends all streams of its session;
-//   - the last agent that connects gets the messages, and nobody tells the one before. When any
-//     agent's stream ends, the engine has none;
-//   - whoever can connect may call Shutdown, and answer any approval, of whichever session;
+//   - the last agent that connects gets the messages, and the previous one is not notified.
+//     When any agent's stream ends, the engine has no agent;
+//   - any client may call Shutdown, and answer any approval of any session;
 //   - failures are events, with gRPC status OK.
 //
-// It keeps 1000 conversations of 1000 messages; the oldest goes first.
+// It keeps 1000 conversations of 1000 messages; the oldest is deleted first.
 package engine

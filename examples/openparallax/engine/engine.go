@@ -16,19 +16,19 @@ import (
 // stopTimeout is how long calls in flight may take to end when the engine does.
 const stopTimeout = 5 * time.Second
 
-// Config says how an engine behaves. The zero value works.
+// Config configures an engine. The zero value works.
 type Config struct {
 	Name   string         // of the agent, for people; default "Atlas"
-	Token  string         // that an agent has to bring; default: none is asked for
+	Token  string         // required of agents; default: none
 	Shield *shield.Shield // default: shield.New
-	// Spawn starts a sub-agent, which registers with the token. It must not block. Default: there are none.
+	// Spawn starts a sub-agent, which registers with the token. It must not block. Default: no sub-agents.
 	Spawn           func(token string)
-	ApprovalTimeout time.Duration    // how long people are asked; default 5m
+	ApprovalTimeout time.Duration    // timeout of approvals; default 5m
 	Now             func() time.Time // default time.Now
 
 	SeedModes   bool // modes of sessions are numbered as documented: NORMAL 0, OTR 1
 	KeepStreams bool // SendMessage ends when its client goes away, not with the answer, as in older versions
-	IgnorePages bool // ListSessions and GetHistory tell all, whatever limit and offset say, as in older versions
+	IgnorePages bool // ListSessions and GetHistory ignore limit and offset, as in older versions
 }
 
 func (c Config) withDefaults() Config {
@@ -61,7 +61,7 @@ type Engine struct {
 	subAgents *subAgents
 
 	agent sync.Mutex // held while something is sent to the agent
-	// conn is the agent's stream, nil if there is none.
+	// conn is the agent's stream; nil: no agent.
 	conn openparallaxv1.AgentService_RunSessionServer
 
 	flag sync.Mutex
@@ -90,8 +90,7 @@ func (e *Engine) Register(server *grpc.Server) {
 	openparallaxv1.RegisterShieldServiceServer(server, e.cfg.Shield)
 }
 
-// Serve serves the engine on ln until ctx ends or somebody calls Shutdown, and tells its agent
-// to go. It closes ln.
+// Serve serves the engine on ln until ctx ends or a client calls Shutdown, and shuts its agent down. It closes ln.
 func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 	server := grpc.NewServer()
 	e.Register(server)
@@ -105,7 +104,7 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	hard := time.AfterFunc(stopTimeout, server.Stop)
 	defer hard.Stop()
-	// An agent that is gone is told nothing.
+	// An agent that has gone gets nothing.
 	_ = e.direct(&openparallaxv1.EngineDirective{Directive: &openparallaxv1.EngineDirective_Shutdown{
 		Shutdown: &openparallaxv1.ShutdownDirective{Reason: "the engine ends"},
 	}})
@@ -123,7 +122,7 @@ func (e *Engine) direct(d *openparallaxv1.EngineDirective) error {
 	return e.conn.Send(d)
 }
 
-// offTheRecord says whether a number means OTR. Whatever else it is, it is taken for NORMAL.
+// offTheRecord reports whether a number means OTR. All other numbers count as NORMAL.
 func (e *Engine) offTheRecord(mode openparallaxv1.SessionMode) bool { return mode == e.mode(true) }
 
 // mode is how this engine numbers a mode.

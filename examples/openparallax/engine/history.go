@@ -18,14 +18,14 @@ const (
 	maxTitle    = 60   // bytes
 )
 
-// history is what was said on the record.
+// history has the recorded messages.
 type history struct {
 	now func() time.Time
 
 	mu       sync.Mutex
 	sessions map[string]*conversation
 	touched  int64
-	memory   []string // what the agent wanted to remember
+	memory   []string // the agent's memory
 }
 
 type conversation struct {
@@ -61,7 +61,7 @@ func (h *history) add(session, id, role, content string, mode openparallaxv1.Ses
 	c.messages = c.messages[max(0, len(c.messages)-maxMessages):]
 }
 
-// sorted are all conversations, what was touched last first.
+// sorted returns all conversations, the most recent first.
 func (h *history) sorted() []*conversation {
 	all := make([]*conversation, 0, len(h.sessions))
 	for _, c := range h.sessions {
@@ -71,7 +71,7 @@ func (h *history) sorted() []*conversation {
 	return all
 }
 
-// list is limit conversations from offset; 0 is no limit.
+// list returns limit conversations from offset; 0: no limit.
 func (h *history) list(limit, offset int) []*openparallaxv1.SessionInfo {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *history) list(limit, offset int) []*openparallaxv1.SessionInfo {
 	return infos
 }
 
-// of is the last messages of a session; 0 is no limit.
+// of returns the last messages of a session; 0: no limit.
 func (h *history) of(session string, limit int) []*openparallaxv1.ChatMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()

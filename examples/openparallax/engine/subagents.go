@@ -78,7 +78,7 @@ func (s *subAgents) poll(name string) (message string, ok bool) {
 	return message, true
 }
 
-// session is where those are who want to know how a sub-agent does, unless it has ended.
+// session returns the session that gets a sub-agent's events, unless the sub-agent has ended.
 func (s *subAgents) session(name string) (session string, working bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

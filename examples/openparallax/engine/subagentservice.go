@@ -23,7 +23,7 @@ func (e *Engine) RegisterSubAgent(_ context.Context, r *openparallaxv1.SubAgentR
 	return reply, nil
 }
 
-// SubAgentExecuteTool runs a tool as it is run for the agent.
+// SubAgentExecuteTool runs a tool as for the agent.
 func (e *Engine) SubAgentExecuteTool(ctx context.Context, r *openparallaxv1.SubAgentToolRequest) (*openparallaxv1.SubAgentToolResponse, error) {
 	session := r.GetSessionId()
 	if session == "" {
@@ -39,7 +39,7 @@ func (e *Engine) SubAgentComplete(_ context.Context, r *openparallaxv1.SubAgentC
 	return &openparallaxv1.SubAgentCompleteResponse{}, nil
 }
 
-// SubAgentFailed takes note that there will be none.
+// SubAgentFailed records a failure.
 func (e *Engine) SubAgentFailed(_ context.Context, r *openparallaxv1.SubAgentFailedRequest) (*openparallaxv1.SubAgentFailedResponse, error) {
 	e.finished(r.GetName(), "", fmt.Errorf("sub-agent %s failed: %s", r.GetName(), r.GetError()), openparallaxv1.PipelineEventType_SUB_AGENT_FAILED)
 	return &openparallaxv1.SubAgentFailedResponse{}, nil
@@ -52,7 +52,7 @@ func (e *Engine) finished(name, result string, err error, kind openparallaxv1.Pi
 	}
 }
 
-// SubAgentPollMessage hands over what the agent told a sub-agent, one message at a time.
+// SubAgentPollMessage returns the agent's messages to a sub-agent, one at a time.
 func (e *Engine) SubAgentPollMessage(_ context.Context, r *openparallaxv1.SubAgentPollRequest) (*openparallaxv1.SubAgentPollResponse, error) {
 	content, ok := e.subAgents.poll(r.GetName())
 	return &openparallaxv1.SubAgentPollResponse{HasMessage: ok, Content: content}, nil

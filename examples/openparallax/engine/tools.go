@@ -9,7 +9,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// tool is what an agent can have done.
+// tool is a tool of agents.
 type tool struct {
 	name, description, group, schema string
 	kind                             openparallaxv1.ActionType
@@ -57,7 +57,7 @@ func object(required ...string) string {
 	return string(schema)
 }
 
-// initialTools is what an agent gets the others by.
+// initialTools has the tool that loads the others.
 func initialTools() []*openparallaxv1.ToolDef {
 	return []*openparallaxv1.ToolDef{{Name: "load_tools", Description: "Load groups of tools: files, shell, agents", ParametersJson: object("groups")}}
 }

@@ -1,5 +1,5 @@
-// Package shield is a small OpenParallax Shield: it judges what an agent is about to do by the
-// type of the action alone. Engines ask it within the process, gateways over gRPC.
+// Package shield is a small OpenParallax Shield: it evaluates actions by their type alone. Engines call it in the
+// process, gateways over gRPC.
 package shield
 
 import (
@@ -16,13 +16,13 @@ import (
 
 const (
 	version = "example"
-	maxTier = 3 // people are asked last
+	maxTier = 3 // people are the last tier
 )
 
-// Config says what a Shield thinks. The zero value works.
+// Config configures a Shield. The zero value works.
 type Config struct {
-	// Decisions are by type of action, in lower case; what is not here is allowed. They are
-	// besides the built-in ones: commands and mail are for people to decide, and nothing is deleted.
+	// Decisions are by type of action, in lower case; other types are allowed. They extend the built-in ones:
+	// commands and mail need approval, and deletions are blocked.
 	Decisions map[string]openparallaxv1.VerdictDecision
 	Valid     time.Duration    // how long a verdict holds; default 1h
 	Now       func() time.Time // default time.Now
@@ -56,7 +56,7 @@ func New(cfg Config) *Shield {
 	return s
 }
 
-// Judge says what it thinks of an action.
+// Judge evaluates an action.
 func (s *Shield) Judge(action, payload string) *openparallaxv1.Verdict {
 	s.evaluations.Add(1)
 	decision, reason, tier := openparallaxv1.VerdictDecision_ALLOW, "nothing is known against it", int32(0)
@@ -87,12 +87,12 @@ func (s *Shield) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) 
 	return &openparallaxv1.EvaluateResponse{Verdict: s.Judge(action, payload)}, nil
 }
 
-// Health says that it works.
+// Health reports that the Shield is healthy.
 func (s *Shield) Health(context.Context, *openparallaxv1.HealthRequest) (*openparallaxv1.HealthResponse, error) {
 	return &openparallaxv1.HealthResponse{Healthy: true, Version: version, MaxTier: maxTier}, nil
 }
 
-// GetShieldStatus says what it did; today began when it did.
+// GetShieldStatus returns counts since the start.
 func (s *Shield) GetShieldStatus(context.Context,
 	*openparallaxv1.ShieldStatusRequest) (*openparallaxv1.ShieldStatusResponse, error) {
 	return &openparallaxv1.ShieldStatusResponse{
