@@ -90,7 +90,7 @@ func (s *Server) listed(names []string, attachments []attachment) ([]*place, err
 	for _, at := range attachments {
 		a := s.artifacts.get(at.ID)
 		if a == nil {
-			return nil, fmt.Errorf("the attachment %.64q does not exist, or no longer: upload it again", at.ID)
+			return nil, fmt.Errorf("no attachment %.64q, or it has expired: upload it again", at.ID)
 		}
 		lines, err := placeList(a.data)
 		if err != nil {

@@ -85,7 +85,7 @@ func (s *Server) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest
 	stream docpb.Capability_DownloadOutputArtifactServer) error {
 	a := s.artifacts.get(req.GetArtifactId())
 	if a == nil {
-		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "the artifact does not exist, or no longer"})
+		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "no such artifact, or it has expired"})
 	}
 	chunk := &docpb.ArtifactChunk{Filename: a.filename, MimeType: a.mimeType}
 	for rest := a.data; ; chunk = new(docpb.ArtifactChunk) {
