@@ -24,8 +24,8 @@ import (
 // stream, belongs to it from Headers to Done, and is used again after that.
 type callState struct {
 	filter.Call
-	walk   walk    // along the filters
-	errand *errand // what is done for its idempotency key; nil: it has none
+	walk  walk       // along the filters
+	keyed *keyedCall // what is done for its idempotency key; nil: it has none
 
 	auth      authState
 	overload  overload.State
@@ -40,7 +40,6 @@ type callState struct {
 	affinity  affinity.State
 	warm      warm.State
 	protocol  protocol.State
-	crossing  crossingState
 }
 
 type callPool struct{ pool sync.Pool }

@@ -15,20 +15,17 @@ type chain struct {
 	engine                              *list // of OpenParallax engines
 	internal, internalEngine            *list // that the gateway itself makes
 	builtin, open                       *list // of the gateway's own services; open needs no credential
-
-	// Second passages of calls that went to a server inside the process: the keeper of answers, the translator, the
-	// guard of engines.
-	kept, translated, translatedInternal, guarded *list
+	late                                *list // that code in the process continues when their client has gone
 }
 
 // newChain is the only place that knows the order of filters. Those after attempt run for each try.
 //
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
 // holds while a call is decided; key comes before authorize, as approvals need it; a stored response is replayed after
-// that; pick takes backend and place in one; what a backend alone is to see is written in forward.
+// that; pick takes backend and place in one; what a backend alone is to see is written in forward. Where idempotency,
+// translate or guard have code in the process serve a call, that code continues the call at the filter after them.
 func newChain(h *handler) *chain {
-	c := &chain{kept: &list{}, translated: &list{}, translatedInternal: &list{}, guarded: &list{}}
-	f := newFilters(h, c)
+	c, f := &chain{}, newFilters(h)
 
 	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
 		f.memory, f.bandwidth, f.peek, f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit,
@@ -53,26 +50,14 @@ func newChain(h *handler) *chain {
 		f.attempt, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
 	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve,
 		f.deadline, f.forgetSession, f.audit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translateInternal, f.forward)
+		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
 	c.internalEngine = f.list("internal engine", f.accesslogInternal, f.trace, f.self, f.wellformed, f.resolve,
 		f.sentTo, f.engineDeadline, f.audit,
 		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
 	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformedAny, f.overload, f.memory,
 		f.serve)
 	c.open = f.list("open", f.host, f.open, f.wellformedAny, f.serve)
-
-	*c.kept = *f.list("kept", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability, f.deadline,
-		f.audit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	*c.translated = *f.list("translated", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.capability,
-		f.deadline, f.audit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocolOnce, f.translate, f.forward)
-	*c.translatedInternal = *f.list("translated internal", f.accesslogInternal, f.comeBack, f.wellformed, f.resolve,
-		f.deadline, f.audit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocolOnce, f.translateInternal, f.forward)
-	*c.guarded = *f.list("guarded", f.accesslog, f.comeBack, f.wellformed, f.memory, f.resolve, f.backFromGuard,
-		f.engineDeadline, f.audit,
-		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
+	c.late = f.list("late", f.late)
 	return c
 }
 
@@ -103,20 +88,10 @@ func (c *chain) of(t *callState) *list {
 	return c.other
 }
 
-// inside is the list of a call that shows a ticket: one that the gateway itself makes, or that comes back from a server
-// inside the process. Others made theirs up, and have theirs by path.
-func (h *handler) inside(t *callState, ticket string) *list {
-	switch {
-	case ticket == h.crossings.ours && enginefilter.Owns(t.Info.Path):
-		return h.chain.internalEngine
-	case ticket == h.crossings.ours:
-		return h.chain.internal
-	case h.crossings.comesBack(ticket):
-		t.crossing.came = ticket
-		if x, open := h.crossings.look(ticket); open {
-			return x.back
-		}
-		return h.chain.translated // which rejects it
+// ofGateway is the list of a call that the gateway itself makes.
+func (c *chain) ofGateway(t *callState) *list {
+	if enginefilter.Owns(t.Info.Path) {
+		return c.internalEngine
 	}
-	return h.chain.of(t)
+	return c.internal
 }

@@ -11,15 +11,27 @@ type row struct {
 	name  string
 	admit func(*callState) filter.Step
 	done  func(*callState, *filter.Result) // nil: the filter has nothing to give back
+	// continued is called when a stream has ended that continues the call which the filter serves; nil: it need not know.
+	continued func(*callState, *relay.Result)
+}
+
+// continuer is a filter that serves calls, and has to know what became of what continues them: how the stream at the
+// backend has ended, or the one that never got there.
+type continuer[S any] interface {
+	Continued(*filter.Call, *S, *relay.Result)
 }
 
 // bind makes a row of a filter. state finds what it remembers of a call.
 func bind[S any](name string, f filter.Filter[S], state func(*callState) *S) row {
-	return row{
+	bound := row{
 		name:  name,
 		admit: func(t *callState) filter.Step { return f.Admit(&t.Call, state(t)) },
 		done:  func(t *callState, r *filter.Result) { f.Done(&t.Call, state(t), r) },
 	}
+	if c, ok := f.(continuer[S]); ok {
+		bound.continued = func(t *callState, r *relay.Result) { c.Continued(&t.Call, state(t), r) }
+	}
+	return bound
 }
 
 // whole is the state of filters that know the gateway's own struct.
@@ -61,6 +73,10 @@ type walk struct {
 	due    int // rows whose Done is due
 	result filter.Result
 	unsent error // why the last attempt was none
+
+	served *served // by code in the process, the innermost; nil: it is not
+	shared bool    // the call was served: others may refer to it and its strings
+	over   bool
 }
 
 // driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
@@ -172,7 +188,7 @@ func (d *driver) again(t *callState, err error) {
 	w := &t.walk
 	t.Answer().Upstream = nil
 	if w.at < w.list.attempt {
-		d.reject(t, filter.ShuttingDown) // it was sent to a service of the gateway's own
+		d.reject(t, filter.ShuttingDown)
 		return
 	}
 	w.unsent = err
@@ -185,17 +201,73 @@ func (d *driver) again(t *callState, err error) {
 	d.walk(t)
 }
 
-// undo has the filters of an attempt give back what it had, before another one.
+// undo has the filters of an attempt give back what they had, before another one.
 func (d *driver) undo(t *callState) {
 	w := &t.walk
 	w.doneTo(w.list.attempt, t, filter.Result{Unsent: w.unsent})
 	w.unsent = nil
 }
 
-// done has all filters give back what the call had.
-func (d *driver) done(t *callState, r *relay.Result) {
+// proceed goes on with a call that the code which serves it continues on another stream: after the filter that serves
+// it, or with another attempt where one has ended.
+func (d *driver) proceed(t *callState, s filter.Stream) {
+	w, v := &t.walk, t.walk.served
+	v.live = true
+	v.begun.Store(true)
+	t.Stream, *t.Answer() = s, filter.Answer{}
+	if w.at = v.row + 1; w.due < w.at {
+		w.at = w.list.attempt
+	}
+	d.walk(t)
+}
+
+// done ends one of a call's streams, and the call with the last of them.
+func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
+	w := &t.walk
+	if t.Stream != s { // another one continues it, and ends later
+		v := w.served
+		for v.stream != s {
+			v = v.outer
+		}
+		ended := *r
+		v.ended, v.explained, t.Reason = &ended, t.Reason, ""
+		return
+	}
 	t.ForgetMessage()
-	t.walk.doneTo(0, t, filter.Result{Result: r, Final: true, Unsent: t.walk.unsent})
+	for {
+		var own *served // of the stream that has ended; nil: it was not served
+		if w.served != nil && !w.served.live {
+			own = w.served
+			w.served = own.outer
+			own.tell(t, r)
+			if !own.begun.Load() {
+				w.doneTo(w.list.attempt, t, filter.Result{Result: unheard(r), Final: true})
+			}
+			r = own.merge(r)
+		}
+		v := w.served
+		if v == nil {
+			break
+		}
+		w.doneTo(w.list.attempt, t, filter.Result{Result: r, Final: true, Unsent: w.unsent})
+		heard := v.settle(t, own, r)
+		if continued := w.list.rows[v.row].continued; continued != nil {
+			continued(t, heard)
+		}
+		w.unsent = nil
+		if v.ended == nil {
+			t.Stream = v.stream
+			return
+		}
+		r = v.ended
+	}
+	w.doneTo(0, t, filter.Result{Result: r, Final: true, Unsent: w.unsent})
+	w.over = true
+}
+
+// unheard is how a call ended of which no backend has heard.
+func unheard(r *relay.Result) *relay.Result {
+	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }
 
 // doneTo calls Done of the rows from that one on for which it is due, the last first.

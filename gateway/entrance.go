@@ -2,11 +2,7 @@ package gateway
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
-
-	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
@@ -51,45 +47,4 @@ func (h *handler) charging(full, next http.Handler) http.Handler {
 		defer account.Release(cost)
 		next.ServeHTTP(w, r)
 	})
-}
-
-// passUnary has calls that are to be translated pass the fair queue. What else is asked of the gateway itself does not:
-// by JSON it has passed.
-func (g *Gateway) passUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := g.passes(ctx); err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
-}
-
-// passStream does so with streams, when their first message is there.
-func (g *Gateway) passStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	return next(srv, &passing{ServerStream: s, passes: g.passes})
-}
-
-type passing struct {
-	grpc.ServerStream
-	passes func(context.Context) error // nil: it has
-}
-
-func (p *passing) RecvMsg(m any) error {
-	err := p.ServerStream.RecvMsg(m)
-	if pass := p.passes; err == nil && pass != nil {
-		p.passes = nil
-		err = pass(p.Context())
-	}
-	return err
-}
-
-// passes waits for the turn of the call that ctx is of, if that is one that crosses.
-func (g *Gateway) passes(ctx context.Context) error {
-	x, crosses := g.crossings.lookIn(ctx)
-	if !crosses {
-		return nil
-	}
-	err := g.fairQueue.Wait(ctx, x.call.Tenant, "")
-	if errors.Is(err, fairqueue.ErrFull) {
-		return g.crossings.refuse(ctx, filter.TooMany(x.caller))
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/affinity"
 	"github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/gateway/filter/authorize"
@@ -28,26 +29,25 @@ type filters struct {
 	accesslog, accesslogInternal                row
 	trace, host                                 row
 	authenticate, authenticateBuiltin, open     row
-	self, comeBack                              row
+	self, late                                  row
 	scope, scopeDownload, scopeEngine           row
 	scopeBuiltin                                row
 	wellformed, wellformedAny                   row
 	overload, memory, bandwidth                 row
 	peek, peekDownload, peekSession, await      row
 	resolve, capability, method                 row
-	engine, sentTo, backFromGuard               row
+	engine, sentTo                              row
 	deadline, engineDeadline                    row
 	restrict, session, forgetSession, artifacts row
 	oneEngine, key                              row
 	audit, ratelimit, authorize, idempotency    row
 	attempt                                     row // where an attempt begins
 	backoff, affinity, pick, warm               row
-	protocol, protocolOnce                      row
-	translate, translateInternal, guard         row
+	protocol, translate, guard                  row
 	forward, forwardAsIs, serve, health         row
 }
 
-func newFilters(h *handler, c *chain) *filters {
+func newFilters(h *handler) *filters {
 	auth := func(t *callState) *authState { return &t.auth }
 	peeked := func(t *callState) *peek.State { return &t.peek }
 	f := &filters{
@@ -61,7 +61,7 @@ func newFilters(h *handler, c *chain) *filters {
 		authenticateBuiltin: bind("authenticate", authenticate{h: h}, auth),
 		open:                bind("open", open{h}, auth),
 		self:                note("self", authenticateSelf),
-		comeBack:            bind("comeback", comeBack{h}, whole),
+		late:                check("late", func(*filter.Call) *call.Refusal { return filter.ShuttingDown }),
 		scope:               check("scope", scope.Invoke),
 		scopeDownload:       check("scope", scope.Download),
 		scopeEngine:         check("scope", enginefilter.Scope),
@@ -83,7 +83,6 @@ func newFilters(h *handler, c *chain) *filters {
 		method:         check("method", checks.Method),
 		engine:         check("engine", enginefilter.Fleet),
 		sentTo:         check("engine", enginefilter.Directed),
-		backFromGuard:  check("engine", enginefilter.FromGuard),
 		deadline:       note("deadline", checks.Deadline),
 		engineDeadline: note("deadline", enginefilter.Deadline),
 
@@ -97,9 +96,9 @@ func newFilters(h *handler, c *chain) *filters {
 		audit:       bind("audit", newAudit(h.audit), func(t *callState) *audit.State { return &t.audit }),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
-		idempotency: bind("idempotency", keep{h, c.kept}, whole),
+		idempotency: bind("idempotency", idempotent{h}, whole),
 	}
-	f.bindAttempt(h, c)
+	f.bindAttempt(h)
 	return f
 }
 
@@ -111,7 +110,7 @@ func newAudit(log *auditlog.Log) audit.Filter {
 }
 
 // bindAttempt binds the filters that run for each attempt.
-func (f *filters) bindAttempt(h *handler, c *chain) {
+func (f *filters) bindAttempt(h *handler) {
 	said := func(t *callState) *protocol.State { return &t.protocol }
 	f.driver, f.repeat, f.attempt = h.driver, repeat, row{}
 
@@ -121,14 +120,12 @@ func (f *filters) bindAttempt(h *handler, c *chain) {
 	f.warm = bind("warm", warm.Filter{}, func(t *callState) *warm.State { return &t.warm })
 
 	f.protocol = bind("protocol", protocol.Filter{}, said)
-	f.protocolOnce = bind("protocol", protocol.Filter{Once: true}, said)
-	f.translate = bind("translate", translate{h, c.translated}, whole)
-	f.translateInternal = bind("translate", translate{h, c.translatedInternal}, whole)
-	f.guard = bind("guard", guarded{h, c.guarded}, whole)
+	f.translate = bind("translate", translate{h}, whole)
+	f.guard = bind("guard", guarded{h}, whole)
 
 	f.forward = bind("forward", forward{h: h, dialects: true}, whole)
 	f.forwardAsIs = bind("forward", forward{h: h}, whole)
-	f.serve = row{name: "serve", admit: h.forwardInside}
+	f.serve = row{name: "serve", admit: h.serveInside}
 	f.health = row{name: "health", admit: answerHealth}
 }
 

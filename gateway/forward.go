@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"time"
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
@@ -9,7 +10,6 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router/affinity"
 )
 
@@ -54,15 +54,18 @@ func (f forward) Admit(_ *filter.Call, t *callState) filter.Step {
 
 // Done implements filter.Filter.
 func (forward) Done(_ *filter.Call, t *callState, r *filter.Result) {
-	if r.Final {
-		t.forward.judge(&t.Call)
+	if !r.Final {
+		return
 	}
-}
-
-// judge takes note of what the answer says of the tool.
-func (s *forwardState) judge(t *filter.Call) {
-	if s.scanned {
-		t.Outcome = outcomes[s.outcome.Outcome()]
+	if t.Span != nil {
+		var first time.Time
+		if r.FirstByte > 0 {
+			first = r.Started.Add(r.FirstByte)
+		}
+		t.Span.EndAttempt(r.Code, first, r.Started.Add(r.Ended))
+	}
+	if t.forward.scanned {
+		t.Outcome = outcomes[t.forward.outcome.Outcome()]
 	}
 }
 
@@ -75,34 +78,8 @@ func (t *callState) Body(p []byte) {
 	}
 }
 
-// forwardInside sends a call to the services that the gateway itself offers.
-func (h *handler) forwardInside(t *callState) filter.Step {
-	who := tenant.Identity{
-		Tenant: t.Info.Tenant, Key: t.Info.Key, Scopes: t.Principal.Scopes,
-		User: t.Info.User, Agent: t.Info.Agent, Settings: t.Principal.Settings,
-	}
-	t.Stream.SetHeader(tenant.Metadata, who.Text())
-	return t.Serve(h.services.Serve)
-}
-
-// translate sends a call that has to be translated to the translator.
-type translate struct {
-	h    *handler
-	back *list // that the translated call comes back by
-}
-
-// Admit implements filter.Filter.
-func (f translate) Admit(_ *filter.Call, t *callState) filter.Step {
-	if t.Attempt.Mode != dialect.Convert {
-		return filter.Continue
-	}
-	f.h.leave(t, f.back)
-	t.Stream.TapResponse(t)
-	return t.Serve(f.h.services.Serve)
-}
-
-// Done implements filter.Filter.
-func (f translate) Done(_ *filter.Call, t *callState, r *filter.Result) { f.h.comeHome(t, r) }
+// serveInside has a call answered by the services that the gateway itself offers.
+func (h *handler) serveInside(t *callState) filter.Step { return t.serveBy(h.services) }
 
 // answerHealth answers a Healthcheck, which no capability gets.
 func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }

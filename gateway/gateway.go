@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,7 +19,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authorize"
@@ -84,7 +84,7 @@ type Config struct {
 	Approver      authorize.Approver          // asks people about calls that need their consent; nil: nobody is asked
 	Describe      authorize.Describe          // for people who are asked; nil: nothing is known
 	Tools         authorize.ToolNames         // for callers that call another; nil: nobody knows them
-	Services      func(grpc.ServiceRegistrar) // registers what callers may ask of the gateway itself; tenant.Metadata says who asks; nil: nothing
+	Services      func(grpc.ServiceRegistrar) // registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing
 	Limits        *ratelimit.Limiter          // of tenants; whoever made it runs it; nil: there are none
 	Leaving       func()                      // told when calls are to finish, for what would else go on; nil: nobody
 	Operators     func(*http.ServeMux)        // adds to what the operators' port serves; nil: nothing
@@ -106,8 +106,7 @@ type Gateway struct {
 	fairQueue  *fairqueue.Queue
 	shares     *shares
 	bodies     *bodybudget.Budget
-	inside     *localgrpc.Conn // to our own relay
-	keeping    *keeping
+	own        *localgrpc.Conn // makes the gateway's own calls
 	guard      *guard
 	directory  *directory
 	draining   atomic.Bool
@@ -115,7 +114,6 @@ type Gateway struct {
 	callers    *callers
 	reader     *peek.Reader
 	authorize  *authorize.Filter
-	crossings  *crossings
 	bandwidth  *bandwidth.Filter
 	answers    *answers
 }
@@ -131,7 +129,7 @@ func New(cfg Config) (*Gateway, error) {
 	h := newHandler(&cfg, own)
 	g.answers = &h.answers
 	g.bandwidth = h.bandwidth
-	g.callers, g.reader, g.authorize, g.crossings = h.callers, h.reader, h.authorize, h.crossings
+	g.callers, g.reader, g.authorize = h.callers, h.reader, h.authorize
 	var err error
 	if g.fairQueue, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
 		return nil, err
@@ -143,18 +141,20 @@ func New(cfg Config) (*Gateway, error) {
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.relay = g.relay
 	h.bandwidth.Attach(g.relay)
-	g.inside = &localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}
-	if doors, err = frontDoors(g.inside, &cfg); err != nil {
+	g.own = ownCalls(g.relay)
+	if doors, err = frontDoors(&localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}, &cfg); err != nil {
 		g.relay.Close()
 		g.fairQueue.Close()
 		return nil, err
 	}
-	g.guard = newGuard(&cfg, g.relay, g.crossings, g.inside)
-	g.keeping = newKeeping(cfg.Answers, g.relay, g.crossings, g.fairQueue, g.inside)
+	onward := localgrpc.Continue(maxMessage)
+	g.guard = newGuard(&cfg, onward, g.own)
+	h.idempotency = newIdempotency(cfg.Answers, g.fairQueue, onward)
+	h.translator = newTranslator(g.fairQueue, onward)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
-	g.services = g.startServices()
-	h.guard, h.keeping, h.services = g.guard, g.keeping, g.services
+	g.services = g.newServices(h.translator)
+	h.guard, h.services = g.guard, g.services
 	return g, nil
 }
 
@@ -244,19 +244,30 @@ func (g *Gateway) Bodies() float64 { return g.bodies.Used() }
 // SetDrain changes how the Gateway will stop.
 func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 
-// startServices serves what the gateway itself offers over gRPC: translation between
-// dialects, health and reflection.
-func (g *Gateway) startServices() *localgrpc.Server {
-	server := &localgrpc.Server{Name: "services", Unknown: noMethod, Unary: g.passUnary, Stream: g.passStream, MaxMessage: maxMessage,
-		Codec: dialect.Codec()}
-	dialect.Register(server, g.inside, g.crossings.refuse)
+// newServices makes the server of what the gateway itself offers over gRPC: health, reflection, and Config.Services.
+// Reflection tells of the dialects, too.
+func (g *Gateway) newServices(dialects *localgrpc.Server) *localgrpc.Server {
+	server := &localgrpc.Server{Name: "services", Unknown: noMethod, MaxMessage: maxMessage}
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(server, g.health)
 	if g.cfg.Services != nil {
 		g.cfg.Services(server)
 	}
-	reflection.Register(server)
+	reflection.Register(reflected{server, dialects})
 	return server
+}
+
+// reflected are the services of two servers, of which reflection is one of the first.
+type reflected struct {
+	*localgrpc.Server
+	other *localgrpc.Server
+}
+
+// GetServiceInfo implements reflection.ServiceInfoProvider.
+func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
+	all := r.Server.GetServiceInfo()
+	maps.Copy(all, r.other.GetServiceInfo())
+	return all
 }
 
 // noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
@@ -304,7 +315,7 @@ func (g *Gateway) Close() {
 	g.callers.close()
 	g.reader.Close()
 	g.authorize.Close()
-	g.guard.close()
+	g.guard.Close()
 }
 
 func wrap(what string, err error) error {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"log/slog"
 
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/overload"
@@ -30,33 +31,33 @@ const (
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
 // shard locked, so nothing in it blocks.
 type handler struct {
-	clientAddr *clientaddr.Resolver
-	audit      *audit.Log // nil: there is none
-	callers    *callers
-	authorize  *authorize.Filter
-	router     *router.Router
-	recorder   *telemetry.Recorder
-	metrics    *telemetry.Metrics
-	tracer     *tracing.Tracer   // nil: no call is traced
-	services   *localgrpc.Server // the gateway's own gRPC services
-	guard      *guard            // of OpenParallax engines
-	keeping    *keeping          // of answers; nil: no call may have an idempotency key
-	log        *slog.Logger
-	statuses   *statuses
-	ratelimit  *ratelimit.Filter
-	reader     *peek.Reader
-	crossings  *crossings
-	chain      *chain
-	driver     *driver
-	affinity   *affinity.Resolver
-	calls      callPool
-	overload   *overload.Filter
-	shares     *shares
-	bandwidth  *bandwidth.Filter
-	relay      *relay.Relay // that calls the handler
-	fairQueue  *fairqueue.Queue
-	answers    answers
-	openings   openings
+	clientAddr  *clientaddr.Resolver
+	audit       *audit.Log // nil: there is none
+	callers     *callers
+	authorize   *authorize.Filter
+	router      *router.Router
+	recorder    *telemetry.Recorder
+	metrics     *telemetry.Metrics
+	tracer      *tracing.Tracer    // nil: no call is traced
+	services    *localgrpc.Server  // the gateway's own gRPC services
+	guard       *guard             // of OpenParallax engines
+	idempotency *idempotencyServer // nil: no call may have an idempotency key
+	translator  *localgrpc.Server  // between the dialects
+	log         *slog.Logger
+	statuses    *statuses
+	ratelimit   *ratelimit.Filter
+	reader      *peek.Reader
+	chain       *chain
+	driver      *driver
+	affinity    *affinity.Resolver
+	calls       callPool
+	overload    *overload.Filter
+	shares      *shares
+	bandwidth   *bandwidth.Filter
+	relay       *relay.Relay // that calls the handler
+	fairQueue   *fairqueue.Queue
+	answers     answers
+	openings    openings
 }
 
 // newHandler makes the filters and their chain. What needs the relay comes later.
@@ -71,7 +72,6 @@ func newHandler(cfg *Config, own *shares) *handler {
 		tracer:     cfg.Tracer,
 		statuses:   newStatuses(),
 		authorize:  newAuthorize(cfg, own.deciding),
-		crossings:  newCrossings(),
 		affinity:   cfg.Affinity,
 		ratelimit:  newRatelimit(cfg, own),
 		log:        cfg.Log,
@@ -112,24 +112,41 @@ func newOverload(cfg *Config) *overload.Filter {
 	return overload.New(cfg.Overload)
 }
 
-// Headers begins a call.
+// Headers begins a call, or goes on with one that code in the process continues.
 func (h *handler) Headers(s *relay.Stream) {
+	if served, ok := s.Continues(); ok {
+		h.proceed(s, served.(*callState))
+		return
+	}
 	t := h.calls.get(s)
 	startDeadline(s)
-	if a, ok := s.RequestValue().(*arrival); ok {
-		t.auth.arrival, t.Client = a, a.client
-	} else {
+	switch v := s.RequestValue().(type) {
+	case *arrival:
+		t.auth.arrival, t.Client = v, v.client
+	case *ownCall:
+		t.Attempt.Address = v.backend
+		h.driver.begin(t, h.chain.ofGateway(t))
+		return
+	default:
 		h.come(s, t)
 		if !s.Peer().Internal {
 			h.fairQueue.CallArrived()
 		}
 	}
-	kind := h.chain.of(t)
-	if ticket, ok := s.Header(ticketHeader); ok {
-		kind = h.inside(t, ticket)
-		s.DropHeader(ticketHeader)
+	h.driver.begin(t, h.chain.of(t))
+}
+
+// proceed goes on with a call on a stream that continues it.
+func (h *handler) proceed(s *relay.Stream, t *callState) {
+	if t.walk.over {
+		h.driver.begin(h.calls.get(s), h.chain.late)
+		return
 	}
-	h.driver.begin(t, kind)
+	s.Value = t
+	if e, ok := dialect.Lookup(s.Path()); ok {
+		t.Spoken = e
+	}
+	h.driver.proceed(t, relayed{s})
 }
 
 // Message goes on with a call whose first message is there.
@@ -151,7 +168,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 // Again says whether a call that its backend may have carried out is made once more.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
-	return retry.Again(&t.Call, &t.retry, a)
+	return !t.walk.serves(relayed{s}) && retry.Again(&t.Call, &t.retry, a)
 }
 
 // repeat says whether a call that did not start makes another attempt; nil: it does.
@@ -159,11 +176,12 @@ func repeat(t *callState, _ error) *call.Refusal {
 	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts)
 }
 
-// Done ends a call.
+// Done ends one of a call's streams.
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := callOf(s)
-	h.driver.done(t, r)
-	h.calls.put(t)
+	if h.driver.done(t, relayed{s}, r); t.walk.over && !t.walk.shared {
+		h.calls.put(t)
+	}
 }
 
 // startDeadline has the caller's own deadline count before the fleet is known: while the credential is

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -18,8 +20,27 @@ import (
 // one, but no policy is asked, and its session gets no place that would be kept for it. An
 // error is a status of gRPC.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
-	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability, ticketHeader, g.crossings.ours))
-	return docpb.NewCapabilityClient(g.inside).Invoke(ctx, req)
+	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability))
+	return docpb.NewCapabilityClient(g.own).Invoke(ctx, req)
+}
+
+// ownCall marks a call that the gateway itself makes: it is the Value of its relay.Request.
+type ownCall struct {
+	backend string // address that it has to go to; "": any
+}
+
+// ownCallKey is the key of a context's ownCall.
+type ownCallKey struct{}
+
+// ownCalls makes the gateway's own calls: those of a context with an ownCall, and others to any backend.
+func ownCalls(r *relay.Relay) *localgrpc.Conn {
+	return &localgrpc.Conn{Relay: r, MaxMessage: maxMessage, Caller: func(ctx context.Context, q *relay.Request) {
+		own, _ := ctx.Value(ownCallKey{}).(*ownCall)
+		if own == nil {
+			own = &ownCall{}
+		}
+		q.Value = own
+	}}
 }
 
 // AskForTools is a catalog.Ask. Its error has the code and the reason of a failure: what the

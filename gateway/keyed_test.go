@@ -121,7 +121,7 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		"empty":                 {[]string{"authorization", ""}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
 		"expired":               {[]string{"x-api-key", ring.credentials["expired"]}, codes.Unauthenticated, "CREDENTIAL_EXPIRED"},
 		"of another scope":      {[]string{"x-api-key", ring.credentials["reader"]}, codes.PermissionDenied, "SCOPE_MISSING"},
-		"says it is our caller": {[]string{tenant.Metadata, tenant.Identity{Tenant: "acme", Scopes: tenant.Invoke}.Text()}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"says it is our caller": {[]string{"x-capgate-caller", "tenant=acme&scopes=invoke"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 		"says it is ours":       {[]string{"x-capgate-ticket", "ours"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 		"says its tenant":       {[]string{"x-tenant-id", "acme"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 	} {
@@ -185,7 +185,7 @@ func TestWhatAKeyAsserts(t *testing.T) {
 			}
 		}
 		for _, seen := range f.capability.Seen() {
-			for _, name := range append([]string{"authorization", "x-capgate-ticket", tenant.Metadata}, said[0], said[2], said[4]) {
+			for _, name := range append([]string{"authorization", "x-capgate-ticket", "x-capgate-caller"}, said[0], said[2], said[4]) {
 				if got := seen.Metadata.Get(name); got != nil {
 					t.Errorf("%s: the backend saw %s: %q", seen.Path, name, got)
 				}

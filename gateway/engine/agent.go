@@ -34,26 +34,36 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
-	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
-	onward, cancel := context.WithCancel(onward)
-	up, err := g.cfg.Conn.NewStream(onward, bothWays, path, opts...)
+	c := &session{agent: s, directives: make(chan []byte), ended: make(chan struct{})}
+	connected, gone := make(chan error, 1), make(chan struct{})
+	err = g.cfg.Detach(ctx, func(ctx context.Context) {
+		defer stream.Release()
+		onward, opts := g.cfg.Onward(ctx)
+		onward, cancel := context.WithCancel(onward)
+		defer cancel()
+		var err error
+		c.engine, err = g.cfg.Conn.NewStream(onward, bothWays, path, opts...)
+		if connected <- err; err != nil {
+			return
+		}
+		go c.read() // ends with the engine's stream
+		<-gone
+		c.part(ctx, cancel)
+	})
 	if err != nil {
-		cancel()
 		stream.Release()
 		return err
 	}
-	c := &session{agent: s, engine: up, directives: make(chan []byte), ended: make(chan struct{})}
+	defer close(gone)
+	select {
+	case err := <-connected:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	go c.events() // ends with the agent's stream
-	go c.read()   // ends with the engine's
-	g.running.Add(1)
-	defer func() {
-		go func() {
-			defer g.running.Done()
-			defer stream.Release()
-			defer recovery.Recover("engine agent")
-			c.part(g.alive, cancel)
-		}()
-	}()
 	p.meter.Attends(1)
 	defer p.meter.Attends(-1)
 	return c.pass(lease)

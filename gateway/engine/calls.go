@@ -17,7 +17,7 @@ func (g *Guard) onward(ctx context.Context, path string, msg []byte) (answer []b
 // beside makes a call of the Guard's own to the same engine.
 func (g *Guard) beside(ctx context.Context, p *Passage, path string, msg []byte) (answer []byte, err error) {
 	ctx, opts := g.cfg.Beside(ctx, p.Fleet, p.Backend)
-	err = g.cfg.Conn.Invoke(ctx, path, &msg, &answer, opts...)
+	err = g.cfg.Own.Invoke(ctx, path, &msg, &answer, opts...)
 	return answer, err
 }
 

@@ -121,16 +121,21 @@ func TestADay(t *testing.T) {
 		all := turns.New(store, turns.Options{})
 		serving.Go(func() { all.Run(ctx) })
 		toEngine, toGuard := dial(t, engines), dial(t, guarded)
-		passage := guard.Passage{Tenant: "default", Fleet: "engine-1", Backend: "b", Settings: &guard.Settings{Queue: 10, Buffer: 1 << 20}, Failed: func(bool) {}}
+		passage := guard.Passage{Tenant: "default", Fleet: "engine-1", Backend: "b", Settings: &guard.Settings{Queue: 10, Buffer: 1 << 20},
+			Longest: 2 * day, Failed: func(bool) {}}
 		onward := func(ctx context.Context) (context.Context, []grpc.CallOption) {
 			return ctx, []grpc.CallOption{grpc.ForceCodec(asBytes{})}
 		}
 		g := guard.New(guard.Config{
 			Shared:  guard.Shared{Turns: all},
 			Conn:    toEngine,
-			Passage: func(context.Context) (*guard.Passage, bool) { p := passage; return &p, true },
-			Onward:  onward,
-			Refuse:  func(_ context.Context, r *call.Refusal) error { return r },
+			Passage: func(context.Context) *guard.Passage { p := passage; return &p },
+			Detach: func(ctx context.Context, f func(context.Context)) error {
+				serving.Go(func() { f(context.WithoutCancel(ctx)) })
+				return nil
+			},
+			Onward: onward,
+			Refuse: func(_ context.Context, r *call.Refusal) error { return r },
 		})
 		server := grpc.NewServer(grpc.ForceServerCodec(asBytes{}), grpc.UnknownServiceHandler(g.Serve), grpc.WaitForHandlers(true))
 		serving.Go(func() { _ = server.Serve(guarded) })

@@ -59,6 +59,7 @@ type Passage struct {
 	Backend  string // address of the engine that was chosen
 	Session  string // "" where it names none
 	Settings *Settings
+	Longest  time.Duration     // that a message may take, whatever its caller's deadline
 	Failed   func(failed bool) // tells what an answer said that ended well
 
 	meter Meter
@@ -72,11 +73,13 @@ func (p *Passage) engine() string { return p.Fleet + " " + p.Backend }
 type Config struct {
 	Shared
 
-	Conn    grpc.ClientConnInterface                                                              // to the gateway itself
-	Passage func(context.Context) (*Passage, bool)                                                // which call it is; false: its first passage has ended
-	Onward  func(context.Context) (context.Context, []grpc.CallOption)                            // for the call itself, once, to its engine
-	Beside  func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) // for calls that the Guard makes
-	Refuse  func(context.Context, *call.Refusal) error                                            // what the caller gets
+	Conn    grpc.ClientConnInterface                                                              // continues the call that a context is of, once
+	Onward  func(context.Context) (context.Context, []grpc.CallOption)                            // for calls by Conn
+	Own     grpc.ClientConnInterface                                                              // makes calls of the Guard's own
+	Beside  func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) // for calls by Own
+	Passage func(context.Context) *Passage
+	Detach  func(context.Context, func(context.Context)) error // lets a function outlive the call that a context is of
+	Refuse  func(context.Context, *call.Refusal) error         // what the caller gets
 	Log     *slog.Logger
 }
 
@@ -104,9 +107,9 @@ func (g *Guard) Close() {
 // Serve answers a call. It is a grpc.StreamHandler for a server of a codec that leaves *[]byte as it is.
 func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 	ctx := s.Context()
-	p, ok := g.cfg.Passage(ctx)
+	p := g.cfg.Passage(ctx)
 	path, named := grpc.MethodFromServerStream(s)
-	if !ok || !named || p.Settings == nil {
+	if !named || p.Settings == nil {
 		return g.cfg.Refuse(ctx, refusedGone)
 	}
 	p.meter = g.meter(p)

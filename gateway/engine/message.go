@@ -43,8 +43,10 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 		return g.cfg.Refuse(ctx, refusal)
 	}
 	b := newBacklog(p.Settings.Buffer)
-	g.running.Add(1)
-	go g.carry(ctx, *p, path, msg, turn, b)
+	if err := g.cfg.Detach(ctx, func(ctx context.Context) { g.carry(ctx, *p, path, msg, turn, b) }); err != nil {
+		turn.Done()
+		return err
+	}
 	return g.deliver(s, p, b)
 }
 
@@ -68,9 +70,8 @@ func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusa
 	return turn, refusal
 }
 
-// carry makes the call, and reads its events as fast as they come.
+// carry makes the call, and reads its events as fast as they come, whether its caller stays or not.
 func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
-	defer g.running.Done()
 	defer turn.Done()
 	defer func() {
 		if v := recover(); v != nil {
@@ -80,10 +81,9 @@ func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, t
 	}()
 	p.meter.Runs(1)
 	defer p.meter.Runs(-1)
-	onward, opts := g.cfg.Onward(context.WithoutCancel(ctx))
-	onward, cancel := context.WithCancel(onward)
+	onward, opts := g.cfg.Onward(ctx)
+	onward, cancel := context.WithTimeout(onward, p.Longest)
 	defer cancel()
-	defer context.AfterFunc(g.alive, cancel)()
 	up, err := g.cfg.Conn.NewStream(onward, downward, path, opts...)
 	if err == nil {
 		if err = up.SendMsg(&msg); err == nil || errors.Is(err, io.EOF) {
@@ -124,16 +124,14 @@ func (g *Guard) learn(ctx context.Context, p *Passage, raw []byte) (event, error
 	if !ok {
 		return event{}, g.cfg.Refuse(ctx, refusedAnswer)
 	}
-	// The caller may have left; what its engine says counts all the same.
-	alive := context.WithoutCancel(ctx)
 	if p.Session == "" && e.session != "" { // the engine's own choice
-		if refusal := g.claim(alive, p, e.session); refusal != nil {
+		if refusal := g.claim(ctx, p, e.session); refusal != nil {
 			return event{}, g.cfg.Refuse(ctx, refusal)
 		}
 		p.Session = e.session
 	}
 	if e.question != nil {
-		g.ask(alive, p, e.question)
+		g.ask(ctx, p, e.question)
 	}
 	return e, nil
 }

@@ -19,7 +19,7 @@ import (
 type Call struct {
 	Stream    Stream
 	Info      call.Call     // method and path; tenant, user and agent; capability, tool and session
-	Spoken    dialect.Entry // the RPC of this stream: the translator makes another RPC of some calls
+	Spoken    dialect.Entry // the RPC of Stream: the translator makes another RPC of some calls
 	Client    Client
 	RequestID string
 	Principal Principal
@@ -64,14 +64,13 @@ type Decision struct {
 
 // Attempt is what filters share of a call's attempts.
 type Attempt struct {
-	Past     int             // attempts that are over
-	Failed   *router.Backend // where the last one did not start
-	Directed *router.Backend // where this one has to go; nil: pick decides
-	Mode     dialect.Mode    // how the call gets to a backend of another dialect
-	Started  bool            // a backend may have begun to carry the call out
-	// Elsewhere: the call was sent to a server inside the process, whose answer says nothing of Endpoint.
-	Elsewhere bool
-	Assigned  bool // Endpoint was picked by an earlier passage of the call
+	Past       int             // attempts that are over
+	Failed     *router.Backend // where the last one did not start
+	Directed   *router.Backend // where this one has to go; nil: pick decides
+	Mode       dialect.Mode    // how the call gets to a backend of another dialect
+	Started    bool            // a backend may have begun to carry the call out
+	Translated bool            // into the dialect of a backend
+	Address    string          // of the backend that a call of the gateway's own is for; "": pick decides
 }
 
 // Answer is what a filter has ended its call with: a rejection, an upstream, a server in the process or a message.

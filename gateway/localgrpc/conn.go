@@ -23,6 +23,8 @@ type Conn struct {
 	Caller func(context.Context, *relay.Request)
 	// MaxMessage is the longest answer that is read, in bytes, where a call option says nothing else.
 	MaxMessage int
+
+	continues bool // see Continue
 }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -77,11 +79,22 @@ func (c *Conn) open(ctx context.Context, method string, opts []grpc.CallOption) 
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	var err error
-	if s.stream, err = c.Relay.Open(s.ctx, q); err != nil {
+	if s.stream, err = c.begin(s.ctx, q); err != nil {
 		s.cancel()
 		return nil, errorOf(err)
 	}
 	return s, nil
+}
+
+func (c *Conn) begin(ctx context.Context, q relay.Request) (*relay.ClientStream, error) {
+	if !c.continues {
+		return c.Relay.Open(ctx, q)
+	}
+	h, served := ctx.Value(handleKey{}).(relay.Handle)
+	if !served {
+		return nil, relay.ErrHandleDead
+	}
+	return h.Continue(ctx, q)
 }
 
 // errorOf returns an error of the relay as grpc-go's clients return it.

@@ -1,6 +1,7 @@
 package localgrpc
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,7 +88,19 @@ func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
 
 // Serve answers one call. It is for relay.Stream.Serve.
 func (s *Server) Serve(stream *relay.ServerStream) relay.Status {
-	ss := newServerStream(stream, s)
+	return s.answer(newServerStream(stream, s))
+}
+
+// With is Serve for a call to whose context add adds.
+func (s *Server) With(add func(context.Context) context.Context) func(*relay.ServerStream) relay.Status {
+	return func(stream *relay.ServerStream) relay.Status {
+		ss := newServerStream(stream, s)
+		ss.ctx = add(ss.ctx)
+		return s.answer(ss)
+	}
+}
+
+func (s *Server) answer(ss *serverStream) relay.Status {
 	err := recovery.Do(s.Name, func() error { return s.serve(ss) })
 	ss.finish()
 	if err != nil && !ss.sent && len(ss.header) > 0 {

@@ -32,7 +32,8 @@ var _ grpc.ServerStream = (*serverStream)(nil)
 func newServerStream(stream *relay.ServerStream, s *Server) *serverStream {
 	md := metadataOf(stream.Header())
 	md[":authority"] = []string{stream.Authority()}
-	return &serverStream{stream: stream, server: s, path: stream.Path(), ctx: metadata.NewIncomingContext(stream.Context(), md)}
+	ctx := context.WithValue(stream.Context(), handleKey{}, stream.Handle())
+	return &serverStream{stream: stream, server: s, path: stream.Path(), ctx: metadata.NewIncomingContext(ctx, md)}
 }
 
 // finish waits until a message that another goroutine sends is whole, as the status follows it. Nothing is sent after.

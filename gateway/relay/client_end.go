@@ -142,6 +142,9 @@ func (c *clientEnd) open() {
 	s := sh.newStream()
 	c.stream = s
 	s.open(c, c.request.Peer, 0, cfg.StreamWindow, c.head(), false)
+	if p := c.request.Parent.end; p != nil && p.group != nil {
+		s.chargeTo(p.group)
+	}
 	if s.headSize > cfg.MaxHeaderList || !s.checkRequest() || !s.grpc {
 		s.result.Code = codeInternal
 		s.finish()
@@ -154,10 +157,10 @@ func (c *clientEnd) open() {
 	s.begin()
 }
 
-// shorten holds the call to the deadline of its parent.
+// shorten holds the call to the deadline of its parent, unless that was detached.
 func (c *clientEnd) shorten() {
 	p := c.request.Parent.end
-	if p == nil || p.deadline == 0 {
+	if p == nil || p.deadline == 0 || p.isDetached() {
 		return
 	}
 	left := max(time.Duration(p.deadline-c.sh.now), 1)

@@ -29,12 +29,13 @@
 // Parent is a call of its own beside it. The relay sees to this:
 //
 //   - a subrequest runs on its parent's shard, under its parent's lock;
-//   - its deadline is never later than its parent's;
-//   - it ends with its parent, and never ends it; by [ServerStream.Detach] it may outlive its parent;
+//   - its deadline is never later than its parent's, and it ends with its parent, but for a parent with [Handle.Detach];
+//   - it never ends its parent;
+//   - the group that its parent's bytes are charged to holds its bytes, too;
 //   - a [Handle] is dead when the functions that may use it have returned, and never meets another call.
 //
 // All else is the Handler's: where a call goes on that [Stream.Continues] another, that its identity and decision stay,
-// which group its bytes are charged to, and that both are one record.
+// and that both are one record.
 //
 // Code in the process never waits for a shard's lock. It pushes an event into the shard's inbox and tries the
 // lock; whoever holds the lock drains the inbox before letting go of it, and signals the code once a turn.

@@ -32,22 +32,22 @@ func (s *ServerStream) Continue(ctx context.Context, q Request) (*ClientStream, 
 	return s.Handle().Continue(ctx, q)
 }
 
-// Continue is ServerStream.Continue, for a function that was detached.
+// Continue is ServerStream.Continue, also for a function that was detached.
 func (h Handle) Continue(ctx context.Context, q Request) (*ClientStream, error) {
 	q.Parent, q.continues = h, true
 	return h.end.sh.relay.Open(ctx, q)
 }
 
-// Detach runs f on a goroutine of its own that may outlive the call; so may the subrequests of its handle. Its context
-// ends with the call's deadline, and with the relay. Close and Shutdown wait for f. A panic is told of, and ends f.
-func (s *ServerStream) Detach(f func(context.Context, Handle)) {
-	e := &s.end
-	e.mu.Lock()
-	e.parent.users++
-	e.parent.detached = true
-	e.mu.Unlock()
-	ctx, cancel := e.context()
+// Detach runs f on a goroutine of its own that may outlive the call; so may the subrequests of its handle, which are not
+// held to the call's deadline any more. Its context ends with the relay. Close and Shutdown wait for f. A panic is told
+// of, and ends f. Where the handle is dead f does not run.
+func (h Handle) Detach(f func(context.Context)) error {
+	e := h.end
+	if !e.hold() {
+		return ErrHandleDead
+	}
 	e.sh.relay.goServe(func() {
+		ctx, cancel := context.WithCancel(e.sh.relay.ctx)
 		defer func() {
 			if v := recover(); v != nil {
 				e.sh.relay.panicked("relay serve", v)
@@ -55,8 +55,21 @@ func (s *ServerStream) Detach(f func(context.Context, Handle)) {
 			cancel()
 			e.release()
 		}()
-		f(ctx, Handle{e})
+		f(ctx)
 	})
+	return nil
+}
+
+// hold keeps a handle from dying until release, unless it is dead.
+func (e *serverEnd) hold() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parent.users == 0 {
+		return false
+	}
+	e.parent.users++
+	e.parent.detached = true
+	return true
 }
 
 // release is called when a function that could use the handle has returned.
@@ -102,8 +115,20 @@ func (c *clientEnd) joinParent() bool {
 	if p.half == nil && !p.isDetached() {
 		return false
 	}
+	if c.request.continues {
+		p.tellDone()
+	}
 	p.children.add(c)
 	return true
+}
+
+// tellDone reports what has continued the call before: that may have ended in this turn.
+func (e *serverEnd) tellDone() {
+	for _, s := range e.sh.ended {
+		if c, local := s.client.(*clientEnd); local && c.request.continues && c.request.Parent.end == e {
+			s.tellDone()
+		}
+	}
 }
 
 // leaveParent undoes joinParent.

@@ -132,13 +132,14 @@ func TestParentEnds(t *testing.T) {
 	w.drained(t)
 }
 
-// TestDetach: a detached function outlives the call, and may begin calls for it, until its deadline.
+// TestDetach: a detached function outlives the call, and may begin calls for it that are not held to its deadline.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	var w *world
 	proceed, done := make(chan struct{}), make(chan struct{})
 	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
-		s.Detach(func(ctx context.Context, h relay.Handle) {
+		h := s.Handle()
+		must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)
 			<-proceed
 			c, err := h.Continue(ctx, relay.Request{Path: "/t.T/Echo"})
@@ -147,10 +148,12 @@ func TestDetach(t *testing.T) {
 			wantMessage(t, c, []byte("late"))
 			c.CloseSend()
 			wantEnd(t, c, codes.OK)
-		})
+		}))
 		return relay.Status{}
 	})
-	wantEnd(t, w.open(t, "Parent"), codes.OK)
+	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: time.Hour})
+	must(t, err)
+	wantEnd(t, s, codes.OK)
 	w.drained(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()

@@ -127,9 +127,14 @@ func (s *Stream) Charge(g *Group) bool {
 		s.ledger.add(-s.charged)
 		s.charged = 0
 	}
-	s.ledger = &g.shards[s.sh.index].ledger
+	s.chargeTo(g)
 	s.client.adopt(g)
 	return s.recount()
+}
+
+// chargeTo has the group hold what is charged from now on.
+func (s *Stream) chargeTo(g *Group) {
+	s.charges, s.ledger = g, &g.shards[s.sh.index].ledger
 }
 
 // chargeClient charges the stream to the client of its connection, if it is not a group's. Where there is no room it
@@ -171,7 +176,7 @@ func (s *Stream) recount() bool {
 func (s *Stream) release() {
 	if l := s.ledger; l != nil {
 		l.add(-s.charged)
-		s.ledger, s.charged = nil, 0
+		s.ledger, s.charges, s.charged = nil, nil, 0
 		s.sh.cool(l)
 	}
 }

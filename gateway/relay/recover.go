@@ -217,7 +217,7 @@ func (s *Stream) abandon() {
 	}
 	if s.ledger != nil { // of which all streams go
 		s.ledger.forget()
-		s.ledger, s.charged = nil, 0
+		s.ledger, s.charges, s.charged = nil, nil, 0
 	}
 	if report {
 		s.result.Ended = time.Duration(s.sh.now) - s.began

@@ -45,8 +45,9 @@ type serverEnd struct {
 	path, authority string
 	header          []Field
 	peer            *Peer
-	value           any   // Stream.Value of the stream that is served
-	deadline        int64 // on the shard's clock; 0: none
+	value           any    // Stream.Value of the stream that is served
+	deadline        int64  // on the shard's clock; 0: none
+	group           *Group // that the stream is charged to, and its subrequests are; nil: none
 
 	// Under the shard's lock.
 	begun    bool // the request's headers are here
@@ -70,7 +71,7 @@ type answer struct {
 func (e *serverEnd) serve(s *Stream) {
 	r := s.sh.relay
 	e.init(e, s.sh, r.cfg.MaxFirstMessage)
-	e.peer, e.value, e.deadline = s.peer, s.Value, s.deadline
+	e.peer, e.value, e.deadline, e.group = s.peer, s.Value, s.deadline, s.charges
 	e.parent.users, e.holds = 1, true
 	e.ctx, e.cancel = e.context()
 }

@@ -274,13 +274,18 @@ func (sh *shard) newStream() *Stream {
 	return s
 }
 
+// tellDone reports the stream, unless it has been.
+func (s *Stream) tellDone() {
+	if s.announced {
+		s.result.Ended = time.Duration(s.sh.now) - s.began
+		s.callDone()
+	}
+}
+
 // recycle reports a stream that has ended and makes it ready for another call.
 func (sh *shard) recycle(s *Stream) {
 	s.reporting = false
-	if s.announced {
-		s.result.Ended = time.Duration(sh.now) - s.began
-		s.callDone()
-	}
+	s.tellDone()
 	if s.lingers && s.phase != over {
 		return
 	}

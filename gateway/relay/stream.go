@@ -43,6 +43,7 @@ type Stream struct {
 	tap       Tap
 	group     *Group
 	ledger    *ledger  // of what is held for it; nil: of nobody yet
+	charges   *Group   // that the ledger is of; nil: it is its client's
 	charged   int64    // to the ledger
 	limit     *limiter // nil: nothing of it is counted
 	headSize  int      // of head, as long as it counts for the connection and the shard
@@ -279,7 +280,7 @@ func (s *Stream) begin() {
 	s.announced = true
 	s.result.Started = s.sh.relay.epoch.Add(s.began)
 	s.callHeaders()
-	if s.ledger == nil && !s.chargeClient() {
+	if s.charged == 0 && !s.chargeClient() {
 		return
 	}
 	if s.phase == reading && s.down.gotEnd {

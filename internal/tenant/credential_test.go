@@ -1,7 +1,6 @@
 package tenant_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -55,25 +54,6 @@ func TestHashes(t *testing.T) {
 		plain.String() + "00", strings.Replace(plain.String(), "f", "g", 1)} {
 		if _, ok := tenant.ParseHash(wrong); ok {
 			t.Errorf("%q is a hash", wrong)
-		}
-	}
-}
-
-func TestIdentitiesTravel(t *testing.T) {
-	t.Parallel()
-	for _, want := range []tenant.Identity{
-		{Tenant: "acme"},
-		{Tenant: "acme", Settings: &tenant.Settings{ID: "acme", Capabilities: grants(t)}},
-		{Tenant: "acme", Settings: &tenant.Settings{ID: "acme", Capabilities: grants(t, "weather", "calc-*", "[a-z]&?=%")}},
-		{Tenant: "acme", User: "ann & bob=1;", Agent: "böt\x00\xff", Key: "k", Scopes: tenant.Invoke | tenant.Approve},
-	} {
-		if got, ok := tenant.ParseIdentity(want.Text()); !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v, %v; want %+v", got, ok, want)
-		}
-	}
-	for _, wrong := range []string{"", "user=ann", "tenant=", "%zz", "tenant=a&sees=["} {
-		if got, ok := tenant.ParseIdentity(wrong); ok {
-			t.Errorf("%q is %+v", wrong, got)
 		}
 	}
 }

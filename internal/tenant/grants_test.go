@@ -64,8 +64,7 @@ func TestSettingsSee(t *testing.T) {
 	}
 }
 
-// FuzzGrants: what a list of patterns includes is what path.Match says of any of them, also
-// after it has travelled.
+// FuzzGrants: a list of patterns includes an id if path.Match says so for any of them.
 func FuzzGrants(f *testing.F) {
 	for _, seed := range []string{"*", "a", "a*", "*a", "a?[b-d]*", "\\*", "a-*", "[^a]", "a**", "a[*"} {
 		f.Add(seed, "b", "abc")
@@ -79,11 +78,6 @@ func FuzzGrants(f *testing.F) {
 		second, _ := path.Match(two, id)
 		if !strings.Contains(id, "/") && g.Include(id) != (first || second) {
 			t.Errorf("%q, %q: %q is %t", one, two, id, g.Include(id))
-		}
-		sent := tenant.Identity{Tenant: "a", Settings: &tenant.Settings{ID: "a", Capabilities: g}}
-		who, ok := tenant.ParseIdentity(sent.Text())
-		if !ok || who.Settings.Sees(id) != g.Include(id) {
-			t.Errorf("%q, %q: %q is %t after it has travelled", one, two, id, g.Include(id))
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -33,7 +32,7 @@ func TestPublicPort(t *testing.T) {
 	p := serve(t)
 	g := p.public(t)
 	ann, bob := p.ask(t, approvals.Request{User: "ann"}), p.ask(t, approvals.Request{User: "bob"})
-	forged := tenant.Identity{Tenant: "default", User: "bob"}.Text()
+	forged := "tenant=default&user=bob"
 	for _, client := range []*http.Client{g.HTTP1(t), g.HTTP2(t)} {
 		for _, test := range []struct {
 			method, path, user, body string
@@ -59,8 +58,8 @@ func TestPublicPort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.Header.Set(tenant.Metadata, forged)
-			req.Header.Set("Grpc-Metadata-"+tenant.Metadata, forged)
+			req.Header.Set("x-capgate-caller", forged)
+			req.Header.Set("Grpc-Metadata-"+"x-capgate-caller", forged)
 			if test.user != "" {
 				req.Header.Set("x-user-id", test.user)
 			}
@@ -77,7 +76,7 @@ func TestPublicPort(t *testing.T) {
 		}
 	}
 	client := capgatepb.NewApprovalsClient(g.Conn(t))
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", tenant.Metadata, forged)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", "x-capgate-caller", forged)
 	if resp, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{}); err != nil ||
 		len(resp.GetApprovals()) != 1 || resp.GetApprovals()[0].GetId() != ann.ID {
 		t.Errorf("by gRPC: %v, %v", resp, err)

@@ -119,7 +119,12 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := grpc.NewServer()
+	g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		next grpc.UnaryHandler) (any, error) {
+		return next(called(ctx), req)
+	}), grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, calledStream{s})
+	}))
 	p.service.Register(g)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = g.Serve(ln) })
@@ -134,8 +139,22 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 
 // caller is a context of a call by a user.
 func caller(ctx context.Context, tenantName, user string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, tenant.Metadata, tenant.Identity{Tenant: tenantName, User: user}.Text())
+	return metadata.AppendToOutgoingContext(ctx, "test-tenant", tenantName, "test-user", user)
 }
+
+// called is the context of a call whose caller is known, as the gateway makes it.
+func called(ctx context.Context) context.Context {
+	md, _ := metadata.FromIncomingContext(ctx)
+	names, users := md.Get("test-tenant"), md.Get("test-user")
+	if len(names) != 1 {
+		return ctx
+	}
+	return tenant.NewContext(ctx, tenant.Identity{Tenant: names[0], User: users[0]})
+}
+
+type calledStream struct{ grpc.ServerStream }
+
+func (s calledStream) Context() context.Context { return called(s.ServerStream.Context()) }
 
 // ask makes an approval.
 func (p *ports) ask(t *testing.T, r approvals.Request) approvals.Approval {
@@ -342,8 +361,7 @@ func TestCallersSeeTheirOwn(t *testing.T) {
 	} {
 		refusal(t, what+" of another tenant", err, codes.NotFound, "APPROVAL_UNKNOWN")
 	}
-	for _, who := range []context.Context{t.Context(),
-		metadata.AppendToOutgoingContext(t.Context(), tenant.Metadata, "%"), caller(ctx, "acme", "bob")} {
+	for _, who := range []context.Context{t.Context(), caller(t.Context(), "", "bob"), caller(ctx, "acme", "bob")} {
 		_, err := p.callers.ListApprovals(who, &capgatepb.ListApprovalsRequest{})
 		refusal(t, "nobody", err, codes.Internal, "")
 	}

@@ -87,18 +87,13 @@ func TestFleet(t *testing.T) {
 		"of another fleet":          {enginefilter.Fleet, clients + "SendMessage", weather, "ENGINE_UNKNOWN"},
 		"shutdown":                  {enginefilter.Fleet, clients + "Shutdown", engines, "ENGINE_SHUTDOWN_OFF"},
 		"shutdown where it may be":  {enginefilter.Fleet, clients + "Shutdown", stoppable, ""},
-		"from the guard":            {enginefilter.FromGuard, clients + "SendMessage", engines, ""},
-		"from the guard, elsewhere": {enginefilter.FromGuard, clients + "SendMessage", weather, "ENGINE_UNKNOWN"},
 		"another method":            {enginefilter.Foreign, "/p.S/M", engines, "METHOD_UNKNOWN"},
 		"another method, elsewhere": {enginefilter.Foreign, "/p.S/M", weather, ""},
 	} {
-		c, s := filtertest.NewCall(engine.ModesHeader, "seed")
+		c, _ := filtertest.NewCall()
 		c.Info.Path, c.Fleet = test.path, test.fleet
 		if got := reason(test.filter(c)); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-		if _, says := s.Header(engine.ModesHeader); says == (name == "from the guard") {
-			t.Errorf("%s: the engine gets the header for the gateway: %t", name, says)
 		}
 	}
 }
@@ -107,11 +102,8 @@ func TestDirected(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, &engine.Settings{}, "a:1", "b:2")
 	for addr, want := range map[string]string{"": "", "b:2": "b:2", "c:3": "NO_BACKEND"} {
-		c, s := filtertest.NewCall()
-		c.Info.Path, c.Fleet = clients+"GetHistory", f
-		if addr != "" {
-			s.SetHeader(enginefilter.BackendHeader, addr)
-		}
+		c, _ := filtertest.NewCall()
+		c.Info.Path, c.Fleet, c.Attempt.Address = clients+"GetHistory", f, addr
 		r := enginefilter.Directed(c)
 		switch {
 		case addr == "c:3":
@@ -122,9 +114,6 @@ func TestDirected(t *testing.T) {
 			t.Errorf("%q: %s", addr, r.Reason)
 		case want == "" && c.Attempt.Directed != nil, want != "" && c.Attempt.Directed.Addr != want:
 			t.Errorf("%q: it goes to %v", addr, c.Attempt.Directed)
-		}
-		if _, left := s.Header(enginefilter.BackendHeader); r == nil && left {
-			t.Errorf("%q: the engine gets the header", addr)
 		}
 	}
 }

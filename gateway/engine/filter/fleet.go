@@ -6,9 +6,6 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// BackendHeader is the engine that a call of the gateway's own is for. It is believed of such calls alone.
-const BackendHeader = "x-capgate-backend"
-
 // Foreign rejects calls of other services whose fleet is of engines: those have no such method.
 func Foreign(c *filter.Call) *call.Refusal {
 	if engine.SettingsOf(c.Fleet) != nil {
@@ -28,28 +25,17 @@ func Fleet(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// FromGuard is Fleet for calls that the Guard has let pass.
-func FromGuard(c *filter.Call) *call.Refusal {
-	if engine.SettingsOf(c.Fleet) == nil {
-		return refusedFleet
-	}
-	c.Stream.DropHeader(engine.ModesHeader)
-	return nil
-}
-
-// Directed is Fleet for calls of the gateway's own, which name their engine.
+// Directed is Fleet for calls of the gateway's own, which may name their engine.
 func Directed(c *filter.Call) *call.Refusal {
 	if engine.SettingsOf(c.Fleet) == nil {
 		return refusedFleet
 	}
-	addr, ok := c.Stream.Header(BackendHeader)
-	if !ok {
+	if c.Attempt.Address == "" {
 		return nil
 	}
 	for _, b := range c.Fleet.Backends {
-		if b.Addr == addr {
+		if b.Addr == c.Attempt.Address {
 			c.Attempt.Directed = b
-			c.Stream.DropHeader(BackendHeader)
 			return nil
 		}
 	}

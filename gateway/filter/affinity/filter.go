@@ -36,7 +36,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if !c.Fleet.HasSessions() {
 		session = ""
 	}
-	if session == "" && c.Artifacts.IDs == nil || c.Attempt.Assigned || c.Attempt.Directed != nil {
+	if session == "" && c.Artifacts.IDs == nil || c.Attempt.Directed != nil {
 		return filter.Continue
 	}
 	q := affinity.Query{

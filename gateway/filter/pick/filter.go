@@ -33,9 +33,6 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		r := s.result
 		s.result, s.waiter = nil, nil
 		return f.picked(c, s, r)
-	case c.Attempt.Assigned:
-		c.Attempt.Assigned = false
-		return filter.Continue
 	case c.Fleet.Limited():
 		return f.acquire(c, s)
 	}
@@ -92,7 +89,7 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	switch {
 	case r.Unsent != nil:
 		s.Release(outcomeOfUnsent(c, r.Unsent))
-		if !c.Attempt.Elsewhere && errors.Is(r.Unsent, syscall.ECONNREFUSED) {
+		if errors.Is(r.Unsent, syscall.ECONNREFUSED) {
 			c.Endpoint.MarkGone() // with all that it held
 		}
 	case r.Final:

@@ -25,8 +25,8 @@ const deadlineSlack = 20 * time.Millisecond
 // and again must not have its backend ejected. DEADLINE_EXCEEDED from the backend is an answer, too. A tool's own error
 // is a status OK. A call that its client or a limit of the gateway ended says nothing.
 func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
-	if c.Attempt.Elsewhere || c.Endpoint == nil {
-		return router.Outcome{} // the backend is known to the call that came back from the translator
+	if c.Endpoint == nil {
+		return router.Outcome{}
 	}
 	o := router.Outcome{At: r.Started.Add(r.Ended)}
 	silent := r.Forwarded > 0 && r.FirstByte == 0
@@ -61,7 +61,7 @@ func latency(c *filter.Call, r *relay.Result) time.Duration {
 // outcomeOfUnsent is what a call says of the backend where it did not start.
 func outcomeOfUnsent(c *filter.Call, err error) router.Outcome {
 	switch {
-	case c.Attempt.Elsewhere, c.Endpoint == nil:
+	case c.Endpoint == nil:
 		return router.Outcome{}
 	case errors.Is(err, relay.ErrRefused):
 		return router.Outcome{Class: router.Failed}

@@ -57,17 +57,6 @@ func TestSecondAttempt(t *testing.T) {
 	}
 }
 
-// TestAssigned: a call whose endpoint was picked earlier keeps it.
-func TestAssigned(t *testing.T) {
-	t.Parallel()
-	c, _ := filtertest.NewCall()
-	c.Fleet = fleet("a:1", "b:1")
-	c.Endpoint, c.Attempt.Assigned = c.Fleet.Backends[0], true
-	if step := (pick.Filter{}).Admit(c, &pick.State{}); step != filter.Continue || c.Endpoint.Addr != "a:1" {
-		t.Errorf("step %d at %s", step, c.Endpoint.Addr)
-	}
-}
-
 // A fleet's two backends get a call each when both calls run at once.
 func Example() {
 	f, all := pick.Filter{}, fleet("a:1", "b:1")

@@ -13,26 +13,24 @@ type State struct {
 
 // Filter finds out how a call has to change for its backend. One that the backend's dialect cannot say goes to
 // another backend of its fleet, if there is one and the call need not go to the first.
-type Filter struct {
-	// Once: the calls were translated before, and are not again, if that can lose something: they would not say any
-	// more what their callers said.
-	Once bool
-}
+// A call that was translated is not translated again if that can lose something: it would not say any more what its
+// caller said.
+type Filter struct{}
 
 // Admit implements filter.Filter.
-func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
-	if c.Attempt.Mode = f.modeFor(c, c.Endpoint.Dialect()); c.Attempt.Mode != dialect.Impossible {
+func (Filter) Admit(c *filter.Call, s *State) filter.Step {
+	if c.Attempt.Mode = modeFor(c, c.Endpoint.Dialect()); c.Attempt.Mode != dialect.Impossible {
 		return filter.Continue
 	}
 	if c.Pin.Backend == nil && !s.moved {
-		possible := func(d call.Dialect) bool { return f.modeFor(c, d) != dialect.Impossible }
+		possible := func(d call.Dialect) bool { return modeFor(c, d) != dialect.Impossible }
 		c.Attempt.Directed = c.Fleet.MatchDialect(possible, c.Attempt.Failed)
 	}
 	switch {
 	case c.Attempt.Directed != nil:
 		s.moved = true
 		return filter.Again
-	case f.Once: // it could be said when it went to the translator
+	case c.Attempt.Translated: // it could be said when it went to the translator
 		return c.Reject(filter.Unreachable(c.Fleet))
 	}
 	return c.Reject(untranslatable(c.Info.Method, c.Endpoint.Dialect()))
@@ -46,9 +44,9 @@ func (Filter) Done(_ *filter.Call, s *State, r *filter.Result) {
 }
 
 // modeFor is how a call gets to a backend that speaks d.
-func (f Filter) modeFor(c *filter.Call, d call.Dialect) dialect.Mode {
+func modeFor(c *filter.Call, d call.Dialect) dialect.Mode {
 	mode := dialect.Translate(c.Spoken.Method, c.Spoken.Dialect, d)
-	if mode == dialect.Convert && f.Once && c.Spoken.Method != call.UploadInputArtifact {
+	if mode == dialect.Convert && c.Attempt.Translated && c.Spoken.Method != call.UploadInputArtifact {
 		return dialect.Impossible
 	}
 	return mode

@@ -40,7 +40,8 @@ func TestModes(t *testing.T) {
 		"translated twice": {call.Doc, legacyBackend, true, dialect.Impossible, "BACKEND_UNREACHABLE"},
 	} {
 		c := callTo(call.Invoke, test.from, test.backend)
-		step := protocol.Filter{Once: test.once}.Admit(c, &protocol.State{})
+		c.Attempt.Translated = test.once
+		step := protocol.Filter{}.Admit(c, &protocol.State{})
 		rejected := ""
 		if step == filter.Stop {
 			rejected = c.Answer().Refusal.Reason
@@ -55,7 +56,8 @@ func TestModes(t *testing.T) {
 func TestOtherBackend(t *testing.T) {
 	t.Parallel()
 	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)
-	s, f := &protocol.State{}, protocol.Filter{Once: true}
+	c.Attempt.Translated = true
+	s, f := &protocol.State{}, protocol.Filter{}
 	if step := f.Admit(c, s); step != filter.Again || c.Attempt.Directed == nil || c.Attempt.Directed.Addr != "doc:1" {
 		t.Fatalf("step %d, directed %v", step, c.Attempt.Directed)
 	}

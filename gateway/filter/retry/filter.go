@@ -34,7 +34,7 @@ type State struct {
 // idempotent, and within the fleet's retry budget. A backend's pushback is honoured: a time before which there should
 // be no second attempt, or none at all.
 func Again(c *filter.Call, s *State, a relay.Answer) bool {
-	if c.Endpoint == nil || c.Attempt.Elsewhere || c.Attempt.Past+1 >= MaxAttempts ||
+	if c.Endpoint == nil || c.Attempt.Past+1 >= MaxAttempts ||
 		!c.Fleet.Idempotent(c.Info.Method, c.Info.Tool) {
 		return false
 	}

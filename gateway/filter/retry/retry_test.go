@@ -29,11 +29,10 @@ func TestPredicate(t *testing.T) {
 		change func(*filter.Call)
 		want   bool
 	}{
-		"idempotent":            {func(*filter.Call) {}, true},
-		"another tool":          {func(c *filter.Call) { c.Info.Tool = "set" }, false},
-		"no attempt left":       {func(c *filter.Call) { c.Attempt.Past = retry.MaxAttempts - 1 }, false},
-		"no backend":            {func(c *filter.Call) { c.Endpoint = nil }, false},
-		"served in the process": {func(c *filter.Call) { c.Attempt.Elsewhere = true }, false},
+		"idempotent":      {func(*filter.Call) {}, true},
+		"another tool":    {func(c *filter.Call) { c.Info.Tool = "set" }, false},
+		"no attempt left": {func(c *filter.Call) { c.Attempt.Past = retry.MaxAttempts - 1 }, false},
+		"no backend":      {func(c *filter.Call) { c.Endpoint = nil }, false},
 	} {
 		c, _ := attempted()
 		if test.change(c); retry.Again(c, &retry.State{}, relay.Answer{}) != test.want {

@@ -56,9 +56,9 @@ const approvalAsked = "approval_asked"
 
 // Events of a call that waits.
 const (
-	eventWait = "wait"
-	eventGo   = "go_on"
-	firstByte = "first_byte"
+	eventWait      = "wait"
+	eventGo        = "go_on"
+	firstByteEvent = "first_byte"
 )
 
 // codeNames are gRPC's codes, as in error.type.

@@ -121,15 +121,16 @@ func (s *Span) endAttempt(code uint32, at time.Time) {
 	s.client = nil
 }
 
-// EndAttempt ends the attempt that got the call's response, which may be changed for the caller.
-func (s *Span) EndAttempt(rec *telemetry.Record) {
-	if s == nil {
+// EndAttempt ends the attempt that got the call's response, which may be changed for the caller. Its first byte came at
+// firstByte; zero: none came.
+func (s *Span) EndAttempt(code uint32, firstByte, ended time.Time) {
+	if s == nil || s.client == nil {
 		return
 	}
-	if s.client != nil && rec.FirstByte > 0 {
-		s.client.AddEvent(firstByte, trace.WithTimestamp(rec.Started.Add(rec.FirstByte)))
+	if !firstByte.IsZero() {
+		s.client.AddEvent(firstByteEvent, trace.WithTimestamp(firstByte))
 	}
-	s.endAttempt(rec.Code, rec.Started.Add(rec.Ended))
+	s.endAttempt(code, ended)
 }
 
 // End ends the call's spans. It does not retain rec.
@@ -137,8 +138,8 @@ func (s *Span) End(rec *telemetry.Record) {
 	if s == nil {
 		return
 	}
-	s.EndAttempt(rec)
 	at := rec.Started.Add(rec.Ended)
+	s.endAttempt(rec.Code, at)
 	c := rec.Call
 	attrs, status := ended(rec.Code, serverErrors)
 	attrs = append(attrs, capgateBytesIn.Int64(rec.BytesIn), capgateBytesOut.Int64(rec.BytesOut))

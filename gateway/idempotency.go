@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
@@ -29,26 +30,58 @@ const (
 	replayedHeader    = "idempotency-replayed" // of an answer that the first call got
 )
 
-// keeping is the keeper of answers as an upstream like any other: a gRPC server inside the process.
-// A call with an idempotency key goes there when it is decided, before it has a backend, and one
-// that is to be carried out comes back as the translator's do. So a call without a key pays nothing,
-// and one that runs goes on although its caller leaves.
-type keeping struct {
-	keeper    *idempotency.Service
+// idempotencyServer answers calls with an idempotency key: with a stored response, or by continuing the call and
+// storing the response of its backend. A call without a key pays nothing for it, and one that runs goes on although
+// its caller leaves.
+type idempotencyServer struct {
+	service   *idempotency.Service
 	server    *localgrpc.Server
-	crossings *crossings
 	fairQueue *fairqueue.Queue
-	inside    grpc.ClientConnInterface
+	onward    grpc.ClientConnInterface
 }
 
-// newKeeping returns nil without a keeper.
-func newKeeping(keeper *idempotency.Service, r *relay.Relay, c *crossings, t *fairqueue.Queue, inside grpc.ClientConnInterface) *keeping {
-	if keeper == nil {
+// newIdempotency returns nil without a service.
+func newIdempotency(service *idempotency.Service, q *fairqueue.Queue, onward grpc.ClientConnInterface) *idempotencyServer {
+	if service == nil {
 		return nil
 	}
-	k := &keeping{keeper: keeper, crossings: c, fairQueue: t, inside: inside}
-	k.server = bytesServer(k.serve)
-	return k
+	i := &idempotencyServer{service: service, fairQueue: q, onward: onward}
+	i.server = bytesServer(i.serve)
+	return i
+}
+
+// keyedCall is what is remembered of a call with an idempotency key.
+type keyedCall struct {
+	key     string
+	only    *call.Refusal   // it may not be carried out, but may have been; nil: it may
+	outcome dialect.Scanner // of the response that the caller gets
+
+	replayed atomic.Bool   // it got a stored response
+	ended    chan ending   // has room for one: how the stream ended that continued it
+	last     *relay.Result // of the stream at the backend; nil: there was none
+}
+
+// ending is how the stream ended that continued a call.
+type ending struct {
+	how      idempotency.Outcome
+	answered bool // with OK
+}
+
+// fate is what a stream of the call that ended with r says of whether the call was carried out. What backends answer
+// proves that they had it, but for the codes that proxies and servers on their way out use, too.
+func fate(c *filter.Call, r *relay.Result) (e ending) {
+	switch {
+	case !c.Attempt.Started || r.Forwarded == 0:
+		e.how = idempotency.NotStarted
+		return e
+	case !r.Upstream || r.FirstByte == 0:
+		return e
+	}
+	switch codes.Code(r.Code) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return e
+	}
+	return ending{how: idempotency.Executed, answered: r.Code == 0}
 }
 
 // readKey finds out whether a call has an idempotency key, and may have one.
@@ -63,10 +96,10 @@ func (h *handler) readKey(t *callState) *call.Refusal {
 		return nil
 	case twice || !idempotency.Valid(key):
 		return refusedKey
-	case h.keeping == nil:
+	case h.idempotency == nil:
 		return refusedKeyless
 	}
-	t.errand, t.Keyed = newErrand(strings.Clone(key)), true
+	t.keyed, t.Keyed = &keyedCall{key: strings.Clone(key), ended: make(chan ending, 1)}, true
 	return nil
 }
 
@@ -96,70 +129,68 @@ var (
 	refusedKeyless = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF", Message: "this gateway takes no idempotency keys"}
 )
 
-// keep sends a call with an idempotency key to the keeper of answers.
-type keep struct {
-	h    *handler
-	back *list // that one comes back by that is to be carried out
-}
+// idempotent has calls with an idempotency key served by the idempotencyServer.
+type idempotent struct{ h *handler }
 
 // Admit implements filter.Filter.
-func (f keep) Admit(_ *filter.Call, t *callState) filter.Step {
-	if t.errand == nil {
+func (f idempotent) Admit(_ *filter.Call, t *callState) filter.Step {
+	k := t.keyed
+	if k == nil {
 		return filter.Continue
 	}
-	t.errand.only = t.Decision.Redeemed
-	f.h.leave(t, f.back)
-	if t.forward.outcome.Reset(t.Spoken.Method, t.Spoken.Dialect) { // of a repeat, which does not come back
-		t.forward.scanned = true
-		t.Stream.TapResponse(&t.forward.outcome)
+	k.only = t.Decision.Redeemed
+	if k.outcome.Reset(t.Spoken.Method, t.Spoken.Dialect) {
+		t.Stream.TapResponse(&k.outcome)
 	}
-	return t.Serve(f.h.keeping.server.Serve)
+	return t.serveBy(f.h.idempotency.server)
 }
 
-// Done implements filter.Filter.
-func (f keep) Done(_ *filter.Call, t *callState, r *filter.Result) {
-	if r.Final {
-		t.forward.judge(&t.Call)
+// Continued tells the idempotencyServer whether the call was carried out.
+func (idempotent) Continued(_ *filter.Call, t *callState, r *relay.Result) {
+	if r.Forwarded > 0 {
+		t.keyed.last = r
 	}
-	f.h.comeHome(t, r)
+	t.keyed.ended <- fate(&t.Call, r)
 }
 
-// serve answers a call that keep has sent.
-func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
+// Done implements filter.Filter. A call that went on without its caller has ended as its backend says.
+func (idempotent) Done(_ *filter.Call, t *callState, r *filter.Result) {
+	switch k := t.keyed; {
+	case k == nil || !r.Final:
+	case k.replayed.Load():
+		t.Outcome = outcomes[k.outcome.Outcome()]
+	case k.last != nil && r.Failure == relay.ClientGone:
+		r.Code, r.Failure = k.last.Code, k.last.Failure
+	}
+}
+
+// serve answers a call. It is a grpc.StreamHandler.
+func (i *idempotencyServer) serve(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
-	x, open := k.crossings.lookIn(ctx)
-	path, named := grpc.MethodFromServerStream(stream)
-	if !open || !named || x.errand == nil {
-		return GRPCStatus(filter.ShuttingDown).Err() // its first passage has ended
-	}
+	v := servedOf(ctx)
 	var msg []byte
 	if err := stream.RecvMsg(&msg); err != nil {
 		return err
 	}
-	r, err := requestOf(x, msg)
+	r, err := requestOf(v, msg)
 	if err != nil {
-		refusal := strictproto.Refuse(err, filter.Malformed)
-		x.errand.refuse.Store(refusal)
-		return GRPCStatus(refusal).Err()
+		return refuse(ctx, strictproto.Refuse(err, filter.Malformed))
 	}
-	switch err := k.fairQueue.Wait(ctx, x.call.Tenant, ""); {
+	switch err := i.fairQueue.Wait(ctx, v.call.Tenant, ""); {
 	case errors.Is(err, fairqueue.ErrFull):
-		refusal := filter.TooMany(x.caller)
-		x.errand.refuse.Store(refusal)
-		return GRPCStatus(refusal).Err()
+		return refuse(ctx, filter.TooMany(v.caller))
 	case err != nil:
 		return err
 	}
 	var said reply // by the backend, to this call
-	answer, repeat, refusal := k.keeper.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Outcome) {
-		return k.carryOut(ctx, path, msg, x.errand, &said)
+	answer, repeat, refusal := i.service.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Outcome) {
+		return i.carryOut(ctx, v, msg, &said)
 	})
 	if refusal != nil {
-		x.errand.refuse.Store(refusal)
-		return GRPCStatus(refusal).Err()
+		return refuse(ctx, refusal)
 	}
 	if repeat {
-		x.errand.replay.Store(true)
+		v.keyed.replayed.Store(true)
 		said = reply{header: metadata.Pairs(replayedHeader, "true"), trailer: metadata.Pairs(replayedHeader, "true")}
 	}
 	stream.SetTrailer(said.trailer)
@@ -173,9 +204,9 @@ func (k *keeping) serve(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&text)
 }
 
-// requestOf is what the keeper has to know of a call.
-func requestOf(x *crossing, msg []byte) (*idempotency.Request, error) {
-	shape, read := x.call.Dialect, dialect.ReadKey
+// requestOf is what the service has to know of a call.
+func requestOf(v *served, msg []byte) (*idempotency.Request, error) {
+	shape, read := v.call.Dialect, dialect.ReadKey
 	switch shape {
 	case call.Legacy:
 		read = dialect.ReadLegacyKey
@@ -187,12 +218,12 @@ func requestOf(x *crossing, msg []byte) (*idempotency.Request, error) {
 		return nil, err
 	}
 	r := &idempotency.Request{
-		Tenant: x.call.Tenant, User: x.call.User, Agent: x.call.Agent, Key: x.errand.key,
-		Method: x.call.Method.String() + " " + shape.String(), Capability: x.call.Capability, Tool: string(key.Tool), Session: x.call.Session,
-		Args: key.Args, Only: x.errand.only,
+		Tenant: v.call.Tenant, User: v.call.User, Agent: v.call.Agent, Key: v.keyed.key,
+		Method: v.call.Method.String() + " " + shape.String(), Capability: v.call.Capability, Tool: string(key.Tool), Session: v.call.Session,
+		Args: key.Args, Only: v.keyed.only,
 	}
-	if x.caller.Settings != nil {
-		r.UID = x.caller.Settings.UID()
+	if v.caller.Settings != nil {
+		r.UID = v.caller.Settings.UID()
 	}
 	return r, nil
 }
@@ -200,17 +231,35 @@ func requestOf(x *crossing, msg []byte) (*idempotency.Request, error) {
 // reply is what a backend says around its message.
 type reply struct{ header, trailer metadata.MD }
 
-// carryOut makes a call again, through the gateway.
-func (k *keeping) carryOut(ctx context.Context, path string, msg []byte, e *errand, said *reply) ([]byte, idempotency.Outcome) {
+// carryOut continues a call at its backend, also when its caller leaves meanwhile.
+func (i *idempotencyServer) carryOut(ctx context.Context, v *served, msg []byte, said *reply) (answer []byte, how idempotency.Outcome) {
+	done := make(chan struct{})
+	err := localgrpc.Detach(ctx, func(alive context.Context) {
+		defer close(done)
+		if deadline, has := ctx.Deadline(); has {
+			var cancel context.CancelFunc
+			alive, cancel = context.WithDeadline(alive, deadline)
+			defer cancel()
+		}
+		answer, how = i.invoke(alive, v, msg, said)
+	})
+	if err != nil {
+		return nil, idempotency.NotStarted // its caller has left before
+	}
+	<-done
+	return answer, how
+}
+
+func (i *idempotencyServer) invoke(ctx context.Context, v *served, msg []byte, said *reply) ([]byte, idempotency.Outcome) {
 	ctx, opts := dialect.Outgoing(ctx)
 	var header, trailer metadata.MD
 	var text []byte
 	opts = append(opts, grpc.ForceCodec(untouched{}), grpc.Header(&header), grpc.Trailer(&trailer))
-	err := k.inside.Invoke(ctx, path, &msg, &text, opts...)
+	err := i.onward.Invoke(ctx, v.call.Path, &msg, &text, opts...)
 	said.header, said.trailer = dialect.Custom(header), dialect.Custom(trailer)
 	end := ending{how: idempotency.NotStarted}
-	if !e.miss() {
-		end = <-e.ended
+	if v.begun.Load() {
+		end = <-v.keyed.ended
 	}
 	if err == nil {
 		return append([]byte{packedMessage}, text...), end.how
