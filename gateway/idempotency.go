@@ -150,7 +150,10 @@ func (idempotent) Continued(_ *filter.Call, t *callState, r *relay.Result) {
 	if r.Forwarded > 0 {
 		t.keyed.last = r
 	}
-	t.keyed.ended <- fate(&t.Call, r)
+	select {
+	case t.keyed.ended <- fate(&t.Call, r):
+	default: // it was told before
+	}
 }
 
 // Done implements filter.Filter. A call that went on without its caller has ended as its backend says.

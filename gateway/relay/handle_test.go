@@ -3,6 +3,9 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,4 +163,79 @@ func TestDetach(t *testing.T) {
 	close(proceed)
 	<-done
 	must(t, <-stopped)
+}
+
+// TestSubrequestsAreCharged: what a subrequest holds is charged to the group that its parent is charged to, and all of
+// it is given back. Without room the subrequest ends, and its parent does not.
+func TestSubrequestsAreCharged(t *testing.T) {
+	t.Parallel()
+	tenant := &budget{limit: 1 << 20}
+	var group *relay.Group
+	var w *world
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		var most, wide int64
+		for i, size := range []int{1000, 2 << 20} {
+			c, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Count", MaxMessage: 4 << 20})
+			must(t, err)
+			must(t, c.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", size)}))
+			_, err = c.Recv(nil)
+			if i == 0 {
+				most = tenant.most.Load()
+				must(t, err)
+				c.CloseSend()
+				wantEnd(t, c, codes.OK)
+				continue
+			}
+			if wide = tenant.most.Load(); !errors.Is(err, io.EOF) || !strings.Contains(c.Status().Message, relay.AccountExceeded.String()) {
+				t.Errorf("%v, %+v", err, c.Status())
+			}
+		}
+		if most == 0 || wide <= most || wide > 1<<20 {
+			t.Errorf("at most %d and then %d bytes were charged", most, wide)
+		}
+		return relay.Status{}
+	})
+	group = w.NewGroup(nil, tenant)
+	headers := w.h.headers
+	w.h.onHeaders(func(s *relay.Stream) {
+		if _, continues := s.Continues(); !continues && !s.Charge(group) {
+			t.Error("there is no room for the call")
+		}
+		headers(s)
+	})
+	wantEnd(t, w.open(t, "Parent"), codes.OK)
+	w.drained(t)
+	waitFor(t, func() error {
+		if held := tenant.held.Load(); held > 64<<10 { // a step is kept
+			return fmt.Errorf("%d bytes are still charged", held)
+		}
+		return nil
+	})
+}
+
+// TestDetachedDeadline: what a detached function begins is not held to the deadline of its call, which has passed.
+func TestDetachedDeadline(t *testing.T) {
+	t.Parallel()
+	var w *world
+	done := make(chan struct{})
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		h := s.Handle()
+		must(t, h.Detach(func(ctx context.Context) {
+			defer close(done)
+			<-s.Context().Done()
+			c, err := h.Continue(ctx, relay.Request{Path: "/t.T/Echo"})
+			must(t, err)
+			must(t, c.Send(relay.Message{Data: []byte("late")}))
+			wantMessage(t, c, []byte("late"))
+			c.CloseSend()
+			wantEnd(t, c, codes.OK)
+		}))
+		<-s.Context().Done()
+		return relay.Status{Code: uint32(codes.DeadlineExceeded)}
+	})
+	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 20 * time.Millisecond})
+	must(t, err)
+	wantEnd(t, s, codes.DeadlineExceeded)
+	<-done
+	w.drained(t)
 }
