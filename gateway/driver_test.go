@@ -8,11 +8,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/peek"
-	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -349,140 +347,6 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s picks before it may: %v", l.name, names)
 		}
 	}
-}
-
-// serving is a call on two streams: the caller's, which code in the process serves, and one that continues it.
-type serving struct {
-	*driven
-	first, second filter.Stream
-}
-
-// serve makes a list whose filter b serves, and begins it. The filters c and d come after the one that serves.
-func serve(all ...steps) *serving {
-	by := func(t *filter.Call) filter.Step { return filter.Continue }
-	d := drive(append([]steps{{goOn}, {by}}, all...)...)
-	server := localgrpc.Server{}
-	admit := d.list.rows[1].admit
-	d.list.rows[1].admit = func(t *callState) filter.Step {
-		admit(t)
-		return t.serveBy(&server)
-	}
-	d.list.rows[1].continued = func(_ *callState, r *relay.Result) { d.did(fmt.Sprintf("b continued %d", r.Code)) }
-	d.begin()
-	return &serving{d, d.t.Stream, &fakeStream{}}
-}
-
-func (s *serving) proceed() { s.driver.proceed(s.t, s.second) }
-
-func (s *serving) ends(stream filter.Stream, r relay.Result) { s.driver.done(s.t, stream, &r) }
-
-// TestServed: what continues a served call passes the filters after the one that serves, and none twice. Those of the
-// attempt have the end of their stream, and the others that of the call.
-func TestServed(t *testing.T) {
-	t.Parallel()
-	s := serve(attemptHere, steps{goOn}, steps{send})
-	s.proceed()
-	s.ends(s.second, relay.Result{Code: 5, Forwarded: 1})
-	if s.t.walk.over || s.t.Stream != s.first {
-		t.Error("the call ends with what continues it")
-	}
-	s.ends(s.first, relay.Result{})
-	s.is(t, "a", "b", "serve", "d", "e", "forward", "-e"+final, "-d"+final, "b continued 5", "-b"+final, "-a"+final)
-	if !s.t.walk.over {
-		t.Error("the call goes on")
-	}
-}
-
-// TestServedInAnAttempt: the call goes on in the attempt that it is served in. Continued once more, it makes another.
-func TestServedInAnAttempt(t *testing.T) {
-	t.Parallel()
-	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{goOn}, steps{send})
-	server := localgrpc.Server{}
-	d.list.rows[2].admit = func(t *callState) filter.Step {
-		d.did("d")
-		if d.t.Keyed { // it was served
-			return filter.Continue
-		}
-		d.t.Keyed = true
-		return t.serveBy(&server)
-	}
-	d.begin()
-	s := &serving{d, d.t.Stream, &fakeStream{}}
-	s.proceed()
-	s.ends(s.second, relay.Result{Forwarded: 1})
-	s.second = &fakeStream{}
-	s.proceed()
-	s.ends(s.second, relay.Result{Forwarded: 1})
-	s.ends(s.first, relay.Result{})
-	s.is(t, "a", "c", "d", "serve", "e", "forward", "-e"+final, "-d"+final, "-c"+final,
-		"c", "d", "e", "forward", "-e"+final, "-d"+final, "-c"+final, "-a"+final)
-}
-
-// TestServedAlone: of a call that is not continued the filters of an attempt learn that no backend has heard of it.
-func TestServedAlone(t *testing.T) {
-	t.Parallel()
-	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})
-	var heard time.Duration
-	d.list.rows[1].done = func(_ *callState, r *filter.Result) { heard = r.Forwarded }
-	d.list.rows[2].admit = func(t *callState) filter.Step { return t.serveBy(&localgrpc.Server{}) }
-	d.begin()
-	v := d.t.walk.served
-	v.refused.Store(filter.Malformed)
-	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(codeOf(filter.Malformed.Kind)), Upstream: true, Forwarded: 7})
-	if heard != 0 || d.t.Reason != filter.Malformed.Reason || !d.t.walk.over {
-		t.Errorf("%v, %q, over %t", heard, d.t.Reason, d.t.walk.over)
-	}
-}
-
-// TestServedOutlives: a call whose caller has left ends with what continues it, as its caller's stream has ended.
-func TestServedOutlives(t *testing.T) {
-	t.Parallel()
-	s := serve(attemptHere, steps{goOn}, steps{send})
-	var got relay.Result
-	s.list.rows[0].done = func(_ *callState, r *filter.Result) { got = *r.Result }
-	began := time.Now()
-	s.proceed()
-	s.ends(s.first, relay.Result{Code: 1, Failure: relay.ClientGone, BytesIn: 3, Started: began, Forwarded: 1, Ended: 10})
-	s.is(t, "a", "b", "serve", "d", "e", "forward")
-	s.ends(s.second, relay.Result{Upstream: true, Started: began.Add(2), Forwarded: 3, FirstByte: 4, Ended: 20})
-	s.is(t, "a", "b", "serve", "d", "e", "forward", "-e"+final, "-d"+final, "b continued 0", "-b"+final)
-	if want := (relay.Result{Code: 1, Failure: relay.ClientGone, BytesIn: 3, Started: began, Forwarded: 5, FirstByte: 6,
-		Ended: 22}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
-// TestServedRejected: the reason for which a filter rejects what continues a call is the call's, if its caller gets the
-// same code.
-func TestServedRejected(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[uint32]string{uint32(codeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason, 1: ""} {
-		s := serve(attemptHere, steps{deny}, steps{send})
-		s.proceed()
-		s.ends(s.second, relay.Result{Code: uint32(codeOf(filter.ShuttingDown.Kind))})
-		s.ends(s.first, relay.Result{Code: code, Upstream: true})
-		if s.t.Reason != want {
-			t.Errorf("%d: %q, want %q", code, s.t.Reason, want)
-		}
-	}
-}
-
-// TestServedTwice: what continues a call may be served, too.
-func TestServedTwice(t *testing.T) {
-	t.Parallel()
-	s := serve(attemptHere, steps{goOn}, steps{send})
-	again := s.list.rows[2].admit
-	s.list.rows[2].admit = func(t *callState) filter.Step {
-		again(t)
-		return t.serveBy(&localgrpc.Server{})
-	}
-	s.proceed()
-	third := &fakeStream{}
-	s.driver.proceed(s.t, third)
-	s.ends(third, relay.Result{Code: 9, Forwarded: 1})
-	s.ends(s.second, relay.Result{Code: 2, Upstream: true, Forwarded: 1})
-	s.ends(s.first, relay.Result{Code: 2, Upstream: true})
-	s.is(t, "a", "b", "serve", "d", "serve", "e", "forward", "-e"+final, "-d"+final, "b continued 9", "-b"+final, "-a"+final)
 }
 
 // BenchmarkDriver is what walking a list costs without what its filters do: sixteen, as a call has at most.

@@ -170,9 +170,7 @@ func TestDetach(t *testing.T) {
 func TestSubrequestsAreCharged(t *testing.T) {
 	t.Parallel()
 	tenant := &budget{limit: 1 << 20}
-	var group *relay.Group
-	var w *world
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		var most, wide int64
 		for i, size := range []int{1000, 2 << 20} {
 			c, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Count", MaxMessage: 4 << 20})
@@ -195,7 +193,7 @@ func TestSubrequestsAreCharged(t *testing.T) {
 		}
 		return relay.Status{}
 	})
-	group = w.NewGroup(nil, tenant)
+	group := w.NewGroup(nil, tenant)
 	headers := w.h.headers
 	w.h.onHeaders(func(s *relay.Stream) {
 		if _, continues := s.Continues(); !continues && !s.Charge(group) {
@@ -216,9 +214,8 @@ func TestSubrequestsAreCharged(t *testing.T) {
 // TestDetachedDeadline: what a detached function begins is not held to the deadline of its call, which has passed.
 func TestDetachedDeadline(t *testing.T) {
 	t.Parallel()
-	var w *world
 	done := make(chan struct{})
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		h := s.Handle()
 		must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)

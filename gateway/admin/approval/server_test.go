@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
@@ -136,25 +135,6 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	t.Cleanup(func() { _ = conn.Close() })
 	return capgatepb.NewApprovalsClient(conn)
 }
-
-// caller is a context of a call by a user.
-func caller(ctx context.Context, tenantName, user string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "test-tenant", tenantName, "test-user", user)
-}
-
-// called is the context of a call whose caller is known, as the gateway makes it.
-func called(ctx context.Context) context.Context {
-	md, _ := metadata.FromIncomingContext(ctx)
-	names, users := md.Get("test-tenant"), md.Get("test-user")
-	if len(names) != 1 {
-		return ctx
-	}
-	return tenant.NewContext(ctx, tenant.Identity{Tenant: names[0], User: users[0]})
-}
-
-type calledStream struct{ grpc.ServerStream }
-
-func (s calledStream) Context() context.Context { return called(s.ServerStream.Context()) }
 
 // ask makes an approval.
 func (p *ports) ask(t *testing.T, r approvals.Request) approvals.Approval {

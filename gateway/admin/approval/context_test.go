@@ -1,0 +1,29 @@
+package approval_test
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// caller is a context of a call by a user.
+func caller(ctx context.Context, tenantName, user string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "test-tenant", tenantName, "test-user", user)
+}
+
+// called is the context of a call whose caller is known, as the gateway makes it.
+func called(ctx context.Context) context.Context {
+	md, _ := metadata.FromIncomingContext(ctx)
+	names, users := md.Get("test-tenant"), md.Get("test-user")
+	if len(names) != 1 {
+		return ctx
+	}
+	return tenant.NewContext(ctx, tenant.Identity{Tenant: names[0], User: users[0]})
+}
+
+type calledStream struct{ grpc.ServerStream }
+
+func (s calledStream) Context() context.Context { return called(s.ServerStream.Context()) }
