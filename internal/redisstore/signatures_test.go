@@ -93,9 +93,7 @@ func TestForgedRules(t *testing.T) {
 	rules := f.store.Policies()
 	name := func(tool string) policy.Name { return policy.Name{Capability: "caps", Tool: tool} }
 	set := func(p *redisstore.Policies, tenant, tool string, v call.Verdict) {
-		if err := p.Set(t.Context(), policy.Rule{Tenant: tenant, Name: name(tool), Verdict: v, By: "ann"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Set(t.Context(), policy.Rule{Tenant: tenant, Name: name(tool), Verdict: v, By: "ann"}))
 	}
 	set(rules, "acme", "good", call.Allow)
 	set(rules, "acme", "asks", call.Ask)
@@ -115,12 +113,12 @@ func TestForgedRules(t *testing.T) {
 			asks = field
 		}
 	}
-	moved, err := f.client.HGet(t.Context(), f.find("{other:policy}:rules"), strings.Replace(asks, "asks", "moved",
-		1)).Result()
+	others, field := f.find("{other:policy}:rules"), strings.Replace(asks, "asks", "moved", 1)
+	moved, err := f.client.HGet(t.Context(), others, field).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.redis("HSET", key, strings.Replace(asks, "asks", "moved", 1), moved)                      // another tenant's
+	f.redis("HSET", key, field, moved)                                                          // another tenant's
 	f.redis("HSET", key, strings.Replace(asks, "asks", "swapped", 1), good)                     // another tool's
 	f.redis("HSET", key, asks, strings.Replace(values[asks], `"ask"`, `"allow"`, 1))            // another verdict
 	f.redis("HSET", key, strings.Replace(asks, "asks", "nonsense", 1), "nonsense that is kept") // which would block
@@ -207,8 +205,8 @@ func TestForgedApprovals(t *testing.T) {
 	if _, err := f.plain.Approvals().Create(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", &approvals.StoredAnswer{State: approvals.Approved, Token: "t",
-		TTL: time.Hour}); err != approvals.ErrUnknown {
+	answer := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour}
+	if _, _, err := st.Answer(t.Context(), "acme", "apr_8", answer); err != approvals.ErrUnknown {
 		t.Errorf("an approval that is not signed is answered: %v", err)
 	}
 	// A call that would find it gets a new approval.
@@ -329,11 +327,9 @@ func TestForgedTools(t *testing.T) {
 	f := newForging(t)
 	c := f.store.Catalog()
 	write(t, c, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
-	if err := f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB); err != nil {
-		t.Fatal(err)
-	}
-	if got := readOne(t, c, "weather", "").Accepted; got["x"] != (toolschema.Hash{}) || got["y"] != hashA ||
-		len(got) != 2 {
+	must(t, f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB))
+	if got := readOne(t, c, "weather", "").Accepted; len(got) != 2 || got["x"] != (toolschema.Hash{}) ||
+		got["y"] != hashA {
 		t.Errorf("%+v", got)
 	}
 	f.rejected(redisstore.ToolRecord, 1)
