@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"syscall"
 
@@ -73,7 +74,7 @@ func TestOperatorsOfTenants(t *testing.T) {
 	// Asked again until the watch tells of one: it begins when it begins.
 	first := w.ask(t, "acme", `{"n":0}`)
 	for n := 1; !strings.Contains(watching.stdout.String(), "asked"); n++ {
-		w.ask(t, "acme", `{"n":`+string(rune('0'+n%10))+string(rune('0'+n/10%10))+`.5}`)
+		w.ask(t, "acme", fmt.Sprintf(`{"n":%d.5}`, n))
 		waitPage(t, "http://"+w.admin+"/metrics", "capgate_approvals")
 	}
 	second := w.ask(t, "globex", `{"n":"second"}`)
