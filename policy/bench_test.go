@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// BenchmarkDecide is a decision that memory knows, with a full cache: for the same hundred
-// callers, for some more often than for others, and for any. A call's words are where the
-// gateway would just have read them, so that what is waited for is the cache's own memory.
+// BenchmarkDecide measures cached decisions with a full cache: for the same hundred callers, for a skewed
+// distribution, and for random ones. A call's words are in the CPU cache, as in the gateway, so that the cost is that
+// of the cache's own memory.
 func BenchmarkDecide(b *testing.B) {
 	const entries = 100_000
 	d, err := policy.New(policy.Options{
@@ -66,7 +66,7 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 	c := callOf(entries - 7)
-	b.Run("change", func(b *testing.B) { // of another caller's rule: what it costs, and the next decision with it
+	b.Run("change", func(b *testing.B) { // of another caller's rule, and the next decision
 		other := policy.Name{User: "nobody", Capability: "weather", Tool: "get_current_weather"}
 		for b.Loop() {
 			d.Invalidate(policy.Change{Tenant: c.Tenant, Name: other})

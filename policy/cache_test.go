@@ -15,7 +15,7 @@ import (
 
 var tenantAllows = policy.Name{Capability: "weather", Tool: "forecast"}
 
-// both asks as the gateway does: from memory, and where that does not know, the store.
+// both decides as the gateway does: from memory, and after a miss from the store.
 func both(t *testing.T, d *policy.Decider, c *call.Call) (policy.Decision, *call.Refusal) {
 	t.Helper()
 	if decision, ok := d.Decide(c); ok {
@@ -26,7 +26,7 @@ func both(t *testing.T, d *policy.Decider, c *call.Call) (policy.Decision, *call
 
 func TestADecisionIsCached(t *testing.T) {
 	t.Parallel()
-	for _, verdict := range []call.Verdict{call.Allow, call.Block} { // there is a rule, there is none
+	for _, verdict := range []call.Verdict{call.Allow, call.Block} { // with a rule, and without
 		store := &memory{}
 		if verdict == call.Allow {
 			store.set("acme", tenantAllows, verdict)
@@ -40,10 +40,10 @@ func TestADecisionIsCached(t *testing.T) {
 				t.Errorf("got %+v, %v", got, refusal)
 			}
 		}
-		if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || !got.Cached { // as for the check of arguments
+		if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || !got.Cached { // for the check of arguments
 			t.Errorf("asked again: %+v, %v", got, refusal)
 		}
-		if n := store.questions(); n != 2 { // the tenant's rules, the global ones
+		if n := store.questions(); n != 2 { // for the tenant's and the global rules
 			t.Errorf("%d questions", n)
 		}
 		if s := d.Stats(); s.Misses != 1 || s.Failures != 0 || s.Entries != 1 {
@@ -78,9 +78,9 @@ func TestEntriesEnd(t *testing.T) {
 	}
 }
 
-// TestTheStoreIsAway: what is known is served for a time, and then nothing is; what was
-// never known is not served at all.
-func TestTheStoreIsAway(t *testing.T) {
+// TestTheStoreIsUnavailable: cached decisions are served for a bounded time; without a cached decision a call is
+// rejected.
+func TestTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	store, now := &memory{}, &clock{}
 	store.set("acme", tenantAllows, call.Allow)
@@ -130,7 +130,7 @@ func TestAChangeIsSeen(t *testing.T) {
 	}
 }
 
-// TestAMissIsAskedOnce: a thousand calls that wait for one decision are one question.
+// TestAMissIsAskedOnce: a thousand calls that wait for one decision cause one query.
 func TestAMissIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,8 +154,7 @@ func TestAMissIsAskedOnce(t *testing.T) {
 	})
 }
 
-// TestAChangeMeanwhile: what was asked for before a change is neither kept nor given to
-// who asks after it.
+// TestAChangeMeanwhile: the result of a query from before a change is neither cached nor given to later calls.
 func TestAChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,18 +197,18 @@ func TestPatienceEnds(t *testing.T) {
 		if _, refusal := d.Fetch(ctx, &aCall); refusal == nil || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", refusal, time.Since(began))
 		}
-		elapse(2 * time.Second) // for the question that nobody waits for
+		elapse(2 * time.Second) // for the query without waiting calls
 	})
 }
 
-// deaf is a store that goes on when its question has ended.
+// deaf is a store whose queries ignore the end of their context.
 type deaf struct{ *memory }
 
 func (d deaf) Find(_ context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
 	return d.memory.Find(context.Background(), tenant, names)
 }
 
-// TestAStoreThatGoesOn is not waited for, even by a call without a deadline.
+// TestAStoreThatGoesOn does not delay calls, even without a deadline.
 func TestAStoreThatGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,8 +235,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-// world is a store, what it should answer, and a decider that is told of changes late or
-// never, as by a channel that loses messages; a follower that notices a loss says so.
+// world is a store, the expected decisions, and a decider that learns of changes late or never, as over a channel
+// that loses messages; its feed reports losses that it notices.
 type world struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -249,10 +248,9 @@ type world struct {
 	lost    bool
 }
 
-// TestNothingIsAllowedThatRulesForbid plays random days: rules set and deleted, entries
-// evicted, changes told late or lost, the store unavailable; the same of candidate rules. Once a change was told, or its loss
-// noticed, every decision is what the rules say at that moment; and while the store is
-// there every call gets one.
+// TestNothingIsAllowedThatRulesForbid plays random days: rules and candidates are set and deleted, entries evicted,
+// changes delivered late or lost, and the store is unavailable at times. After a change is delivered, or its loss
+// noticed, every decision follows the current rules; while the store is available every call gets one.
 func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
@@ -314,8 +312,7 @@ func (w *world) change() {
 	w.pending = append(w.pending, policy.Change{Tenant: p.tenant, Name: p.name})
 }
 
-// tell is what a follower does in a round: it passes on what it was told, and where
-// something is missing it says that everything may have changed.
+// tell is one round of a feed: it delivers its changes, and reports a loss after a gap.
 func (w *world) tell() {
 	if w.store.unavailable {
 		return
@@ -343,7 +340,7 @@ func (w *world) ask() {
 		return
 	}
 	if len(w.pending) > 0 || w.lost {
-		return // a change is on its way
+		return // a change is in transit
 	}
 	fresh := newDecider(w.t, policy.Options{Store: &memory{rules: w.store.rules}, Shadow: &memory{rules: w.shadow.rules}})
 	want, refusal := fresh.Fetch(w.t.Context(), &c)

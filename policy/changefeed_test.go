@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// feed is a policy.Feed that a test speaks through.
+// feed is a policy.Feed that a test controls.
 type feed struct {
 	mu          sync.Mutex
 	version     uint64
@@ -36,7 +36,7 @@ func (f *feed) Version(context.Context) (uint64, error) {
 	return f.version, nil
 }
 
-// change makes a change, and tells of it unless that gets lost.
+// change sets a rule, and publishes it unless the message is to be lost.
 func (f *feed) change(tell bool, c policy.Change) {
 	f.mu.Lock()
 	f.version++
@@ -53,7 +53,7 @@ func (f *feed) set(version uint64, unavailable bool) {
 	f.version, f.unavailable = version, unavailable
 }
 
-// following is a decider that follows a feed; aCall is allowed by a rule, and in its cache.
+// following is a decider that follows a feed; aCall is allowed by a rule, and cached.
 func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *fe
 	})
 }
 
-// elapse lets time go by in a bubble of synctest.
+// elapse advances the time in a bubble of synctest.
 func elapse(d time.Duration) { <-time.After(d) }
 
 func known(d *policy.Decider) bool {
@@ -132,8 +132,8 @@ func TestALostChangeIsNoticed(t *testing.T) {
 	}
 }
 
-// TestChangesInAnyOrder: those that are made at the same time are told in another order, and
-// when the version is asked for some are on their way. Nobody's else decisions are lost for it.
+// TestChangesInAnyOrder: concurrent changes arrive in any order, and some are in transit while the version is read.
+// No other caller's decisions are dropped.
 func TestChangesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
@@ -168,8 +168,8 @@ func TestSteadyStateKeepsTheCache(t *testing.T) {
 	})
 }
 
-// TestLostRules: Redis was restarted empty. For a time what is known goes on and what is
-// not is refused; then the rules are taken for deleted.
+// TestLostRules: Redis restarted without data. For a time cached decisions are used and other calls rejected; then
+// the rules count as deleted.
 func TestLostRules(t *testing.T) {
 	t.Parallel()
 	other := aCall
@@ -192,7 +192,7 @@ func TestLostRules(t *testing.T) {
 	})
 }
 
-// TestAFailoverTakesAChangeBack: that is no loss of all, and nobody is refused.
+// TestAFailoverTakesAChangeBack: this does not count as a loss of all rules, and no call is rejected.
 func TestAFailoverTakesAChangeBack(t *testing.T) {
 	t.Parallel()
 	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {

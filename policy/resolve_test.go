@@ -12,7 +12,7 @@ import (
 
 var aCall = call.Call{Tenant: "acme", User: "ann", Agent: "bot", Capability: "weather", Tool: "forecast"}
 
-// ladder are all rules that can be about aCall, the deciding ones first.
+// ladder has all rules that apply to aCall, the most specific one first.
 func ladder() (rules []policy.Rule, levels []policy.Level) {
 	for _, scope := range []struct {
 		tenant, user, agent string
@@ -31,8 +31,8 @@ func ladder() (rules []policy.Rule, levels []policy.Level) {
 	return rules, levels
 }
 
-// TestTheNearestRuleDecides sets every pair of rules that can be about a call, each with
-// each verdict: the nearer one decides, whatever it says.
+// TestTheNearestRuleDecides sets every pair of rules that apply to a call, with every verdict: the more specific one
+// decides.
 func TestTheNearestRuleDecides(t *testing.T) {
 	t.Parallel()
 	rules, levels := ladder()
@@ -84,7 +84,7 @@ func TestRulesOfOthersSayNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutRules: what its author recommends, else the fleet's word, else block.
+// TestWithoutRules: the manifest's recommendation, else the fleet's policy, else block.
 func TestWithoutRules(t *testing.T) {
 	t.Parallel()
 	for _, source := range []said{
@@ -106,7 +106,7 @@ func TestWithoutRules(t *testing.T) {
 	}
 }
 
-// TestADriftedToolIsAskedAbout: whoever allowed it allowed another tool.
+// TestADriftedToolIsAskedAbout: an allowing rule was made for the earlier tool.
 func TestADriftedToolIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	for verdict, want := range map[call.Verdict]call.Verdict{
@@ -122,8 +122,8 @@ func TestADriftedToolIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestAnUnlistedToolNeedsARuleThatNamesIt: rules about any tool say nothing of a tool that its discovered
-// capability does not have.
+// TestAnUnlistedToolNeedsARuleThatNamesIt: rules for any tool do not apply to a tool that its discovered capability
+// lacks.
 func TestAnUnlistedToolNeedsARuleThatNamesIt(t *testing.T) {
 	t.Parallel()
 	rules, levels := ladder()
@@ -194,9 +194,9 @@ func TestExplain(t *testing.T) {
 func newDecider(t testing.TB, o policy.Options) *policy.Decider {
 	t.Helper()
 	if o.Entries == 0 {
-		o.Entries = 16 * 16 // as there are many
+		o.Entries = 16 * 16 // many
 	}
-	o.Timeout = cmp.Or(o.Timeout, time.Minute) // a busy machine does not make the store one that is unavailable
+	o.Timeout = cmp.Or(o.Timeout, time.Minute) // so that the store does not seem unavailable on a busy machine
 	d, err := policy.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestCandidatesAreCompared: as if they were in the place of all rules, and without a word
-// in what is decided.
+// TestCandidatesAreCompared as if they replaced all rules, without an effect on decisions.
 func TestCandidatesAreCompared(t *testing.T) {
 	t.Parallel()
 	everything := policy.Name{Capability: policy.Any, Tool: policy.Any}
@@ -47,7 +46,7 @@ func TestCandidatesAreCompared(t *testing.T) {
 			inForce, candidates := &memory{}, &memory{}
 			test.rules(inForce, candidates)
 			d := newDecider(t, policy.Options{Store: inForce, Shadow: candidates, Source: test.source})
-			for range 2 { // asked, and from memory
+			for range 2 { // from the store, and from memory
 				got, refusal := both(t, d, &aCall)
 				if refusal != nil || got.Verdict != test.verdict || got.Differs != test.differs ||
 					got.Candidate != test.candidate {
@@ -62,7 +61,7 @@ func TestCandidatesAreCompared(t *testing.T) {
 	}
 }
 
-// TestCandidatesAreFollowed: a change of one is seen as a change of a rule is.
+// TestCandidatesAreFollowed: their changes are followed like those of rules.
 func TestCandidatesAreFollowed(t *testing.T) {
 	t.Parallel()
 	candidates := &memory{}
@@ -77,7 +76,7 @@ func TestCandidatesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestCandidatesThatCannotBeRead harm nobody.
+// TestCandidatesThatCannotBeRead have no effect on calls.
 func TestCandidatesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	store, candidates := &memory{}, &memory{}

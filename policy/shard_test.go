@@ -10,8 +10,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestWhatIsUsedStays: who is asked about now and then is not forgotten for those who are
-// asked about once.
+// TestWhatIsUsedStays: entries in repeated use are not evicted by entries that are used once.
 func TestWhatIsUsedStays(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -29,8 +28,8 @@ func TestWhatIsUsedStays(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsFoundAgain: also where many have their place near each other, and whatever
-// their words are like; two of which the parts are the same bytes are two.
+// TestEveryKeyIsFoundAgain, also with many collisions and any words; two keys with equal concatenations are
+// different.
 func TestEveryKeyIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -49,7 +48,7 @@ func TestEveryKeyIsFoundAgain(t *testing.T) {
 		}
 		for i := range calls {
 			bytes := len(calls[i].Tenant) + len(calls[i].Agent)
-			if _, known := d.Decide(&calls[i]); known != (bytes < 1080) { // nothing that is longer is kept
+			if _, known := d.Decide(&calls[i]); known != (bytes < 1080) { // longer keys are not cached
 				t.Fatalf("call %d, with words of %d bytes: known %v", i, bytes, known)
 			}
 		}
@@ -65,7 +64,7 @@ func TestEveryKeyIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestTheCacheIsUsedByMany lets goroutines ask while rules change and entries are evicted.
+// TestTheCacheIsUsedByMany reads in many goroutines while rules change and entries are evicted.
 func TestTheCacheIsUsedByMany(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -97,7 +96,7 @@ func TestTheCacheIsUsedByMany(t *testing.T) {
 	all.Wait()
 }
 
-// TestOneTenantDoesNotFillTheCache: calls of ever new users of one tenant push out what is known of that one's alone.
+// TestOneTenantDoesNotFillTheCache: calls of ever new users of one tenant evict only this tenant's entries.
 func TestOneTenantDoesNotFillTheCache(t *testing.T) {
 	t.Parallel()
 	d := newDecider(t, policy.Options{Store: &memory{}, Entries: 1600})

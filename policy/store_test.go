@@ -12,13 +12,13 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// memory is a store whose rules lie in a map. The zero value is usable.
+// memory is a store in a map. The zero value is usable.
 type memory struct {
 	mu          sync.Mutex
 	rules       map[place]policy.Found
 	unavailable bool
 	asked       int
-	gate        chan struct{} // not nil: questions wait until it is closed
+	gate        chan struct{} // not nil: queries wait until it is closed
 }
 
 type place struct {
@@ -79,7 +79,7 @@ func (m *memory) leave(unavailable bool) {
 	m.unavailable = unavailable
 }
 
-// clock is a time that a test sets.
+// clock is a clock that a test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -97,7 +97,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// said is a source that says the same of every tool.
+// said is a source with the same answer for every tool.
 type said struct {
 	verdict call.Verdict
 	level   policy.Level

@@ -38,7 +38,7 @@ func keyOf(c *call.Call) policy.Key {
 	}
 }
 
-// everybody are all who call in a world.
+// everybody returns all callers of a world.
 var everybody = func() *remembered { //nolint:gochecknoglobals // which nobody changes
 	r := &remembered{}
 	for i := range 32 {
@@ -56,8 +56,7 @@ var everybody = func() *remembered { //nolint:gochecknoglobals // which nobody c
 	return r
 }()
 
-// TestAReplicaThatStarts knows at once what another one knew, by a few questions, and says
-// the same.
+// TestAReplicaThatStarts gets the decisions of another replica with a few queries.
 func TestAReplicaThatStarts(t *testing.T) {
 	t.Parallel()
 	store, shadow, recent := &memory{}, &memory{}, &remembered{}
@@ -77,7 +76,7 @@ func TestAReplicaThatStarts(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	old.PersistRecent(ctx, recent) // which stops
+	old.PersistRecent(ctx, recent) // returns, as ctx has ended
 	before := store.questions()
 	fresh := newDecider(t, options)
 	if n, err := fresh.Warm(t.Context(), recent); n != len(calls) || err != nil {
@@ -94,7 +93,7 @@ func TestAReplicaThatStarts(t *testing.T) {
 	}
 }
 
-// TestWhatIsRememberedIsBounded: a thousand at a time, of those that were asked for last.
+// TestWhatIsRememberedIsBounded: at most a thousand keys, the most recent ones.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	t.Parallel()
 	now, recent := &clock{}, &remembered{}
@@ -121,7 +120,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-// TestAChangeWhileWarming: what was asked for before is not kept.
+// TestAChangeWhileWarming: the results of queries from before it are not cached.
 func TestAChangeWhileWarming(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +139,7 @@ func TestAChangeWhileWarming(t *testing.T) {
 	})
 }
 
-// TestWarmingEnds: nobody waits for a store that was never heard.
+// TestWarmingEnds: the start does not wait for an unavailable store.
 func TestWarmingEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

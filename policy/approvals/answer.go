@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// maxPage is how many approvals a page has at most.
+// maxPage is the greatest length of a page.
 const maxPage = 100
 
 // Get returns an approval. Its error is a *call.Refusal: NotFound if there is none.
@@ -115,8 +115,8 @@ func ruleName(a *Approval) policy.Name {
 	return policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
 }
 
-// checkRule refuses answers that cannot become a rule. A rule for all users or for several tools exceeds
-// what the approver of one call was shown.
+// checkRule rejects answers that cannot become a rule. A rule for all users or for several tools would cover more
+// than the approver of one call saw.
 func (k *Service) checkRule(ctx context.Context, tenant, id string, s State) error {
 	if k.opts.Rules == nil {
 		return refusedRemember("the answer cannot be remembered always: this gateway has no store of rules")

@@ -31,9 +31,8 @@ type Request struct {
 	Until time.Time // latest time of an answer; zero: Options.TTL applies
 }
 
-// byBackend says whether a level is the name of a kind of backends, and not of policy's: then a backend asks by
-// itself.
-// Policy has no part in it, and no answer holds for more than the one question.
+// byBackend reports whether a level is a kind of backends rather than a level of rules: then a backend asks by
+// itself, the policy is not involved, and an answer holds only for that question.
 func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
 
 // Binding is the identity of an approved call: a call with another value in any field is another call.

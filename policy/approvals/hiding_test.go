@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whoever asks writes the arguments. Nothing in them hides what is beside it.
+// The caller writes the arguments; they cannot hide other text of a preview.
 func TestAPreviewShowsWhatTheAskerWouldHide(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, shown string }{
@@ -62,7 +62,7 @@ func TestAPreviewShowsWhatTheAskerWouldHide(t *testing.T) {
 	}
 }
 
-// What is masked is said to be, with a reason and about how long it is.
+// A preview names masked values, with a reason and an approximate length.
 func TestAMaskSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, mask string }{

@@ -13,7 +13,8 @@ import (
 // secretWords are parts of secrets' names, in the form that plain writes. secretNames are whole names. More
 // masks leave less to judge, so counts of tokens are shown as a price, and authors are shown.
 const (
-	secretWords = "password passwd passphrase passcode pwd secret token apikey authorization credential privatekey accesskey " +
+	secretWords = "password passwd passphrase passcode pwd secret token apikey authorization credential " +
+		"privatekey accesskey " +
 		"signingkey encryptionkey cookie session bearer jwt connectionstring"
 	secretNames = "auth pass pin otp pw creds"
 )

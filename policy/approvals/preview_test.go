@@ -27,8 +27,10 @@ func TestPreview(t *testing.T) {
 		`[true,null,1e2,"a","b"]`:  "[\n  true,\n  null,\n  1e2,\n  \"a\",\n  \"b\"\n]",
 		`{"b":{},"a":[{"c":"d"}]}`: "{\n  \"a\": [\n    {\n      \"c\": \"d\"\n    }\n  ],\n  \"b\": {}\n}",
 		`"a\u202eb\u200b\u0007\n\"\\\u007f\ud83d\ude00\ud83d\udc69\u200d"`: `"a\u202eb\u200b\u0007\n\"\\\u007f😀👩\u200d"`,
-		`{"password":null,"max_tokens":true}`:                              "{\n  \"max_tokens\": true,\n  \"password\": null\n}",
-		`{"author":"ann","keyboard":"qwerty","path":"a/b","key":"k"}`:      "{\n  \"author\": \"ann\",\n  \"key\": \"k\",\n  \"keyboard\": \"qwerty\",\n  \"path\": \"a/b\"\n}",
+		`{"password":null,"max_tokens":true}`: "{\n  \"max_tokens\": true,\n  " +
+			"\"password\": null\n}",
+		`{"author":"ann","keyboard":"qwerty","path":"a/b","key":"k"}`: "{\n  \"author\": \"ann\",\n  \"key\": \"k\",\n  " +
+			"\"keyboard\": \"qwerty\",\n  \"path\": \"a/b\"\n}",
 	} {
 		if got := preview(t, args); got != want {
 			t.Errorf("%s:\n%s\nand not\n%s", args, got, want)
@@ -65,7 +67,7 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 	}
 }
 
-// An id in which the letters of such a name come together hides nothing.
+// An id that contains such a name by chance does not mask anything.
 func TestAPreviewShowsWhatIsBesideAnID(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"ZXAPWDTJ4U76AAIVO65BYPVV62", "zxapwdtj4u76", "4JWT7AB2", "PWDAB2X"} {
@@ -106,7 +108,7 @@ func manyNames(n int) string {
 	return "{" + b.String()[1:] + "}"
 }
 
-// planter makes arguments around a secret.
+// planter generates arguments around a secret.
 type planter struct {
 	random *rand.Rand
 	noise  string
@@ -114,7 +116,7 @@ type planter struct {
 
 func (p *planter) pick(of ...string) string { return of[p.random.IntN(len(of))] }
 
-// name is one that a secret could have, in some spelling.
+// name returns a possible name of a secret, in some spelling.
 func (p *planter) name() string {
 	var b strings.Builder
 	for _, r := range p.pick("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential",
@@ -130,7 +132,7 @@ func (p *planter) name() string {
 	return p.pick("", "x_", "my-", p.noise) + b.String() + p.pick("", "s", "_2", p.noise)
 }
 
-// secret hides a marker under a name.
+// secret puts a marker under a name.
 func (p *planter) secret(marker string) any {
 	var value any = marker
 	for range p.random.IntN(3) {
@@ -158,8 +160,8 @@ func (p *planter) around(value any) any {
 	return value
 }
 
-// FuzzPreview: what is under a name of a secret is in no preview, whatever is around it,
-// and a preview is always short, valid, and free of what does not print.
+// FuzzPreview: no preview has the value under a secret's name, whatever surrounds it, and a preview is always short,
+// valid and printable.
 func FuzzPreview(f *testing.F) {
 	f.Add(uint64(1), "")
 	f.Add(uint64(2), "a\"b\\\n: =")

@@ -10,8 +10,8 @@ import (
 
 func key(b byte) []byte { return bytes.Repeat([]byte{b}, approvals.KeyBytes) }
 
-// TestArgumentsAreEncrypted: what is stored can be read with the keys that there are, says
-// nothing without, and belongs to its approval.
+// TestArgumentsAreEncrypted: stored arguments can be decrypted with the configured keys, only with these, and only
+// for their approval.
 func TestArgumentsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	store := &memory{}

@@ -14,8 +14,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestTheHashOfArguments: it is the same however they are written, and another one whenever
-// they say something else.
+// TestTheHashOfArguments: it is independent of the JSON's form, and differs for any other value.
 func TestTheHashOfArguments(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, &memory{}, approvals.Options{})
@@ -23,7 +22,7 @@ func TestTheHashOfArguments(t *testing.T) {
 	for i, same := range [][]string{
 		{"", " ", "{}", " { }\n"},
 		{`{"a":1,"b":[1,2]}`, "{\"b\" :[1.0, 2e0],\n\"\\u0061\":10E-1}"},
-		// not the same to RFC 8785
+		// different values by RFC 8785
 		{`{"a":1,"b":[2,1]}`}, {`{"a":1}`}, {`{"a":"1"}`}, {`{"A":1}`}, {`[]`}, {`null`}, {`1`}, {`"é"`, `"\u00e9"`},
 		{`"e\u0301"`},
 		{`9007199254740992`, `9007199254740992`}, {`9007199254740993`}, {`{"a":9007199254740993}`},
@@ -44,10 +43,10 @@ func TestTheHashOfArguments(t *testing.T) {
 	}
 }
 
-// planted is in arguments, and must be nowhere else.
+// planted is a secret in arguments that must not appear elsewhere.
 const planted = "canary-in-the-arguments"
 
-// TestBadArguments are refused, and the refusal says nothing of them.
+// TestBadArguments are rejected, and the rejection repeats nothing of them.
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, &memory{}, approvals.Options{})
@@ -77,8 +76,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestTheStoreIsAway: nothing runs, nothing is answered.
-func TestTheStoreIsAway(t *testing.T) {
+// TestTheStoreIsUnavailable: no call runs, and no approval is answered.
+func TestTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
 	k := newKeeper(t, store, approvals.Options{Rules: &rules{}})
@@ -112,7 +111,7 @@ func TestTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// rules are those that were set.
+// rules are the rules that were set.
 type rules struct {
 	set  []policy.Rule
 	fail error
@@ -154,8 +153,8 @@ func TestAnAnswerThatHoldsAlways(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatCannotHoldAlways is refused, so that it can be given in another way; one
-// whose rule fails is given, and says so.
+// TestAnAnswerThatCannotHoldAlways is rejected, so that another one can be given; an answer whose rule cannot be set
+// is given, with an error.
 func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 	t.Parallel()
 	set := &rules{}

@@ -11,8 +11,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// memory is a store of one replica, for what does not depend on how a store does it. The
-// zero value is usable.
+// memory is a store of one replica, for tests of behaviour that no store determines. The zero value is usable.
 type memory struct {
 	mu          sync.Mutex
 	records     map[string]approvals.Record
@@ -39,7 +38,7 @@ func (m *memory) leave(unavailable bool) {
 	m.unavailable = unavailable
 }
 
-// put is what a store does by itself: no notice tells of it.
+// put changes a record as a store does by itself, without a notification.
 func (m *memory) put(id string, change func(*approvals.Record)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +151,7 @@ func (m *memory) Watch(ctx context.Context, told func(approvals.Notification), c
 
 func (m *memory) Expired() int64 { return 0 }
 
-// asked is how often the store was asked for a state.
+// asked is the number of queries for a state.
 func (m *memory) asked() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,7 +182,7 @@ func ask(t testing.TB, k *approvals.Service, r *approvals.Request) approvals.App
 	return a
 }
 
-// reason is that of a refusal, or "".
+// reason is the reason of a refusal, or "".
 func reason(err error) string {
 	var r *call.Refusal
 	if errors.As(err, &r) && r != nil {

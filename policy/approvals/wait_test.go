@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestWaitIsWoken: all who wait learn of an answer at once where a notice comes, and within
-// two seconds where it is lost; and the store is asked once for all of them.
+// TestWaitIsWoken: all waiting calls get an answer at once after a notification, and within two seconds without one;
+// one query serves all of them.
 func TestWaitIsWoken(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -115,7 +115,7 @@ func TestFewWait(t *testing.T) {
 	})
 }
 
-// TestEventsGoOn: over a store that is unavailable for a while, from where the reader was.
+// TestEventsGoOn: after a time without the store, the reader resumes at its cursor.
 func TestEventsGoOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

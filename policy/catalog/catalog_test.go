@@ -61,7 +61,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	for capability, there := range map[string]bool{
 		"weather": true, "open": true, "bare": false, "dynamic": false, "unheard-of": false,
 	} {
-		// where a person is asked, about arguments, too
+		// approvals need the arguments, too
 		if _, known := c.Tools(capability); known != there || c.DependsOnTool(capability) != (there ||
 			capability == "bare") {
 			t.Errorf("%s: known %v, heeded %v", capability, known, c.DependsOnTool(capability))
@@ -105,7 +105,7 @@ func TestLookingCostsNothing(t *testing.T) {
 	}
 }
 
-// TestAChangedToolDrifts, until somebody accepts what it is now, on all replicas.
+// TestAChangedToolDrifts, until its new version is accepted, on all replicas.
 func TestAChangedToolDrifts(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -145,12 +145,12 @@ func TestAChangedToolDrifts(t *testing.T) {
 	want(t, a, "at once", "x", "y!")
 	b.Read(t.Context())
 	want(t, b, "on the other replica", "x", "y!")
-	// A replica that starts knows it, too, before it serves.
+	// A starting replica knows it before it serves.
 	fresh := catalog.New(catalog.Options{Store: store, Rules: store})
 	fresh.Replace(static(tool(t, "x", "another", "n"), tool(t, "y", "one", "m")))
 	fresh.Read(t.Context())
 	want(t, fresh, "a new replica", "x", "y!")
-	// And a tool that becomes again what was accepted is that.
+	// A tool that returns to the accepted version has not drifted.
 	a.Replace(static(tool(t, "x", "one", "n"), tool(t, "y", "one", "n")))
 	want(t, a, "back again", "x!", "y")
 }
@@ -169,7 +169,7 @@ func TestDriftGuardMayBeOff(t *testing.T) {
 	}
 }
 
-// TestAGoneToolLosesItsRules, before the manifest without it is in force.
+// TestAGoneToolLosesItsRules, before the manifest without it is applied.
 func TestAGoneToolLosesItsRules(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -191,7 +191,7 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 	if got := store.lost(); !slices.Equal(got, []string{"weather y"}) {
 		t.Errorf("lost %q", got)
 	}
-	// What was gone while nobody looked is gone at the next start.
+	// A tool that was removed while no replica ran is gone at the next start.
 	next := catalog.New(catalog.Options{Store: store, Rules: store})
 	next.Replace(static(tool(t, "z", "one", "n")))
 	next.Read(t.Context())
@@ -206,8 +206,8 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 	}
 }
 
-// TestAbsentToolsAreBounded: a capability that names ever other tools makes none be forgotten. When there is no more
-// room, a tool that was never seen counts as changed.
+// TestAbsentToolsAreBounded: a capability that lists ever new tools does not evict accepted ones. At the bound a new
+// tool counts as changed.
 func TestAbsentToolsAreBounded(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -235,8 +235,8 @@ func TestAbsentToolsAreBounded(t *testing.T) {
 	want(t, c, "accepted", "first-0!", "first-1", "unseen")
 }
 
-// TestAToolThatIsElsewhereIsNotGone: while backends are replaced it keeps its rules, and what was
-// accepted of it, until none of them has it.
+// TestAToolThatIsElsewhereIsNotGone: while backends are replaced it keeps its rules and its accepted hash, until no
+// backend has it.
 func TestAToolThatIsElsewhereIsNotGone(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -271,7 +271,7 @@ func TestAToolThatIsElsewhereIsNotGone(t *testing.T) {
 	}
 }
 
-// TestWithoutTheStore: manifests are taken as they are, and looked at later.
+// TestWithoutTheStore: manifests are used unchecked, and compared later.
 func TestWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -291,7 +291,7 @@ func TestWithoutTheStore(t *testing.T) {
 	want(t, c, "it is back", "x!")
 }
 
-// TestTheStoreIsEmptied: what was accepted is remembered by who knew it.
+// TestTheStoreIsEmptied: replicas restore the accepted hashes that they know.
 func TestTheStoreIsEmptied(t *testing.T) {
 	t.Parallel()
 	store := &memory{}

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestAReplicaStarts: it asks for tools unless somebody has just done so. The backends may be
-// others than when all replicas were stopped.
+// TestAReplicaStarts: it discovers tools unless another replica has just done so, as the backends may have changed
+// while all replicas were stopped.
 func TestAReplicaStarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAReplicaStarts(t *testing.T) {
 	})
 }
 
-// TestAManifestBecomesDynamic: the fleet is healthy already, and nobody says so again.
+// TestAManifestBecomesDynamic: the fleet is healthy already, without another event.
 func TestAManifestBecomesDynamic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 var errUnavailable = errors.New("unavailable")
 
-// memory is a catalog.Store, and catalog.Rules, in a process. The zero value is usable.
+// memory is a catalog.Store and catalog.Rules in memory. The zero value is usable.
 type memory struct {
 	mu          sync.Mutex
 	unavailable bool
@@ -187,7 +187,7 @@ func (m *memory) set(change func()) {
 	change()
 }
 
-// lose is a Redis that comes back empty.
+// lose empties the store, as a Redis that restarted without data.
 func (m *memory) lose() {
 	m.set(func() { m.now, m.shared, m.turns = catalog.Revision{}, nil, nil })
 }
@@ -198,7 +198,7 @@ func (m *memory) lost() []string {
 	return slices.Sorted(slices.Values(m.forgotten))
 }
 
-// tool is one that takes the property of that name.
+// tool is a tool with one property of that name.
 func tool(t testing.TB, name, description, property string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile(
@@ -213,7 +213,7 @@ func static(tools ...manifest.Tool) map[string]catalog.Declaration {
 	return map[string]catalog.Declaration{"weather": {Manifest: &manifest.Manifest{ID: "weather", Tools: tools}}}
 }
 
-// drifted are the names of the tools that are known, those that have drifted with a "!".
+// drifted returns the names of known tools, with "!" for drifted ones.
 func known(c *catalog.Catalog) (names []string) {
 	tools, _ := c.Tools("weather")
 	for i := range tools {

@@ -15,7 +15,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// clock is moved by tests alone.
+// clock is a clock that tests move.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -35,7 +35,7 @@ func (c *clock) set(t time.Time) {
 	c.now = t
 }
 
-// judge asks once, and returns whether the cache knew.
+// judge judges once, and reports whether the verdict was cached.
 func judge(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
 	t.Helper()
 	a, refusal := s.Check(t.Context(), c, []byte(args))
@@ -50,7 +50,7 @@ func TestVerdictsExpire(t *testing.T) {
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
 		began := newClock().now
 		for name, test := range map[string]struct {
-			evaluated, expires time.Duration // after the clock; 0: not given
+			evaluated, expires time.Duration // after the clock; 0: absent
 			kept               time.Duration
 		}{
 			"never said":           {0, 0, 0},
@@ -94,7 +94,7 @@ func TestVerdictsExpire(t *testing.T) {
 	})
 }
 
-// raw serves one verdict, whatever it says.
+// raw serves one verdict, also an invalid one.
 type raw struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 	verdict *openparallaxv1.Verdict
@@ -104,7 +104,7 @@ func (r raw) Evaluate(context.Context, *openparallaxv1.EvaluateRequest) (*openpa
 	return &openparallaxv1.EvaluateResponse{Verdict: r.verdict}, nil
 }
 
-// Nobody wrote down which unit the times of gRPC have.
+// The unit of times in the gRPC form is not documented.
 func TestTimesInMilliseconds(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -133,7 +133,7 @@ func TestTimesInMilliseconds(t *testing.T) {
 	}
 }
 
-// What differs in a word is another action, and another tenant's is not answered from ours.
+// An action that differs in a word is another one, and another tenant's verdict is not used.
 func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -159,7 +159,7 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 			}
 		}
 		other := *first
-		other.User, other.Agent, other.Session = "bob", "x", "y" // of whom Shield knows nothing
+		other.User, other.Agent, other.Session = "bob", "x", "y" // which Shield does not get
 		if !judge(t, s, &other, `{"a":1}`) {
 			t.Error("asked again for another user, whom Shield does not see")
 		}
@@ -189,7 +189,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// Many who ask the same at once are one question.
+// Many concurrent calls with the same action cause one request.
 func TestOneQuestionForAll(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -218,7 +218,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	})
 }
 
-// Different questions are asked at once up to a bound, and the others wait for their turn.
+// Different actions are judged concurrently up to a bound; the others wait.
 func TestPlacesAreBounded(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -252,8 +252,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	})
 }
 
-// A call whose time is over is refused, whatever on_failure says, and nobody is asked for
-// it any longer.
+// A call after its deadline is rejected, whatever on_failure says, and its request is canceled.
 func TestWhoLeavesIsRefused(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -50,7 +50,7 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// The tool and its arguments are all that leaves the gateway.
+// Only the tool and its arguments leave the gateway.
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -88,7 +88,7 @@ func TestWhatIsSent(t *testing.T) {
 	})
 }
 
-// What two readers could understand differently is not sent at all, nor told to anybody.
+// Ambiguous arguments are not sent at all, and not repeated in errors.
 func TestArgumentsThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -123,7 +123,7 @@ func TestArgumentsThatCannotBeJudged(t *testing.T) {
 	})
 }
 
-// What Shield says to people is bounded, and nothing in it moves a cursor or hides text.
+// Shield's texts are bounded, and contain nothing that moves a cursor or hides text.
 func TestReasonIsCleaned(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// expectFailure asks under each on_failure. What is not understood is never allowed.
+// expectFailure judges with each on_failure. An invalid response never allows.
 func expectFailure(t *testing.T, c extauthz.Config, malformed bool) {
 	t.Helper()
 	for _, onFailure := range []call.Verdict{call.Block, call.Ask, call.Allow} {
@@ -68,7 +68,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// A Shield that quotes what it was asked does not get that into a log.
+// A Shield that quotes the action does not get it into a log.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -120,7 +120,7 @@ func TestNobodyListens(t *testing.T) {
 	}, false)
 }
 
-// Replies of an HTTP server that is no Shield, or is somebody's who wants a call allowed.
+// Responses of an HTTP server that is not a Shield, or of an attacker who wants a call allowed.
 func TestHostileHTTP(t *testing.T) {
 	t.Parallel()
 	const allowed = `{"decision":"ALLOW"}`
@@ -165,7 +165,7 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// Whoever speaks neither protocol gives no verdict.
+// A server with neither protocol gives no verdict.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

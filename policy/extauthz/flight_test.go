@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// aboard waits until n callers wait for the one question that is out.
+// aboard waits until n callers wait for the one pending request.
 func (f *flights) aboard(n int) {
 	for {
 		f.mu.Lock()
@@ -28,8 +28,7 @@ func newFlights() (*flights, *lease) {
 	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}}, &lease{onEnd: func() {}}
 }
 
-// A caller that leaves does not end the question for those that stay; all of them get the one answer,
-// also when it is an error.
+// A caller that leaves does not end the request for the others; all of them get the same response, also an error.
 func TestFlight(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()
@@ -69,7 +68,7 @@ func TestFlight(t *testing.T) {
 	}
 }
 
-// When the last one leaves the question ends, and who comes then asks anew.
+// When the last caller leaves the request is canceled, and the next caller sends another one.
 func TestFlightEndsWithTheLast(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()
@@ -118,7 +117,8 @@ func FuzzVerdict(f *testing.F) {
 	f.Add("", "\xff", int64(0), int64(1)<<62)
 	f.Fuzz(func(t *testing.T, reasoning, hash string, evaluated, expires int64) {
 		now := time.Unix(1_800_000_000, 0)
-		r := &Reply{Reasoning: reasoning, ActionHash: hash, Evaluated: time.Unix(evaluated, 0), Expires: time.Unix(expires, 0)}
+		r := &Reply{Reasoning: reasoning, ActionHash: hash, Evaluated: time.Unix(evaluated, 0),
+			Expires: time.Unix(expires, 0)}
 		if v := verdictOf(r, now); len(v.reason) > maxReason || len(v.actionHash) > maxActionHash ||
 			v.expires.After(now.Add(maxTTL)) {
 			t.Errorf("%+v", v)

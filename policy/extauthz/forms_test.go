@@ -25,13 +25,13 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// question is what a Shield was asked, in either form.
+// question is a request to Shield, in either form.
 type question struct {
 	kind, tool, args string
 	headers          map[string][]string
 }
 
-// answer is what it says: the text that its HTTP form has for a decision, and the times.
+// answer is its response: the decision as in the HTTP form, and the times.
 type answer struct {
 	decision           string
 	reasoning, hash    string
@@ -40,8 +40,8 @@ type answer struct {
 
 func allow() answer { return answer{decision: "ALLOW"} }
 
-// server is a Shield on loopback whose answers a test chooses. An error is a gRPC status, or
-// an HTTP status of the same meaning.
+// server is a Shield on loopback whose responses a test chooses. An error is a gRPC status, or the corresponding HTTP
+// status.
 type server struct {
 	answer func(context.Context, question) (answer, error)
 
@@ -62,7 +62,7 @@ func (s *server) questions() []question {
 	return append([]question(nil), s.asked...)
 }
 
-// onBothForms runs a test on a Shield's gRPC form and on its HTTP form. start makes one.
+// onBothForms runs a test on a Shield's gRPC form and on its HTTP form. start starts one.
 func onBothForms(t *testing.T, test func(t *testing.T, start func(*server) extauthz.Config)) {
 	for name, start := range map[string]func(*testing.T, *server, *tls.Certificate) extauthz.Config{"grpc": serveGRPC,
 		"http": serveHTTP} {
@@ -79,7 +79,7 @@ type grpcServer struct {
 	server *server
 }
 
-// numbers are the decisions of the wire, and one that there is not.
+// numbers are the decisions on the wire, and an unknown one.
 var numbers = map[string]openparallaxv1.VerdictDecision{"ALLOW": 1, "BLOCK": 2, "ESCALATE": 3, "MAYBE": 7}
 
 func (g grpcServer) Evaluate(ctx context.Context, r *openparallaxv1.EvaluateRequest) (
@@ -119,7 +119,7 @@ func serveGRPC(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	return extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 100}
 }
 
-// serveHTTP is the HTTP form, as strict as a test can be on what it gets.
+// serveHTTP is the HTTP form, with strict checks of requests.
 func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	t.Helper()
 	hs := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	return extauthz.Config{Name: "main", URL: hs.URL + "/evaluate", Timeout: patience, Cache: 100}
 }
 
-// patience is for what comes in time on any machine.
+// patience is a timeout that suffices on any machine.
 const patience = time.Minute
 
 func listen(t *testing.T) net.Listener {
@@ -171,7 +171,7 @@ func listen(t *testing.T) net.Listener {
 	return ln
 }
 
-// judges returns Shields of which one judges the capability weather.
+// judges returns Shields, one of which judges the capability weather.
 func judges(t *testing.T, c extauthz.Config, o extauthz.Options) *extauthz.Shields {
 	t.Helper()
 	o.Dial = shield.Dial
@@ -190,7 +190,7 @@ func forecast() *call.Call {
 	}
 }
 
-// pool trusts one certificate.
+// pool returns a pool with one certificate.
 func pool(cert *tls.Certificate) *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(cert.Leaf)

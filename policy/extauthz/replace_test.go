@@ -14,7 +14,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// watched tells when each connection that it accepted has been closed by the other side.
+// watched reports each accepted connection that the peer has closed.
 type watched struct {
 	net.Listener
 	closed chan struct{}
@@ -36,13 +36,13 @@ func (w *watched) Accept() (net.Conn, error) {
 
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err != nil { // a reset too: the last answer to a ping may be unread
+	if err != nil { // also a reset: the last PING acknowledgement may be unread
 		c.once.Do(func() { c.closed <- struct{}{} })
 	}
 	return n, err
 }
 
-// A shield that is gone answers the calls that ask it, and only then loses its connection.
+// A removed shield responds to pending requests, and then its connection is closed.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}), make(chan struct{})
@@ -116,7 +116,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// Calls and changes at once: each call is judged by one or the other.
+// Concurrent calls and changes: each call is judged by one of the shields.
 func TestReplaceWhileCalled(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

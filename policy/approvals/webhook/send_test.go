@@ -112,7 +112,7 @@ func TestFailuresNameNoSecret(t *testing.T) {
 	})
 }
 
-// answering is the address of a server that answers everything with a text.
+// answering is the address of a server that responds to every request with a text.
 func answering(t *testing.T, text string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +141,9 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	e := &Event{Kind: approvals.EventCreated, At: time.UnixMilli(1_700_000_000_123)}
 	text, err := body(e, &approvals.Approval{Preview: "<&>"}, render)
-	if want := `{"type":"approval.asked","timestamp":"2023-11-14T22:13:20.123Z","data":{"arguments":"\u003c\u0026\u003e","why":""}}`; err != nil || string(text) != want {
+	want := `{"type":"approval.asked","timestamp":"2023-11-14T22:13:20.123Z",` +
+		`"data":{"arguments":"\u003c\u0026\u003e","why":""}}`
+	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v", text, err)
 	}
 	long := strings.Repeat("x", maxBody)

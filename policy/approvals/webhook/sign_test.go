@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The vector that the libraries of Standard Webhooks are tested with.
+// A test vector of the libraries of Standard Webhooks.
 func TestSignatureIsTheStandards(t *testing.T) {
 	t.Parallel()
 	secrets, err := ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
