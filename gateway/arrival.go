@@ -12,18 +12,23 @@ import (
 )
 
 // arrival is what a front door hands to the call that a request becomes: the Value of its relay.Request. The call takes
-// it over and does not find it out again.
+// it over and does not find it out again, and changes nothing in it: it is part of the visit.
 type arrival struct {
 	frontdoor.Call
 	client  filter.Client
 	who     tenant.Identity
-	refusal *call.Refusal // of the credential: the call is rejected with it; nil: who is known
+	refusal *call.Refusal // of the credential: the call is rejected with it, and who is the zero value; nil: who is known
 }
 
 // arrive adds to the request of a call what the front door knows of the request that ctx is of.
 func (h *handler) arrive(ctx context.Context, q *relay.Request) {
 	fairqueue.CallStarted(ctx)
-	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
-		q.Value = &arrival{Call: frontdoor.CallOf(ctx), client: v.client, who: v.who, refusal: v.refusal}
+	v, ok := ctx.Value(visitKey{}).(*visit)
+	if !ok {
+		return
+	}
+	q.Value = &v.arrival
+	if c := frontdoor.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" {
+		q.Value = &arrival{Call: c, client: v.client, who: v.who, refusal: v.refusal}
 	}
 }

@@ -144,7 +144,7 @@ func (looked) DropHeader(string) {}
 type webHeaders http.Header
 
 func (w webHeaders) Header(name string) (string, bool) {
-	v := http.Header(w).Values(name)
+	v := w[canonical(name)]
 	if len(v) == 0 {
 		return "", false
 	}

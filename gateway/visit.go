@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
@@ -18,14 +19,14 @@ import (
 // visit is a request over HTTP that has not become a call yet. Its caller is authenticated here, once: the calls that
 // the request becomes are told the outcome, see arrival.
 type visit struct {
-	h       *handler
-	r       *http.Request
-	came    time.Time
-	client  filter.Client
-	who     tenant.Identity // the zero value where refusal is not nil
-	refusal *call.Refusal   // of the credential
-	share   string          // the tenant with whom it shares; "" where there is one only
-	from    string          // its address, by which those are told apart that are no tenant's
+	frontdoor.Scope // of the request that next gets
+	arrival
+
+	h     *handler
+	r     *http.Request
+	came  time.Time
+	share string // the tenant with whom it shares; "" where there is one only
+	from  string // its address, by which those are told apart that are no tenant's
 }
 
 // strangers is the share of all requests without a good credential; no tenant's id is like it.
@@ -37,19 +38,31 @@ type visitKey struct{}
 // know a credential; how many requests of an address do is bounded.
 func (h *handler) visiting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{h: h, r: r, came: time.Now(), client: h.clientOf(r), share: strangers}
-		v.from = addressOf(v.client.Address)
+		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
+		v.client = h.clientOf(r)
+		v.from = v.address()
 		v.authenticate()
 		if r.Context().Err() != nil {
 			return // the client has gone meanwhile
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+		v.Context = r.Context()
+		next.ServeHTTP(w, frontdoor.With(r.WithContext(&v.Scope), visitKey{}, v))
 	})
+}
+
+// address is addressOf the client. Mostly the client is who connected, of whom it is known.
+func (v *visit) address() string {
+	if p := relay.PeerOf(v.r.Context()); p != nil {
+		if who := p.Value.(*visitor); who.text == v.client.Address {
+			return who.prefix
+		}
+	}
+	return addressOf(v.client.Address)
 }
 
 // authenticate finds out whose request it is, or why that cannot be said.
 func (v *visit) authenticate() {
-	claim, refusal := claimOf(doorHeaders{webHeaders(v.r.Header), v.r}, v.h.callers.credentials, v.client.Peer)
+	claim, refusal := claimOf((*doorHeaders)(v), v.h.callers.credentials, v.client.Peer)
 	var who tenant.Identity
 	if refusal == nil {
 		var known bool
@@ -161,7 +174,7 @@ func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 
 // Contradicts says that a header is there twice, with different values.
 func (w webHeaders) Contradicts(name string) bool {
-	values := http.Header(w).Values(name)
+	values := w[canonical(name)]
 	for _, v := range values {
 		if v != values[0] {
 			return true
@@ -170,27 +183,41 @@ func (w webHeaders) Contradicts(name string) bool {
 	return false
 }
 
-// DropHeader drops nothing: the call that the request becomes has its own headers.
-func (w webHeaders) DropHeader(string) {}
+// canonical is a header's name as http.Header has it. Those that each request is asked for take no memory.
+func canonical(name string) string {
+	switch name {
+	case authorizationHeader:
+		return "Authorization"
+	case apiKeyHeader:
+		return "X-Api-Key"
+	case signatureHeader:
+		return "X-Capgate-Signature"
+	case filter.UserHeader:
+		return "X-User-Id"
+	case agentHeader:
+		return "X-Agent-Id"
+	}
+	return http.CanonicalHeaderKey(name)
+}
 
 // doorHeaders are the headers of a request from which a front door makes calls.
-type doorHeaders struct {
-	webHeaders
-	r *http.Request
-}
+type doorHeaders visit
 
 // Header is what the call would have. A key of somebody else's in x-api-key does not come along from the JSON API, and
 // only a signed URL has a signature.
-func (d doorHeaders) Header(name string) (string, bool) {
+func (d *doorHeaders) Header(name string) (string, bool) {
 	switch {
 	case name == signatureHeader, name == apiKeyHeader && !connect.Speaks(d.r) && !rest.OwnKey(d.r.Header):
 		return "", false
 	}
-	return d.webHeaders.Header(name)
+	return webHeaders(d.r.Header).Header(name)
 }
 
 // Contradicts says the same of headers that come along.
-func (d doorHeaders) Contradicts(name string) bool {
+func (d *doorHeaders) Contradicts(name string) bool {
 	_, given := d.Header(name)
-	return given && d.webHeaders.Contradicts(name)
+	return given && webHeaders(d.r.Header).Contradicts(name)
 }
+
+// DropHeader drops nothing: the call that the request becomes has its own headers.
+func (*doorHeaders) DropHeader(string) {}

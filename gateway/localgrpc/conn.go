@@ -48,11 +48,11 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 }
 
 // Unary makes a call of one message each way, as relay.Relay's does.
-func (c *Conn) Unary(ctx context.Context, q relay.Request, msg []byte, r *relay.Response) {
+func (c *Conn) Unary(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response) {
 	if c.Caller != nil {
-		c.Caller(ctx, &q)
+		c.Caller(ctx, q)
 	}
-	c.Relay.Unary(ctx, q, msg, r)
+	c.Relay.Unary(ctx, *q, msg, r)
 }
 
 // NewStream implements grpc.ClientConnInterface. The stream ends when RecvMsg returns an error, or ctx ends.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
@@ -39,6 +40,7 @@ type Reservation struct {
 	read          int64              // bytes that were read and are still buffered
 	min           int64              // bytes that stay reserved to the end
 	held          int64
+	first         reader // that Reader returned
 }
 
 type reservationKey struct{}
@@ -53,7 +55,7 @@ func (p *Budget) Handler(ownerOf func(*http.Request) Owner, next http.Handler) h
 		h := &Reservation{budget: p, owner: ownerOf(r), w: w, r: r}
 		h.selectAccount()
 		defer func() { h.account.Release(h.held) }()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reservationKey{}, h)))
+		next.ServeHTTP(w, frontdoor.With(r, reservationKey{}, h))
 	})
 }
 
@@ -70,7 +72,11 @@ func (h *Reservation) Reader(body io.ReadCloser, expected int64) io.ReadCloser {
 		return body
 	}
 	h.min = max(expected, 0)
-	return &reader{ReadCloser: body, reservation: h}
+	if h.first.ReadCloser != nil {
+		return &reader{ReadCloser: body, reservation: h}
+	}
+	h.first = reader{ReadCloser: body, reservation: h}
+	return &h.first
 }
 
 // SetBuffered records that only the last n bytes of the body are still buffered.

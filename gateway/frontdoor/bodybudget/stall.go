@@ -9,12 +9,12 @@ import (
 // StallTimeout returns a request body whose Read fails with os.ErrDeadlineExceeded after the client has sent nothing
 // for the duration stall.
 func StallTimeout(w http.ResponseWriter, body io.ReadCloser, stall time.Duration) io.ReadCloser {
-	return &stallReader{ReadCloser: body, control: http.NewResponseController(w), stall: stall}
+	return &stallReader{ReadCloser: body, control: *http.NewResponseController(w), stall: stall}
 }
 
 type stallReader struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control http.ResponseController
 	stall   time.Duration
 }
 

@@ -301,30 +301,38 @@ func (q *Queue) pop() (w *waiter) {
 		return nil
 	}
 	l := q.ready[0]
-	q.ready = q.ready[1:]
 	if len(l.resumed) > 0 {
 		w, l.resumed = l.resumed[0], l.resumed[1:]
 	} else {
 		w = l.popSource()
 	}
-	if len(l.resumed)+len(l.sources) > 0 {
-		q.ready = append(q.ready, l)
-	} else {
+	again := len(l.resumed)+len(l.sources) > 0
+	if !again {
 		delete(q.tenants, l.tenant)
 	}
+	q.ready = rotate(q.ready, again)
 	return w
 }
 
 // popSource removes and returns the next waiter that was not admitted before. Addresses take turns.
 func (l *tenantQueue) popSource() (w *waiter) {
 	r := l.sources[0]
-	l.sources = l.sources[1:]
 	if w, r.waiters = r.waiters[0], r.waiters[1:]; !w.left {
 		r.waiting--
 		l.waiting--
 	}
-	if len(r.waiters) > 0 {
-		l.sources = append(l.sources, r)
-	}
+	l.sources = rotate(l.sources, len(r.waiters) > 0)
 	return w
+}
+
+// rotate removes the first of all, which becomes the last one if it goes on.
+func rotate[T any](all []T, again bool) []T {
+	switch first := all[0]; {
+	case !again:
+		return all[1:]
+	case len(all) == 1: // takes no memory
+		return all
+	default:
+		return append(all[1:], first)
+	}
 }

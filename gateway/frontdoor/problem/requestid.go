@@ -25,14 +25,13 @@ func WithRequestID(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		given := r.Header.Values(RequestID)
-		id := r.Header.Get(RequestID)
-		good := len(given) <= 1 && isRequestID(id)
-		if id == "" || !good {
-			id = rand.Text()
-			r.Header.Set(RequestID, id)
+		given := r.Header[RequestID]
+		good := len(given) <= 1 && isRequestID(r.Header.Get(RequestID))
+		if len(given) == 0 || given[0] == "" || !good {
+			given = []string{rand.Text()}
+			r.Header[RequestID] = given
 		}
-		w.Header().Set(RequestID, id)
+		w.Header()[RequestID] = given[:1:1]
 		defer drain(r, r.Body)
 		if grpc {
 			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",

@@ -91,9 +91,14 @@ func (c *compressed) choose(first int) {
 
 // isCompressible is whether an answer is text, and none that comes bit by bit or must not be kept.
 func isCompressible(head http.Header) bool {
-	typ, _, err := mime.ParseMediaType(head.Get("Content-Type"))
-	cache := head.Get("Cache-Control")
-	if err != nil || head.Get("Content-Encoding") != "" || strings.Contains(cache, "no-store") || strings.Contains(cache, "no-transform") {
+	typ, cache := head.Get("Content-Type"), head.Get("Cache-Control")
+	if typ != "application/json" {
+		var err error
+		if typ, _, err = mime.ParseMediaType(typ); err != nil {
+			return false
+		}
+	}
+	if head.Get("Content-Encoding") != "" || strings.Contains(cache, "no-store") || strings.Contains(cache, "no-transform") {
 		return false
 	}
 	switch typ {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -25,7 +24,7 @@ import (
 )
 
 // Unary makes a call of one message each way, for the caller that ctx is of. msg has relay.Headroom before the message.
-type Unary func(ctx context.Context, q relay.Request, msg []byte, r *relay.Response)
+type Unary func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 
 // The two routes that invoke a tool bypass the mux and the generated code, which together cost more than the call.
 // Less common requests (with a stream, a query, an encoding, a key, bad JSON, …) are left to the mux: direct then
@@ -45,6 +44,7 @@ type directCall struct {
 	capability, tool string // tool: of the path; "" where the body names it
 	body, msg        []byte
 	header           []relay.Field
+	request          relay.Request
 	response         relay.Response
 }
 
@@ -76,8 +76,12 @@ func (d *directCall) release() {
 	clear(d.body)
 	clear(d.msg)
 	clear(d.header)
-	if len(d.response.Message) > maxDirect {
+	d.capability, d.tool, d.request = "", "", relay.Request{}
+	if cap(d.response.Message) > maxDirect {
 		d.response = relay.Response{}
+	}
+	if cap(d.body) > maxDirect {
+		d.body = nil
 	}
 	directCalls.Put(d)
 }
@@ -189,7 +193,7 @@ func (d *directCall) encode(header http.Header) bool {
 	f := invokeFields{args: emptyObject, config: emptyObject}
 	if d.tool != "" {
 		f.tool, f.args = []byte(d.tool), root.Raw()
-		f.session, f.thread = []byte(header.Get(sessionID)), []byte(header.Get(threadID))
+		f.session, f.thread = []byte(header.Get("X-Session-Id")), []byte(header.Get("X-Thread-Id"))
 	} else if !f.read(root) {
 		return false
 	}
@@ -250,18 +254,19 @@ func appendField(msg []byte, number protowire.Number, value []byte) []byte {
 // invoke makes the call and answers the request.
 func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) {
 	problem.Called(r.Context())
-	h.cfg.Unary(r.Context(), relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
-		Header: d.header, MaxMessage: MaxReply}, d.msg, &d.response)
+	d.request = relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
+		Header: d.header, MaxMessage: MaxReply}
+	h.cfg.Unary(r.Context(), &d.request, d.msg, &d.response)
 	if r.Context().Err() != nil {
 		return // the client has gone
 	}
-	w.Header().Add("Vary", "Accept")
-	resp, err := d.result()
-	if err == nil && resp.GetError() != "" && h.cfg.ToolErrors == HTTPErrors {
-		err = toolFailure{resp}
+	addVary(w.Header())
+	result, toolError, err := d.result()
+	if err == nil && toolError != "" && h.cfg.ToolErrors == HTTPErrors {
+		err = toolFailure{&capgatepb.InvokeResponse{ResultJson: result, Error: toolError}}
 	}
 	if err == nil {
-		err = d.answer(w, resp)
+		err = d.answer(w, result, toolError)
 	}
 	if err != nil {
 		h.fail(w, r, err)
@@ -269,48 +274,78 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 }
 
 // result reads the response of the call. It is valid until the call's memory is used again.
-func (d *directCall) result() (*capgatepb.InvokeResponse, error) {
+func (d *directCall) result() (result []byte, toolError string, err error) {
 	if err := localgrpc.StatusError(d.response.Status); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if d.response.Compressed { // the request accepts no encoding
-		return nil, status.Error(codes.Internal, "the answer is compressed")
+		return nil, "", status.Error(codes.Internal, "the answer is compressed")
+	}
+	if result, ok := onlyResult(d.response.Message); ok {
+		return result, "", nil
 	}
 	reply := new(docpb.InvokeResponse)
 	if err := proto.Unmarshal(d.response.Message, reply); err != nil {
-		return nil, status.Errorf(codes.Internal, "unmarshal a message: %v", err)
+		return nil, "", status.Errorf(codes.Internal, "unmarshal a message: %v", err)
 	}
-	return &capgatepb.InvokeResponse{ResultJson: reply.GetResultJson(), Error: reply.GetError()}, nil
+	return reply.GetResultJson(), reply.GetError(), nil
+}
+
+// resultField is the number of InvokeResponse.result_json.
+const resultField = 1
+
+// onlyResult returns the result of an InvokeResponse that has no other field. It is part of msg.
+func onlyResult(msg []byte) (result []byte, ok bool) {
+	number, typ, n := protowire.ConsumeTag(msg)
+	if n < 0 || number != resultField || typ != protowire.BytesType {
+		return nil, false
+	}
+	result, m := protowire.ConsumeBytes(msg[n:])
+	return result, m >= 0 && n+m == len(msg)
+}
+
+// Values of headers that many answers have.
+//
+//nolint:gochecknoglobals // constants
+var (
+	varyAccept   = []string{"Accept"}
+	jsonType     = []string{"application/json"}
+	wasToolError = []string{"tool_error"}
+	wasSuccess   = []string{"success"}
+)
+
+// addVary says that the answer depends on what the request accepts.
+func addVary(head http.Header) {
+	if len(head["Vary"]) == 0 {
+		head["Vary"] = varyAccept
+		return
+	}
+	head.Add("Vary", varyAccept[0])
 }
 
 // answer writes the result as the route has it.
-func (d *directCall) answer(w http.ResponseWriter, resp *capgatepb.InvokeResponse) error {
-	typ, text, err := "application/json", []byte(nil), error(nil)
-	if d.tool != "" {
-		var body *httpbody.HttpBody
-		if body, err = plain(resp); err == nil {
-			typ, text = body.GetContentType(), body.GetData()
+func (d *directCall) answer(w http.ResponseWriter, result []byte, toolError string) error {
+	typ, text := jsonType, result
+	if d.tool == "" || toolError != "" {
+		clear(d.body) // it is read
+		var err error
+		if d.body, err = appendInvoke(d.body[:0], result, toolError); err != nil {
+			return err
 		}
-	} else {
-		text, err = encodeInvoke(resp)
-	}
-	if err != nil {
-		return err
+		text = d.body
+	} else if t := typeOf(result); t != typ[0] {
+		typ = []string{t}
 	}
 	head := w.Header()
-	head["X-Capgate-Outcome"] = outcomeOf(resp)
+	head["X-Capgate-Outcome"] = wasSuccess
+	if toolError != "" {
+		head["X-Capgate-Outcome"] = wasToolError
+	}
 	if len(text) == 0 {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	head["Content-Type"], head["Content-Length"] = []string{typ}, []string{strconv.Itoa(len(text))}
-	_, _ = w.Write(text) // the client may be gone; there is no way to report it
+	head["Content-Type"], head["Content-Length"] = typ, []string{strconv.Itoa(len(text))}
+	_, _ = w.Write(text) // the client may be gone; there is nobody left to tell
 	return nil
-}
-
-func outcomeOf(resp *capgatepb.InvokeResponse) []string {
-	if resp.GetError() != "" {
-		return []string{"tool_error"}
-	}
-	return []string{"success"}
 }

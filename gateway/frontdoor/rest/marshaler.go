@@ -161,8 +161,12 @@ func encodeMessage(m proto.Message) ([]byte, error) {
 
 // encodeInvoke writes result_json as JSON, or as base64 if it is not JSON.
 func encodeInvoke(resp *capgatepb.InvokeResponse) ([]byte, error) {
-	result := resp.GetResultJson()
-	out := make([]byte, 0, len(result)+len(resp.GetError())+64)
+	out := make([]byte, 0, len(resp.GetResultJson())+len(resp.GetError())+64)
+	return appendInvoke(out, resp.GetResultJson(), resp.GetError())
+}
+
+// appendInvoke appends what encodeInvoke writes to an empty slice.
+func appendInvoke(out, result []byte, toolError string) ([]byte, error) {
 	out = append(out, '{')
 	switch {
 	case len(result) == 0:
@@ -172,11 +176,11 @@ func encodeInvoke(resp *capgatepb.InvokeResponse) ([]byte, error) {
 		out = base64.StdEncoding.AppendEncode(append(out, `"result_json":"`...), result)
 		out = append(out, '"')
 	}
-	if resp.GetError() != "" {
+	if toolError != "" {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		text, err := plainJSON(resp.GetError())
+		text, err := plainJSON(toolError)
 		if err != nil {
 			return nil, fmt.Errorf("encode the tool's error: %w", err)
 		}

@@ -147,7 +147,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 }
 
 // OwnKey reports whether x-api-key holds a key of the gateway's own. Others' keys go nowhere.
-func OwnKey(header http.Header) bool { return strings.HasPrefix(header.Get(apiKey), ownKey) }
+func OwnKey(header http.Header) bool { return strings.HasPrefix(header.Get("X-Api-Key"), ownKey) }
 
 // check validates a request before its body is read. It returns the call's timeout; 0: none.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {

@@ -125,9 +125,11 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.way.ServeHTTP(w, r) }
 
+var nosniff = []string{"nosniff"} //nolint:gochecknoglobals // a constant, of many answers
+
 // serve answers a request that has an id.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header()["X-Content-Type-Options"] = nosniff
 	c := &compressed{ResponseWriter: w, coding: codingWanted(r.Header), head: r.Method == http.MethodHead}
 	defer c.end()
 	switch r.Method {

@@ -110,15 +110,20 @@ func first(values []string) string {
 
 // plain is a result as the body of an answer. A tool's error takes its place.
 func plain(resp *capgatepb.InvokeResponse) (*httpbody.HttpBody, error) {
-	result := resp.GetResultJson()
-	switch {
-	case resp.GetError() != "":
+	if resp.GetError() != "" {
 		text, err := encodeInvoke(resp)
 		return &httpbody.HttpBody{ContentType: "application/json", Data: text}, err
-	case isText(result):
-		return &httpbody.HttpBody{ContentType: "application/json", Data: result}, nil
-	case utf8.Valid(result) && bytes.IndexByte(result, 0) < 0:
-		return &httpbody.HttpBody{ContentType: "text/plain; charset=utf-8", Data: result}, nil
 	}
-	return &httpbody.HttpBody{ContentType: "application/octet-stream", Data: result}, nil
+	return &httpbody.HttpBody{ContentType: typeOf(resp.GetResultJson()), Data: resp.GetResultJson()}, nil
+}
+
+// typeOf is the media type of a result.
+func typeOf(result []byte) string {
+	switch {
+	case isText(result):
+		return "application/json"
+	case utf8.Valid(result) && bytes.IndexByte(result, 0) < 0:
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
 }

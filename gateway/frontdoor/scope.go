@@ -1,0 +1,50 @@
+package frontdoor
+
+import (
+	"context"
+	"net/http"
+)
+
+// Scope is a context of a request to which the handlers of the request add values in place, by With. A copy of the
+// request for each value would cost more than the value. Values are added before the context is handed to other
+// goroutines.
+type Scope struct {
+	context.Context //nolint:containedctx // it is one
+	n               int
+	values          [scopeSize]scopeValue
+}
+
+// scopeSize is how many values a Scope holds; there is a handler for each.
+const scopeSize = 4
+
+type scopeValue struct{ key, value any }
+
+// Value implements context.Context.
+func (s *Scope) Value(key any) any {
+	if i := s.find(key); i >= 0 {
+		return s.values[i].value
+	}
+	return s.Context.Value(key)
+}
+
+// find returns the index of a key; -1 if it is not there.
+func (s *Scope) find(key any) int {
+	for i := range s.values[:s.n] {
+		if s.values[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// With returns a request whose context has a value. It is r itself if its context is a Scope that has room, and does
+// not have the key yet.
+func With(r *http.Request, key, value any) *http.Request {
+	s, ok := r.Context().(*Scope)
+	if !ok || s.n == scopeSize || s.find(key) >= 0 {
+		return r.WithContext(context.WithValue(r.Context(), key, value))
+	}
+	s.values[s.n] = scopeValue{key, value}
+	s.n++
+	return r
+}
