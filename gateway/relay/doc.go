@@ -41,6 +41,9 @@
 // lock; whoever holds the lock drains the inbox before letting go of it, and signals the code once a turn.
 // [Parked.Resume] uses the same.
 //
+// A request over HTTP/2 that is not gRPC is served so, too: its handler has the stream as an http.Request and an
+// http.ResponseWriter, which do what net/http's own server does. Bytes cross then, not messages.
+//
 //	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS by net.Conn
 //	shard.go                    lock, timers, flushing
 //	conn*.go, frame.go          HTTP/2 connection: frames in, frames out, settings, flow control

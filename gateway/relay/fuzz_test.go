@@ -70,11 +70,16 @@ func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	r := &Relay{cfg: cfg.withDefaults(), handler: h, epoch: time.Now().Add(-time.Second)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	nobody := UpstreamConfig{MaxConns: 1, Dial: func(context.Context) (net.Conn, error) { return nil, ErrClosed }}
-	h.up, r.webHandler = r.NewUpstream(nobody), http.NotFoundHandler()
+	h.up = r.NewUpstream(nobody)
+	r.webHandler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(w, req.Body) // until the client leaves
+	})
 	sh := newShard(r, 0)
 	r.shards = append(r.shards, sh)
 	t.Cleanup(func() {
 		r.cancel()
+		sh.each(func(c *conn) { c.lost(ErrClosed) })
+		sh.workers.close()
 		r.wg.Wait()
 		sh.timer.Stop()
 	})
@@ -148,6 +153,10 @@ func FuzzConn(f *testing.F) {
 		f.Add(segments(client, back, 7))
 		f.Add(segments(client, back, 127))
 	}
+	web := append(frames{}, hello...).headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a?b", ":authority", "x", "expect", "100-continue").
+		add(frameData, 0, 1, msg).headers(3, true, ":method", "HEAD", ":scheme", "http", ":path", "/%zz").headers(1, true, "x-sum", "1")
+	f.Add(segments(web, nil, 9))
+	f.Add(segments(web[:len(web)-3], nil, 127))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h, client, back := fuzzRelay(t, Config{MaxFirstMessage: 1000, MaxReplay: 500})
 		feedAll(client, []byte(preface))

@@ -158,9 +158,10 @@ func TestWebIsLikeNetHTTP(t *testing.T) {
 // likeFetch makes a request, and tells all of the response that clients see.
 func likeFetch(t *testing.T, c *http.Client, addr, method, path string) string {
 	var body io.Reader
-	if method == "POST" {
+	switch method {
+	case "POST":
 		body = strings.NewReader("a body")
-	} else if method == "PUT" {
+	case "PUT":
 		body = io.MultiReader(strings.NewReader("of an unknown "), strings.NewReader("length"))
 	}
 	req, err := http.NewRequest(method, "http://"+addr+path+"a%2Fb/%7e?c=d&e=%20f", body)

@@ -18,7 +18,6 @@ const (
 	contDigest   = "Content-Digest"
 )
 
-
 // Digest is s as the header Digest has it.
 func (s Sum) Digest() string { return "sha-256=" + s.base64() }
 
