@@ -148,7 +148,8 @@ func (b *bench) startPeer(ctx context.Context, s peers.Spec, env peers.Env) (*pe
 }
 
 // startPeerFor is startPeer for other calls.
-func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, probe load.Config) (*peers.Peer, error) {
+func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, probe load.Config) (*peers.Peer,
+	error) {
 	if s.On {
 		if b.on == nil {
 			on, err := turnOn(ctx)

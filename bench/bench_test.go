@@ -38,7 +38,8 @@ func TestREADMEHasMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n", "<!-- tenants -->\n", "<!-- redis -->\n", "<!-- json -->\n"} {
+	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n",
+		"<!-- tenants -->\n", "<!-- redis -->\n", "<!-- json -->\n"} {
 		if strings.Count(string(b), mark) != 2 {
 			t.Errorf("README.md must have two lines %q", mark)
 		}
@@ -96,7 +97,8 @@ func TestReportKeepsTheLeastDisturbedRoundAndJudges(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	got := reportOf(map[string][]time.Duration{
-		"capgate": {9 * ms, 2 * ms, 3 * ms}, "haproxy": {10 * ms, 12 * ms}, "envoy": {25 * ms}, "grpc-go": {20 * ms}, "tcp-go": {1 * ms},
+		"capgate": {9 * ms, 2 * ms, 3 * ms}, "haproxy": {10 * ms, 12 * ms}, "envoy": {25 * ms}, "grpc-go": {20 * ms},
+		"tcp-go": {1 * ms},
 	}).String()
 	for _, want := range []string{
 		"| unary 1 KiB, saturated: µs CPU a call | 1.00 | 2.00 | 10.0 | 25.0 | 20.0 |",

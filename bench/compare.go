@@ -87,7 +87,8 @@ func (b *bench) missing(s peers.Spec) string {
 }
 
 // scenario runs all rounds of one scenario.
-func (b *bench) scenario(ctx context.Context, s scenario, specs []peers.Spec, alive map[string]*peers.Peer) (map[string]*cell, error) {
+func (b *bench) scenario(ctx context.Context, s scenario, specs []peers.Spec,
+	alive map[string]*peers.Peer) (map[string]*cell, error) {
 	cells := map[string]*cell{}
 	if s.http2 {
 		specs = slices.DeleteFunc(slices.Clone(specs), func(p peers.Spec) bool { return p.Bytes })
@@ -186,6 +187,8 @@ func progress(scenario, peer string, c *cell, res load.Result) {
 		return
 	}
 	m := c.rounds[len(c.rounds)-1]
-	fmt.Fprintf(os.Stderr, "%-16s %-8s %8.3f  %8d calls  %7.1f MiB  p50 %-10v load %v backend %v others %v %s\n", scenario, peer, m.cost,
-		res.Calls, float64(res.Bytes)/(1<<20), res.P50, res.LoadCPU.Round(1e6), res.BackendCPU.Round(1e6), res.OtherCPU.Round(1e6), res.Problem)
+	fmt.Fprintf(os.Stderr, "%-16s %-8s %8.3f  %8d calls  %7.1f MiB  p50 %-10v load %v backend %v others %v %s\n",
+		scenario, peer, m.cost,
+		res.Calls, float64(res.Bytes)/(1<<20), res.P50, res.LoadCPU.Round(1e6), res.BackendCPU.Round(1e6),
+		res.OtherCPU.Round(1e6), res.Problem)
 }

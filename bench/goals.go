@@ -49,7 +49,8 @@ func (r *report) judge(g goal) (line string, ok bool) {
 			}
 			against, got = "× "+r.title(reference), own/other
 		}
-		return fmt.Sprintf("| %s | %.2f %s | %.2f | %s |\n", row.scenario.title, g.atMost, against, got, goalReached(got, g.atMost)), true
+		return fmt.Sprintf("| %s | %.2f %s | %.2f | %s |\n", row.scenario.title, g.atMost, against, got,
+			goalReached(got, g.atMost)), true
 	}
 	return "", false
 }

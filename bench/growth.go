@@ -41,13 +41,15 @@ func variants() []variant {
 		all = append(all, variant{curve: "capabilities, 5,000/s", point: fmt.Sprint(n), capabilities: n, cfg: cfg})
 	}
 	for _, n := range []int{1, 10, 100, 1000} {
-		all = append(all, variant{curve: "client connections, 1,000 calls in flight", point: fmt.Sprint(n), cfg: unary(n, 1000/n, 1024)})
+		all = append(all, variant{curve: "client connections, 1,000 calls in flight", point: fmt.Sprint(n),
+			cfg: unary(n, 1000/n, 1024)})
 		cfg := paced
 		cfg.Conns = n
 		all = append(all, variant{curve: "client connections, 5,000/s", point: fmt.Sprint(n), cfg: cfg})
 	}
 	for _, kib := range []int{1, 4, 16, 64, 256, 1024, 4096} {
-		all = append(all, variant{curve: "message size both ways, 8 calls in flight", point: fmt.Sprintf("%d KiB", kib), cfg: unary(4, 2, kib<<10)})
+		all = append(all, variant{curve: "message size both ways, 8 calls in flight", point: fmt.Sprintf("%d KiB", kib),
+			cfg: unary(4, 2, kib<<10)})
 	}
 	for _, tls := range []bool{false, true} {
 		point := map[bool]string{false: "off", true: "on"}[tls]
@@ -55,7 +57,8 @@ func variants() []variant {
 			variant{curve: "TLS, 5,000/s", point: point, tls: tls, cfg: paced})
 	}
 	for _, n := range []int{1, 2} {
-		all = append(all, variant{curve: "GOMAXPROCS, saturated", point: fmt.Sprint(n), procs: n, cfg: unary(8, inflight/8, 1024)},
+		all = append(all, variant{curve: "GOMAXPROCS, saturated", point: fmt.Sprint(n), procs: n,
+			cfg: unary(8, inflight/8, 1024)},
 			variant{curve: "GOMAXPROCS, 5,000/s", point: fmt.Sprint(n), procs: n, cfg: paced})
 	}
 	return all
@@ -75,7 +78,8 @@ type setting struct {
 // growth measures the curves, interleaved, and prints them.
 func (b *bench) growth(ctx context.Context) (string, error) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s, %d rounds of %v, the %s one of each. CPU is the proxy's.\n\n", machine(), b.opts.rounds, b.opts.window, b.opts.keep)
+	fmt.Fprintf(&out, "%s, %d rounds of %v, the %s one of each. CPU is the proxy's.\n\n", machine(), b.opts.rounds,
+		b.opts.window, b.opts.keep)
 	for _, s := range b.opts.peers {
 		if why := b.missing(s); why != "" {
 			fmt.Fprintf(&out, "%s left out: %s\n", s.Name, why)
@@ -118,7 +122,8 @@ func (b *bench) growthOf(ctx context.Context, s peers.Spec, out *strings.Builder
 }
 
 // peerFor returns a process with the variant's setting, started at its first use.
-func (b *bench) peerFor(ctx context.Context, s peers.Spec, v variant, alive map[setting]*peers.Peer) (*peers.Peer, error) {
+func (b *bench) peerFor(ctx context.Context, s peers.Spec, v variant, alive map[setting]*peers.Peer) (*peers.Peer,
+	error) {
 	key := setting{s.Name, max(v.capabilities, 1), max(v.procs, 1), v.tls}
 	if p := alive[key]; p != nil {
 		return p, nil
@@ -157,7 +162,8 @@ func (b *bench) printGrowth(s peers.Spec, all []variant, cells []cell, out *stri
 		if len(points[curve]) < 2 {
 			continue // no curve
 		}
-		fmt.Fprintf(out, "| %s: %s | µs CPU a call | × first | s CPU a GiB | calls/s | p50 / p99 | others busy |\n|---|---|---|---|---|---|---|\n", s.Title, curve)
+		fmt.Fprintf(out,
+			"| %s: %s | µs CPU a call | × first | s CPU a GiB | calls/s | p50 / p99 | others busy |\n|---|---|---|---|---|---|---|\n", s.Title, curve)
 		first := 0.0
 		for _, i := range points[curve] {
 			m, ok := cells[i].keep(b.opts.keep)
@@ -170,8 +176,10 @@ func (b *bench) printGrowth(s peers.Spec, all []variant, cells []cell, out *stri
 			}
 			// A call carries its size both ways; the result counts one of them.
 			perByte := m.result.ProxyCPU.Seconds() / (2 * float64(m.result.Bytes) / gib)
-			fmt.Fprintf(out, "| %s | %s | %.2f | %s | %.0f | %s | %s |\n", all[i].point, number(m.cost), m.cost/first, number(perByte),
-				float64(m.result.Calls)/m.result.Seconds, latency(m.result), share(m.result.OtherCPU+m.result.Stolen, m.result.Seconds))
+			fmt.Fprintf(out, "| %s | %s | %.2f | %s | %.0f | %s | %s |\n", all[i].point, number(m.cost), m.cost/first,
+				number(perByte),
+				float64(m.result.Calls)/m.result.Seconds, latency(m.result),
+				share(m.result.OtherCPU+m.result.Stolen, m.result.Seconds))
 		}
 		out.WriteString("\n")
 	}

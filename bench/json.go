@@ -156,9 +156,10 @@ func (b *bench) jsonWindow(ctx context.Context, p *peers.Peer, cfg load.Config, 
 }
 
 func (t jsonTable) write(out *strings.Builder, keep string) {
-	fmt.Fprintf(out, "| JSON over %s | µs CPU a request | × Envoy | goal %.2f | rounds | allocations | their bytes | done |"+
-		" proxy busy | p50 / p99 | others busy |\n"+
-		"|---|---|---|---|---|---|---|---|---|---|---|\n", t.title, jsonGoal)
+	fmt.Fprintf(out,
+		"| JSON over %s | µs CPU a request | × Envoy | goal %.2f | rounds | allocations | their bytes | done |"+
+			" proxy busy | p50 / p99 | others busy |\n"+
+			"|---|---|---|---|---|---|---|---|---|---|---|\n", t.title, jsonGoal)
 	var envoy measured
 	known := false
 	if t.envoy >= 0 && t.cells[t.envoy].failed == "" {
@@ -167,7 +168,8 @@ func (t jsonTable) write(out *strings.Builder, keep string) {
 	for i, r := range t.routes {
 		m, ok := t.cells[i].keep(keep)
 		if !ok || t.cells[i].failed != "" {
-			fmt.Fprintf(out, "| %s | failed: %s | | | | | | | | | |\n", r.title, strings.ReplaceAll(t.cells[i].failed, "\n", " "))
+			fmt.Fprintf(out, "| %s | failed: %s | | | | | | | | | |\n", r.title,
+				strings.ReplaceAll(t.cells[i].failed, "\n", " "))
 			continue
 		}
 		ratio, verdict := "–", ""

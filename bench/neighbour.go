@@ -17,7 +17,7 @@ import (
 
 const (
 	quietRate   = 500             // calls a second of the tenant that is harmed, or not
-	floodTimes  = 2               // as many calls as the gateway can do, of the one that floods by gRPC
+	floodTimes  = 2               // as many calls as the gateway can do, of the one that floods over gRPC
 	floodBefore = 2 * time.Second // the flood begins so long before the other's calls count
 )
 
@@ -53,7 +53,7 @@ func (h harm) stolen() time.Duration { return h.alone.OtherCPU + h.alone.Stolen 
 func (b *bench) neighbour(ctx context.Context) (string, error) {
 	all := []*neighbours{
 		{title: "gRPC beside gRPC"},
-		{title: "the same by TLS", quiet: byTLS, flood: byTLS},
+		{title: "the same over TLS", quiet: byTLS, flood: byTLS},
 		{title: "gRPC beside JSON", flood: byJSON},
 		{title: "gRPC beside translated gRPC", flood: byLegacy},
 		{title: "JSON beside gRPC", quiet: byJSON},
@@ -74,7 +74,8 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 				return "", fmt.Errorf("%s: %w", n.title, err)
 			}
 			if h.beside.Errors > 0 {
-				fmt.Fprintf(os.Stderr, "bench: %s: %d calls failed, one of them with %s\n", n.title, h.beside.Errors, h.beside.Problem)
+				fmt.Fprintf(os.Stderr, "bench: %s: %d calls failed, one of them with %s\n", n.title, h.beside.Errors,
+					h.beside.Problem)
 			}
 			n.rounds = append(n.rounds, h)
 		}
@@ -103,7 +104,7 @@ func (b *bench) open(ctx context.Context, tls bool) (*street, error) {
 	most.Mode, most.Flood, most.Conns, most.Streams, most.Warm = load.Closed, true, 8, inflight/8, time.Second
 	can, err := b.window(ctx, s.peer, most)
 	if err != nil {
-		return nil, fmt.Errorf("what the gateway can do: %w", err)
+		return nil, fmt.Errorf("the gateway's capacity: %w", err)
 	}
 	s.can = float64(can.Calls) / can.Seconds
 	return s, nil
@@ -157,7 +158,8 @@ func (s *street) live(ctx context.Context, n *neighbours) (h harm, err error) {
 
 func neighbourTable(o options, can float64, all []*neighbours) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s, %d rounds of %v; the figures are of the quiet one of each. The gateway has a core for itself, and can do %.0f calls a second by gRPC.\n\n",
+	fmt.Fprintf(&out,
+		"%s, %d rounds of %v; the figures are of the quiet one of each. The gateway has a core of its own, and a capacity of %.0f calls a second over gRPC.\n\n",
 		machine(), o.rounds, o.window, can)
 	out.WriteString("| a tenant's calls, and the flood's | alone, p50 / p99 | beside the flood | p99 grows | within twice | failed | the flood: served, turned away | others busy |\n|---|---|---|---|---|---|---|---|\n")
 	for _, n := range all {
@@ -168,8 +170,10 @@ func neighbourTable(o options, can float64, all []*neighbours) string {
 			}
 		}
 		quiet := slices.MinFunc(n.rounds, func(a, b harm) int { return int(a.stolen() - b.stolen()) })
-		fmt.Fprintf(&out, "| %s | %s | %s | %.2f × | %d of %d | %d | %d, %d | %s |\n", n.title, latency(quiet.alone), latency(quiet.beside), quiet.times(),
-			within, len(n.rounds), failed, quiet.flood.Total, quiet.flood.Refused, share(quiet.stolen(), quiet.alone.Seconds+quiet.beside.Seconds))
+		fmt.Fprintf(&out, "| %s | %s | %s | %.2f × | %d of %d | %d | %d, %d | %s |\n", n.title, latency(quiet.alone),
+			latency(quiet.beside), quiet.times(),
+			within, len(n.rounds), failed, quiet.flood.Total, quiet.flood.Refused,
+			share(quiet.stolen(), quiet.alone.Seconds+quiet.beside.Seconds))
 	}
 	return out.String()
 }
@@ -181,7 +185,8 @@ func twoTenants() (config string, keys [2]string) {
 	for i, name := range []string{"flood", "quiet"} {
 		id, secret := tenant.NewCredential()
 		keys[i] = tenant.Credential(id, secret)
-		fmt.Fprintf(&out, "  - id: %s\n    capabilities: [\"*\"]\n    keys: [{id: %s, hash: %q}]\n", name, id, tenant.HashOf(secret, nil))
+		fmt.Fprintf(&out, "  - id: %s\n    capabilities: [\"*\"]\n    keys: [{id: %s, hash: %q}]\n", name, id,
+			tenant.HashOf(secret, nil))
 	}
 	return out.String(), keys
 }

@@ -61,20 +61,28 @@ func parseOptions(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of what to measure")
-	peerNames := fs.String("peers", "all", "comma-separated `names` of whom to measure; with --growth the default is capgate")
+	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
+	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
 	fs.IntVar(&o.rounds, "rounds", 5, "rounds; each peer has one window in each")
 	fs.DurationVar(&o.window, "window", 2*time.Second, "length of a window")
-	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "calls before each window that are not counted")
-	fs.StringVar(&o.keep, "keep", "quiet", "which round's cost to print: quiet, in which the rest of the machine did least, min or median")
-	fs.BoolVar(&o.growth, "growth", false, "measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the scenarios")
-	fs.BoolVar(&o.tenants, "tenants", false, "measure what it costs to know who calls, to keep them to their limits and to record calls, instead of the scenarios")
-	fs.BoolVar(&o.policy, "policy", false, "measure decisions that memory knows, with a million rules in a Redis, instead of the scenarios")
-	fs.BoolVar(&o.tables, "tables", false, "measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, instead of the scenarios")
-	fs.BoolVar(&o.neighbour, "neighbour", false, "measure what one tenant's flood does to another's calls, instead of the scenarios")
+	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "`duration` of calls before each window that are not counted")
+	fs.StringVar(&o.keep, "keep", "quiet",
+		"the round to print: quiet (the least load by the rest of the machine), min or median")
+	fs.BoolVar(&o.growth, "growth", false,
+		"measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the scenarios")
+	fs.BoolVar(&o.tenants, "tenants", false,
+		"measure authentication, limits and the recording of calls, instead of the scenarios")
+	fs.BoolVar(&o.policy, "policy", false,
+		"measure policy decisions from memory, with a million rules in Redis, instead of the scenarios")
+	fs.BoolVar(&o.tables, "tables", false,
+		"measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, instead of the scenarios")
+	fs.BoolVar(&o.neighbour, "neighbour", false,
+		"measure the effect of one tenant's flood on another's calls, instead of the scenarios")
 	fs.BoolVar(&o.files, "files", false, "measure a large file up and down, over HTTP and gRPC, instead of the scenarios")
-	fs.BoolVar(&o.json, "json", false, "measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, instead of the scenarios")
-	fs.BoolVar(&o.redis, "redis", false, "measure what calls cost Redis, and what Redis' faults cost calls, instead of the scenarios")
+	fs.BoolVar(&o.json, "json", false,
+		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, instead of the scenarios")
+	fs.BoolVar(&o.redis, "redis", false,
+		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 	fs.StringVar(&o.envoy, "envoy", "envoy", "`path` of Envoy's binary, or its name in PATH")
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
 	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
@@ -84,7 +92,8 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
-	fs.StringVar(&o.out, "out", "", "markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->) markers gets the tables")
+	fs.StringVar(&o.out, "out", "",
+		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->) markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)
@@ -119,10 +128,12 @@ func parseOptions(args []string) (options, error) {
 
 // check fills in the scenarios and peers, and refuses what makes no sense.
 func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err error) {
-	if o.scenarios, err = choose(scenarioNames, scenarios(o.idle), func(s scenario) string { return s.name }); err != nil {
+	if o.scenarios, err = choose(scenarioNames, scenarios(o.idle),
+		func(s scenario) string { return s.name }); err != nil {
 		return refuse(fs, err)
 	}
-	if o.peers, err = choose(peerNames, allPeers(o.capgate, o.envoy, o.before), func(p peers.Spec) string { return p.Name }); err != nil {
+	if o.peers, err = choose(peerNames, allPeers(o.capgate, o.envoy, o.before),
+		func(p peers.Spec) string { return p.Name }); err != nil {
 		return refuse(fs, err)
 	}
 	switch {
@@ -145,7 +156,8 @@ func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err 
 func (o *options) setCores(proxy, load int) {
 	n := runtime.NumCPU()
 	if proxy < 0 || n < 2 || proxy == load || proxy >= n || load >= n {
-		fmt.Fprintf(os.Stderr, "bench: %d cores, proxy on %d, load on %d: nothing is pinned, so figures will be rough\n", n, proxy, load)
+		fmt.Fprintf(os.Stderr, "bench: %d cores, proxy on %d, load on %d: nothing is pinned, so figures will be rough\n",
+			n, proxy, load)
 		return
 	}
 	o.proxyCore, o.loadCore = []int{proxy}, []int{load}

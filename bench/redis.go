@@ -76,7 +76,8 @@ func (b *bench) redis(ctx context.Context) (string, error) {
 
 // withRedis makes calls for a window, and says how many commands a second Redis was sent
 // meanwhile.
-func (b *bench) withRedis(ctx context.Context, p *peers.Peer, rate int) (res load.Result, commands float64, err error) {
+func (b *bench) withRedis(ctx context.Context, p *peers.Peer, rate int) (res load.Result, commands float64,
+	err error) {
 	before, err := sent(ctx, p)
 	if err != nil {
 		return res, 0, err

@@ -96,7 +96,8 @@ func (r *report) details(b *strings.Builder, row row) {
 		for _, name := range references {
 			fmt.Fprintf(b, " %s |", r.ratio(row, m.cost, name))
 		}
-		fmt.Fprintf(b, " %s | %s | %s | %s | %s |\n", row.scenario.rate(m.result), share(m.result.ProxyCPU, m.result.Seconds),
+		fmt.Fprintf(b, " %s | %s | %s | %s | %s |\n", row.scenario.rate(m.result),
+			share(m.result.ProxyCPU, m.result.Seconds),
 			latency(m.result), spread(c), share(m.result.OtherCPU+m.result.Stolen, m.result.Seconds))
 	}
 	b.WriteString("\n")
@@ -205,5 +206,6 @@ func machine() string {
 			kernel += string(rune(c))
 		}
 	}
-	return fmt.Sprintf("%s: %s, %d cores, Linux %s, %s", time.Now().UTC().Format(time.DateOnly), proc.Model(), runtime.NumCPU(), kernel, runtime.Version())
+	return fmt.Sprintf("%s: %s, %d cores, Linux %s, %s", time.Now().UTC().Format(time.DateOnly), proc.Model(),
+		runtime.NumCPU(), kernel, runtime.Version())
 }

@@ -35,7 +35,8 @@ func asTable(args []string) error {
 // tables measures tables of several sizes, each in a process of its own.
 func (b *bench) tables(ctx context.Context) (string, error) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s. %d backends for each capability; times are the best of several.\n\n", machine(), table.Backends)
+	fmt.Fprintf(&out, "%s. %d backends for each capability; times are the best of several.\n\n", machine(),
+		table.Backends)
 	out.WriteString("| capabilities | router | gateway | prober | a backend, all told | new health of a fleet | new table, one fleet differs | all differ | a call routed | allocations |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, n := range []int{1, 100, 10_000} {
@@ -55,7 +56,8 @@ func (b *bench) tables(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("tables of %d capabilities: %w", n, err)
 		}
 		each := float64(r.Router+r.Gateway+r.Prober) / float64(n*table.Backends)
-		fmt.Fprintf(&out, "| %d | %s | %s | %s | %.0f B | %s | %s | %s | %d ns | %.0f |\n", n, mib(r.Router), mib(r.Gateway), mib(r.Prober), each,
+		fmt.Fprintf(&out, "| %d | %s | %s | %s | %.0f B | %s | %s | %s | %d ns | %.0f |\n", n, mib(r.Router),
+			mib(r.Gateway), mib(r.Prober), each,
 			short(r.Health), short(r.One), short(r.All), r.Route.Nanoseconds(), r.Allocs)
 	}
 	return out.String(), nil

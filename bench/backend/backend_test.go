@@ -94,9 +94,12 @@ func TestAnswersGRPCGo(t *testing.T) {
 			len(h2.InvokeResponse(1024)) - 5, codes.OK},
 		"large": {h2.PathInvoke, [][]byte{request(h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 4 << 20}, 4<<20)}, 1,
 			len(h2.InvokeResponse(4<<20)) - 5, codes.OK},
-		"chunks":   {h2.PathStream, [][]byte{request(h2.Work{Kind: h2.ChunksWork, Count: 5000, Size: 100}, 0)}, 5000, chunk, codes.OK},
-		"download": {h2.PathDownload, [][]byte{h2.DownloadRequest(h2.Work{Kind: h2.ArtifactWork, Count: 12, Size: 256 << 10})}, 12, file, codes.OK},
-		"upload": {h2.PathUpload, [][]byte{h2.UploadChunk(256<<10, true), h2.UploadChunk(256<<10, false), h2.UploadChunk(1, false)}, 1,
+		"chunks": {h2.PathStream, [][]byte{request(h2.Work{Kind: h2.ChunksWork, Count: 5000, Size: 100}, 0)}, 5000,
+			chunk, codes.OK},
+		"download": {h2.PathDownload, [][]byte{h2.DownloadRequest(h2.Work{Kind: h2.ArtifactWork, Count: 12,
+			Size: 256 << 10})}, 12, file, codes.OK},
+		"upload": {h2.PathUpload, [][]byte{h2.UploadChunk(256<<10, true), h2.UploadChunk(256<<10, false),
+			h2.UploadChunk(1, false)}, 1,
 			len(h2.UploadReply()) - 5, codes.OK},
 		"health":  {h2.PathHealth, [][]byte{make([]byte, 5)}, 1, 2, codes.OK},
 		"unknown": {"/other.Service/Method", [][]byte{make([]byte, 5)}, 0, 0, codes.Unimplemented},
@@ -113,7 +116,8 @@ func TestAnswersGRPCGo(t *testing.T) {
 					t.Fatalf("status %v, want %v", err, tt.code)
 				}
 				if len(sizes) != tt.count || len(sizes) > 0 && sizes[0] != tt.size {
-					t.Fatalf("%d messages, the first of %v bytes; want %d of %d", len(sizes), sizes[:min(1, len(sizes))], tt.count, tt.size)
+					t.Fatalf("%d messages, the first of %v bytes; want %d of %d", len(sizes), sizes[:min(1, len(sizes))], tt.count,
+						tt.size)
 				}
 			}
 		})

@@ -44,7 +44,8 @@ func (capability) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.Hea
 }
 
 // UploadInputArtifact implements docpb.CapabilityServer.
-func (capability) UploadInputArtifact(s grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+func (capability) UploadInputArtifact(s grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse]) error {
 	for size := 0; ; {
 		c, err := s.Recv()
 		switch {
@@ -60,7 +61,8 @@ func (capability) UploadInputArtifact(s grpc.ClientStreamingServer[docpb.UploadI
 }
 
 // DownloadOutputArtifact implements docpb.CapabilityServer.
-func (capability) DownloadOutputArtifact(_ *docpb.DownloadOutputArtifactRequest, s grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
+func (capability) DownloadOutputArtifact(_ *docpb.DownloadOutputArtifactRequest,
+	s grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
 	zeros := make([]byte, piece)
 	for left := Size - piece; left >= 0; left -= piece {
 		if err := s.Send(&docpb.ArtifactChunk{Data: zeros, Done: left == 0}); err != nil {

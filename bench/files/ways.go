@@ -48,7 +48,8 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 func upload(ctx context.Context, c *http.Client, addr string) error {
-	_, err := do(ctx, c, http.MethodPost, "http://"+addr+"/v1/capabilities/weather/artifacts", io.LimitReader(zeros{}, Size))
+	_, err := do(ctx, c, http.MethodPost, "http://"+addr+"/v1/capabilities/weather/artifacts",
+		io.LimitReader(zeros{}, Size))
 	return err
 }
 

@@ -47,9 +47,9 @@ func report(out io.Writer, replicas, backends, share int) {
 	a := w.massFailure(share)
 	row(out, a, a.tell())
 	a = w.emptyRestart()
-	row(out, a, fmt.Sprintf("%s%d transitions were told to routers; ", a.after("Redis has everything again"), a.news))
+	row(out, a, fmt.Sprintf("%s%d transitions reached routers; ", a.after("Redis has everything again"), a.news))
 	a = w.replicasDie(max(1, replicas/10))
-	row(out, a, a.after("nobody waits for them"))
+	row(out, a, a.after("they count as gone"))
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	fmt.Fprintf(out, "\nThe simulation took %s and %.1f GiB of memory, %.0f MiB for each replica.\n",

@@ -95,7 +95,8 @@ func TestBodiesArriveThroughAnyWindows(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 1))
-			client := newSession(h2.Config{Client: true, StreamWindow: 1 + rng.IntN(100000), ConnWindow: 65535 + rng.IntN(1<<20)})
+			client := newSession(h2.Config{Client: true, StreamWindow: 1 + rng.IntN(100000), ConnWindow: 65535 +
+				rng.IntN(1<<20)})
 			server := newSession(h2.Config{StreamWindow: 1 + rng.IntN(100000), ConnWindow: 65535 + rng.IntN(1<<20)})
 			ok := server.session.Field(":status", "200")
 			server.session.Trailers(server.session.Field("grpc-status", "0"))
@@ -149,7 +150,8 @@ func blocks(t *testing.T, out []byte) [][]byte {
 func TestEncodesLikeGRPCGo(t *testing.T) {
 	t.Parallel()
 	fields := []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/selu.capability.Capability/Invoke"},
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: "/selu.capability.Capability/Invoke"},
 		{Name: ":authority", Value: "127.0.0.1:8080"}, {Name: "content-type", Value: "application/grpc"},
 		{Name: "user-agent", Value: "grpc-go/1.85.0"}, {Name: "te", Value: "trailers"},
 	}
@@ -174,7 +176,8 @@ func TestEncodesLikeGRPCGo(t *testing.T) {
 				client.session.Out = client.session.Out[:0]
 				client.session.Open(handles, timeout, h2.Body{Msg: []byte("x"), Count: 1})
 				want.Reset()
-				for _, f := range append(fields[:len(fields):len(fields)], hpack.HeaderField{Name: "grpc-timeout", Value: timeout}) {
+				for _, f := range append(fields[:len(fields):len(fields)],
+					hpack.HeaderField{Name: "grpc-timeout", Value: timeout}) {
 					if err := enc.WriteField(f); err != nil {
 						t.Fatal(err)
 					}
@@ -247,7 +250,8 @@ func BenchmarkCall(b *testing.B) {
 	server.session.Trailers(server.session.Field("grpc-status", "0"))
 	answer := h2.Body{Msg: h2.InvokeResponse(1024), Count: 1}
 	server.reply = func(st *h2.Stream) { server.session.Reply(st, []int{ok}, answer) }
-	request := h2.Body{Msg: h2.InvokeRequest(h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}, "weather", "s", 1024), Count: 1}
+	request := h2.Body{Msg: h2.InvokeRequest(h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}, "weather", "s", 1024),
+		Count: 1}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		client.session.Open([]int{path}, strconv.Itoa(9999999-i%10000)+"u", request)

@@ -47,7 +47,8 @@ func New(backend string) (*Proxy, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &Proxy{conn: conn, server: &http.Server{Handler: top, Protocols: protocols, ReadHeaderTimeout: time.Minute}}, nil
+	return &Proxy{conn: conn, server: &http.Server{Handler: top, Protocols: protocols, ReadHeaderTimeout: time.Minute}},
+		nil
 }
 
 // Serve accepts until Close.

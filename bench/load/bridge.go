@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTLS connects by TLS and returns a local socket that carries the cleartext,
+// dialTLS connects over TLS and returns a local socket that carries the cleartext,
 // so that the loop sees a socket like any other. Two goroutines move the bytes
 // until one side closes.
 func dialTLS(addr netip.AddrPort) (int, error) {

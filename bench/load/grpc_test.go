@@ -47,12 +47,16 @@ func served(t *testing.T, p interface {
 func TestThroughGRPCGo(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []load.Config{
-		{Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}, RequestSize: 1024, Conns: 2, Streams: 16},
-		{Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 2 << 20}, RequestSize: 2 << 20},
+		{Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024},
+			RequestSize: 1024, Conns: 2, Streams: 16},
+		{Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 2 << 20},
+			RequestSize: 2 << 20},
 		{Mode: load.Closed, Method: load.Stream, Work: h2.Work{Kind: h2.ChunksWork, Count: 300, Size: 100}, Streams: 4},
-		{Mode: load.Closed, Method: load.Download, Work: h2.Work{Kind: h2.ArtifactWork, Count: 4, Size: 256 << 10}, Streams: 2},
+		{Mode: load.Closed, Method: load.Download, Work: h2.Work{Kind: h2.ArtifactWork, Count: 4, Size: 256 << 10},
+			Streams: 2},
 		{Mode: load.Closed, Method: load.Upload, RequestSize: 256 << 10, Chunks: 4, Streams: 2},
-		{Mode: load.Hold, Method: load.Stream, Work: h2.Work{Kind: h2.PacedWork, Count: 100, Size: 100}, Held: 20, Streams: 50},
+		{Mode: load.Hold, Method: load.Stream, Work: h2.Work{Kind: h2.PacedWork, Count: 100, Size: 100}, Held: 20,
+			Streams: 50},
 	} {
 		t.Run(fmt.Sprintf("%s %s", cfg.Method, cfg.Work), func(t *testing.T) {
 			t.Parallel()

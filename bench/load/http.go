@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// httpRun is a window of calls by JSON over HTTP/1.1, made with Go's client. That costs more than the proxy:
+// httpRun is a window of JSON calls over HTTP/1.1, made with Go's client. That costs more than the proxy:
 // it tells how long callers wait, and what the proxy spends, but not what the proxy could do.
 type httpRun struct {
 	cfg    *Config
@@ -29,10 +29,11 @@ type httpRun struct {
 func runHTTP(cfg Config) (Result, error) {
 	cfg.setDefaults()
 	if cfg.Method != Invoke || cfg.Mode == Hold || cfg.TLS {
-		return Result{}, errors.New("by HTTP there are only Invoke in clear, closed or open")
+		return Result{}, errors.New("over HTTP only Invoke in cleartext is supported, with closed or open loops")
 	}
 	r := &httpRun{
-		cfg: &cfg, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: cfg.Conns, MaxIdleConnsPerHost: cfg.Conns}, Timeout: patience},
+		cfg: &cfg, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: cfg.Conns,
+			MaxIdleConnsPerHost: cfg.Conns}, Timeout: patience},
 		url:  fmt.Sprintf("http://%s/v1/capabilities/%s/tools/%s", cfg.Target, cfg.Capability, cfg.Work),
 		body: fmt.Appendf(nil, `{"filler":%q}`, bytes.Repeat([]byte("x"), cfg.RequestSize)),
 	}

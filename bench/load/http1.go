@@ -24,7 +24,8 @@ type http1 struct {
 func newHTTP1(r *run) *http1 {
 	j := r.cfg.JSON
 	return &http1{run: r, request: fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", j.Path, r.cfg.Target, userAgent, len(j.Body), j.Body)}
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", j.Path, r.cfg.Target, userAgent, len(j.Body),
+		j.Body)}
 }
 
 func (c *http1) attach(s *loop.Conn) { c.socket = s }
@@ -132,7 +133,7 @@ func responseSize(b []byte) (size int, status string, err error) {
 		}
 	}
 	if length < 0 {
-		return 0, "", fmt.Errorf("the response does not say its length: %.200q", b[:head])
+		return 0, "", fmt.Errorf("the response has no Content-Length: %.200q", b[:head])
 	}
 	if len(body) < length {
 		return 0, "", nil

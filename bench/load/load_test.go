@@ -40,9 +40,12 @@ func TestModes(t *testing.T) {
 		cfg   load.Config
 		total int64 // calls that must end
 	}{
-		"unary closed": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: small, RequestSize: 1024, Conns: 4, Streams: 16}, 4 * 16},
-		"unary open":   {load.Config{Mode: load.Open, Method: load.Invoke, Work: small, RequestSize: 1024, Conns: 2, Rate: 1000}, 10},
-		"no arguments": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1}}, 1},
+		"unary closed": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: small, RequestSize: 1024, Conns: 4,
+			Streams: 16}, 4 * 16},
+		"unary open": {load.Config{Mode: load.Open, Method: load.Invoke, Work: small, RequestSize: 1024, Conns: 2,
+			Rate: 1000}, 10},
+		"no arguments": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1}},
+			1},
 		"4 MiB both ways": {load.Config{Mode: load.Closed, Method: load.Invoke, RequestSize: 4 << 20,
 			Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 4 << 20}, Streams: 2}, 2},
 		"chunks in bursts": {load.Config{Mode: load.Closed, Method: load.Stream, Conns: 2, Streams: 4, RequestSize: 10,
@@ -55,7 +58,8 @@ func TestModes(t *testing.T) {
 			Work: h2.Work{Kind: h2.ArtifactWork, Count: 8, Size: 256 << 10}}, 2 * 2},
 		"upload": {load.Config{Mode: load.Closed, Method: load.Upload, Conns: 2, Streams: 2,
 			RequestSize: 256 << 10, Chunks: 8}, 2 * 2},
-		"many capabilities": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: small, RequestSize: 1, Capabilities: 100}, 1},
+		"many capabilities": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: small, RequestSize: 1,
+			Capabilities: 100}, 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +115,8 @@ func TestTightWindows(t *testing.T) {
 
 func TestUnknownTargetIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := load.Run(load.Config{Target: netip.MustParseAddrPort("127.0.0.1:1"), Mode: load.Closed, Method: load.Invoke})
+	_, err := load.Run(load.Config{Target: netip.MustParseAddrPort("127.0.0.1:1"), Mode: load.Closed,
+		Method: load.Invoke})
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("error %v, want one that names the address", err)
 	}

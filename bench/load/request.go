@@ -23,7 +23,8 @@ const timeoutValues = 4096
 
 func newRequests(cfg *Config) *requests {
 	r := &requests{cfg: cfg, path: map[Method]string{
-		Invoke: h2.PathInvoke, Legacy: h2.PathLegacy, Stream: h2.PathStream, Download: h2.PathDownload, Upload: h2.PathUpload,
+		Invoke: h2.PathInvoke, Legacy: h2.PathLegacy, Stream: h2.PathStream, Download: h2.PathDownload,
+		Upload: h2.PathUpload,
 	}[cfg.Method]}
 	for i := range max(cfg.Capabilities, 1) {
 		name := cfg.Capability

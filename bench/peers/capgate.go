@@ -56,7 +56,8 @@ func buildCapgate(env Env, dir string, listen netip.AddrPort) (command, error) {
 	files := map[string]string{}
 	config := ""
 	if env.TLS {
-		config = fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
+		config = fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", filepath.Join(dir, certFile),
+			filepath.Join(dir, keyFile))
 	}
 	files["capgate.yaml"] = config + c.Config + fleets(max(c.Capabilities, 1), env.Backend)
 	log := c.Log
@@ -80,7 +81,9 @@ func fleets(n int, backend netip.AddrPort) string {
 			name = fmt.Sprintf("weather-%d", i)
 		}
 		// Probes cost the same whatever the calls do: they are kept out of the windows.
-		fmt.Fprintf(&b, "  - capability: %s\n    backends: [%q]\n    dialect: doc\n    policy: allow\n    health: {interval: 10m}\n", name, backend)
+		fmt.Fprintf(&b,
+			"  - capability: %s\n    backends: [%q]\n    dialect: doc\n    policy: allow\n    health: {interval: 10m}\n",
+			name, backend)
 	}
 	return b.String()
 }

@@ -52,7 +52,8 @@ func TestConfigurationsOfEnvoy(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(config), &tree); err != nil || strings.Contains(config, "%!") {
 				t.Errorf("%s: %v in\n%s", s.Name, err, config)
 			}
-			if transcodes := strings.Contains(config, dir+"/capability.pb"); transcodes != (s.Name == "envoy-json") || transcodes != (c.files["capability.pb"] != "") {
+			if transcodes := strings.Contains(config, dir+"/capability.pb"); transcodes != (s.Name == "envoy-json") ||
+				transcodes != (c.files["capability.pb"] != "") {
 				t.Errorf("%s has descriptors: %v", s.Name, transcodes)
 			}
 		}

@@ -35,7 +35,8 @@ type Result struct {
 }
 
 func keyOf(i int) policy.Key {
-	return policy.Key{Subject: policy.Subject{Tenant: fmt.Sprintf("tenant-%02d", i%tenants), User: fmt.Sprintf("user-%06d", i)},
+	return policy.Key{Subject: policy.Subject{Tenant: fmt.Sprintf("tenant-%02d", i%tenants),
+		User: fmt.Sprintf("user-%06d", i)},
 		Capability: "weather", Tool: "get_current_weather"}
 }
 

@@ -73,7 +73,8 @@ func fleets(n int) (router.Config, []health.Fleet) {
 		for j := range Backends {
 			addrs = append(addrs, fmt.Sprintf("10.%d.%d.%d:50051", i/256, i%256, j))
 		}
-		cfg.Fleets = append(cfg.Fleets, router.FleetConfig{Capability: capability, Backends: router.Addrs(addrs...), Dialect: call.Doc})
+		cfg.Fleets = append(cfg.Fleets, router.FleetConfig{Capability: capability, Backends: router.Addrs(addrs...),
+			Dialect: call.Doc})
 		probes = append(probes, health.Fleet{Capability: capability, Backends: addrs, Dialect: call.Doc})
 	}
 	return cfg, probes

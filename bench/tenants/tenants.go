@@ -54,7 +54,8 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 		return r, err
 	}
 	defer store.Close()
-	g := &rig{none: &tenant.Settings{ID: "globex"}, limiter: ratelimit.New(ratelimit.Config{Store: store.Limits("bench")}), begun: time.Now()}
+	g := &rig{none: &tenant.Settings{ID: "globex"},
+		limiter: ratelimit.New(ratelimit.Config{Store: store.Limits("bench")}), begun: time.Now()}
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { g.limiter.Run(ctx) })
@@ -62,20 +63,25 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 	defer stop()
 	id, secret := tenant.NewCredential()
 	g.keys, g.claim = tenant.NewKeys(nil), tenant.Credentials{Credential: tenant.Credential(id, secret)}
-	bounds := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls, PerMonth: tenant.MaxCalls}
+	bounds := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls,
+		PerMonth: tenant.MaxCalls}
 	g.keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke}},
 		map[string]*tenant.Settings{"acme": {ID: "acme", Limits: tenant.Limits{Bounds: bounds}}}, nil)
 	log := telemetry.NewAccessLog(io.Discard, telemetry.AccessLogConfig{})
 	defer func() { _ = log.Close() }()
-	if g.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Log: log, Tenants: 100}); err != nil {
+	if g.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(),
+		telemetry.MetricsConfig{Log: log, Tenants: 100}); err != nil {
 		return r, err
 	}
 	g.recorder = telemetry.NewRecorder(g.metrics, log)
-	g.call = call.Call{Tenant: "acme", Capability: "weather", Tool: "get_current_weather", Method: call.Invoke, Dialect: call.Doc}
-	g.record = telemetry.Record{Call: &g.call, Capability: g.metrics.Capability("weather"), Backend: "10.0.0.7:50051", BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
+	g.call = call.Call{Tenant: "acme", Capability: "weather", Tool: "get_current_weather", Method: call.Invoke,
+		Dialect: call.Doc}
+	g.record = telemetry.Record{Call: &g.call, Capability: g.metrics.Capability("weather"), Backend: "10.0.0.7:50051",
+		BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
 	g.identify()
 	to := []*float64{&r.Identity, &r.NoLimits, &r.Limits, &r.Record, &r.All}
-	for i, nanos := range best(g.identify, func() { g.limit(g.none) }, func() { g.limit(g.who.Settings) }, g.keep, g.all) {
+	for i, nanos := range best(g.identify, func() { g.limit(g.none) }, func() { g.limit(g.who.Settings) }, g.keep,
+		g.all) {
 		*to[i] = nanos
 	}
 	r.Allocs = testing.AllocsPerRun(10_000, g.all)
