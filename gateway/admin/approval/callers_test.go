@@ -26,7 +26,7 @@ func (p *ports) public(t *testing.T) *gatewaytest.Gateway {
 	})
 }
 
-// TestPublicPort: who calls is who the gateway says, by JSON and by gRPC.
+// TestPublicPort: who calls is who the gateway says, over JSON and over gRPC.
 func TestPublicPort(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
@@ -79,10 +79,10 @@ func TestPublicPort(t *testing.T) {
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", "x-capgate-caller", forged)
 	if resp, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{}); err != nil ||
 		len(resp.GetApprovals()) != 1 || resp.GetApprovals()[0].GetId() != ann.ID {
-		t.Errorf("by gRPC: %v, %v", resp, err)
+		t.Errorf("over gRPC: %v, %v", resp, err)
 	}
 	_, err := client.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: ann.ID})
-	refusal(t, "approve by gRPC", err, codes.PermissionDenied, "APPROVER_REQUIRED")
+	refusal(t, "approve over gRPC", err, codes.PermissionDenied, "APPROVER_REQUIRED")
 	if now, err := p.keeper.Get(t.Context(), ann.Tenant, ann.ID); err != nil || now.State != approvals.Pending {
 		t.Errorf("%v, %v", now.State, err)
 	}

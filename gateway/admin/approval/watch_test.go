@@ -16,7 +16,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// watch follows events by gRPC.
+// watch follows events over gRPC.
 func watch(ctx context.Context, t *testing.T, client capgatepb.ApprovalsClient,
 	after string) (next func() *capgatepb.WatchApprovalsResponse) {
 	t.Helper()

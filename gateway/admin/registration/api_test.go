@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// call sends by gRPC what is written as JSON.
+// call sends a request, written as JSON, over gRPC.
 func (p *port) call(t *testing.T, withdraw bool, body string) error {
 	t.Helper()
 	if withdraw {

@@ -117,7 +117,7 @@ func TestATenantOfTheFile(t *testing.T) {
 	expect(t, "the file's key", err, codes.FailedPrecondition, "KEY_IN_FILE")
 }
 
-// TestJSONOfCallers: the same at the public port, by JSON.
+// TestJSONOfCallers: the same at the public port, over JSON.
 func TestJSONOfCallers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
