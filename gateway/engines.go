@@ -24,17 +24,17 @@ type guard struct {
 func newGuard(cfg *Config, onward, own grpc.ClientConnInterface) *guard {
 	asBytes := grpc.ForceCodec(untouched{})
 	g := engine.New(engine.Config{
-		Shared:  cfg.Engines,
-		Passage: passage,
-		Conn:    onward,
-		Onward: func(ctx context.Context) (context.Context, []grpc.CallOption) {
+		Shared: cfg.Engines,
+		Call:   guardedCall,
+		Conn:   onward,
+		Continue: func(ctx context.Context) (context.Context, []grpc.CallOption) {
 			ctx, opts := dialect.Outgoing(ctx)
 			md, _ := metadata.FromOutgoingContext(ctx)
 			md.Delete(engine.ModesHeader)
 			return ctx, append(opts, asBytes)
 		},
-		Own: own,
-		Beside: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
+		Internal: own,
+		Subrequest: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
 			ctx = context.WithValue(ctx, ownCallKey{}, &ownCall{backend: backend})
 			return metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, fleet)), []grpc.CallOption{asBytes}
 		},
@@ -45,13 +45,13 @@ func newGuard(cfg *Config, onward, own grpc.ClientConnInterface) *guard {
 	return &guard{Guard: g, server: bytesServer(g.Serve)}
 }
 
-// passage is the call that ctx is of.
-func passage(ctx context.Context) *engine.Passage {
+// guardedCall returns the call of ctx, for the guard.
+func guardedCall(ctx context.Context) *engine.Call {
 	v := servedOf(ctx)
-	return &engine.Passage{
+	return &engine.Call{
 		Tenant: v.call.Tenant, User: v.call.User, Agent: v.call.Agent, Key: v.call.Key, RequestID: v.requestID,
-		Many: v.caller.Settings != nil, Fleet: v.call.Capability, Backend: v.endpoint.Addr, Session: v.call.Session,
-		Settings: engine.SettingsOf(v.fleet), Longest: v.fleet.Deadlines.For(call.StreamInvoke, 0, false),
+		MultiTenant: v.caller.Settings != nil, Fleet: v.call.Capability, Backend: v.endpoint.Addr, Session: v.call.Session,
+		Settings: engine.SettingsOf(v.fleet), MaxDuration: v.fleet.Deadlines.For(call.StreamInvoke, 0, false),
 		Failed: func(failed bool) {
 			o := telemetry.Succeeded
 			if failed {

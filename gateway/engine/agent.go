@@ -14,41 +14,41 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-var bothWays = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
+var bidirectional = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
-// agent connects an agent to its engine, unless that has one. It ends with its caller.
+// agent connects an agent to its engine, unless the engine has one. It ends with its caller.
 //
-// Who is the agent has one lease, and whose stream the engine has another, for which a successor waits: an
-// engine may forget its agent when the stream of the one before ends.
-func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
+// The agent has one lease, and its stream at the engine another, which a successor waits for: an engine may forget
+// its agent when the stream of the previous agent ends.
+func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	ctx := s.Context()
 	lease, err := g.cfg.Turns.Seize(ctx, p.engine(), p.who(), p.Settings.LastWins)
 	switch {
 	case errors.Is(err, turns.ErrHeld):
 		return g.cfg.Refuse(ctx, refusedAgent)
 	case err != nil:
-		return g.cfg.Refuse(ctx, refusedAway)
+		return g.cfg.Refuse(ctx, refusedUnavailable)
 	}
 	defer lease.Release()
-	stream, refusal := g.succeed(ctx, p, lease)
+	stream, refusal := g.awaitRelease(ctx, p, lease)
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
-	c := &session{agent: s, directives: make(chan []byte), ended: make(chan struct{})}
+	c := &agentSession{agent: s, directives: make(chan []byte), ended: make(chan struct{})}
 	connected, gone := make(chan error, 1), make(chan struct{})
 	err = g.cfg.Detach(ctx, func(ctx context.Context) {
 		defer stream.Release()
-		onward, opts := g.cfg.Onward(ctx)
+		onward, opts := g.cfg.Continue(ctx)
 		onward, cancel := context.WithCancel(onward)
 		defer cancel()
 		var err error
-		c.engine, err = g.cfg.Conn.NewStream(onward, bothWays, path, opts...)
+		c.engine, err = g.cfg.Conn.NewStream(onward, bidirectional, path, opts...)
 		if connected <- err; err != nil {
 			return
 		}
-		go c.read() // ends with the engine's stream
+		go c.readDirectives() // ends with the engine's stream
 		<-gone
-		c.part(ctx, cancel)
+		c.detach(ctx, cancel)
 	})
 	if err != nil {
 		stream.Release()
@@ -63,48 +63,49 @@ func (g *Guard) agent(s grpc.ServerStream, p *Passage, path string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	go c.events() // ends with the agent's stream
-	p.meter.Attends(1)
-	defer p.meter.Attends(-1)
-	return c.pass(lease)
+	go c.forwardEvents() // ends with the agent's stream
+	p.meter.AddAgents(1)
+	defer p.meter.AddAgents(-1)
+	return c.forwardDirectives(lease)
 }
 
-func (p *Passage) who() string { return p.Tenant + "/" + p.RequestID }
+func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
 
-// succeed waits until the engine has no other agent's stream.
-func (g *Guard) succeed(ctx context.Context, p *Passage, lease *turns.Lease) (*turns.Lease, *call.Refusal) {
+// awaitRelease waits until the engine has no other agent's stream.
+func (g *Guard) awaitRelease(ctx context.Context, p *Call, lease *turns.Lease) (*turns.Lease, *call.Refusal) {
 	for {
 		stream, err := g.cfg.Turns.Seize(ctx, p.engine()+" stream", p.who(), false)
 		switch {
 		case err == nil:
 			return stream, nil
 		case !errors.Is(err, turns.ErrHeld):
-			return nil, refusedAway
+			return nil, refusedUnavailable
 		}
 		select {
 		case <-lease.Lost():
 			return nil, refusedAgent
-		case <-time.After(successor):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
 const (
-	successor = 50 * time.Millisecond // from one look to the next whether the agent before has gone
-	parting   = 2 * time.Second       // what an engine has to end the stream of an agent that goes
+	pollInterval  = 50 * time.Millisecond // interval of checks whether the previous agent has gone
+	detachTimeout = 2 * time.Second       // for an engine to end the stream of a leaving agent
 )
 
-// session is an agent's stream and its engine's.
-type session struct {
+// agentSession connects the streams of an agent and its engine.
+type agentSession struct {
 	agent      grpc.ServerStream
 	engine     grpc.ClientStream
 	directives chan []byte
-	ended      chan struct{} // closed when the engine has ended it
-	err        error         // how, then
+	ended      chan struct{} // closed when the engine has ended its stream
+	err        error         // the engine's error; valid once ended is closed
 }
 
-// pass passes directives to the agent until the engine ends, or the agent goes, or another is the agent.
-func (c *session) pass(lease *turns.Lease) error {
+// forwardDirectives sends directives to the agent until the engine ends its stream, the agent leaves, or another
+// agent takes over.
+func (c *agentSession) forwardDirectives(lease *turns.Lease) error {
 	for {
 		select {
 		case d := <-c.directives:
@@ -118,22 +119,22 @@ func (c *session) pass(lease *turns.Lease) error {
 			return c.err
 		case <-lease.Lost():
 			shutdown := directive("another agent has taken over this engine")
-			return c.agent.SendMsg(&shutdown) // and that is all: who is told to go need not be told of an error
+			return c.agent.SendMsg(&shutdown) // without an error: the directive is enough
 		case <-c.agent.Context().Done():
 			return c.agent.Context().Err()
 		}
 	}
 }
 
-// part waits until the engine has ended its stream: in peace, if it does, as it hears from events that its
-// agent has gone.
-func (c *session) part(alive context.Context, cancel context.CancelFunc) {
+// detach waits until the engine has ended its stream. The engine learns from the end of the agent's events that
+// the agent has gone; after a timeout the stream is cancelled.
+func (c *agentSession) detach(alive context.Context, cancel context.CancelFunc) {
 	defer cancel()
-	alive, stop := context.WithTimeout(alive, parting)
+	alive, stop := context.WithTimeout(alive, detachTimeout)
 	defer stop()
 	for {
 		select {
-		case <-c.directives: // for nobody
+		case <-c.directives: // discarded
 		case <-c.ended:
 			return
 		case <-alive.Done():
@@ -144,8 +145,8 @@ func (c *session) part(alive context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// read reads directives until the engine ends.
-func (c *session) read() {
+// readDirectives reads directives until the engine ends its stream.
+func (c *agentSession) readDirectives() {
 	defer close(c.ended)
 	defer func() {
 		if v := recover(); v != nil {
@@ -167,8 +168,8 @@ func (c *session) read() {
 	}
 }
 
-// events passes an agent's events to its engine.
-func (c *session) events() {
+// forwardEvents sends an agent's events to its engine.
+func (c *agentSession) forwardEvents() {
 	defer func() {
 		if v := recover(); v != nil {
 			recovery.Report("engine agent", v)
@@ -177,12 +178,12 @@ func (c *session) events() {
 	}()
 	for {
 		var raw []byte
-		if c.agent.RecvMsg(&raw) != nil { // it has no more, or is gone, of which pass knows
+		if c.agent.RecvMsg(&raw) != nil { // no more events, or the agent has gone, which forwardDirectives handles
 			_ = c.engine.CloseSend()
 			return
 		}
 		if c.engine.SendMsg(&raw) != nil {
-			return // read has the reason
+			return // readDirectives has the reason
 		}
 	}
 }
@@ -196,5 +197,5 @@ func directive(reason string) []byte {
 
 var (
 	refusedAgent = &call.Refusal{Kind: call.AlreadyExists, Reason: "ENGINE_HAS_AGENT",
-		Message: "the engine has an agent already; agent: last-wins of the fleet would let this one take over"}
+		Message: "the engine already has an agent; agent: last-wins in the fleet's configuration lets this one take over"}
 )

@@ -17,9 +17,9 @@ import (
 // askTimeout bounds the delay of an event that asks for approval.
 const askTimeout = 5 * time.Second
 
-// ask creates an approval for an engine's question before the client gets the event, and passes the answer on to
-// the engine. If that fails, the question cannot be answered and expires.
-func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
+// createApproval creates an approval for an engine's question before the client gets the event, and passes the
+// answer on to the engine. If that fails, the question cannot be answered and expires.
+func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	r := &approvals.Request{
@@ -31,7 +31,7 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 	if refusal == nil {
 		lasts := time.Until(a.Expires) + time.Minute
 		if err := g.cfg.Questions.Bind(ctx, p.Tenant, p.engine(), q.id, a.ID, lasts); err != nil {
-			refusal = refusedAway
+			refusal = refusedUnavailable
 		}
 	}
 	if refusal != nil {
@@ -39,28 +39,28 @@ func (g *Guard) ask(ctx context.Context, p *Passage, q *question) {
 			refusal.Reason)
 		return
 	}
-	asked := &asked{passage: *p, question: q.id, approval: a, request: r}
+	pending := &pendingQuestion{passage: *p, question: q.id, approval: a, request: r}
 	g.running.Add(1)
 	go func() {
 		defer g.running.Done()
 		defer recovery.Recover("engine approval")
-		g.await(asked)
+		g.awaitAnswer(pending)
 	}()
 }
 
 // level is the Level of engines' approvals.
 const level = "engine"
 
-// asked is a pending question.
-type asked struct {
-	passage  Passage
+// pendingQuestion is a question that waits for a person's answer.
+type pendingQuestion struct {
+	passage  Call
 	question string
 	approval approvals.Approval
 	request  *approvals.Request
 }
 
-// await waits for the answer and sends it to the engine, once.
-func (g *Guard) await(a *asked) {
+// awaitAnswer waits for the answer and sends it to the engine, once.
+func (g *Guard) awaitAnswer(a *pendingQuestion) {
 	ctx, cancel := context.WithDeadline(g.alive, a.approval.Expires)
 	defer cancel()
 	for {
@@ -69,22 +69,22 @@ func (g *Guard) await(a *asked) {
 		case ctx.Err() != nil && now.State == approvals.Pending:
 			return
 		case err == nil && now.State == approvals.Approved:
-			g.approve(a)
+			g.redeemApproval(a)
 			return
 		case err == nil && now.State == approvals.Denied:
-			g.tell(a, false)
+			g.resolveQuestion(a, false)
 			return
 		case err == nil && now.State != approvals.Pending:
 			return // expired, or another replica has sent the answer
 		}
-		if !g.pause(ctx, comeAgain) {
+		if !g.pause(ctx, retryInterval) {
 			return
 		}
 	}
 }
 
-// comeAgain is the interval of retries.
-const comeAgain = time.Second
+// retryInterval is the interval of retries.
+const retryInterval = time.Second
 
 // pause waits for a time. It returns false if ctx ends before.
 func (g *Guard) pause(ctx context.Context, d time.Duration) bool {
@@ -98,20 +98,20 @@ func (g *Guard) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// approve redeems the approval and sends the answer to the engine. Only one replica can redeem it.
-func (g *Guard) approve(a *asked) {
+// redeemApproval redeems the approval and sends the answer to the engine. Only one replica can redeem it.
+func (g *Guard) redeemApproval(a *pendingQuestion) {
 	ctx, cancel := context.WithTimeout(g.alive, askTimeout)
 	defer cancel()
 	if _, refusal := g.cfg.Approvals.Redeem(ctx, a.approval.ID, a.request); refusal == nil {
-		g.tell(a, true)
+		g.resolveQuestion(a, true)
 	} else {
 		g.cfg.Log.Warn("approved action of an engine not redeemed", "capability", a.passage.Fleet, "approval",
 			a.approval.ID, "reason", refusal.Reason)
 	}
 }
 
-// tell resolves the engine's question. A call that the engine may have received is not repeated.
-func (g *Guard) tell(a *asked, approved bool) {
+// resolveQuestion resolves the engine's question. A call that the engine may have received is not repeated.
+func (g *Guard) resolveQuestion(a *pendingQuestion, approved bool) {
 	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), a.question)
 	req = protowire.AppendString(protowire.AppendTag(req, 2, protowire.BytesType), a.passage.Session)
 	if approved {
@@ -120,11 +120,11 @@ func (g *Guard) tell(a *asked, approved bool) {
 	ctx, cancel := context.WithDeadline(g.alive, a.approval.Expires)
 	defer cancel()
 	for {
-		_, err := g.beside(ctx, &a.passage, clients+"ResolveApproval", req)
+		_, err := g.subrequest(ctx, &a.passage, clients+"ResolveApproval", req)
 		if err == nil {
 			return
 		}
-		if !unsent(status.Convert(err)) || !g.pause(ctx, comeAgain) {
+		if !unsent(status.Convert(err)) || !g.pause(ctx, retryInterval) {
 			g.cfg.Log.Warn("an engine may not have received the answer to an approval", "capability", a.passage.Fleet,
 				"approval", a.approval.ID, "error", status.Code(err).String())
 			return
@@ -133,7 +133,7 @@ func (g *Guard) tell(a *asked, approved bool) {
 }
 
 // resolve serves ResolveApproval.
-func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, error) {
+func (g *Guard) resolve(ctx context.Context, p *Call, msg []byte) ([]byte, error) {
 	var question []byte
 	var approved bool
 	err := fields(msg, &approvalRequest, func(r *strictproto.Reader) {
@@ -149,13 +149,13 @@ func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, er
 	}
 	id, err := g.cfg.Questions.Bound(ctx, p.Tenant, p.engine(), string(question))
 	if err != nil {
-		return nil, refusedAway
+		return nil, refusedUnavailable
 	}
 	if id == "" {
 		return nil, refusedQuestion
 	}
-	if p.Session != "" && p.Many {
-		if refusal := g.mine(ctx, p, p.Session); refusal != nil {
+	if p.Session != "" && p.MultiTenant {
+		if refusal := g.checkOwner(ctx, p, p.Session); refusal != nil {
 			return nil, refusedQuestion
 		}
 	}
@@ -174,7 +174,7 @@ func (g *Guard) resolve(ctx context.Context, p *Passage, msg []byte) ([]byte, er
 }
 
 // by returns the name of the approver.
-func by(p *Passage) string {
+func by(p *Call) string {
 	switch {
 	case p.User != "":
 		return p.User

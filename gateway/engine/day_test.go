@@ -121,38 +121,42 @@ func TestADay(t *testing.T) {
 		all := turns.New(store, turns.Options{})
 		serving.Go(func() { all.Run(ctx) })
 		toEngine, toGuard := dial(t, engines), dial(t, guarded)
-		passage := guard.Passage{Tenant: "default", Fleet: "engine-1", Backend: "b", Settings: &guard.Settings{Queue: 10, Buffer: 1 << 20},
-			Longest: 2 * day, Failed: func(bool) {}}
+		passage := guard.Call{Tenant: "default", Fleet: "engine-1", Backend: "b",
+			Settings:    &guard.Settings{Queue: 10, Buffer: 1 << 20},
+			MaxDuration: 2 * day, Failed: func(bool) {}}
 		onward := func(ctx context.Context) (context.Context, []grpc.CallOption) {
 			return ctx, []grpc.CallOption{grpc.ForceCodec(asBytes{})}
 		}
 		g := guard.New(guard.Config{
-			Shared:  guard.Shared{Turns: all},
-			Conn:    toEngine,
-			Passage: func(context.Context) *guard.Passage { p := passage; return &p },
+			Shared: guard.Shared{Turns: all},
+			Conn:   toEngine,
+			Call:   func(context.Context) *guard.Call { p := passage; return &p },
 			Detach: func(ctx context.Context, f func(context.Context)) error {
 				serving.Go(func() { f(context.WithoutCancel(ctx)) })
 				return nil
 			},
-			Onward: onward,
-			Refuse: func(_ context.Context, r *call.Refusal) error { return r },
+			Continue: onward,
+			Refuse:   func(_ context.Context, r *call.Refusal) error { return r },
 		})
-		server := grpc.NewServer(grpc.ForceServerCodec(asBytes{}), grpc.UnknownServiceHandler(g.Serve), grpc.WaitForHandlers(true))
+		server := grpc.NewServer(grpc.ForceServerCodec(asBytes{}), grpc.UnknownServiceHandler(g.Serve),
+			grpc.WaitForHandlers(true))
 		serving.Go(func() { _ = server.Serve(guarded) })
 
 		ready, gone := make(chan struct{}), make(chan error, 1)
 		go func() {
-			gone <- agent.Run(ctx, toGuard, agent.Config{Ready: func() { close(ready) }, Think: func(_ context.Context, m *parallaxpb.ProcessRequest) {
-				if m.GetContent() == "all day" {
-					<-time.After(day)
-				}
-			}})
+			gone <- agent.Run(ctx, toGuard, agent.Config{Ready: func() { close(ready) },
+				Think: func(_ context.Context, m *parallaxpb.ProcessRequest) {
+					if m.GetContent() == "all day" {
+						<-time.After(day)
+					}
+				}})
 		}()
 		<-ready
 		client := parallaxpb.NewClientServiceClient(toGuard)
 		say := func(what string) {
 			t.Helper()
-			stream, err := client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: "s", Content: what, Mode: parallaxpb.SessionMode_NORMAL})
+			stream, err := client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: "s", Content: what,
+				Mode: parallaxpb.SessionMode_NORMAL})
 			var last *parallaxpb.PipelineEvent
 			for err == nil {
 				var event *parallaxpb.PipelineEvent

@@ -1,9 +1,9 @@
 // Package engine guards OpenParallax engines. Engines accept any client that reaches them, and cannot handle
 // independent concurrent callers.
 //
-// Most calls of engines pass the relay as they are, once their caller's scope is looked at. Those in the table of
-// methods that say so go to the Guard, a gRPC server inside the process, as translated calls go
-// to the translator, and come back through the relay to the engine that was chosen:
+// Most calls of engines are forwarded unchanged after the check of the caller's scope. The calls that the table of
+// methods marks as guarded are served by the Guard, in the process, after an engine has been picked; the Guard
+// continues them at that engine:
 //
 //	SendMessage      one at a time per engine, at all replicas together; others wait in a queue (turns). Events are read
 //	                 as fast as the engine sends them; a client that is too far behind is cut off, and the engine

@@ -36,7 +36,7 @@ type question struct {
 }
 
 func eventOf(raw []byte) (e event, ok bool) {
-	var asked []byte
+	var approval []byte
 	ok = fields(raw, &pipelineEvent, func(r *strictproto.Reader) {
 		switch r.Number {
 		case fieldEventSession:
@@ -47,12 +47,12 @@ func eventOf(raw []byte) (e event, ok bool) {
 		case fieldPipelineError:
 			e.failed = true
 		case fieldApproval:
-			asked = r.Value
+			approval = r.Value
 		}
 	}) == nil
 	e.last = e.last || e.failed
-	if asked != nil && ok {
-		e.question, ok = questionOf(asked)
+	if approval != nil && ok {
+		e.question, ok = questionOf(approval)
 	}
 	return e, ok
 }
@@ -68,7 +68,7 @@ func questionOf(msg []byte) (*question, bool) {
 	}
 	q := &question{id: m.GetApprovalId(), tool: m.GetAction().GetType().String()}
 	if at := m.GetTimeoutAt(); at > 0 {
-		q.until = instant(at)
+		q.until = timeOf(at)
 	}
 	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&m)
 	if err == nil {
@@ -77,8 +77,8 @@ func questionOf(msg []byte) (*question, bool) {
 	return q, err == nil
 }
 
-// instant converts a Unix time in seconds or milliseconds, because the protocol does not define the unit.
-func instant(at int64) time.Time {
+// timeOf converts a Unix time in seconds or milliseconds, because the protocol does not define the unit.
+func timeOf(at int64) time.Time {
 	const milliseconds = 1e11 // in s, the year 5138
 	if at > milliseconds {
 		return time.UnixMilli(at)

@@ -15,16 +15,16 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// Sessions knows whose sessions of engines are, for all replicas.
+// Sessions stores the owners of engines' sessions, for all replicas.
 type Sessions interface {
-	// Claim gives a session to a tenant unless it is somebody's, and answers whose it is, and whether
-	// it was nobody's before.
+	// Claim assigns a session to a tenant unless it has an owner. It returns the owner, and whether the session
+	// had none before.
 	Claim(ctx context.Context, engine, session, tenant string) (owner string, claimed bool, err error)
-	// Owners are whose sessions are, "" for nobody's.
+	// Owners returns the owners of sessions; "": none.
 	Owners(ctx context.Context, engine string, sessions []string) ([]string, error)
 }
 
-// Approvals are where people are asked, for all replicas.
+// Approvals are the approvals of all replicas.
 type Approvals interface {
 	Create(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
@@ -33,81 +33,85 @@ type Approvals interface {
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 }
 
-// Questions know which approval an engine's own is, for all replicas.
+// Questions map engines' questions to approvals, for all replicas.
 type Questions interface {
-	// Bind remembers it for a time.
+	// Bind stores the approval of a question for a limited time.
 	Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error
-	// Bound answers with it; "" where there is none of that tenant's.
+	// Bound returns the approval of a tenant's question; "": none.
 	Bound(ctx context.Context, tenant, engine, question string) (approval string, err error)
 }
 
-// Shared is what replicas share of engines.
+// Shared is the state of engines that replicas share.
 type Shared struct {
 	Turns     *turns.Keeper
 	Sessions  Sessions
 	Approvals Approvals
 	Questions Questions
-	Meters    func(fleet, tenant string) Meter // what counts for a fleet and a tenant; nil: nothing
+	Meters    func(fleet, tenant string) Meter // meters of a fleet and a tenant; nil: no metrics
 }
 
-// Passage is a call that came to the Guard.
-type Passage struct {
+// Call is a guarded call.
+type Call struct {
 	Tenant, User, Agent, Key, RequestID string
 
-	Many     bool   // there are tenants who must not see each other's sessions
-	Fleet    string // capability id
-	Backend  string // address of the engine that was chosen
-	Session  string // "" where it names none
-	Settings *Settings
-	Longest  time.Duration     // that a message may take, whatever its caller's deadline
-	Failed   func(failed bool) // tells what an answer said that ended well
+	MultiTenant bool   // tenants must not see each other's sessions
+	Fleet       string // capability id
+	Backend     string // address of the picked engine
+	Session     string // "": none
+	Settings    *Settings
+	MaxDuration time.Duration     // of a message, whatever its caller's deadline
+	Failed      func(failed bool) // reports the outcome of an answer with status OK
 
 	meter Meter
 }
 
-// engine is what turns and leases of its engine are of.
-func (p *Passage) engine() string { return p.Fleet + " " + p.Backend }
+// engine returns the name of the call's engine for turns and leases.
+func (p *Call) engine() string { return p.Fleet + " " + p.Backend }
 
-// Config is what a Guard is made of; all of it is needed. The options of calls have a codec that leaves
-// *[]byte as it is.
+// Config configures a Guard; all fields are required. The options of calls have a codec that passes *[]byte
+// unchanged.
 type Config struct {
 	Shared
 
-	Conn    grpc.ClientConnInterface                                                              // continues the call that a context is of, once
-	Onward  func(context.Context) (context.Context, []grpc.CallOption)                            // for calls by Conn
-	Own     grpc.ClientConnInterface                                                              // makes calls of the Guard's own
-	Beside  func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) // for calls by Own
-	Passage func(context.Context) *Passage
-	Detach  func(context.Context, func(context.Context)) error // lets a function outlive the call that a context is of
-	Refuse  func(context.Context, *call.Refusal) error         // what the caller gets
-	Log     *slog.Logger
+	// continues the call of a context, once
+	Conn grpc.ClientConnInterface
+	// for calls over Conn
+	Continue func(context.Context) (context.Context, []grpc.CallOption)
+	// makes the Guard's own calls
+	Internal grpc.ClientConnInterface
+	// for calls over Internal
+	Subrequest func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption)
+	Call       func(context.Context) *Call
+	Detach     func(context.Context, func(context.Context)) error // runs a function that outlives the call of a context
+	Refuse     func(context.Context, *call.Refusal) error         // returns the caller's error
+	Log        *slog.Logger
 }
 
 // Guard serves the guarded methods. Close ends it.
 type Guard struct {
 	cfg     Config
-	alive   context.Context // what outlasts its caller goes on in it
+	alive   context.Context // context of work that outlives its caller
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
 
-// New makes a Guard.
+// New returns a Guard.
 func New(cfg Config) *Guard {
 	g := &Guard{cfg: cfg}
 	g.alive, g.end = context.WithCancel(context.Background())
 	return g
 }
 
-// Close ends what goes on without a caller, and waits for it. It is for after the last call.
+// Close ends work that outlives its callers, and waits for it. Call it after the last call.
 func (g *Guard) Close() {
 	g.end()
 	g.running.Wait()
 }
 
-// Serve answers a call. It is a grpc.StreamHandler for a server of a codec that leaves *[]byte as it is.
+// Serve serves a call. It is a grpc.StreamHandler for a server with a codec that passes *[]byte unchanged.
 func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 	ctx := s.Context()
-	p := g.cfg.Passage(ctx)
+	p := g.cfg.Call(ctx)
 	path, named := grpc.MethodFromServerStream(s)
 	if !named || p.Settings == nil {
 		return g.cfg.Refuse(ctx, refusedGone)
@@ -146,8 +150,8 @@ func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 	return s.SendMsg(&answer)
 }
 
-// numberingOf is how the client of a call numbers modes.
-func numberingOf(ctx context.Context, p *Passage) (Numbering, *call.Refusal) {
+// numberingOf returns the client's numbering of modes.
+func numberingOf(ctx context.Context, p *Call) (Numbering, *call.Refusal) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	switch said := md.Get(ModesHeader); len(said) {
 	case 0:
@@ -161,15 +165,21 @@ func numberingOf(ctx context.Context, p *Passage) (Numbering, *call.Refusal) {
 }
 
 var (
-	refusedGone      = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE", Message: "the gateway is shutting down"}
-	refusedOff       = &call.Refusal{Kind: call.FailedPrecondition, Reason: "ENGINE_OFF", Message: "this gateway guards no engines"}
+	refusedGone = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
+		Message: "the gateway is shutting down"}
+	refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "ENGINE_OFF",
+		Message: "this gateway guards no engines"}
 	refusedNumbering = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_MODE_INVALID",
-		Message: "metadata x-session-modes may be there once, and must be source or seed"}
+		Message: "the metadata x-session-modes must occur at most once, and be source or seed"}
 	refusedMode = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_MODE_INVALID",
-		Message: "mode is none of SessionMode, as its client numbers them"}
-	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED", Message: "the request is not a well-formed message of its method"}
-	refusedAnswer    = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED", Message: "the engine's answer is not a well-formed message of its method"}
-	refusedAway      = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "it cannot be found out now what other replicas know of this engine; nothing was sent to it"}
-	refusedSession = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_SESSION_UNKNOWN", Message: "there is no such session"}
+		Message: "mode is not a SessionMode in the client's numbering"}
+	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
+		Message: "the request is not a well-formed message of its method"}
+	refusedAnswer = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED",
+		Message: "the engine's answer is not a well-formed message of its method"}
+	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE",
+		RetryAfter: time.Second,
+		Message:    "the state of this engine that replicas share is unavailable; nothing was sent to the engine"}
+	refusedSession = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_SESSION_UNKNOWN",
+		Message: "the session does not exist"}
 )

@@ -12,42 +12,42 @@ import (
 )
 
 const (
-	// listed is the page size of requests to engines, and the default page size of callers.
-	listed = 100
+	// pageSize is the page size of requests to engines, and the default page size of callers.
+	pageSize = 100
 	// mostListed is the maximum number of an engine's sessions that are searched for a tenant's.
-	mostListed = 20_000
+	maxScanned = 20_000
 )
 
-// claim assigns a session to the tenant, or checks that it is the tenant's. A session that was not opened through
-// the gateway has no owner and does not exist for any tenant.
-func (g *Guard) claim(ctx context.Context, p *Passage, session string) *call.Refusal {
-	if !p.Many || session == "" {
+// claimSession assigns a session to the tenant, or checks that it is the tenant's. A session that was not opened
+// through the gateway has no owner and does not exist for any tenant.
+func (g *Guard) claimSession(ctx context.Context, p *Call, session string) *call.Refusal {
+	if !p.MultiTenant || session == "" {
 		return nil
 	}
 	known, err := g.cfg.Sessions.Owners(ctx, p.Fleet, []string{session})
 	if err != nil {
-		return refusedAway
+		return refusedUnavailable
 	}
 	if known[0] == "" && p.Session != "" { // otherwise the engine has just created it
-		if refusal := g.unopened(ctx, p); refusal != nil {
+		if refusal := g.checkUnused(ctx, p); refusal != nil {
 			return refusal
 		}
 	}
 	owner, _, err := g.cfg.Sessions.Claim(ctx, p.Fleet, session, p.Tenant)
 	switch {
 	case err != nil:
-		return refusedAway
+		return refusedUnavailable
 	case owner != p.Tenant:
 		return refusedSession
 	}
 	return nil
 }
 
-// unopened checks that the engine has no messages of a session.
-func (g *Guard) unopened(ctx context.Context, p *Passage) *call.Refusal {
+// checkUnused checks that the engine has no messages of a session.
+func (g *Guard) checkUnused(ctx context.Context, p *Call) *call.Refusal {
 	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), p.Session)
 	req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), 1)
-	answer, err := g.beside(ctx, p, clients+"GetHistory", req)
+	answer, err := g.subrequest(ctx, p, clients+"GetHistory", req)
 	switch code := status.Code(err); {
 	case code == codes.NotFound:
 		return nil
@@ -64,15 +64,15 @@ func (g *Guard) unopened(ctx context.Context, p *Passage) *call.Refusal {
 	return nil
 }
 
-// mine checks that a session is the tenant's.
-func (g *Guard) mine(ctx context.Context, p *Passage, session string) *call.Refusal {
-	if !p.Many {
+// checkOwner checks that a session is the tenant's.
+func (g *Guard) checkOwner(ctx context.Context, p *Call, session string) *call.Refusal {
+	if !p.MultiTenant {
 		return nil
 	}
 	owners, err := g.cfg.Sessions.Owners(ctx, p.Fleet, []string{session})
 	switch {
 	case err != nil:
-		return refusedAway
+		return refusedUnavailable
 	case owners[0] != p.Tenant:
 		return refusedSession
 	}
@@ -80,16 +80,16 @@ func (g *Guard) mine(ctx context.Context, p *Passage, session string) *call.Refu
 }
 
 // history returns the history of one of the tenant's sessions.
-func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
+func (g *Guard) history(ctx context.Context, p *Call, path string, msg []byte) ([]byte, error) {
 	session, err := methods[path].ReadSession(msg)
 	if err != nil {
 		return nil, strictproto.Refuse(err, refusedMalformed)
 	}
-	if refusal := g.mine(ctx, p, string(session)); refusal != nil {
+	if refusal := g.checkOwner(ctx, p, string(session)); refusal != nil {
 		return nil, refusal
 	}
-	answer, err := g.onward(ctx, path, msg)
-	if err != nil || !p.Many {
+	answer, err := g.forward(ctx, path, msg)
+	if err != nil || !p.MultiTenant {
 		return answer, err
 	}
 	const fieldOf = 2 // ChatMessage.session_id
@@ -105,7 +105,7 @@ func (g *Guard) history(ctx context.Context, p *Passage, path string, msg []byte
 }
 
 // sessions lists the tenant's sessions.
-func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byte) ([]byte, error) {
+func (g *Guard) sessions(ctx context.Context, p *Call, path string, msg []byte) ([]byte, error) {
 	numbering, refusal := numberingOf(ctx, p)
 	if refusal != nil {
 		return nil, refusal
@@ -115,17 +115,17 @@ func (g *Guard) sessions(ctx context.Context, p *Passage, path string, msg []byt
 		return nil, err
 	}
 	var answer []byte
-	if p.Many {
-		answer, err = g.own(ctx, p, path, limit, offset)
+	if p.MultiTenant {
+		answer, err = g.ownSessions(ctx, p, path, limit, offset)
 	} else {
-		answer, err = g.onward(ctx, path, msg)
+		answer, err = g.forward(ctx, path, msg)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return filter(answer, func(sessions [][]byte) ([][]byte, error) {
 		for i, s := range sessions {
-			if sessions[i], refusal = shown(s, p, numbering); refusal != nil {
+			if sessions[i], refusal = renumberSession(s, p, numbering); refusal != nil {
 				return nil, refusal
 			}
 		}
@@ -148,8 +148,8 @@ func pageOf(msg []byte) (limit, offset uint64, err error) {
 	return limit, offset, nil
 }
 
-// shown returns a session with its mode in the client's numbering.
-func shown(session []byte, p *Passage, numbering Numbering) ([]byte, *call.Refusal) {
+// renumberSession returns a session with its mode in the client's numbering.
+func renumberSession(session []byte, p *Call, numbering Numbering) ([]byte, *call.Refusal) {
 	if numbering == p.Settings.Engines {
 		return session, nil
 	}
@@ -159,13 +159,14 @@ func shown(session []byte, p *Passage, numbering Numbering) ([]byte, *call.Refus
 	return nil, refusedAnswer
 }
 
-// own pages through an engine's sessions and returns the tenant's.
-func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset uint64) (answer []byte, err error) {
+// ownSessions pages through an engine's sessions and returns the tenant's.
+func (g *Guard) ownSessions(ctx context.Context, p *Call, path string, limit, offset uint64) (answer []byte,
+	err error) {
 	if limit == 0 {
-		limit = listed
+		limit = pageSize
 	}
 	var first string // of the previous page
-	for seen := 0; seen < mostListed; seen += listed {
+	for seen := 0; seen < maxScanned; seen += pageSize {
 		page, err := g.page(ctx, p, path, seen)
 		if err != nil {
 			return nil, err
@@ -173,7 +174,7 @@ func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset 
 		if len(page) > 0 && seen > 0 && string(page[0]) == first {
 			break // some engines ignore limit and offset
 		}
-		mine, err := g.ownOf(ctx, p, page)
+		mine, err := g.filterOwned(ctx, p, page)
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +188,7 @@ func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset 
 				return answer, nil
 			}
 		}
-		if len(page) != listed {
+		if len(page) != pageSize {
 			break
 		}
 		first = string(page[0])
@@ -196,12 +197,12 @@ func (g *Guard) own(ctx context.Context, p *Passage, path string, limit, offset 
 }
 
 // page returns a page of an engine's sessions.
-func (g *Guard) page(ctx context.Context, p *Passage, path string, offset int) (page [][]byte, err error) {
-	req := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), listed)
+func (g *Guard) page(ctx context.Context, p *Call, path string, offset int) (page [][]byte, err error) {
+	req := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), pageSize)
 	if offset > 0 {
 		req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), uint64(offset))
 	}
-	answer, err := g.beside(ctx, p, path, req)
+	answer, err := g.subrequest(ctx, p, path, req)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func (g *Guard) page(ctx context.Context, p *Passage, path string, offset int) (
 	return page, nil
 }
 
-func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]byte, err error) {
+func (g *Guard) filterOwned(ctx context.Context, p *Call, page [][]byte) (mine [][]byte, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -225,7 +226,7 @@ func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]
 	}
 	owners, err := g.cfg.Sessions.Owners(ctx, p.Fleet, ids)
 	if err != nil {
-		return nil, refusedAway
+		return nil, refusedUnavailable
 	}
 	for i, s := range page {
 		if owners[i] == p.Tenant {
@@ -237,12 +238,12 @@ func (g *Guard) ownOf(ctx context.Context, p *Passage, page [][]byte) (mine [][]
 
 // filter changes the messages in field 1 of an answer, and leaves other fields unchanged.
 func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, error) {
-	var listed [][]byte
+	var messages [][]byte
 	var rest []byte
 	r := strictproto.Read(answer, &list)
 	for r.Next() {
 		if r.Number == 1 {
-			listed = append(listed, r.Value)
+			messages = append(messages, r.Value)
 		} else {
 			rest = append(rest, r.Field...)
 		}
@@ -250,7 +251,7 @@ func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, err
 	if r.Err() != nil {
 		return nil, refusedAnswer
 	}
-	changed, err := change(listed)
+	changed, err := change(messages)
 	if err != nil {
 		return nil, err
 	}

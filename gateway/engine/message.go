@@ -15,17 +15,17 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// fieldMode is that of ClientMessageRequest and of SessionInfo.
+// fieldMode is the field number in ClientMessageRequest and SessionInfo.
 const fieldMode = 3
 
-// retryFull is told to who finds the queue full: an answer takes its time.
+// retryFull is the retry delay when the queue is full: answers take seconds.
 const retryFull = 5 * time.Second
 
-var downward = &grpc.StreamDesc{ServerStreams: true}
+var serverStreaming = &grpc.StreamDesc{ServerStreams: true}
 
-// message passes a user's message on when it is its turn, and its events back. From then on the engine
-// goes on whether its caller stays or not, and its turn lasts until it has ended.
-func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte) error {
+// message waits for the engine's turn, forwards a user's message, and returns its events. Once it is forwarded,
+// the engine continues even if the caller leaves, and the turn lasts until the engine has finished.
+func (g *Guard) message(s grpc.ServerStream, p *Call, path string, msg []byte) error {
 	ctx := s.Context()
 	numbering, refusal := numberingOf(ctx, p)
 	if refusal != nil {
@@ -36,26 +36,26 @@ func (g *Guard) message(s grpc.ServerStream, p *Passage, path string, msg []byte
 		return g.cfg.Refuse(ctx, refusedMode)
 	}
 	var turn *turns.Turn
-	if refusal = g.claim(ctx, p, p.Session); refusal == nil {
+	if refusal = g.claimSession(ctx, p, p.Session); refusal == nil {
 		turn, refusal = g.turn(ctx, p)
 	}
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
 	b := newBacklog(p.Settings.Buffer)
-	if err := g.cfg.Detach(ctx, func(ctx context.Context) { g.carry(ctx, *p, path, msg, turn, b) }); err != nil {
+	if err := g.cfg.Detach(ctx, func(ctx context.Context) { g.run(ctx, *p, path, msg, turn, b) }); err != nil {
 		turn.Done()
 		return err
 	}
 	return g.deliver(s, p, b)
 }
 
-// turn waits until the engine is free for a call.
-func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusal) {
-	p.meter.Waits(1)
+// turn waits for exclusive access to the engine.
+func (g *Guard) turn(ctx context.Context, p *Call) (*turns.Turn, *call.Refusal) {
+	p.meter.AddWaiting(1)
 	came := time.Now()
 	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant, p.Settings.Queue)
-	p.meter.Waits(-1)
+	p.meter.AddWaiting(-1)
 	how, refusal := TurnCame, (*call.Refusal)(nil)
 	switch {
 	case err == nil:
@@ -64,14 +64,14 @@ func (g *Guard) turn(ctx context.Context, p *Passage) (*turns.Turn, *call.Refusa
 	case ctx.Err() != nil:
 		how, refusal = TurnLeft, refusedLeft
 	default:
-		how, refusal = TurnUnknown, refusedAway
+		how, refusal = TurnUnknown, refusedUnavailable
 	}
-	p.meter.Turned(how, time.Since(came))
+	p.meter.TurnEnded(how, time.Since(came))
 	return turn, refusal
 }
 
-// carry makes the call, and reads its events as fast as they come, whether its caller stays or not.
-func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, turn *turns.Turn, b *backlog) {
+// run makes the call, and reads its events at the engine's speed, even if the caller leaves.
+func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *turns.Turn, b *backlog) {
 	defer turn.Done()
 	defer func() {
 		if v := recover(); v != nil {
@@ -79,12 +79,12 @@ func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, t
 			b.end(recovery.ErrPanic)
 		}
 	}()
-	p.meter.Runs(1)
-	defer p.meter.Runs(-1)
-	onward, opts := g.cfg.Onward(ctx)
-	onward, cancel := context.WithTimeout(onward, p.Longest)
+	p.meter.AddRunning(1)
+	defer p.meter.AddRunning(-1)
+	onward, opts := g.cfg.Continue(ctx)
+	onward, cancel := context.WithTimeout(onward, p.MaxDuration)
 	defer cancel()
-	up, err := g.cfg.Conn.NewStream(onward, downward, path, opts...)
+	up, err := g.cfg.Conn.NewStream(onward, serverStreaming, path, opts...)
 	if err == nil {
 		if err = up.SendMsg(&msg); err == nil || errors.Is(err, io.EOF) {
 			err = up.CloseSend()
@@ -98,12 +98,12 @@ func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, t
 		}
 		read = true
 		var e event
-		if e, err = g.learn(ctx, &p, raw); err == nil {
+		if e, err = g.observe(ctx, &p, raw); err == nil {
 			b.put(raw)
 		}
 		if e.last && !complete {
 			complete, failed = true, e.failed
-			defer time.AfterFunc(lingers, cancel).Stop()
+			defer time.AfterFunc(closeTimeout, cancel).Stop()
 		}
 	}
 	if complete || errors.Is(err, io.EOF) {
@@ -111,33 +111,33 @@ func (g *Guard) carry(ctx context.Context, p Passage, path string, msg []byte, t
 		b.end(nil)
 		return
 	}
-	b.end(g.lost(ctx, &p, err, read))
+	b.end(g.streamError(ctx, &p, err, read))
 }
 
-// lingers is how long an engine has to end a stream after its last event. Most engines wait for the
-// client to do so, and the next message waits for that.
-const lingers = 50 * time.Millisecond
+// closeTimeout is the time for an engine to end a stream after its last event. Most engines wait for the client to
+// end it, and the next message waits for the end.
+const closeTimeout = 50 * time.Millisecond
 
-// learn takes note of what an event says before its reader can.
-func (g *Guard) learn(ctx context.Context, p *Passage, raw []byte) (event, error) {
+// observe processes an event before the reader gets it.
+func (g *Guard) observe(ctx context.Context, p *Call, raw []byte) (event, error) {
 	e, ok := eventOf(raw)
 	if !ok {
 		return event{}, g.cfg.Refuse(ctx, refusedAnswer)
 	}
-	if p.Session == "" && e.session != "" { // the engine's own choice
-		if refusal := g.claim(ctx, p, e.session); refusal != nil {
+	if p.Session == "" && e.session != "" { // the engine chose the id
+		if refusal := g.claimSession(ctx, p, e.session); refusal != nil {
 			return event{}, g.cfg.Refuse(ctx, refusal)
 		}
 		p.Session = e.session
 	}
 	if e.question != nil {
-		g.ask(ctx, p, e.question)
+		g.createApproval(ctx, p, e.question)
 	}
 	return e, nil
 }
 
-// deliver passes events to the caller until the last, or until the caller is too far behind.
-func (g *Guard) deliver(s grpc.ServerStream, p *Passage, b *backlog) error {
+// deliver sends events to the caller until the last one, or until the caller is too far behind.
+func (g *Guard) deliver(s grpc.ServerStream, p *Call, b *backlog) error {
 	ctx := s.Context()
 	sent := make(chan error, 1)
 	go func() { // ends with the stream
@@ -167,18 +167,19 @@ func (g *Guard) deliver(s grpc.ServerStream, p *Passage, b *backlog) error {
 	case <-b.over:
 	}
 	p.meter.CutOff(ReaderSlow)
-	return g.cfg.Refuse(ctx, behind(p))
+	return g.cfg.Refuse(ctx, readerSlow(p))
 }
 
-// lost is how a stream ended for its caller that did not end well. What the engine may have done by then
-// its history says. What was never sent ends as the gateway says.
-func (g *Guard) lost(ctx context.Context, p *Passage, err error, read bool) error {
+// streamError returns the caller's error of a failed stream. If the engine may have the message, the error refers
+// to its history; if it was never sent, the gateway's error is returned.
+func (g *Guard) streamError(ctx context.Context, p *Call, err error, read bool) error {
 	st := status.Convert(err)
 	if !read && unsent(st) {
 		return err
 	}
 	switch st.Code() {
-	case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.DataLoss:
+	case codes.Unavailable, codes.Unknown, codes.Internal, codes.Canceled, codes.DeadlineExceeded, codes.Aborted,
+		codes.DataLoss:
 		p.meter.CutOff(StreamLost)
 		return g.cfg.Refuse(ctx, streamLost(p))
 	}
@@ -188,21 +189,22 @@ func (g *Guard) lost(ctx context.Context, p *Passage, err error, read bool) erro
 var (
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_QUEUE_FULL", RetryAfter: retryFull,
 		Message: "too many messages wait for this engine already; this one was not sent to it"}
-	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CALLER_LEFT", Message: "the caller left before its turn came; nothing was sent to the engine"}
+	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CALLER_LEFT",
+		Message: "the caller left before its turn came; nothing was sent to the engine"}
 )
 
-func behind(p *Passage) *call.Refusal {
+func readerSlow(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_READER_SLOW", Metadata: howToRecover(p),
-		Message: "the caller is too far behind the engine's events; the engine goes on, and GetHistory has its answer when it is done"}
+		Message: "the caller is too far behind the engine's events; the engine continues, " +
+			"and GetHistory has its answer later"}
 }
 
-// streamLost has a code that no client tries again of its own accord: the engine stores a message
-// before it answers.
-func streamLost(p *Passage) *call.Refusal {
+// streamLost has a code that no client retries automatically: the engine stores a message before it answers.
+func streamLost(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: howToRecover(p),
-		Message: "the engine's events were lost on their way; do not send the message again: GetHistory says what became of it"}
+		Message: "the engine's events were lost; do not send the message again: GetHistory has the outcome"}
 }
 
-func howToRecover(p *Passage) map[string]string {
+func howToRecover(p *Call) map[string]string {
 	return map[string]string{"capability": p.Fleet, "session": p.Session, "recover": clients[1:] + "GetHistory"}
 }

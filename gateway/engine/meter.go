@@ -4,26 +4,28 @@ import "time"
 
 // Meter counts events at a fleet of engines. It must not block.
 type Meter interface {
-	Waits(more int64)   // messages that wait for a turn; negative: fewer
-	Runs(more int64)    // turns
-	Attends(more int64) // agents
-	Turned(how Turned, after time.Duration)
+	AddWaiting(more int64) // messages that wait for a turn; negative: fewer
+	AddRunning(more int64) // turns
+	AddAgents(more int64)  // agents
+	TurnEnded(how TurnOutcome, after time.Duration)
 	CutOff(why CutOff)
 }
 
-// Turned is the outcome of waiting for a turn.
-type Turned uint8
+// TurnOutcome is the outcome of waiting for a turn.
+type TurnOutcome uint8
 
 // The outcomes.
 const (
-	TurnCame    Turned = iota
-	TurnFull           // the queue was full
-	TurnLeft           // the caller left
-	TurnUnknown        // the store was unavailable
-	NumTurned
+	TurnCame    TurnOutcome = iota
+	TurnFull                // the queue was full
+	TurnLeft                // the caller left
+	TurnUnknown             // the store was unavailable
+	NumTurnOutcomes
 )
 
-func (t Turned) String() string { return [NumTurned]string{"came", "full", "left", "unknown"}[t] }
+func (t TurnOutcome) String() string {
+	return [NumTurnOutcomes]string{"came", "full", "left", "unknown"}[t]
+}
 
 // CutOff is the reason why a caller did not get all events of an engine.
 type CutOff uint8
@@ -38,18 +40,18 @@ const (
 func (c CutOff) String() string { return [NumCutOff]string{"reader_slow", "stream_lost"}[c] }
 
 // meter returns the meter of a call.
-func (g *Guard) meter(p *Passage) Meter {
+func (g *Guard) meter(p *Call) Meter {
 	if g.cfg.Meters == nil {
-		return uncounted{}
+		return noMeter{}
 	}
 	return g.cfg.Meters(p.Fleet, p.Tenant)
 }
 
-// uncounted counts nothing.
-type uncounted struct{}
+// noMeter counts nothing.
+type noMeter struct{}
 
-func (uncounted) Waits(int64)                  {}
-func (uncounted) Runs(int64)                   {}
-func (uncounted) Attends(int64)                {}
-func (uncounted) Turned(Turned, time.Duration) {}
-func (uncounted) CutOff(CutOff)                {}
+func (noMeter) AddWaiting(int64)                     {}
+func (noMeter) AddRunning(int64)                     {}
+func (noMeter) AddAgents(int64)                      {}
+func (noMeter) TurnEnded(TurnOutcome, time.Duration) {}
+func (noMeter) CutOff(CutOff)                        {}

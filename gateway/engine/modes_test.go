@@ -87,9 +87,9 @@ func FuzzRenumber(f *testing.F) {
 		if err := proto.Unmarshal(got, &is); err != nil {
 			t.Fatalf("%x became %x: %v", msg, got, err)
 		}
-		before, _ := modeOf(uint64(was.GetMode()), from)
+		unsentReasons, _ := modeOf(uint64(was.GetMode()), from)
 		after, _ := modeOf(uint64(is.GetMode()), to)
-		if (before == otr) != (after == otr) {
+		if (unsentReasons == otr) != (after == otr) {
 			t.Fatalf("%v became %v", &was, &is)
 		}
 		was.Mode, is.Mode = 0, 0

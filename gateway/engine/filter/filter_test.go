@@ -57,7 +57,8 @@ func TestOwns(t *testing.T) {
 func TestScope(t *testing.T) {
 	t.Parallel()
 	for path, scope := range map[string]tenant.Scopes{
-		clients + "SendMessage": tenant.EngineChat, clients + "Shutdown": tenant.EngineAdmin, agents + "RunSession": tenant.EngineAgent,
+		clients + "SendMessage": tenant.EngineChat, clients + "Shutdown": tenant.EngineAdmin, agents +
+			"RunSession": tenant.EngineAgent,
 		engine.Prefix + "SubAgentService/RegisterSubAgent": tenant.EngineSubAgent,
 		engine.Prefix + "ShieldService/Evaluate":           tenant.EngineShield,
 	} {

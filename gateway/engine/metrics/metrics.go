@@ -62,7 +62,7 @@ type fleet struct {
 }
 
 // results counts the outcomes of waiting.
-type results [engine.NumTurned]atomic.Int64
+type results [engine.NumTurnOutcomes]atomic.Int64
 
 // Of returns the meter of a tenant's calls of a fleet; "" stands for no tenant.
 func (m *Metrics) Of(capability, tenant string) engine.Meter {
@@ -96,17 +96,17 @@ type meter struct {
 	tenant *results // nil: no tenant
 }
 
-// Waits implements engine.Meter.
-func (m meter) Waits(more int64) { m.waiting.Add(more) }
+// AddWaiting implements engine.Meter.
+func (m meter) AddWaiting(more int64) { m.waiting.Add(more) }
 
-// Runs implements engine.Meter.
-func (m meter) Runs(more int64) { m.running.Add(more) }
+// AddRunning implements engine.Meter.
+func (m meter) AddRunning(more int64) { m.running.Add(more) }
 
-// Attends implements engine.Meter.
-func (m meter) Attends(more int64) { m.agents.Add(more) }
+// AddAgents implements engine.Meter.
+func (m meter) AddAgents(more int64) { m.agents.Add(more) }
 
-// Turned implements engine.Meter.
-func (m meter) Turned(how engine.Turned, after time.Duration) {
+// TurnEnded implements engine.Meter.
+func (m meter) TurnEnded(how engine.TurnOutcome, after time.Duration) {
 	m.turns[how].Add(1)
 	if how == engine.TurnCame {
 		m.waited.Observe(after)
@@ -134,7 +134,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		m.tell(ch, name, f)
 	}
 	for label, turns := range tenants {
-		for how := range engine.NumTurned {
+		for how := range engine.NumTurnOutcomes {
 			if n := turns[how].Load(); n > 0 {
 				ch <- count(m.ofTenant, n, label, how.String())
 			}
@@ -168,7 +168,7 @@ func (m *Metrics) tell(ch chan<- prometheus.Metric, name string, f *fleet) {
 	gauge(m.waiting, f.waiting.Load())
 	gauge(m.running, f.running.Load())
 	gauge(m.agents, f.agents.Load())
-	for how := range engine.NumTurned {
+	for how := range engine.NumTurnOutcomes {
 		ch <- count(m.turns, f.turns[how].Load(), name, how.String())
 	}
 	for why := range engine.NumCutOff {
