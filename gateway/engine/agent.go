@@ -22,7 +22,7 @@ var bidirectional = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 // its agent when the stream of the previous agent ends.
 func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	ctx := s.Context()
-	lease, err := g.cfg.Turns.Seize(ctx, p.engine(), p.who(), p.Settings.LastWins)
+	lease, err := g.cfg.Turns.Acquire(ctx, p.engine(), p.who(), p.Settings.LastWins)
 	switch {
 	case errors.Is(err, turns.ErrHeld):
 		return g.cfg.Refuse(ctx, refusedAgent)
@@ -74,7 +74,7 @@ func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
 // awaitRelease waits until the engine has no other agent's stream.
 func (g *Guard) awaitRelease(ctx context.Context, p *Call, lease *turns.Lease) (*turns.Lease, *call.Refusal) {
 	for {
-		stream, err := g.cfg.Turns.Seize(ctx, p.engine()+" stream", p.who(), false)
+		stream, err := g.cfg.Turns.Acquire(ctx, p.engine()+" stream", p.who(), false)
 		switch {
 		case err == nil:
 			return stream, nil

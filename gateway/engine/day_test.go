@@ -62,11 +62,11 @@ func (l *lent) drop(what, id string) {
 	}
 }
 
-func (l *lent) Wait(_ context.Context, t *turns.Ticket) (turns.Standing, error) {
+func (l *lent) Wait(_ context.Context, t *turns.Ticket) (turns.Status, error) {
 	if l.get("turn "+t.Engine, t.ID, t.Lease) {
-		return turns.Standing{State: turns.Mine}, nil
+		return turns.Status{State: turns.Granted}, nil
 	}
-	return turns.Standing{Seq: 1, Left: t.Lease}, nil
+	return turns.Status{Seq: 1, Left: t.Lease}, nil
 }
 
 func (l *lent) Hold(_ context.Context, t *turns.Ticket) error {
@@ -79,11 +79,11 @@ func (l *lent) Leave(_ context.Context, t *turns.Ticket, _ bool) error {
 	return nil
 }
 
-func (l *lent) Seize(_ context.Context, c *turns.Claim) (bool, error) {
+func (l *lent) Acquire(_ context.Context, c *turns.LeaseRequest) (bool, error) {
 	return l.get(c.Engine, c.ID, c.Lease), nil
 }
 
-func (l *lent) Yield(_ context.Context, c *turns.Claim) error {
+func (l *lent) Release(_ context.Context, c *turns.LeaseRequest) error {
 	l.drop(c.Engine, c.ID)
 	return nil
 }

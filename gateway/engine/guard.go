@@ -43,7 +43,7 @@ type Questions interface {
 
 // Shared is the state of engines that replicas share.
 type Shared struct {
-	Turns     *turns.Keeper
+	Turns     *turns.Manager
 	Sessions  Sessions
 	Approvals Approvals
 	Questions Questions

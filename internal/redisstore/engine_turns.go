@@ -40,27 +40,27 @@ func flag(is bool) int {
 }
 
 // Wait implements turns.Store.
-func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Standing, error) {
-	args := s.args(t, t.Wary, joinWords([]string{t.Tenant}), t.Most, t.Seq)
+func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Status, error) {
+	args := s.args(t, t.MaybeLost, joinWords([]string{t.Tenant}), t.MaxWaiting, t.Seq)
 	reply, err := s.run(ctx, waitTurnScript, s.keys(t.Engine), args...).Slice()
 	if err != nil {
-		return turns.Standing{}, err
+		return turns.Status{}, err
 	}
 	if len(reply) != 3 {
-		return turns.Standing{}, errTurns
+		return turns.Status{}, errTurns
 	}
 	seq, _ := reply[1].(int64)
 	left, _ := reply[2].(int64)
-	standing := turns.Standing{Seq: seq, Left: time.Duration(left) * time.Millisecond}
+	standing := turns.Status{Seq: seq, Left: time.Duration(left) * time.Millisecond}
 	switch textAt(reply, 0) {
 	case "mine":
-		standing.State = turns.Mine
+		standing.State = turns.Granted
 	case "waits":
-		standing.State = turns.Waits
+		standing.State = turns.Waiting
 	case "full":
 		standing.State = turns.Full
 	default:
-		return turns.Standing{}, errTurns
+		return turns.Status{}, errTurns
 	}
 	return standing, nil
 }
@@ -75,17 +75,17 @@ func (s *EngineTurns) Leave(ctx context.Context, t *turns.Ticket, held bool) err
 	return s.run(ctx, leaveTurnScript, s.keys(t.Engine), s.args(t, true, flag(held))...).Err()
 }
 
-func (s *EngineTurns) agentKeys(c *turns.Claim) []string {
+func (s *EngineTurns) agentKeys(c *turns.LeaseRequest) []string {
 	return []string{s.key(turnTag(c.Engine), "agent")}
 }
 
-// Seize implements turns.Store.
-func (s *EngineTurns) Seize(ctx context.Context, c *turns.Claim) (bool, error) {
+// Acquire implements turns.Store.
+func (s *EngineTurns) Acquire(ctx context.Context, c *turns.LeaseRequest) (bool, error) {
 	return s.run(ctx, seizeScript, s.agentKeys(c), s.channel("turns"), c.ID, c.Who, ms(c.Lease), flag(c.Takeover)).Bool()
 }
 
-// Yield implements turns.Store.
-func (s *EngineTurns) Yield(ctx context.Context, c *turns.Claim) error {
+// Release implements turns.Store.
+func (s *EngineTurns) Release(ctx context.Context, c *turns.LeaseRequest) error {
 	return s.run(ctx, yieldScript, s.agentKeys(c), c.ID).Err()
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// turnTaker creates one replica's Keeper, which runs until the test ends.
-func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Keeper {
+// turnTaker creates one replica's Manager, which runs until the test ends.
+func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Manager {
 	t.Helper()
 	k := turns.New(s.EngineTurns(), o)
 	ctx, stop := context.WithCancel(context.Background())
@@ -43,13 +43,13 @@ type crowd struct {
 }
 
 // come starts a caller, and returns when it waits as the nth.
-func (c *crowd) come(k *turns.Keeper, tenant string, n int) {
+func (c *crowd) come(k *turns.Manager, tenant string, n int) {
 	c.t.Helper()
 	c.take(k, tenant, n)
 	c.waits(n)
 }
 
-func (c *crowd) take(k *turns.Keeper, tenant string, n int) {
+func (c *crowd) take(k *turns.Manager, tenant string, n int) {
 	c.all.Go(func() {
 		turn, err := k.Take(context.Background(), "engine-1", tenant, 100)
 		if err != nil {
@@ -102,7 +102,7 @@ func (c *crowd) ended(n int) {
 }
 
 // taken is a turn that the test ends.
-func (c *crowd) taken(k *turns.Keeper) *turns.Turn {
+func (c *crowd) taken(k *turns.Manager) *turns.Turn {
 	c.t.Helper()
 	turn, err := k.Take(c.t.Context(), "engine-1", "acme", 100)
 	must(c.t, err)
@@ -119,7 +119,7 @@ func (c *crowd) done(turn *turns.Turn) {
 func TestFiftyTakeTurns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		c := &crowd{t: t, look: open().EngineTurns(), had: map[string][]int{}}
-		var all []*turns.Keeper
+		var all []*turns.Manager
 		for range 3 {
 			all = append(all, turnTaker(t, open(), turns.Options{Lease: time.Hour}))
 		}
@@ -143,16 +143,16 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	server := redistest.Start(t)
 	way := redistest.NewProxy(t, "tcp", server.Addr)
 	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).EngineTurns(), had: map[string][]int{}}
-	var all []*turns.Keeper
+	var all []*turns.Manager
 	for range 2 {
 		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Hour}))
 	}
 	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second,
-		Patience: time.Nanosecond})
+		WaitingTimeout: time.Nanosecond})
 	turn, err := dies.Take(t.Context(), "engine-1", "acme", 100)
 	must(t, err)
 	defer turn.Done()
-	lease, err := dies.Seize(t.Context(), "engine-1", "agent", false)
+	lease, err := dies.Acquire(t.Context(), "engine-1", "agent", false)
 	must(t, err)
 	defer lease.Release()
 	for range 5 {
@@ -169,7 +169,7 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 		c.take(all[n%2], fmt.Sprint("tenant ", n), n)
 	}
 	eventually(t, "the lease to end", func() bool {
-		l, err := all[0].Seize(t.Context(), "engine-1", "another", false)
+		l, err := all[0].Acquire(t.Context(), "engine-1", "another", false)
 		if err == nil {
 			l.Release()
 		}
@@ -184,7 +184,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).EngineTurns(), had: map[string][]int{}}
-	var all []*turns.Keeper
+	var all []*turns.Manager
 	for range 3 {
 		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Minute}))
 	}
@@ -195,7 +195,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	server.Kill()
 	await(t, "others to be sent unavailable", func() bool {
 		_, err := all[1].Take(t.Context(), "engine-1", "acme", 100)
-		return errors.Is(err, turns.ErrAway)
+		return errors.Is(err, turns.ErrUnavailable)
 	})
 	server.Restart()
 	c.waits(20)
@@ -213,8 +213,8 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 	way := redistest.NewProxy(t, "tcp", server.Addr)
 	a := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Minute})
 	b := turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Minute})
-	seize := func(k *turns.Keeper, takeover bool) (*turns.Lease, error) {
-		return k.Seize(t.Context(), "engine-1", "agent", takeover)
+	seize := func(k *turns.Manager, takeover bool) (*turns.Lease, error) {
+		return k.Acquire(t.Context(), "engine-1", "agent", takeover)
 	}
 	var lease *turns.Lease
 	var err error
@@ -228,7 +228,7 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 	server.Kill()
 	await(t, "others to be sent unavailable", func() bool {
 		_, err := seize(b, true)
-		return errors.Is(err, turns.ErrAway)
+		return errors.Is(err, turns.ErrUnavailable)
 	})
 	server.Restart()
 	await(t, "the lease to be written again", func() bool { return server.Do("DBSIZE") != int64(0) })

@@ -30,7 +30,7 @@ func newQueue(t *testing.T, s *redisstore.Store) *queue {
 
 func (q *queue) ticket(id string) *turns.Ticket {
 	if q.tickets[id] == nil {
-		q.tickets[id] = &turns.Ticket{Engine: "engine-1", Tenant: id[:1], ID: id, Lease: q.lease, Most: q.most}
+		q.tickets[id] = &turns.Ticket{Engine: "engine-1", Tenant: id[:1], ID: id, Lease: q.lease, MaxWaiting: q.most}
 	}
 	return q.tickets[id]
 }
@@ -43,11 +43,11 @@ func (q *queue) wait(ids ...string) (mine string) {
 		s, err := q.store.Wait(q.t.Context(), t)
 		must(q.t, err)
 		switch s.State {
-		case turns.Mine:
+		case turns.Granted:
 			mine += id
 		case turns.Full:
 			mine += id + " full "
-		case turns.Waits:
+		case turns.Waiting:
 			t.Seq = s.Seq
 			if s.Left <= 0 || s.Left > time.Hour {
 				q.t.Errorf("%s waits for %v", id, s.Left)
@@ -159,7 +159,7 @@ func TestTurnsOfTheDead(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q, dead := newQueue(t, open()), newQueue(t, open())
 		dead.lease = 50 * time.Millisecond
-		if s, err := dead.store.Wait(t.Context(), dead.ticket("a1")); err != nil || s.State != turns.Mine {
+		if s, err := dead.store.Wait(t.Context(), dead.ticket("a1")); err != nil || s.State != turns.Granted {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		if s, err := dead.store.Wait(t.Context(), dead.ticket("a2")); err != nil {
@@ -186,7 +186,7 @@ func TestTurnsAreLost(t *testing.T) {
 		q.says("the first", q.wait("a1", "a2", "a3"), "a1")
 		lose()
 		for _, id := range []string{"a2", "a3", "a4"} {
-			q.ticket(id).Wary = true
+			q.ticket(id).MaybeLost = true
 		}
 		q.says("those who wait", q.wait("a4", "a3", "a2"), "")
 		must(t, q.store.Hold(t.Context(), q.ticket("a1")))
@@ -196,7 +196,7 @@ func TestTurnsAreLost(t *testing.T) {
 
 		q.wait("b1", "b2")
 		lose()
-		q.ticket("b2").Wary = true
+		q.ticket("b2").MaybeLost = true
 		q.says("who waits", q.wait("b2"), "")
 		q.leave("b1", true)
 		q.says("when the one who had it has left", q.wait("b2"), "b2")
@@ -205,7 +205,7 @@ func TestTurnsAreLost(t *testing.T) {
 		lose()
 		eventually(t, "nobody to claim it", func() bool {
 			s, err := q.store.Wait(t.Context(), q.ticket("b2"))
-			return err == nil && s.State == turns.Mine
+			return err == nil && s.State == turns.Granted
 		})
 	})
 }
@@ -227,7 +227,7 @@ func TestTurnsWhileRedisStood(t *testing.T) {
 			})
 			return err
 		}))
-		q.ticket("b2").Wary = true
+		q.ticket("b2").MaybeLost = true
 		q.says("the first who asks", q.wait("b2", "a1"), "a1")
 		q.leave("a1", true)
 		q.says("the order", q.order("b1", "a2", "b2"), "b1 a2 b2")
@@ -252,7 +252,7 @@ func TestTurnsLeaveLittle(t *testing.T) {
 		q.says("then", q.wait("a2", "b1"), "a2")
 		q.leave("a2", true)
 		q.says("at last", q.wait("b1"), "b1")
-		if ok, err := q.store.Seize(t.Context(), &turns.Claim{Engine: "engine-1", ID: "x", Lease: time.Hour}); !ok ||
+		if ok, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: "x", Lease: time.Hour}); !ok ||
 			err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
@@ -278,12 +278,12 @@ func TestTurnsLeaveLittle(t *testing.T) {
 func TestLeases(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, other := open().EngineTurns(), open().EngineTurns()
-		a := &turns.Claim{Engine: "engine-1", ID: "a", Who: "ann of acme", Lease: time.Hour}
-		b := &turns.Claim{Engine: "engine-1", ID: "b", Lease: time.Hour}
-		elsewhere := &turns.Claim{Engine: "engine-2", ID: "b", Lease: time.Hour}
-		expect := func(what string, of *redisstore.EngineTurns, c *turns.Claim, want bool) {
+		a := &turns.LeaseRequest{Engine: "engine-1", ID: "a", Who: "ann of acme", Lease: time.Hour}
+		b := &turns.LeaseRequest{Engine: "engine-1", ID: "b", Lease: time.Hour}
+		elsewhere := &turns.LeaseRequest{Engine: "engine-2", ID: "b", Lease: time.Hour}
+		expect := func(what string, of *redisstore.EngineTurns, c *turns.LeaseRequest, want bool) {
 			t.Helper()
-			if got, err := of.Seize(t.Context(), c); err != nil || got != want {
+			if got, err := of.Acquire(t.Context(), c); err != nil || got != want {
 				t.Errorf("%s: %v, %v", what, got, err)
 			}
 		}
@@ -291,19 +291,19 @@ func TestLeases(t *testing.T) {
 		expect("the first, again", s, a, true)
 		expect("another", other, b, false)
 		expect("another engine's", other, elsewhere, true)
-		must(t, other.Yield(t.Context(), b))
+		must(t, other.Release(t.Context(), b))
 		expect("who had it", s, a, true)
 		b.Takeover = true
 		expect("who takes it over", other, b, true)
 		expect("who had it", s, a, false)
-		must(t, s.Yield(t.Context(), a))
+		must(t, s.Release(t.Context(), a))
 		b.Takeover = false
 		expect("who took it over", other, b, true)
-		must(t, other.Yield(t.Context(), b))
+		must(t, other.Release(t.Context(), b))
 		b.Lease = time.Millisecond
 		expect("who has it for a while", other, b, true)
 		eventually(t, "that to end", func() bool {
-			ok, err := s.Seize(t.Context(), a)
+			ok, err := s.Acquire(t.Context(), a)
 			return ok && err == nil
 		})
 	})
@@ -328,7 +328,7 @@ func TestTurnsAreTold(t *testing.T) {
 		q.leave("b1", true)
 		q.says("after the second", receive(t, told, "the next"), "a2")
 		for _, id := range []string{"x", "y"} {
-			_, err := q.store.Seize(t.Context(), &turns.Claim{Engine: "engine-1", ID: id, Lease: time.Hour, Takeover: true})
+			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour, Takeover: true})
 			must(t, err)
 		}
 		q.says("who lost a lease", receive(t, told, "that"), "x")

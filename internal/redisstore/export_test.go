@@ -172,7 +172,7 @@ func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis
 
 // Keys returns the keys of an engine's turns: state, held, line, alive, tenants, served, agent.
 func (s *EngineTurns) Keys(engine string) []string {
-	return append(s.keys(engine), s.agentKeys(&turns.Claim{Engine: engine})...)
+	return append(s.keys(engine), s.agentKeys(&turns.LeaseRequest{Engine: engine})...)
 }
 
 // Do sends commands.

@@ -1,7 +1,7 @@
 // Package turns serializes messages at an engine, at all replicas together, and grants leases of engines.
 //
 //	Take ──► a ticket in the queue ──► a Turn: held, renewed ──► Done: the next ticket is notified
-//	Seize ──► a Lease: held, renewed ──► Release, or Lost after a takeover
+//	Acquire ──► a Lease: held, renewed ──► Release, or Lost after a takeover
 //
 // The queue is bounded and fair: tenants alternate, and each tenant's tickets are served in order of arrival. The
 // order and the clock are the store's. Tickets of a replica that dies expire.

@@ -23,17 +23,17 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 // Release releases the lease. It returns at once and may be called again, also after Lost.
 func (l *Lease) Release() { l.end.Do(func() { close(l.over) }) }
 
-// Seize acquires the lease of an engine, which the caller has to release. It does not wait: if the lease is held,
-// the error is ErrHeld, unless takeover is true. Other errors are ErrAway and that of ctx. who is stored with the
+// Acquire acquires the lease of an engine, which the caller has to release. It does not wait: if the lease is held,
+// the error is ErrHeld, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored with the
 // lease, for people who inspect the store.
-func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (*Lease, error) {
-	c := &Claim{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease,
+func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool) (*Lease, error) {
+	c := &LeaseRequest{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease,
 		Takeover: takeover}
 	e := k.add(c.ID)
 	if e == nil {
-		return nil, ErrAway
+		return nil, ErrUnavailable
 	}
-	mine, err := k.store.Seize(context.WithoutCancel(ctx), c)
+	mine, err := k.store.Acquire(context.WithoutCancel(ctx), c)
 	switch {
 	case err == nil && !mine:
 		k.remove(c.ID)
@@ -44,18 +44,18 @@ func (k *Keeper) Seize(ctx context.Context, engine, who string, takeover bool) (
 		go recovery.Round("engine lease", func() { k.keep(c, e, l) })
 		return l, nil
 	}
-	go recovery.Round("engine lease", func() { k.yield(c) })
+	go recovery.Round("engine lease", func() { k.releaseLease(c) })
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, fmt.Errorf("%w: %w", ErrAway, err)
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // keep renews a lease until it ends.
-func (k *Keeper) keep(c *Claim, e *entry, l *Lease) {
-	defer k.yield(c)
+func (k *Manager) keep(c *LeaseRequest, e *entry, l *Lease) {
+	defer k.releaseLease(c)
 	k.renew(e, l.over, func() bool {
-		mine, err := k.store.Seize(context.Background(), c)
+		mine, err := k.store.Acquire(context.Background(), c)
 		if err != nil || mine {
 			return true
 		}
@@ -64,8 +64,8 @@ func (k *Keeper) keep(c *Claim, e *entry, l *Lease) {
 	})
 }
 
-// yield releases a claim.
-func (k *Keeper) yield(c *Claim) {
+// releaseLease releases a claim.
+func (k *Manager) releaseLease(c *LeaseRequest) {
 	defer k.remove(c.ID)
-	k.insist(func(ctx context.Context) error { return k.store.Yield(ctx, c) })
+	k.retryUntilExpired(func(ctx context.Context) error { return k.store.Release(ctx, c) })
 }

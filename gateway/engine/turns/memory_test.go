@@ -15,15 +15,15 @@ var errGone = errors.New("gone")
 
 // memory is a store of one engine that fails on demand. It knows no time, and no tenants.
 type memory struct {
-	mu    sync.Mutex
-	line  []string // the first has the turn
-	agent string
-	away  bool
-	wary  bool // who asked last was
-	asked chan string
-	told  func(id string)
-	again func()
-	ready chan struct{}
+	mu          sync.Mutex
+	line        []string // the first has the turn
+	agent       string
+	away        bool
+	maybeLost   bool // who asked last was
+	asked       chan string
+	notify      func(id string)
+	reconnected func()
+	ready       chan struct{}
 }
 
 func newMemory() *memory {
@@ -51,20 +51,20 @@ func (m *memory) set(f func()) {
 	f()
 }
 
-func (m *memory) Wait(_ context.Context, t *turns.Ticket) (s turns.Standing, err error) {
+func (m *memory) Wait(_ context.Context, t *turns.Ticket) (s turns.Status, err error) {
 	err = m.step("wait", func() {
-		m.wary = t.Wary
+		m.maybeLost = t.MaybeLost
 		at := slices.Index(m.line, t.ID)
 		switch {
-		case at < 0 && len(m.line) > t.Most:
+		case at < 0 && len(m.line) > t.MaxWaiting:
 			s.State = turns.Full
 			return
 		case at < 0:
 			m.line, at = append(m.line, t.ID), len(m.line)
 		}
-		s = turns.Standing{Seq: 1, Left: time.Hour}
+		s = turns.Status{Seq: 1, Left: time.Hour}
 		if at == 0 {
-			s.State = turns.Mine
+			s.State = turns.Granted
 		}
 	})
 	return s, err
@@ -75,25 +75,25 @@ func (m *memory) Hold(context.Context, *turns.Ticket) error { return m.step("hol
 func (m *memory) Leave(_ context.Context, t *turns.Ticket, _ bool) error {
 	return m.step("leave", func() {
 		m.line = slices.DeleteFunc(m.line, func(id string) bool { return id == t.ID })
-		if len(m.line) > 0 && m.told != nil {
-			m.told(m.line[0])
+		if len(m.line) > 0 && m.notify != nil {
+			m.notify(m.line[0])
 		}
 	})
 }
 
-func (m *memory) Seize(_ context.Context, c *turns.Claim) (ok bool, err error) {
+func (m *memory) Acquire(_ context.Context, c *turns.LeaseRequest) (ok bool, err error) {
 	err = m.step("seize", func() {
 		if ok = m.agent == "" || m.agent == c.ID || c.Takeover; ok {
 			old := m.agent
-			if m.agent = c.ID; m.told != nil {
-				m.told(old)
+			if m.agent = c.ID; m.notify != nil {
+				m.notify(old)
 			}
 		}
 	})
 	return ok, err
 }
 
-func (m *memory) Yield(_ context.Context, c *turns.Claim) error {
+func (m *memory) Release(_ context.Context, c *turns.LeaseRequest) error {
 	return m.step("yield", func() {
 		if m.agent == c.ID {
 			m.agent = ""
@@ -101,8 +101,8 @@ func (m *memory) Yield(_ context.Context, c *turns.Claim) error {
 	})
 }
 
-func (m *memory) Follow(ctx context.Context, told func(string), connected func()) {
-	m.set(func() { m.told, m.again = told, connected })
+func (m *memory) Follow(ctx context.Context, notify func(string), connected func()) {
+	m.set(func() { m.notify, m.reconnected = notify, connected })
 	connected()
 	close(m.ready)
 	<-ctx.Done()
@@ -123,8 +123,8 @@ func (m *memory) expect(t *testing.T, what string) {
 	}
 }
 
-// keeper follows the store until the test ends.
-func keeper(t *testing.T, m *memory, o turns.Options) *turns.Keeper {
+// manager follows the store until the test ends.
+func manager(t *testing.T, m *memory, o turns.Options) *turns.Manager {
 	t.Helper()
 	k := turns.New(m, o)
 	ctx, stop := context.WithCancel(context.Background())

@@ -10,13 +10,13 @@ type Ticket struct {
 	Engine, Tenant string
 	ID             string        // unique; letters and digits
 	Lease          time.Duration // expires after this time without renewal
-	Most           int           // maximum number of waiting tickets of the engine
+	MaxWaiting     int           // maximum number of waiting tickets of the engine
 	Seq            int64         // position in the order of arrival, from Wait; 0: new
-	Wary           bool          // the store may have lost the holder of the turn
+	MaybeLost      bool          // the store may have lost the holder of the turn
 }
 
-// Standing is the state of a ticket in the queue.
-type Standing struct {
+// Status is the state of a ticket in the queue.
+type Status struct {
 	State State
 	Seq   int64
 	Left  time.Duration // for a waiting ticket: until the holder's turn expires without renewal
@@ -27,13 +27,13 @@ type State int
 
 // The states.
 const (
-	Waits State = iota
-	Mine        // it has the turn
-	Full        // not in the queue: too many tickets wait
+	Waiting State = iota
+	Granted       // it has the turn
+	Full          // not in the queue: too many tickets wait
 )
 
-// Claim requests an engine's lease, or holds it.
-type Claim struct {
+// LeaseRequest requests an engine's lease, or holds it.
+type LeaseRequest struct {
 	Engine   string
 	ID       string        // unique; letters and digits
 	Who      string        // for people who inspect the store
@@ -46,16 +46,16 @@ type Claim struct {
 type Store interface {
 	// Wait enqueues a ticket unless it waits or holds the turn, and renews it. For a new ticket the queue is full
 	// if Most tickets wait; for the first ticket of its tenant, if twice as many wait.
-	Wait(ctx context.Context, t *Ticket) (Standing, error)
+	Wait(ctx context.Context, t *Ticket) (Status, error)
 	// Hold renews a turn, and restores it if the store has lost it.
 	Hold(ctx context.Context, t *Ticket) error
 	// Leave removes a ticket from the queue, or, with held, ends its turn.
 	Leave(ctx context.Context, t *Ticket, held bool) error
 	// Seize acquires or renews a lease. It returns false while another claim holds it.
-	Seize(ctx context.Context, c *Claim) (bool, error)
+	Acquire(ctx context.Context, c *LeaseRequest) (bool, error)
 	// Yield releases the lease.
-	Yield(ctx context.Context, c *Claim) error
+	Release(ctx context.Context, c *LeaseRequest) error
 	// Follow reports, until ctx ends, the tickets that got their turn and the claims that lost their lease. It may
 	// lose notifications, and calls connected whenever that is possible.
-	Follow(ctx context.Context, told func(id string), connected func())
+	Follow(ctx context.Context, notify func(id string), connected func())
 }

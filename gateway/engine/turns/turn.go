@@ -21,14 +21,14 @@ type Turn struct {
 func (t *Turn) Done() { t.end.Do(func() { close(t.over) }) }
 
 // Take waits for a turn until ctx ends. At most `most` tickets may wait for the engine, at all replicas together.
-// The caller has to end the turn. The errors are ErrFull, ErrAway and that of ctx; after an error the ticket is
+// The caller has to end the turn. The errors are ErrFull, ErrUnavailable and that of ctx; after an error the ticket is
 // not in the queue.
-func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Turn, error) {
+func (k *Manager) Take(ctx context.Context, engine, tenant string, most int) (*Turn, error) {
 	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease,
-		Most: most}
+		MaxWaiting: most}
 	e := k.add(t.ID)
 	if e == nil {
-		return nil, ErrAway
+		return nil, ErrUnavailable
 	}
 	switch err := k.wait(ctx, t, e); err {
 	case nil:
@@ -44,50 +44,50 @@ func (k *Keeper) Take(ctx context.Context, engine, tenant string, most int) (*Tu
 	}
 }
 
-// soon is the retry interval of an unavailable store.
-const soon = 100 * time.Millisecond
+// storeRetry is the retry interval of an unavailable store.
+const storeRetry = 100 * time.Millisecond
 
 // wait waits until a ticket has its turn.
-func (k *Keeper) wait(ctx context.Context, t *Ticket, e *entry) error {
-	patience := k.opts.Try
+func (k *Manager) wait(ctx context.Context, t *Ticket, e *entry) error {
+	timeout := k.opts.FirstTimeout
 	for answered := time.Now(); ; {
-		t.Wary = k.wary(t.Engine)
+		t.MaybeLost = k.maybeLost(t.Engine)
 		// A step that has begun is completed, so that leaving comes after it.
 		s, err := k.store.Wait(context.WithoutCancel(ctx), t)
-		next := k.every()
+		next := k.renewInterval()
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && time.Since(answered) >= patience:
-			return fmt.Errorf("%w: %w", ErrAway, err)
+		case err != nil && time.Since(answered) >= timeout:
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		case err != nil:
-			next = min(next, soon)
+			next = min(next, storeRetry)
 		case s.State == Full:
 			return ErrFull
-		case s.State == Mine:
-			k.know(t)
+		case s.State == Granted:
+			k.confirm(t)
 			return nil
 		default:
-			k.know(t)
-			answered, patience, t.Seq = time.Now(), k.opts.Patience, s.Seq
+			k.confirm(t)
+			answered, timeout, t.Seq = time.Now(), k.opts.WaitingTimeout, s.Seq
 			next = min(next, max(s.Left, firstWait)+time.Millisecond)
 		}
 		timer := time.NewTimer(next)
 		select {
-		case <-e.news:
+		case <-e.wake:
 		case <-timer.C:
 		case <-ctx.Done():
 		case <-k.closing:
-			err = ErrAway
+			err = ErrUnavailable
 		}
-		if timer.Stop(); err == ErrAway {
+		if timer.Stop(); err == ErrUnavailable {
 			return err
 		}
 	}
 }
 
 // hold keeps a turn until it ends.
-func (k *Keeper) hold(t *Ticket, e *entry, turn *Turn) {
+func (k *Manager) hold(t *Ticket, e *entry, turn *Turn) {
 	defer k.leave(t, true)
 	k.renew(e, turn.over, func() bool {
 		_ = k.store.Hold(context.Background(), t) // the next renewal may succeed
@@ -95,9 +95,9 @@ func (k *Keeper) hold(t *Ticket, e *entry, turn *Turn) {
 	})
 }
 
-// renew calls again at each interval and after each notification, until over is closed or again returns false.
-func (k *Keeper) renew(e *entry, over <-chan struct{}, again func() bool) {
-	tick := time.NewTicker(k.every())
+// renew calls step at each interval and after each notification, until over is closed or step returns false.
+func (k *Manager) renew(e *entry, over <-chan struct{}, step func() bool) {
+	tick := time.NewTicker(k.renewInterval())
 	defer tick.Stop()
 	for {
 		select {
@@ -105,17 +105,17 @@ func (k *Keeper) renew(e *entry, over <-chan struct{}, again func() bool) {
 			return
 		case <-k.closing:
 			return
-		case <-e.news:
+		case <-e.wake:
 		case <-tick.C:
 		}
-		if !again() {
+		if !step() {
 			return
 		}
 	}
 }
 
 // leave ends a ticket.
-func (k *Keeper) leave(t *Ticket, held bool) {
+func (k *Manager) leave(t *Ticket, held bool) {
 	defer k.remove(t.ID)
-	k.insist(func(ctx context.Context) error { return k.store.Leave(ctx, t, held) })
+	k.retryUntilExpired(func(ctx context.Context) error { return k.store.Leave(ctx, t, held) })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine/turns"
 )
 
-func take(t *testing.T, k *turns.Keeper) *turns.Turn {
+func take(t *testing.T, k *turns.Manager) *turns.Turn {
 	t.Helper()
 	turn, err := k.Take(t.Context(), "engine-1", "acme", 100)
 	if err != nil {
@@ -19,7 +19,7 @@ func take(t *testing.T, k *turns.Keeper) *turns.Turn {
 }
 
 // later takes a turn meanwhile.
-func later(ctx context.Context, k *turns.Keeper) <-chan error {
+func later(ctx context.Context, k *turns.Manager) <-chan error {
 	got := make(chan error, 1)
 	go func() {
 		turn, err := k.Take(ctx, "engine-1", "acme", 100)
@@ -34,7 +34,7 @@ func later(ctx context.Context, k *turns.Keeper) <-chan error {
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, turns.Options{Lease: time.Hour})
+	k := manager(t, m, turns.Options{Lease: time.Hour})
 	first := take(t, k)
 	m.expect(t, "wait")
 	second := later(t.Context(), k)
@@ -71,20 +71,20 @@ func TestTurns(t *testing.T) {
 func TestTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, turns.Options{Lease: time.Hour, Try: time.Nanosecond})
+	k := manager(t, m, turns.Options{Lease: time.Hour, FirstTimeout: time.Nanosecond})
 	first := take(t, k)
 	m.expect(t, "wait")
-	if m.set(func() {}); m.wary {
+	if m.set(func() {}); m.maybeLost {
 		t.Error("wary of a new store")
 	}
 	second := later(t.Context(), k)
 	m.expect(t, "wait")
 	m.set(func() { m.away = true })
-	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); !errors.Is(err, turns.ErrAway) ||
+	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); !errors.Is(err, turns.ErrUnavailable) ||
 		!errors.Is(err, errGone) {
 		t.Errorf("who comes: %v", err)
 	}
-	m.set(func() { m.again() })
+	m.set(func() { m.reconnected() })
 	m.expect(t, "hold")
 	first.Done()
 	m.expect(t, "leave")
@@ -94,18 +94,18 @@ func TestTheStoreIsAway(t *testing.T) {
 	}
 	take(t, k).Done()
 	m.set(func() {
-		if !m.wary {
+		if !m.maybeLost {
 			t.Error("not wary of a store that has come back")
 		}
 	})
 }
 
-// TestPatience with a store that is away: who comes tries for a while, and who waits waits for a while.
+// TestPatience: with an unavailable store, new tickets and waiting tickets give up after their timeouts.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
 	m.away = true
-	k := turns.New(m, turns.Options{Lease: time.Hour, Try: time.Hour})
+	k := turns.New(m, turns.Options{Lease: time.Hour, FirstTimeout: time.Hour})
 	tries := later(t.Context(), k)
 	m.expect(t, "wait")
 	m.expect(t, "wait")
@@ -115,7 +115,7 @@ func TestPatience(t *testing.T) {
 	}
 	k.Close()
 
-	k = turns.New(m, turns.Options{Lease: time.Nanosecond, Try: time.Hour, Patience: time.Nanosecond})
+	k = turns.New(m, turns.Options{Lease: time.Nanosecond, FirstTimeout: time.Hour, WaitingTimeout: time.Nanosecond})
 	first := take(t, k)
 	waits := later(t.Context(), k)
 	m.expect(t, "wait")
@@ -124,7 +124,7 @@ func TestPatience(t *testing.T) {
 		m.set(func() { joined = len(m.line) > 1 })
 	}
 	m.set(func() { m.away = true })
-	if err := <-waits; !errors.Is(err, turns.ErrAway) {
+	if err := <-waits; !errors.Is(err, turns.ErrUnavailable) {
 		t.Errorf("who waited: %v", err)
 	}
 	first.Done()
@@ -134,24 +134,24 @@ func TestPatience(t *testing.T) {
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, turns.Options{Lease: time.Hour})
-	first, err := k.Seize(t.Context(), "engine-1", "ann", false)
+	k := manager(t, m, turns.Options{Lease: time.Hour})
+	first, err := k.Acquire(t.Context(), "engine-1", "ann", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Seize(t.Context(), "engine-1", "bob", false); err != turns.ErrHeld {
+	if _, err := k.Acquire(t.Context(), "engine-1", "bob", false); err != turns.ErrHeld {
 		t.Errorf("another: %v", err)
 	}
-	second, err := k.Seize(t.Context(), "engine-1", "bob", true)
+	second, err := k.Acquire(t.Context(), "engine-1", "bob", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-first.Lost()
 	first.Release()
 	m.set(func() { m.away = true })
-	m.set(func() { m.again() })
+	m.set(func() { m.reconnected() })
 	m.expect(t, "yield")
-	if _, err := k.Seize(t.Context(), "engine-1", "ann", true); !errors.Is(err, turns.ErrAway) {
+	if _, err := k.Acquire(t.Context(), "engine-1", "ann", true); !errors.Is(err, turns.ErrUnavailable) {
 		t.Errorf("while the store is unavailable: %v", err)
 	}
 	select {
@@ -164,14 +164,14 @@ func TestLeases(t *testing.T) {
 	second.Release()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := k.Seize(gone, "engine-1", "bob", true); err != context.Canceled {
+	if _, err := k.Acquire(gone, "engine-1", "bob", true); err != context.Canceled {
 		t.Errorf("who has left: %v", err)
 	}
 	for err = turns.ErrHeld; err != nil; {
 		if err != turns.ErrHeld {
 			t.Fatal(err)
 		}
-		_, err = k.Seize(t.Context(), "engine-1", "ann", false)
+		_, err = k.Acquire(t.Context(), "engine-1", "ann", false)
 	}
 }
 
@@ -179,16 +179,16 @@ func TestLeases(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, turns.Options{Lease: time.Hour})
+	k := manager(t, m, turns.Options{Lease: time.Hour})
 	take(t, k)
 	m.expect(t, "wait")
-	if _, err := k.Seize(t.Context(), "engine-1", "ann", false); err != nil {
+	if _, err := k.Acquire(t.Context(), "engine-1", "ann", false); err != nil {
 		t.Fatal(err)
 	}
 	waits := later(t.Context(), k)
 	m.expect(t, "wait")
 	k.Close()
-	if err := <-waits; err != turns.ErrAway {
+	if err := <-waits; err != turns.ErrUnavailable {
 		t.Errorf("who waits: %v", err)
 	}
 	m.set(func() {
@@ -196,10 +196,10 @@ func TestClose(t *testing.T) {
 			t.Errorf("left: %v, %q", m.line, m.agent)
 		}
 	})
-	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); err != turns.ErrAway {
+	if _, err := k.Take(t.Context(), "engine-1", "acme", 100); err != turns.ErrUnavailable {
 		t.Errorf("a turn afterwards: %v", err)
 	}
-	if _, err := k.Seize(t.Context(), "engine-1", "ann", true); err != turns.ErrAway {
+	if _, err := k.Acquire(t.Context(), "engine-1", "ann", true); err != turns.ErrUnavailable {
 		t.Errorf("a lease afterwards: %v", err)
 	}
 }
