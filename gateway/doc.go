@@ -1,26 +1,34 @@
-// Package gateway is the way of a call, from the bytes of a client to the bytes of a backend and back:
+// Package gateway is the path of a call, from the bytes of a client to the bytes of a backend and back:
 //
 //	accept ─► authenticate ─► resolve ─► authorize ─► pick ─► forward ─► access log
 //	 relay       tenant        router     policy     router    relay      telemetry
 //
-//	chain.go     that line, as lists of filters, one for each kind of call; the only place that knows their order
-//	filters.go   binds each filter to its state of a call
-//	driver.go    takes calls along their lists; it alone rejects, answers and hands out upstreams
-//	call.go      a call while it passes: what filters share, and the state of each
-//	handler.go   makes the filters, and tells the driver what the relay says
-//	gateway.go   puts relay, front doors and in-process services together; runs and drains them
-//	status.go    the only table from refusals to gRPC codes and HTTP statuses
-//	admin.go     the operators' port
+//	chain.go         this path, as lists of filters, one for each kind of call; the only place that knows their order
+//	filters.go       binds each filter to its state of a call
+//	driver.go        walks the lists; it alone rejects, answers and assigns upstreams
+//	served.go        calls that code in the process serves and continues
+//	call.go          the pooled per-call struct: the shared part, and the state of each filter
+//	handler.go       makes the filters, and connects them and the driver to the relay
+//	gateway.go       puts relay, front doors and in-process services together; runs and drains them
+//	status.go        the only table from refusals to gRPC codes and HTTP statuses; refusals.go
+//	admin.go         the admin API's port
 //
-// The filters are folders of gateway/filter, named as in chain.go: overload, bandwidth, peek, resolve, scope, audit,
-// ratelimit, authorize, affinity, pick, warm, protocol, retry, and checks for those without state. These are still files
-// here: accesslog, trace, authenticate (with callers and claim), open, forward.
+// Filters without a folder of their own in gateway/filter:
 //
-// A call that a server inside the process brings back, as the translator does, passes a second list: crossing.go,
-// and ends.go. A call with an idempotency key goes through keeping.go.
+//	accesslog.go     the record of a call, at its end          trace.go      its spans
+//	authenticate.go  the principal of a call: claim.go reads the credential, callers.go looks up unknown ones;
+//	                 open.go bounds calls without a credential
+//	idempotency.go   stored responses                          translate.go  translation between dialects
+//	engines.go       the guard of OpenParallax engines         forward.go    the upstream and its headers
 //
-// The front doors authenticate a request once (visit.go), hand what they found out to its calls (arrival.go), and make
-// these by local streams of the relay (localgrpc). So no rule exists twice.
+// Requests of the front doors:
+//
+//	entrance.go      the fair queue, and accounts of memory    visit.go      authenticates a request once
+//	arrival.go       hands the principal to the calls          origin.go     the client's address
+//	hosts.go         host names that a port accepts            shares.go     memory of tenants and addresses
+//
+// The rest: directory.go has the connections to backends, inside.go the calls that the gateway itself makes, local.go
+// the servers in the process that pass bytes unchanged, signed.go the existence of files for signed URLs.
 //
 // The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.
 package gateway
