@@ -57,20 +57,8 @@ Peers:     %s
 
 `
 
-func parseOptions(args []string) (options, error) {
-	var o options
-	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
-	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
-	fs.IntVar(&o.rounds, "rounds", 5, "rounds; each peer has one window in each")
-
-	fs.DurationVar(&o.window, "window", 2*time.Second, "length of a window")
-
-	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "`duration` of calls before each window that are not counted")
-
-	fs.StringVar(&o.keep, "keep", "quiet",
-		"the round to print: quiet (the least load by the rest of the machine), min or median")
+// addModes adds the flags that measure something else than the scenarios.
+func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.growth, "growth", false,
 		"measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the scenarios")
 	fs.BoolVar(&o.tenants, "tenants", false,
@@ -87,6 +75,23 @@ func parseOptions(args []string) (options, error) {
 		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
+}
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
+	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
+	fs.IntVar(&o.rounds, "rounds", 5, "rounds; each peer has one window in each")
+
+	fs.DurationVar(&o.window, "window", 2*time.Second, "length of a window")
+
+	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "`duration` of calls before each window that are not counted")
+
+	fs.StringVar(&o.keep, "keep", "quiet",
+		"the round to print: quiet (the least load by the rest of the machine), min or median")
+	addModes(fs, &o)
 	fs.StringVar(&o.envoy, "envoy", "envoy", "`path` of Envoy's binary, or its name in PATH")
 
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
