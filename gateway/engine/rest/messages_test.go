@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -68,13 +69,13 @@ func TestEventsAreWritten(t *testing.T) {
 	}
 	sse.WriteString("id: 5\nevent: done\ndata: {}\n\n")
 	lines.WriteString(`{"event":"done","id":"5"}` + "\n")
-	for accept, want := range map[string]string{"*/*": sse.String(), eventStream: sse.String(),
-		jsonLines: lines.String()} {
+	for accept, want := range map[string]string{"*/*": sse.String(), resttest.EventStream: sse.String(),
+		resttest.JSONLines: lines.String()} {
 		got := ask("POST", "/messages", `{"content":"hi","session_id":"s","mode":"OTR","source":"web"}`, "Accept", accept,
 			"X-Capability-Id", "another", "X-Session-Modes", "seed")
-		if got.status != 200 || got.body != want || got.header.Get("Cache-Control") != "no-cache, no-transform" ||
-			got.header.Get("Vary") != "Accept" {
-			t.Errorf("%s: %d %v\n%s\nwant\n%s", accept, got.status, got.header, got.body, want)
+		if got.Status != 200 || got.Body != want || got.Header.Get("Cache-Control") != "no-cache, no-transform" ||
+			got.Header.Get("Vary") != "Accept" {
+			t.Errorf("%s: %d %v\n%s\nwant\n%s", accept, got.Status, got.Header, got.Body, want)
 		}
 		asked, _, md := e.last()
 		req, _ := asked.(*openparallaxv1.ClientMessageRequest)
@@ -84,11 +85,11 @@ func TestEventsAreWritten(t *testing.T) {
 		}
 	}
 	_, before, _ := e.last()
-	if got := ask("POST", "/messages", `{"content":"c"}`, "Accept", "application/json;q=0, image/*"); got.status != 406 {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := ask("POST", "/messages", `{"content":"c"}`, "Accept", "application/json;q=0, image/*"); got.Status != 406 {
+		t.Errorf("%d %s", got.Status, got.Body)
 	}
-	if got := ask("POST", "/messages", `{"content":"c"}`, "Last-Event-ID", "4"); got.status != 204 || got.body != "" {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := ask("POST", "/messages", `{"content":"c"}`, "Last-Event-ID", "4"); got.Status != 204 || got.Body != "" {
+		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	if _, after, _ := e.last(); after != before {
 		t.Error("the engine was called")
@@ -108,8 +109,8 @@ func TestModesHaveNames(t *testing.T) {
 	} {
 		got := ask("POST", "/messages", `{"content":"c"`+mode+`}`)
 		asked, _, _ := e.last()
-		if req, _ := asked.(*openparallaxv1.ClientMessageRequest); got.status != 200 || req.GetMode() != want {
-			t.Errorf("%s: %d %s, %v", mode, got.status, got.body, asked)
+		if req, _ := asked.(*openparallaxv1.ClientMessageRequest); got.Status != 200 || req.GetMode() != want {
+			t.Errorf("%s: %d %s, %v", mode, got.Status, got.Body, asked)
 		}
 	}
 	_, before, _ := e.last()
@@ -121,9 +122,9 @@ func TestModesHaveNames(t *testing.T) {
 		``, `{}`, `{"content":""}`, `{"content":1}`, `[]`, `{"content":"c","otr":true}`,
 		`{"content":"c","engine":"engine-2"}`, `{"content":"c"} x`, "{\"content\":\"\xff\"}",
 	} {
-		if got := ask("POST", "/messages", body); got.status != 400 || problemOf(t, got).Reason != "INVALID_BODY" ||
-			problemOf(t, got).Code != "INVALID_ARGUMENT" {
-			t.Errorf("%s: %d %s", body, got.status, got.body)
+		if got := ask("POST", "/messages", body); got.Status != 400 || resttest.ProblemOf(t, got).Reason != "INVALID_BODY" ||
+			resttest.ProblemOf(t, got).Code != "INVALID_ARGUMENT" {
+			t.Errorf("%s: %d %s", body, got.Status, got.Body)
 		}
 	}
 	if _, after, _ := e.last(); after != before {
@@ -159,34 +160,34 @@ func TestTurnThatFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ask := (&engine{says: tells(tt.err, tt.events...)}).door(t, rest.Config{})
-			got := ask("POST", "/messages", `{"content":"c"}`, "Accept", jsonLines)
+			got := ask("POST", "/messages", `{"content":"c"}`, "Accept", resttest.JSONLines)
 			if len(tt.events) == 0 {
-				if p := problemOf(t, got); got.status != tt.status || p.Code != tt.code || p.Reason != tt.reason {
-					t.Errorf("%d %s", got.status, got.body)
+				if p := resttest.ProblemOf(t, got); got.Status != tt.status || p.Code != tt.code || p.Reason != tt.reason {
+					t.Errorf("%d %s", got.Status, got.Body)
 				}
 				return
 			}
-			if got.status != 200 || strings.Count(got.body, "\n") != len(tt.events)+1 {
-				t.Fatalf("%d %s", got.status, got.body)
+			if got.Status != 200 || strings.Count(got.Body, "\n") != len(tt.events)+1 {
+				t.Fatalf("%d %s", got.Status, got.Body)
 			}
-			event, p := lastRecord(t, got.body)
+			event, p := resttest.LastRecord(t, got.Body)
 			if tt.reason == "" {
 				if event != "done" {
-					t.Errorf("%s", got.body)
+					t.Errorf("%s", got.Body)
 				}
 				return
 			}
 			if event != "failed" || p.Status != tt.status || p.Code != tt.code || p.Reason != tt.reason {
-				t.Errorf("%s", got.body)
+				t.Errorf("%s", got.Body)
 			}
-			if tt.reason == "ENGINE_ERROR" && (!strings.Contains(got.body,
+			if tt.reason == "ENGINE_ERROR" && (!strings.Contains(got.Body,
 				`{"event":"error","id":"2","session_id":"","message_id":"","event_type":"ERROR","pipeline_error":{"code":"LLM_CALL_FAILED","message":"no model","recoverable":true}}`) ||
-				!strings.Contains(got.body, `"detail":"no model"`) || !strings.Contains(got.body,
+				!strings.Contains(got.Body, `"detail":"no model"`) || !strings.Contains(got.Body,
 				`"metadata":{"code":"LLM_CALL_FAILED","recoverable":"true"}`)) {
-				t.Errorf("%s", got.body)
+				t.Errorf("%s", got.Body)
 			}
-			if tt.err != nil && !strings.Contains(got.body, `"metadata":{"recover":"GetHistory"}`) {
-				t.Errorf("%s", got.body)
+			if tt.err != nil && !strings.Contains(got.Body, `"metadata":{"recover":"GetHistory"}`) {
+				t.Errorf("%s", got.Body)
 			}
 		})
 	}
@@ -200,7 +201,7 @@ func TestWhoWaitsForItsTurnIsToldThatItLives(t *testing.T) {
 		<-turn
 		return stream.Send(complete())
 	}}
-	web := doorTo(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, e) },
+	web := engineDoor(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, e) },
 		rest.Config{Beat: time.Millisecond})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+enginePath+"/messages",
 		strings.NewReader(`{"content":"c"}`))

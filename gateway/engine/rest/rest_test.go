@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -83,12 +86,12 @@ func (e *engine) GetHistory(ctx context.Context,
 	return &openparallaxv1.GetHistoryResponse{Messages: e.history}, e.see(ctx, req)
 }
 
-func (e *engine) door(t *testing.T, cfg rest.Config) func(method, path, body string, header ...string) answer {
+func (e *engine) door(t *testing.T, cfg rest.Config) func(method, path, body string, header ...string) resttest.Answer {
 	t.Helper()
-	web := doorTo(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, e) }, cfg)
-	return func(method, path, body string, header ...string) answer {
+	web := engineDoor(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, e) }, cfg)
+	return func(method, path, body string, header ...string) resttest.Answer {
 		t.Helper()
-		return send(t, web, method, enginePath+path, body, header...)
+		return resttest.Send(t, web, method, enginePath+path, body, header...)
 	}
 }
 
@@ -98,15 +101,15 @@ func TestEngineStatus(t *testing.T) {
 	ask := e.door(t, rest.Config{})
 	got := ask("GET", "/status", "", "X-Capability-Id", "another", "X-Session-Modes", "seed", "X-Request-Id", "r")
 	const want = `{"agent_name":"Atlas","model":"m","shield_connected":true,"shield_max_tier":3,"uptime_seconds":90,"session_count":2,"actions_today":4}` + "\n"
-	if got.status != 200 || got.body != want || got.header.Get("ETag") == "" {
-		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	if got.Status != 200 || got.Body != want || got.Header.Get("ETag") == "" {
+		t.Errorf("%d %s %v", got.Status, got.Body, got.Header)
 	}
 	if _, _, md := e.last(); fmt.Sprint(md.Get("x-capability-id"), md.Get("x-session-modes"),
 		md.Get("x-request-id")) != "[engine-1] [source] [r]" {
 		t.Errorf("the engine got %v", md)
 	}
-	if again := ask("GET", "/status", "", "If-None-Match", got.header.Get("ETag")); again.status != 304 {
-		t.Errorf("%d %s", again.status, again.body)
+	if again := ask("GET", "/status", "", "If-None-Match", got.Header.Get("ETag")); again.Status != 304 {
+		t.Errorf("%d %s", again.Status, again.Body)
 	}
 }
 
@@ -139,8 +142,8 @@ func TestEnginesHavePages(t *testing.T) {
 					Sessions, Messages []json.RawMessage
 					Next               string `json:"next_page_token"`
 				}
-				if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != 200 || pages > 7 {
-					t.Fatalf("%d %v %s", got.status, err, got.body)
+				if err := json.Unmarshal([]byte(got.Body), &page); err != nil || got.Status != 200 || pages > 7 {
+					t.Fatalf("%d %v %s", got.Status, err, got.Body)
 				}
 				for _, one := range append(page.Sessions, page.Messages...) {
 					all = append(all, string(one))
@@ -152,9 +155,9 @@ func TestEnginesHavePages(t *testing.T) {
 			}
 		}
 		for _, query := range []string{"page_size=201", "page_size=-1", "page_token=!", "page_token=eA", "page_token=MCBh"} {
-			if got := ask("GET", path+"?"+query, ""); got.status != 400 || problemOf(t, got).Reason != "LIST_INVALID" ||
-				!strings.Contains(got.body, `"metadata":{"field":"page_`) {
-				t.Errorf("%s?%s: %d %s", path, query, got.status, got.body)
+			if got := ask("GET", path+"?"+query, ""); got.Status != 400 || resttest.ProblemOf(t, got).Reason != "LIST_INVALID" ||
+				!strings.Contains(got.Body, `"metadata":{"field":"page_`) {
+				t.Errorf("%s?%s: %d %s", path, query, got.Status, got.Body)
 			}
 		}
 	}
@@ -177,8 +180,8 @@ func TestPagesOfAListThatChanges(t *testing.T) {
 			Sessions []struct{ ID string }
 			Next     string `json:"next_page_token"`
 		}
-		if err := json.Unmarshal([]byte(got.body), &said); err != nil || got.status != 200 {
-			t.Fatalf("%d %s", got.status, got.body)
+		if err := json.Unmarshal([]byte(got.Body), &said); err != nil || got.Status != 200 {
+			t.Fatalf("%d %s", got.Status, got.Body)
 		}
 		for _, s := range said.Sessions {
 			page += s.ID
@@ -208,15 +211,15 @@ func TestEngineApprovals(t *testing.T) {
 		asked, _, md := e.last()
 		req, _ := asked.(*openparallaxv1.ApprovalResponse)
 		if text := fmt.Sprintf("%q %q %v", req.GetApprovalId(), req.GetSessionId(),
-			req.GetApproved()); got.status != 200 || got.body != `{"received":true}`+"\n" || text != tt.want ||
+			req.GetApproved()); got.Status != 200 || got.Body != `{"received":true}`+"\n" || text != tt.want ||
 			md.Get("x-capability-id")[0] != "engine-1" {
-			t.Errorf("%s: %d %s; the engine got %s %v", tt.path, got.status, got.body, text, md)
+			t.Errorf("%s: %d %s; the engine got %s %v", tt.path, got.Status, got.Body, text, md)
 		}
 	}
 	_, before, _ := e.last()
-	if got := ask("POST", "/approvals/a/approve", `{"approved":false}`); got.status != 400 ||
-		problemOf(t, got).Reason != "INVALID_BODY" {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := ask("POST", "/approvals/a/approve", `{"approved":false}`); got.Status != 400 ||
+		resttest.ProblemOf(t, got).Reason != "INVALID_BODY" {
+		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	if _, after, _ := e.last(); after != before {
 		t.Error("the engine was called")
@@ -233,12 +236,12 @@ func TestEnginesManners(t *testing.T) {
 		"/sessions/s/history":  "GET, HEAD, OPTIONS",
 		"/approvals/a/approve": "POST, OPTIONS", "/approvals/a/deny": "POST, OPTIONS",
 	} {
-		if got := ask("OPTIONS", path, ""); got.status != 204 || got.header.Get("Allow") != allow {
-			t.Errorf("%s: %d %v", path, got.status, got.header)
+		if got := ask("OPTIONS", path, ""); got.Status != 204 || got.Header.Get("Allow") != allow {
+			t.Errorf("%s: %d %v", path, got.Status, got.Header)
 		}
-		if got := ask("PUT", path, ""); got.status != 405 || got.header.Get("Allow") != allow ||
-			problemOf(t, got).Reason != "METHOD_NOT_ALLOWED" {
-			t.Errorf("%s: %d %v", path, got.status, got.header)
+		if got := ask("PUT", path, ""); got.Status != 405 || got.Header.Get("Allow") != allow ||
+			resttest.ProblemOf(t, got).Reason != "METHOD_NOT_ALLOWED" {
+			t.Errorf("%s: %d %v", path, got.Status, got.Header)
 		}
 		method, body := "POST", `{"content":"c"}`
 		if strings.HasPrefix(allow, "GET") {
@@ -247,27 +250,34 @@ func TestEnginesManners(t *testing.T) {
 		if strings.Contains(path, "approvals") {
 			body = ""
 		}
-		if got := ask(method, path, body); got.status != 404 || problemOf(t, got).Code != "NOT_FOUND" ||
-			!strings.Contains(got.body, "no such engine") {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+		if got := ask(method, path, body); got.Status != 404 || resttest.ProblemOf(t, got).Code != "NOT_FOUND" ||
+			!strings.Contains(got.Body, "no such engine") {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 		if method == "POST" {
-			if got := ask(method, path, `{"session_id":"`+strings.Repeat("s", 100)+`"}`); got.status != 413 {
-				t.Errorf("%s: %d %s", path, got.status, got.body)
+			if got := ask(method, path, `{"session_id":"`+strings.Repeat("s", 100)+`"}`); got.Status != 413 {
+				t.Errorf("%s: %d %s", path, got.Status, got.Body)
 			}
-			if got := ask(method, path, body, "Content-Type", "text/plain"); got.status != 415 {
-				t.Errorf("%s: %d %s", path, got.status, got.body)
+			if got := ask(method, path, body, "Content-Type", "text/plain"); got.Status != 415 {
+				t.Errorf("%s: %d %s", path, got.Status, got.Body)
 			}
 		}
 	}
 	_, before, _ := e.last()
 	for _, path := range []string{"/", "", "/status/", "/sessions//history", "/sessions/%ff/history", "/sessions/s",
 		"/approvals/a", "/../engine%0A1/status", "/..//status", "/../%ff/status"} {
-		if got := ask("GET", path, ""); got.status != 404 || problemOf(t, got).Reason != "NO_SUCH_PATH" {
-			t.Errorf("%q: %d %s", path, got.status, got.body)
+		if got := ask("GET", path, ""); got.Status != 404 || resttest.ProblemOf(t, got).Reason != "NO_SUCH_PATH" {
+			t.Errorf("%q: %d %s", path, got.Status, got.Body)
 		}
 	}
 	if _, after, _ := e.last(); after != before {
 		t.Error("the engine was called")
 	}
+}
+
+// engineDoor is a front door that has the routes of engines.
+func engineDoor(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
+	t.Helper()
+	cfg.Wings = []rest.Wing{enginerest.Routes}
+	return resttest.Serve(t, register, cfg)
 }

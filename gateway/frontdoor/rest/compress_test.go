@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -69,32 +70,32 @@ func TestCompressedAnswers(t *testing.T) {
 		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip", "gzip;q=0, *": "zstd", "*": "zstd",
 		"*;q=0": "", "gzip;q=0": "", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "", "gzip;q=2": "", "x-gzip": "gzip", "gzip ; q=0.1": "gzip",
 	} {
-		got := send(t, web, "POST", toolPath, long, "Accept-Encoding", accept)
-		if got.status != 200 || got.header.Get("Content-Encoding") != want || unpacked(t, want, got.body) != long || !strings.Contains(strings.Join(got.header.Values("Vary"), ","), "Accept-Encoding") {
-			t.Errorf("%q: %d %v", accept, got.status, got.header)
+		got := resttest.Send(t, web, "POST", toolPath, long, "Accept-Encoding", accept)
+		if got.Status != 200 || got.Header.Get("Content-Encoding") != want || unpacked(t, want, got.Body) != long || !strings.Contains(strings.Join(got.Header.Values("Vary"), ","), "Accept-Encoding") {
+			t.Errorf("%q: %d %v", accept, got.Status, got.Header)
 		}
-		if want != "" && len(got.body) > 1000 {
-			t.Errorf("%q: %d bytes", accept, len(got.body))
+		if want != "" && len(got.Body) > 1000 {
+			t.Errorf("%q: %d bytes", accept, len(got.Body))
 		}
 	}
-	if got := send(t, web, "POST", toolPath, `{"a":1}`, "Accept-Encoding", "gzip"); got.header.Get("Content-Encoding") != "" || got.body != `{"a":1}` {
-		t.Errorf("a short one: %v", got.header)
+	if got := resttest.Send(t, web, "POST", toolPath, `{"a":1}`, "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != "" || got.Body != `{"a":1}` {
+		t.Errorf("a short one: %v", got.Header)
 	}
-	if got := send(t, web, "POST", streamPath, `{"tool_name":"t","args":`+long+`}`, "Accept-Encoding", "gzip"); got.header.Get("Content-Encoding") != "" || !strings.Contains(got.body, "event: done") {
-		t.Errorf("a stream: %v", got.header)
+	if got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t","args":`+long+`}`, "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != "" || !strings.Contains(got.Body, "event: done") {
+		t.Errorf("a stream: %v", got.Header)
 	}
-	page := send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip")
-	tag := page.header.Get("ETag")
-	if page.header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(tag, `W/"`) || !strings.Contains(unpacked(t, "gzip", page.body), "CAPABILITY_UNKNOWN") {
-		t.Errorf("the page: %v", page.header)
+	page := resttest.Send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip")
+	tag := page.Header.Get("ETag")
+	if page.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(tag, `W/"`) || !strings.Contains(unpacked(t, "gzip", page.Body), "CAPABILITY_UNKNOWN") {
+		t.Errorf("the page: %v", page.Header)
 	}
 	for _, known := range []string{tag, strings.TrimPrefix(tag, "W/"), `"x", ` + tag, "*"} {
-		if got := send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip", "If-None-Match", known); got.status != 304 || got.body != "" || got.header.Get("Content-Encoding") != "" {
-			t.Errorf("%s: %d %v", known, got.status, got.header)
+		if got := resttest.Send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip", "If-None-Match", known); got.Status != 304 || got.Body != "" || got.Header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %d %v", known, got.Status, got.Header)
 		}
 	}
-	if got := send(t, web, "HEAD", "/docs/errors", "", "Accept-Encoding", "gzip"); got.status != 200 || got.header.Get("Content-Encoding") != "gzip" || got.body != "" {
-		t.Errorf("HEAD: %d %v", got.status, got.header)
+	if got := resttest.Send(t, web, "HEAD", "/docs/errors", "", "Accept-Encoding", "gzip"); got.Status != 200 || got.Header.Get("Content-Encoding") != "gzip" || got.Body != "" {
+		t.Errorf("HEAD: %d %v", got.Status, got.Header)
 	}
 }
 
@@ -124,9 +125,9 @@ func TestCompressedRequests(t *testing.T) {
 		{"not JSON", "gzip", packed(t, "gzip", "{"), 400, "INVALID_BODY"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := send(t, web, "POST", toolPath, tt.body, "Content-Encoding", tt.coding)
-			if got.status != tt.status || tt.status == 200 && got.body != text || tt.reason != "" && problemOf(t, got).Reason != tt.reason || (tt.status == 415) != (got.header.Get("Accept-Encoding") != "") {
-				t.Errorf("%d %v %s", got.status, got.header, got.body)
+			got := resttest.Send(t, web, "POST", toolPath, tt.body, "Content-Encoding", tt.coding)
+			if got.Status != tt.status || tt.status == 200 && got.Body != text || tt.reason != "" && resttest.ProblemOf(t, got).Reason != tt.reason || (tt.status == 415) != (got.Header.Get("Accept-Encoding") != "") {
+				t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -22,30 +23,30 @@ func TestMethods(t *testing.T) {
 	b := &backend{health: func(context.Context) (*docpb.HealthResponse, error) { return &docpb.HealthResponse{Ready: true}, nil }}
 	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
 	const health = "/v1/capabilities/weather/health"
-	get, head := send(t, web, "GET", health, ""), send(t, web, "HEAD", health, "")
-	if get.status != 200 || head.status != 200 || head.body != "" || head.header.Get("Content-Length") != get.header.Get("Content-Length") || head.header.Get("Content-Type") != "application/json" {
-		t.Errorf("HEAD: %d %v, and not %v", head.status, head.header, get.header)
+	get, head := resttest.Send(t, web, "GET", health, ""), resttest.Send(t, web, "HEAD", health, "")
+	if get.Status != 200 || head.Status != 200 || head.Body != "" || head.Header.Get("Content-Length") != get.Header.Get("Content-Length") || head.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("HEAD: %d %v, and not %v", head.Status, head.Header, get.Header)
 	}
 	for path, want := range map[string]string{
 		health: "GET, HEAD, OPTIONS", invokePath: "POST, OPTIONS", toolPath + "/stream": "GET, POST, OPTIONS",
 		"/v1/capabilities/weather/artifacts/a": "GET, HEAD, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
 	} {
-		if got := send(t, web, "OPTIONS", path, ""); got.status != 204 || got.header.Get("Allow") != want || got.header.Get("X-Request-Id") == "" {
-			t.Errorf("OPTIONS %s: %d %v", path, got.status, got.header)
+		if got := resttest.Send(t, web, "OPTIONS", path, ""); got.Status != 204 || got.Header.Get("Allow") != want || got.Header.Get("X-Request-Id") == "" {
+			t.Errorf("OPTIONS %s: %d %v", path, got.Status, got.Header)
 		}
-		if got := send(t, web, "PUT", path, ""); got.status != 405 || got.header.Get("Allow") != want {
-			t.Errorf("PUT %s: %d %v", path, got.status, got.header)
+		if got := resttest.Send(t, web, "PUT", path, ""); got.Status != 405 || got.Header.Get("Allow") != want {
+			t.Errorf("PUT %s: %d %v", path, got.Status, got.Header)
 		}
 	}
-	if got := send(t, web, "HEAD", toolPath+"/stream?args={}", ""); got.status != 405 {
-		t.Errorf("HEAD of a stream: %d", got.status)
+	if got := resttest.Send(t, web, "HEAD", toolPath+"/stream?args={}", ""); got.Status != 405 {
+		t.Errorf("HEAD of a stream: %d", got.Status)
 	}
 	if req, _, _ := b.last(); req != nil {
 		t.Error("a HEAD made a call")
 	}
 	for _, path := range []string{health + "/", "/v1/capabilities/weather/invoke/", "/v1/nothing", "//v1/capabilities"} {
-		if got := send(t, web, "GET", path, ""); got.status != 404 || problemOf(t, got).Reason != "NO_SUCH_PATH" {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+		if got := resttest.Send(t, web, "GET", path, ""); got.Status != 404 || resttest.ProblemOf(t, got).Reason != "NO_SUCH_PATH" {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 	}
 }
@@ -55,14 +56,14 @@ func TestIdsInPaths(t *testing.T) {
 	b := new(backend)
 	web := door(t, b, rest.Config{})
 	for path, want := range map[string]string{"a%20b": "a b", "a%25b": "a%b", "a%3Ab": "a:b", "%C3%BC": "ü", "a+b": "a+b", "a%3Fb": "a?b"} {
-		got := send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`)
-		if req, _, _ := b.last(); got.status != 200 || req.GetToolName() != want {
-			t.Errorf("%s: %d, %q, %s", path, got.status, req.GetToolName(), got.body)
+		got := resttest.Send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`)
+		if req, _, _ := b.last(); got.Status != 200 || req.GetToolName() != want {
+			t.Errorf("%s: %d, %q, %s", path, got.Status, req.GetToolName(), got.Body)
 		}
 	}
 	for _, path := range []string{"%ff", "a%2Fb"} { // a slash parts segments, however it is written
-		if got := send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`); got.status != 404 {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+		if got := resttest.Send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`); got.Status != 404 {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 	}
 }

@@ -15,25 +15,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// problemOf is the problem in an answer; the test fails if there is none.
-func problemOf(t testing.TB, a answer) problem.Problem {
-	t.Helper()
-	var p problem.Problem
-	dec := json.NewDecoder(strings.NewReader(a.body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&p); err != nil || a.header.Get("Content-Type") != "application/problem+json" {
-		t.Fatalf("not a problem: %v, %v, %q", err, a.header, a.body)
-	}
-	if p.Status != a.status || p.Type == "" || p.Title == "" || p.Code == "" || p.RequestID == "" || p.RequestID != a.header.Get("X-Request-Id") {
-		t.Errorf("%d %+v", a.status, p)
-	}
-	return p
-}
 
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
@@ -78,13 +63,13 @@ func TestBadBodies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := send(t, web, "POST", invokePath, tt.body)
-			p := problemOf(t, got)
-			if got.status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != "INVALID_BODY" || !strings.Contains(p.Detail, tt.detail) {
-				t.Errorf("%d %+v; want %q", got.status, p, tt.detail)
+			got := resttest.Send(t, web, "POST", invokePath, tt.body)
+			p := resttest.ProblemOf(t, got)
+			if got.Status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != "INVALID_BODY" || !strings.Contains(p.Detail, tt.detail) {
+				t.Errorf("%d %+v; want %q", got.Status, p, tt.detail)
 			}
-			if strings.Contains(got.body, "hunter2") {
-				t.Errorf("the secret is in %s", got.body)
+			if strings.Contains(got.Body, "hunter2") {
+				t.Errorf("the secret is in %s", got.Body)
 			}
 		})
 	}
@@ -120,23 +105,23 @@ func TestRouting(t *testing.T) {
 		{"OPTIONS", invokePath, 204, "POST, OPTIONS", ""},
 		{"POST", "/v1/capabilities/w%C3%A4%25/invoke?x=1", 200, "", ""},
 	} {
-		got := send(t, web, tt.method, tt.path, good)
-		if got.status != tt.status || got.header.Get("Allow") != tt.allow {
-			t.Errorf("%s %s: %d, Allow %q; %s", tt.method, tt.path, got.status, got.header.Get("Allow"), got.body)
+		got := resttest.Send(t, web, tt.method, tt.path, good)
+		if got.Status != tt.status || got.Header.Get("Allow") != tt.allow {
+			t.Errorf("%s %s: %d, Allow %q; %s", tt.method, tt.path, got.Status, got.Header.Get("Allow"), got.Body)
 		}
-		if tt.reason != "" && problemOf(t, got).Reason != tt.reason {
-			t.Errorf("%s %s: %s", tt.method, tt.path, got.body)
+		if tt.reason != "" && resttest.ProblemOf(t, got).Reason != tt.reason {
+			t.Errorf("%s %s: %s", tt.method, tt.path, got.Body)
 		}
 	}
-	if got := send(t, web, "POST", invokePath, good, "X-HTTP-Method-Override", "GET"); got.status != 200 {
-		t.Errorf("a header changes the method: %d %s", got.status, got.body)
+	if got := resttest.Send(t, web, "POST", invokePath, good, "X-HTTP-Method-Override", "GET"); got.Status != 200 {
+		t.Errorf("a header changes the method: %d %s", got.Status, got.Body)
 	}
 }
 
 func TestPathNamesTheCapability(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
-	send(t, door(t, b, rest.Config{}), "POST", "/v1/capabilities/w%C3%A4%2520/invoke", `{"tool_name":"t"}`)
+	resttest.Send(t, door(t, b, rest.Config{}), "POST", "/v1/capabilities/w%C3%A4%2520/invoke", `{"tool_name":"t"}`)
 	if req, _, _ := b.last(); req.GetCapabilityId() != "wä%20" {
 		t.Errorf("got %q", req.GetCapabilityId())
 	}
@@ -146,13 +131,13 @@ func TestBadHeaders(t *testing.T) {
 	t.Parallel()
 	web := door(t, new(backend), rest.Config{})
 	for _, name := range []string{"Authorization", "X-Request-Id"} {
-		got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, name, "hünter2")
-		if p := problemOf(t, got); got.status != 400 || p.Reason != "INVALID_HEADER" || strings.Contains(got.body, "nter2") {
-			t.Errorf("%s: %s", name, got.body)
+		got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, name, "hünter2")
+		if p := resttest.ProblemOf(t, got); got.Status != 400 || p.Reason != "INVALID_HEADER" || strings.Contains(got.Body, "nter2") {
+			t.Errorf("%s: %s", name, got.Body)
 		}
 	}
-	if got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, "X-Name", "ü"); got.status != 200 {
-		t.Errorf("a header that stays here: %d", got.status)
+	if got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, "X-Name", "ü"); got.Status != 200 {
+		t.Errorf("a header that stays here: %d", got.Status)
 	}
 }
 
@@ -163,13 +148,13 @@ func TestStatuses(t *testing.T) {
 	web := door(t, b, rest.Config{})
 	for c := codes.Canceled; c <= codes.Unauthenticated+1; c++ {
 		next = status.Error(c, "because ü")
-		got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
-		p := problemOf(t, got)
-		if got.status != runtime.HTTPStatusFromCode(c) || p.Detail != "because ü" {
-			t.Errorf("%v: %d %+v", c, got.status, p)
+		got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
+		p := resttest.ProblemOf(t, got)
+		if got.Status != runtime.HTTPStatusFromCode(c) || p.Detail != "because ü" {
+			t.Errorf("%v: %d %+v", c, got.Status, p)
 		}
-		if (got.header.Get("WWW-Authenticate") != "") != (got.status == 401) {
-			t.Errorf("%v: WWW-Authenticate %q", c, got.header.Get("WWW-Authenticate"))
+		if (got.Header.Get("WWW-Authenticate") != "") != (got.Status == 401) {
+			t.Errorf("%v: WWW-Authenticate %q", c, got.Header.Get("WWW-Authenticate"))
 		}
 	}
 	st, err := status.New(codes.Unavailable, "no backend").WithDetails(
@@ -179,11 +164,11 @@ func TestStatuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	next = st.Err()
-	got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
-	p := problemOf(t, got)
-	if got.status != 503 || p.Code != "UNAVAILABLE" || p.Title != "Service Unavailable" || p.Reason != "NO_BACKEND" ||
-		p.Metadata["capability"] != "weather" || p.RetryAfter != 1.5 || got.header.Get("Retry-After") != "2" {
-		t.Errorf("%v %+v", got.header, p)
+	got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
+	p := resttest.ProblemOf(t, got)
+	if got.Status != 503 || p.Code != "UNAVAILABLE" || p.Title != "Service Unavailable" || p.Reason != "NO_BACKEND" ||
+		p.Metadata["capability"] != "weather" || p.RetryAfter != 1.5 || got.Header.Get("Retry-After") != "2" {
+		t.Errorf("%v %+v", got.Header, p)
 	}
 }
 
@@ -212,10 +197,10 @@ func FuzzBody(f *testing.F) {
 	b := new(backend)
 	web := door(f, b, rest.Config{})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got := send(t, web, "POST", invokePath, string(body))
-		switch got.status {
+		got := resttest.Send(t, web, "POST", invokePath, string(body))
+		switch got.Status {
 		case 400:
-			problemOf(t, got)
+			resttest.ProblemOf(t, got)
 		case 200:
 			var in struct {
 				Args json.RawMessage `json:"args"`
@@ -227,7 +212,7 @@ func FuzzBody(f *testing.F) {
 				t.Fatalf("%s became %s", in.Args, req.GetArgsJson())
 			}
 		default:
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("%d %s", got.Status, got.Body)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -78,70 +76,7 @@ func (b *backend) last() (*docpb.InvokeRequest, metadata.MD, time.Duration) {
 // door is a front door whose gateway is b alone, over real sockets.
 func door(t testing.TB, b *backend, cfg rest.Config) *httptest.Server {
 	t.Helper()
-	return doorTo(t, func(g *grpc.Server) { docpb.RegisterCapabilityServer(g, b) }, cfg)
-}
-
-func doorTo(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
-	t.Helper()
-	srv := grpc.NewServer(grpc.MaxRecvMsgSize(32 << 20))
-	register(srv)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := srv.Serve(ln); err != nil {
-			t.Error(err)
-		}
-	}()
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := rest.New(conn, runtime.HTTPStatusFromCode, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(h)
-	t.Cleanup(func() {
-		web.Close()
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		srv.Stop()
-		<-done
-	})
-	return web
-}
-
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// send makes one request; header holds names and values in turn.
-func send(t testing.TB, web *httptest.Server, method, path, body string, header ...string) answer {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, web.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	resp, err := web.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(got)}
+	return resttest.Serve(t, func(g *grpc.Server) { docpb.RegisterCapabilityServer(g, b) }, cfg)
 }
 
 func TestInvoke(t *testing.T) {
@@ -165,17 +100,17 @@ func TestInvoke(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := new(backend)
-			got := send(t, door(t, b, rest.Config{}), "POST", invokePath, tt.body)
+			got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, tt.body)
 			req, _, _ := b.last()
-			if got.status != 200 || req == nil {
-				t.Fatalf("%d %s", got.status, got.body)
+			if got.Status != 200 || req == nil {
+				t.Fatalf("%d %s", got.Status, got.Body)
 			}
 			if req.GetCapabilityId() != "weather" || req.GetToolName() != tt.tool || string(req.GetArgsJson()) != tt.args ||
 				string(req.GetConfigJson()) != tt.config || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread {
 				t.Errorf("the backend got %v", req)
 			}
-			if json.Valid([]byte(tt.args)) && got.body != `{"result":`+tt.args+"}\n" {
-				t.Errorf("got %s", got.body)
+			if json.Valid([]byte(tt.args)) && got.Body != `{"result":`+tt.args+"}\n" {
+				t.Errorf("got %s", got.Body)
 			}
 		})
 	}
@@ -203,14 +138,14 @@ func TestResponse(t *testing.T) {
 			b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 				return &docpb.InvokeResponse{ResultJson: []byte(tt.result), Error: tt.err}, nil
 			}}
-			got := send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`)
-			if got.status != 200 || got.body != tt.want+"\n" {
-				t.Errorf("%d %s; want %s", got.status, got.body, tt.want)
+			got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`)
+			if got.Status != 200 || got.Body != tt.want+"\n" {
+				t.Errorf("%d %s; want %s", got.Status, got.Body, tt.want)
 			}
-			if ct := got.header.Get("Content-Type"); ct != "application/json" {
+			if ct := got.Header.Get("Content-Type"); ct != "application/json" {
 				t.Errorf("Content-Type %q", ct)
 			}
-			if got.header.Get("X-Content-Type-Options") != "nosniff" {
+			if got.Header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Error("browsers may sniff")
 			}
 		})
@@ -223,12 +158,12 @@ func TestLargeBodies(t *testing.T) {
 	web := door(t, b, rest.Config{})
 	const frame = `{"tool_name":"t","args":{"a":""}}`
 	body := `{"tool_name":"t","args":{"a":"` + strings.Repeat("x", 15<<20) + `"}}`
-	if got := send(t, web, "POST", invokePath, body); got.status != 200 || len(got.body) < 15<<20 {
-		t.Errorf("15 MiB: %d, %d bytes", got.status, len(got.body))
+	if got := resttest.Send(t, web, "POST", invokePath, body); got.Status != 200 || len(got.Body) < 15<<20 {
+		t.Errorf("15 MiB: %d, %d bytes", got.Status, len(got.Body))
 	}
 	body = `{"tool_name":"t","args":{"a":"` + strings.Repeat("x", 16<<20-len(frame)+1) + `"}}`
-	if got := send(t, web, "POST", invokePath, body); got.status != 413 {
-		t.Errorf("16 MiB and a byte: %d", got.status)
+	if got := resttest.Send(t, web, "POST", invokePath, body); got.Status != 413 {
+		t.Errorf("16 MiB and a byte: %d", got.Status)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), "POST", web.URL+invokePath, io.MultiReader(strings.NewReader(body))) // no Content-Length
 	if err != nil {
@@ -256,8 +191,8 @@ func TestContentTypes(t *testing.T) {
 		if typ != "" {
 			header = []string{"Content-Type", typ}
 		}
-		if got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, header...); got.status != want {
-			t.Errorf("%q: %d %s", typ, got.status, got.body)
+		if got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, header...); got.Status != want {
+			t.Errorf("%q: %d %s", typ, got.Status, got.Body)
 		}
 	}
 }
@@ -265,11 +200,11 @@ func TestContentTypes(t *testing.T) {
 func TestHeadersGoAlong(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
-	got := send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`,
+	got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`,
 		"Authorization", "Bearer secret", "X-Request-Id", "r-1", "traceparent", "00-ab-cd-01", "X-Session-Id", "s-1", "Te", "trailers",
 		"X-Capability-Id", "weather", "Cookie", "c=1", "X-Other", "o", "Grpc-Metadata-X-Evil", "e", "X-Forwarded-For", "1.2.3.4", "Accept", "text/html")
-	if got.status != 200 {
-		t.Fatalf("%d %s", got.status, got.body)
+	if got.Status != 200 {
+		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	_, md, left := b.last()
 	for name, want := range map[string]string{"authorization": "Bearer secret", "x-request-id": "r-1", "traceparent": "00-ab-cd-01",
@@ -313,15 +248,15 @@ func TestDeadlines(t *testing.T) {
 		{[]string{"Request-Timeout", "NaN"}, 0, 0},
 		{[]string{"Request-Timeout", "soon"}, 0, 0},
 	} {
-		got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, tt.header...)
+		got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, tt.header...)
 		if tt.max == 0 {
-			if got.status != 400 || !strings.Contains(got.body, "INVALID_HEADER") {
-				t.Errorf("%q: %d %s", tt.header, got.status, got.body)
+			if got.Status != 400 || !strings.Contains(got.Body, "INVALID_HEADER") {
+				t.Errorf("%q: %d %s", tt.header, got.Status, got.Body)
 			}
 			continue
 		}
-		if _, _, left := b.last(); got.status != 200 || left < tt.min || left > tt.max {
-			t.Errorf("%q: %d, %v left", tt.header, got.status, left)
+		if _, _, left := b.last(); got.Status != 200 || left < tt.min || left > tt.max {
+			t.Errorf("%q: %d, %v left", tt.header, got.Status, left)
 		}
 	}
 }
@@ -334,9 +269,9 @@ func TestDeadlinePasses(t *testing.T) {
 	}}
 	web := door(t, b, rest.Config{})
 	for _, h := range [][]string{{"Request-Timeout", "50ms"}, {"Grpc-Timeout", "50m"}, {"Grpc-Timeout", "0S"}} {
-		got := send(t, web, "POST", invokePath, `{"tool_name":"t"}`, h...)
-		if got.status != 504 || problemOf(t, got).Code != "DEADLINE_EXCEEDED" {
-			t.Errorf("%q: %d %s", h, got.status, got.body)
+		got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, h...)
+		if got.Status != 504 || resttest.ProblemOf(t, got).Code != "DEADLINE_EXCEEDED" {
+			t.Errorf("%q: %d %s", h, got.Status, got.Body)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,14 +20,13 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 const (
-	eventStream = "text/event-stream"
-	jsonLines   = "application/x-ndjson"
-	streamPath  = "/v1/capabilities/weather/stream"
-	toolPath    = "/v1/capabilities/weather/tools/t"
+	streamPath = "/v1/capabilities/weather/stream"
+	toolPath   = "/v1/capabilities/weather/tools/t"
 )
 
 type chunks = grpc.ServerStreamingServer[docpb.InvokeChunk]
@@ -78,24 +76,24 @@ func TestStreamIsWritten(t *testing.T) {
 			b := &backend{stream: sends(nil, tt.chunks...)}
 			web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
 			for _, way := range []struct{ method, path, body, accept, typ, want string }{
-				{"POST", streamPath, `{"tool_name":"t"}`, "", eventStream, tt.events},
-				{"POST", streamPath, `{"tool_name":"t"}`, jsonLines, jsonLines, tt.lines},
-				{"POST", invokePath, `{"tool_name":"t"}`, eventStream, eventStream, tt.events},
-				{"POST", invokePath, `{"tool_name":"t"}`, jsonLines, jsonLines, tt.lines},
-				{"POST", toolPath, `{}`, eventStream, eventStream, tt.events},
-				{"POST", toolPath + "/stream", `{}`, "*/*", eventStream, tt.events},
-				{"GET", toolPath + "/stream?args=%7B%7D", ``, eventStream, eventStream, tt.events},
+				{"POST", streamPath, `{"tool_name":"t"}`, "", resttest.EventStream, tt.events},
+				{"POST", streamPath, `{"tool_name":"t"}`, resttest.JSONLines, resttest.JSONLines, tt.lines},
+				{"POST", invokePath, `{"tool_name":"t"}`, resttest.EventStream, resttest.EventStream, tt.events},
+				{"POST", invokePath, `{"tool_name":"t"}`, resttest.JSONLines, resttest.JSONLines, tt.lines},
+				{"POST", toolPath, `{}`, resttest.EventStream, resttest.EventStream, tt.events},
+				{"POST", toolPath + "/stream", `{}`, "*/*", resttest.EventStream, tt.events},
+				{"GET", toolPath + "/stream?args=%7B%7D", ``, resttest.EventStream, resttest.EventStream, tt.events},
 			} {
 				var header []string
 				if way.accept != "" {
 					header = []string{"Accept", way.accept}
 				}
-				got := send(t, web, way.method, way.path, way.body, header...)
-				if got.status != 200 || got.header.Get("Content-Type") != way.typ || way.want != "" && got.body != way.want {
-					t.Errorf("%s %s, %s: %d %s %q; want %q", way.method, way.path, way.accept, got.status, got.header.Get("Content-Type"), got.body, way.want)
+				got := resttest.Send(t, web, way.method, way.path, way.body, header...)
+				if got.Status != 200 || got.Header.Get("Content-Type") != way.typ || way.want != "" && got.Body != way.want {
+					t.Errorf("%s %s, %s: %d %s %q; want %q", way.method, way.path, way.accept, got.Status, got.Header.Get("Content-Type"), got.Body, way.want)
 				}
-				if got.header.Get("Cache-Control") != "no-cache, no-transform" || got.header.Get("X-Accel-Buffering") != "no" || got.header.Get("Vary") != "Accept" {
-					t.Errorf("%s %s: %v", way.method, way.path, got.header)
+				if got.Header.Get("Cache-Control") != "no-cache, no-transform" || got.Header.Get("X-Accel-Buffering") != "no" || got.Header.Get("Vary") != "Accept" {
+					t.Errorf("%s %s: %v", way.method, way.path, got.Header)
 				}
 				if req, _, _ := b.last(); req.GetCapabilityId() != "weather" || req.GetToolName() != "t" || string(req.GetArgsJson()) != "{}" || string(req.GetConfigJson()) != "{}" {
 					t.Errorf("%s %s: the backend got %v", way.method, way.path, req)
@@ -103,20 +101,6 @@ func TestStreamIsWritten(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lastRecord is the last line of a stream of lines.
-func lastRecord(t *testing.T, body string) (event string, p problem.Problem) {
-	t.Helper()
-	all := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
-	var r struct {
-		Event   string
-		Problem problem.Problem
-	}
-	if err := json.Unmarshal([]byte(all[len(all)-1]), &r); err != nil {
-		t.Fatalf("%v: %q", err, body)
-	}
-	return r.Event, r.Problem
 }
 
 // TestStreamThatBreaks says so: by a status where nothing was sent yet, else by its last record.
@@ -141,19 +125,19 @@ func TestStreamThatBreaks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			web := door(t, &backend{stream: sends(tt.err, tt.chunks...)}, rest.Config{})
-			got := send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
-			if p := problemOf(t, got); got.status != tt.status && tt.err == nil || p.Code != tt.code || p.Reason != tt.reason {
-				t.Errorf("before the first record: %d %s", got.status, got.body)
+			got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
+			if p := resttest.ProblemOf(t, got); got.Status != tt.status && tt.err == nil || p.Code != tt.code || p.Reason != tt.reason {
+				t.Errorf("before the first record: %d %s", got.Status, got.Body)
 			}
 			web = door(t, &backend{stream: sends(tt.err, append([]*docpb.InvokeChunk{chunk("1")}, tt.chunks...)...)}, rest.Config{})
-			got = send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", jsonLines)
-			event, p := lastRecord(t, got.body)
-			if got.status != 200 || event != "error" || p.Code != tt.code || p.Reason != tt.reason || p.Status < 500 || p.Title == "" || p.Type == "" {
-				t.Errorf("after it: %d %s", got.status, got.body)
+			got = resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", resttest.JSONLines)
+			event, p := resttest.LastRecord(t, got.Body)
+			if got.Status != 200 || event != "error" || p.Code != tt.code || p.Reason != tt.reason || p.Status < 500 || p.Title == "" || p.Type == "" {
+				t.Errorf("after it: %d %s", got.Status, got.Body)
 			}
-			got = send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
-			if !strings.Contains(got.body, "\n\nid: 2\nevent: error\ndata: {\"problem\":{\"type\":") || !strings.HasSuffix(got.body, "}}\n\n") {
-				t.Errorf("as events: %q", got.body)
+			got = resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
+			if !strings.Contains(got.Body, "\n\nid: 2\nevent: error\ndata: {\"problem\":{\"type\":") || !strings.HasSuffix(got.Body, "}}\n\n") {
+				t.Errorf("as events: %q", got.Body)
 			}
 		})
 	}
@@ -168,16 +152,16 @@ func TestStreamsDeadline(t *testing.T) {
 		<-stream.Context().Done()
 		return stream.Context().Err()
 	}}, rest.Config{})
-	got := send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", jsonLines, "Request-Timeout", "1s")
+	got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", resttest.JSONLines, "Request-Timeout", "1s")
 	var p problem.Problem
 	event := "error"
-	if got.status == 200 {
-		event, p = lastRecord(t, got.body)
+	if got.Status == 200 {
+		event, p = resttest.LastRecord(t, got.Body)
 	} else { // the machine is so busy that there was no time for the first chunk
-		p = problemOf(t, got)
+		p = resttest.ProblemOf(t, got)
 	}
 	if event != "error" || p.Code != "DEADLINE_EXCEEDED" {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("%d %s", got.Status, got.Body)
 	}
 }
 
@@ -197,8 +181,8 @@ func TestStreamIsRefused(t *testing.T) {
 		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0"}, 406, "NOT_ACCEPTABLE"},
 		{"POST", streamPath, `{}`, nil, 400, "INVALID_BODY"},
 		{"POST", streamPath, `[`, nil, 400, "INVALID_BODY"},
-		{"POST", invokePath, `{"tool_name":7}`, []string{"Accept", eventStream}, 400, "INVALID_BODY"},
-		{"POST", toolPath, `[]`, []string{"Accept", eventStream}, 400, "INVALID_BODY"},
+		{"POST", invokePath, `{"tool_name":7}`, []string{"Accept", resttest.EventStream}, 400, "INVALID_BODY"},
+		{"POST", toolPath, `[]`, []string{"Accept", resttest.EventStream}, 400, "INVALID_BODY"},
 		{"POST", toolPath, `null`, nil, 400, "INVALID_BODY"},
 		{"POST", toolPath, `{"a":1,"a":2}`, nil, 400, "AMBIGUOUS_ARGUMENTS"},
 		{"POST", toolPath, `{}`, []string{"X-Thread-Id", "ü"}, 400, "INVALID_HEADER"},
@@ -213,20 +197,20 @@ func TestStreamIsRefused(t *testing.T) {
 		{"GET", get, "", []string{"Sec-Fetch-Site", "same-site"}, 500, "CROSS_SITE"},
 		{"GET", get, "", []string{"Origin", "https://elsewhere.example"}, 500, "CROSS_SITE"},
 	} {
-		got := send(t, web, tt.method, tt.path, tt.body, tt.header...)
+		got := resttest.Send(t, web, tt.method, tt.path, tt.body, tt.header...)
 		if tt.reason == "CROSS_SITE" {
 			tt.status = 403
 		}
-		if p := problemOf(t, got); got.status != tt.status || p.Reason != tt.reason {
-			t.Errorf("%s %s %q: %d %s", tt.method, tt.path, tt.header, got.status, got.body)
+		if p := resttest.ProblemOf(t, got); got.Status != tt.status || p.Reason != tt.reason {
+			t.Errorf("%s %s %q: %d %s", tt.method, tt.path, tt.header, got.Status, got.Body)
 		}
 	}
 	if req, _, _ := b.last(); req != nil {
 		t.Errorf("a call went through: %v", req)
 	}
 	for _, site := range []string{"same-origin", "none"} {
-		if got := send(t, web, "GET", get, "", "Sec-Fetch-Site", site); got.status != 200 {
-			t.Errorf("%s: %d %s", site, got.status, got.body)
+		if got := resttest.Send(t, web, "GET", get, "", "Sec-Fetch-Site", site); got.Status != 200 {
+			t.Errorf("%s: %d %s", site, got.Status, got.Body)
 		}
 	}
 }
@@ -237,12 +221,12 @@ func TestStreamIsNotBegunAgain(t *testing.T) {
 	b := &backend{}
 	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
 	for _, way := range []struct{ method, path, accept string }{
-		{"GET", toolPath + "/stream", eventStream}, {"GET", toolPath + "/stream?last_event_id=2", eventStream},
-		{"POST", toolPath + "/stream", ""}, {"POST", streamPath, jsonLines}, {"POST", invokePath, eventStream}, {"POST", toolPath, eventStream},
+		{"GET", toolPath + "/stream", resttest.EventStream}, {"GET", toolPath + "/stream?last_event_id=2", resttest.EventStream},
+		{"POST", toolPath + "/stream", ""}, {"POST", streamPath, resttest.JSONLines}, {"POST", invokePath, resttest.EventStream}, {"POST", toolPath, resttest.EventStream},
 	} {
-		got := send(t, web, way.method, way.path, `{"tool_name":"t"}`, "Last-Event-ID", "0", "Accept", way.accept)
-		if got.status != 204 || got.body != "" {
-			t.Errorf("%s %s: %d %s", way.method, way.path, got.status, got.body)
+		got := resttest.Send(t, web, way.method, way.path, `{"tool_name":"t"}`, "Last-Event-ID", "0", "Accept", way.accept)
+		if got.Status != 204 || got.Body != "" {
+			t.Errorf("%s %s: %d %s", way.method, way.path, got.Status, got.Body)
 		}
 	}
 	if req, _, _ := b.last(); req != nil {
@@ -255,12 +239,12 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 	t.Parallel()
 	b := &backend{health: func(ctx context.Context) (*docpb.HealthResponse, error) { return &docpb.HealthResponse{}, nil }}
 	web := door(t, b, rest.Config{EventSource: func(c, tool string) bool { return c == "weather" && tool == "reads" }})
-	if got := send(t, web, "GET", "/v1/capabilities/weather/tools/reads/stream", ""); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := resttest.Send(t, web, "GET", "/v1/capabilities/weather/tools/reads/stream", ""); got.Status != 200 {
+		t.Errorf("%d %s", got.Status, got.Body)
 	}
-	got := send(t, web, "GET", "/v1/capabilities/weather/tools/writes/stream", "")
-	if p := problemOf(t, got); got.status != 405 || got.header.Get("Allow") != "POST, OPTIONS" || p.Reason != "METHOD_NOT_ALLOWED" {
-		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	got := resttest.Send(t, web, "GET", "/v1/capabilities/weather/tools/writes/stream", "")
+	if p := resttest.ProblemOf(t, got); got.Status != 405 || got.Header.Get("Allow") != "POST, OPTIONS" || p.Reason != "METHOD_NOT_ALLOWED" {
+		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 	}
 	if req, _, _ := b.last(); req.GetToolName() != "reads" {
 		t.Errorf("called: %v", req)
@@ -269,8 +253,8 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 		return nil, status.Error(codes.NotFound, "what?")
 	}}
 	for _, name := range []string{"weather", "w%C3%A4"} {
-		if got := send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/tools/t/stream", ""); problemOf(t, got).Status != 404 {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+		if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/tools/t/stream", ""); resttest.ProblemOf(t, got).Status != 404 {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}
 	}
 }
@@ -278,7 +262,7 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 // TestStreamBeats: what has nothing to tell shows that it lives, and that it has begun.
 func TestStreamBeats(t *testing.T) {
 	t.Parallel()
-	for typ, want := range map[string][]string{eventStream: {"id: 0", ":", "", ":", ""}, jsonLines: {`{"event":"heartbeat"}`, `{"event":"heartbeat"}`}} {
+	for typ, want := range map[string][]string{resttest.EventStream: {"id: 0", ":", "", ":", ""}, resttest.JSONLines: {`{"event":"heartbeat"}`, `{"event":"heartbeat"}`}} {
 		goOn := make(chan struct{})
 		b := &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
 			<-goOn
@@ -331,7 +315,7 @@ func TestClientLeavesStream(t *testing.T) {
 		return nil
 	}}
 	ctx, leave := context.WithCancel(t.Context())
-	resp := open(ctx, t, door(t, b, rest.Config{}).URL, jsonLines)
+	resp := open(ctx, t, door(t, b, rest.Config{}).URL, resttest.JSONLines)
 	line, err := bufio.NewReader(resp.Body).ReadString('\n') // comes before the call has ended
 	if err != nil || line != `{"event":"chunk","id":"1","data":"first"}`+"\n" {
 		t.Errorf("%q, %v", line, err)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -36,9 +37,9 @@ func TestToolAnswersPlainly(t *testing.T) {
 			b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 				return &docpb.InvokeResponse{ResultJson: []byte(tt.result), Error: tt.fault}, nil
 			}}
-			got := send(t, door(t, b, rest.Config{}), "POST", toolPath, `{}`)
-			if got.status != tt.status || got.body != tt.body || got.header.Get("Content-Type") != tt.typ || got.header.Get("X-Capgate-Outcome") != tt.outcome {
-				t.Errorf("%d %v %q", got.status, got.header, got.body)
+			got := resttest.Send(t, door(t, b, rest.Config{}), "POST", toolPath, `{}`)
+			if got.Status != tt.status || got.Body != tt.body || got.Header.Get("Content-Type") != tt.typ || got.Header.Get("X-Capgate-Outcome") != tt.outcome {
+				t.Errorf("%d %v %q", got.Status, got.Header, got.Body)
 			}
 		})
 	}
@@ -62,18 +63,18 @@ func TestToolIsCalled(t *testing.T) {
 			t.Parallel()
 			b := new(backend)
 			web := door(t, b, rest.Config{})
-			for _, accept := range []string{"application/json", eventStream} {
-				got := send(t, web, "POST", tt.path, tt.body, append(tt.header, "Accept", accept)...)
+			for _, accept := range []string{"application/json", resttest.EventStream} {
+				got := resttest.Send(t, web, "POST", tt.path, tt.body, append(tt.header, "Accept", accept)...)
 				req, md, _ := b.last()
-				if got.status != 200 || req.GetCapabilityId() != "weather" || req.GetToolName() != "t" || string(req.GetArgsJson()) != tt.args ||
+				if got.Status != 200 || req.GetCapabilityId() != "weather" || req.GetToolName() != "t" || string(req.GetArgsJson()) != tt.args ||
 					string(req.GetConfigJson()) != "{}" || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread || len(md.Get("x-thread-id")) > 0 {
-					t.Errorf("%d %s; %v, %v", got.status, got.body, req, md)
+					t.Errorf("%d %s; %v, %v", got.Status, got.Body, req, md)
 				}
 			}
 		})
 	}
 	b := new(backend)
-	send(t, door(t, b, rest.Config{}), "POST", "/v1/capabilities/weather/tools/a%20b:c", `{}`)
+	resttest.Send(t, door(t, b, rest.Config{}), "POST", "/v1/capabilities/weather/tools/a%20b:c", `{}`)
 	if req, _, _ := b.last(); req.GetToolName() != "a b:c" {
 		t.Errorf("called %q", req.GetToolName())
 	}
@@ -100,12 +101,12 @@ func TestToolErrors(t *testing.T) {
 	} {
 		web := door(t, b, rest.Config{ToolErrors: tt.config})
 		for path, body := range map[string]string{toolPath: `{}`, invokePath: `{"tool_name":"t"}`} {
-			got := send(t, web, "POST", path, body, "Prefer", tt.prefer)
-			if applied := strings.Join(got.header.Values("Preference-Applied"), ", "); got.status != tt.status || applied != tt.applied {
-				t.Errorf("%+v, %s: %d, applied %q, %s", tt, path, got.status, applied, got.body)
+			got := resttest.Send(t, web, "POST", path, body, "Prefer", tt.prefer)
+			if applied := strings.Join(got.Header.Values("Preference-Applied"), ", "); got.Status != tt.status || applied != tt.applied {
+				t.Errorf("%+v, %s: %d, applied %q, %s", tt, path, got.Status, applied, got.Body)
 			}
-			if tt.status == 422 && !strings.Contains(got.body, `"title":"Unprocessable Entity","status":422,"detail":"no such city","code":"UNKNOWN","reason":"TOOL_ERROR","request_id":"`+got.header.Get("X-Request-Id")+`","result":[1]}`) {
-				t.Errorf("%s", got.body)
+			if tt.status == 422 && !strings.Contains(got.Body, `"title":"Unprocessable Entity","status":422,"detail":"no such city","code":"UNKNOWN","reason":"TOOL_ERROR","request_id":"`+got.Header.Get("X-Request-Id")+`","result":[1]}`) {
+				t.Errorf("%s", got.Body)
 			}
 		}
 	}
@@ -116,15 +117,15 @@ func TestHealth(t *testing.T) {
 	b := &backend{health: func(context.Context) (*docpb.HealthResponse, error) {
 		return &docpb.HealthResponse{Message: "0 of 2 backends ready"}, nil
 	}}
-	if got := send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/weather/health", ""); got.status != 200 || got.body != `{"ready":false,"message":"0 of 2 backends ready"}`+"\n" {
-		t.Errorf("%d %s", got.status, got.body)
+	if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/weather/health", ""); got.Status != 200 || got.Body != `{"ready":false,"message":"0 of 2 backends ready"}`+"\n" {
+		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	b = &backend{health: func(context.Context) (*docpb.HealthResponse, error) {
 		return nil, status.Error(codes.NotFound, "what?")
 	}}
 	for _, name := range []string{"weather", "w%C3%A4"} {
-		if got := send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/health", ""); problemOf(t, got).Status != 404 {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+		if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/health", ""); resttest.ProblemOf(t, got).Status != 404 {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}
 	}
 }
@@ -134,24 +135,24 @@ func TestWhatIsAccepted(t *testing.T) {
 	web := door(t, new(backend), rest.Config{})
 	const asJSON = "application/json"
 	for accept, want := range map[string][2]string{ // of invoke, and of stream
-		"":                                    {asJSON, eventStream},
-		"*/*":                                 {asJSON, eventStream},
-		eventStream:                           {eventStream, eventStream},
-		"TEXT/event-stream; a=b":              {eventStream, eventStream},
-		jsonLines:                             {jsonLines, jsonLines},
-		"text/event-stream, */*":              {eventStream, eventStream},
-		"*/*, text/event-stream":              {eventStream, eventStream},
-		"*/*, application/x-ndjson;q=0.9":     {asJSON, eventStream},
-		"application/json, text/event-stream": {asJSON, eventStream},
-		"application/json;q=0.5, text/event-stream":           {eventStream, eventStream},
-		"application/x-ndjson;q=0.8, text/event-stream;q=0.9": {eventStream, eventStream},
+		"":                                    {asJSON, resttest.EventStream},
+		"*/*":                                 {asJSON, resttest.EventStream},
+		resttest.EventStream:                  {resttest.EventStream, resttest.EventStream},
+		"TEXT/event-stream; a=b":              {resttest.EventStream, resttest.EventStream},
+		resttest.JSONLines:                    {resttest.JSONLines, resttest.JSONLines},
+		"text/event-stream, */*":              {resttest.EventStream, resttest.EventStream},
+		"*/*, text/event-stream":              {resttest.EventStream, resttest.EventStream},
+		"*/*, application/x-ndjson;q=0.9":     {asJSON, resttest.EventStream},
+		"application/json, text/event-stream": {asJSON, resttest.EventStream},
+		"application/json;q=0.5, text/event-stream":           {resttest.EventStream, resttest.EventStream},
+		"application/x-ndjson;q=0.8, text/event-stream;q=0.9": {resttest.EventStream, resttest.EventStream},
 		"text/html, image/png":                                {asJSON, ""},
 		"text/event-stream;q=nonsense":                        {asJSON, ""},
 	} {
 		for i, path := range []string{invokePath, streamPath} {
-			got := send(t, web, "POST", path, `{"tool_name":"t"}`, "Accept", accept)
-			if typ := got.header.Get("Content-Type"); got.status == 200 && typ != want[i] || got.status != 200 && (got.status != 406 || want[i] != "") {
-				t.Errorf("%q: %s answers with %d %s; want %s", accept, path, got.status, typ, want[i])
+			got := resttest.Send(t, web, "POST", path, `{"tool_name":"t"}`, "Accept", accept)
+			if typ := got.Header.Get("Content-Type"); got.Status == 200 && typ != want[i] || got.Status != 200 && (got.Status != 406 || want[i] != "") {
+				t.Errorf("%q: %s answers with %d %s; want %s", accept, path, got.Status, typ, want[i])
 			}
 		}
 	}

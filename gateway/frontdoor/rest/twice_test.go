@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/resttest"
 )
 
 // TestNameTwice: arguments and configurations with a name twice have the reason that they have in a call of gRPC. No
@@ -20,10 +21,10 @@ func TestNameTwice(t *testing.T) {
 		{invokePath, `{"tool_name":"t","config":{"hunter2":1,"hunter2":2}}`, "AMBIGUOUS_ARGUMENTS", "same name twice"},
 		{invokePath, `{"tool_name":"t","args":{"a":1},"args":{"a":2}}`, "INVALID_BODY", "same name twice"},
 	} {
-		got := send(t, web, "POST", tt.path, tt.body)
-		p := problemOf(t, got)
-		if got.status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != tt.reason || !strings.Contains(p.Detail, tt.detail) || strings.Contains(got.body, "hunter2") {
-			t.Errorf("%s %s: %d %s; want %s %s", tt.path, tt.body, got.status, got.body, tt.reason, tt.detail)
+		got := resttest.Send(t, web, "POST", tt.path, tt.body)
+		p := resttest.ProblemOf(t, got)
+		if got.Status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != tt.reason || !strings.Contains(p.Detail, tt.detail) || strings.Contains(got.Body, "hunter2") {
+			t.Errorf("%s %s: %d %s; want %s %s", tt.path, tt.body, got.Status, got.Body, tt.reason, tt.detail)
 		}
 	}
 	if req, _, _ := b.last(); req != nil {
