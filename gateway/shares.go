@@ -19,7 +19,7 @@ type shares struct {
 
 	connections *fairshare.Pool // what clients' connections take that are no tenant's yet, by address
 
-	process   *fairshare.Pool // the same of the process itself, and inside it
+	process   *fairshare.Pool // the same of the process itself
 	upstreams *fairshare.Pool // what connections to backends hold, by their address
 	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
 	inflating *fairshare.Pool // first messages that are unpacked
@@ -39,7 +39,7 @@ const (
 	strangersPart = 8
 	inflatingPart = 4
 	keptPart      = 64 // for buffers that nobody uses, in all shards
-	processPart   = 16 // for what connections inside the process hold
+	processPart   = 16 // for what shards hold for all, and calls that the process makes for itself
 	upstreamsPart = 8
 )
 

@@ -52,8 +52,8 @@
 //	local*.go                   halves whose side is code in the process
 //	client_*.go, server_*.go    Open and Serve: the end in the relay, and the stream as its user has it
 //	handle.go                   subrequests
-//	web*.go                     requests that are not gRPC: the http.Handler, for one that came over HTTP/2
 //	unary.go                    the same for one message each way
+//	web*.go                     requests that are not gRPC: the http.Handler, for one that came over HTTP/2
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections
 //	guard.go, usage.go          abuse: what a peer may make us do; what is held for it

@@ -21,18 +21,12 @@ const segment = frameHeaderLen + maxFrame
 // wideBuffer is for more than smallBuffer: it holds a window.
 const wideBuffer = (initialWindow/maxFrame + 1) * segment
 
-var wideBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, wideBuffer)
-	return &b
-}}
+var wideBuffers = sync.Pool{New: func() any { return new([wideBuffer]byte) }}
 
 // webPiece is how much an end for bytes has room for, where more is not needed: a short response.
 const webPiece = 2 * webBuffer
 
-var webPieces = sync.Pool{New: func() any {
-	b := make([]byte, 0, webPiece)
-	return &b
-}}
+var webPieces = sync.Pool{New: func() any { return new([webPiece]byte) }}
 
 // put adds as much of p to out as there is credit for, and returns the rest.
 func (e *localEnd) put(p []byte) []byte {
@@ -41,9 +35,9 @@ func (e *localEnd) put(p []byte) []byte {
 	switch need := len(e.out) + n + (n/maxFrame+1)*frameHeaderLen; {
 	case need <= cap(e.out):
 	case e.raw && need <= webPiece:
-		e.out = append((*webPieces.Get().(*[]byte))[:0], e.out...)
+		e.out = append(webPieces.Get().(*[webPiece]byte)[:0], e.out...)
 	case need > smallBuffer:
-		e.out = append((*wideBuffers.Get().(*[]byte))[:0], e.out...)
+		e.out = append(wideBuffers.Get().(*[wideBuffer]byte)[:0], e.out...)
 	}
 	for rest := p[:n]; len(rest) > 0; {
 		at := len(e.out) % segment
@@ -63,10 +57,10 @@ func (e *localEnd) restore() {
 	defer e.mu.Unlock()
 	switch b := e.spare; {
 	case cap(b) == webPiece:
-		webPieces.Put(&b)
+		webPieces.Put((*[webPiece]byte)(b[:webPiece]))
 		e.spare = nil
-	case cap(b) >= wideBuffer:
-		wideBuffers.Put(&b)
+	case cap(b) == wideBuffer:
+		wideBuffers.Put((*[wideBuffer]byte)(b[:wideBuffer]))
 		e.spare = nil
 	}
 }

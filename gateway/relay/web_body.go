@@ -60,6 +60,7 @@ func (b *webBody) Close() error {
 func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.reads = false
 	switch {
 	case e.unread == http.ErrBodyReadAfterClose: //nolint:errorlint // it is set below
 		return 0, false, by, e.unread
@@ -79,7 +80,7 @@ func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error)
 		e.unread = os.ErrDeadlineExceeded
 		err = e.unread
 	default:
-		err = errNotYet
+		e.reads, err = true, errNotYet
 	}
 	return 0, false, e.readBy, err
 }

@@ -35,6 +35,7 @@ type webEnd struct {
 	trailer    []Field
 	reply      webReply
 	readBy     time.Time // when Read of the body gives up; zero: never
+	reads      bool      // it waits
 	writeBy    time.Time
 	unread     error // why nothing more of the body is read; nil: it is
 	unwritten  error // why nothing more is written, where it was not the client

@@ -135,7 +135,9 @@ func (w *webWriter) announce(name string) {
 
 // appendField adds a field, unless it would break the response.
 func appendField(fields []hpack.Field, name, value string) []hpack.Field {
-	value = strings.Trim(value, " \t")
+	if n := len(value); n > 0 && (value[0] <= ' ' || value[n-1] <= ' ') {
+		value = strings.Trim(value, " \t")
+	}
 	if tag := classify(name, value); tag&(tagBad|tagPseudo) == 0 {
 		return append(fields, hpack.Field{Name: name, Value: value, Tag: tag})
 	}
@@ -267,8 +269,11 @@ func (w *webWriter) SetReadDeadline(by time.Time) error {
 	}
 	e.mu.Lock()
 	e.readBy = by
+	waits := e.reads
 	e.mu.Unlock()
-	wake(e.readable)
+	if waits {
+		wake(e.readable)
+	}
 	return nil
 }
 
