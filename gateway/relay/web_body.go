@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
 // webBody is the body of a request. It may be closed while it is read.
@@ -44,7 +46,9 @@ func (b *webBody) Read(p []byte) (int, error) {
 // finish tells the handler the request's trailers.
 func (b *webBody) finish() {
 	b.whole = true
-	for _, f := range b.end.trailers() {
+	trailers := b.end.trailers()
+	for i := range trailers {
+		f := &trailers[i]
 		name := canonicalName(f.Name)
 		b.trailer[name] = append(b.trailer[name], f.Value)
 	}
@@ -95,7 +99,7 @@ func (e *webEnd) stopReading(why error) {
 	wake(e.readable)
 }
 
-func (e *webEnd) trailers() []Field {
+func (e *webEnd) trailers() []hpack.Field {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.trailer

@@ -21,18 +21,17 @@ type webEnd struct {
 
 	// Set before the handler runs.
 	method, path, authority string
-	header                  []Field
-	complete                bool // the request has no body
+	header                  []hpack.Field // in writer.few, if they are few
+	complete                bool          // the request has no body
 	peer                    *Peer
 	value                   any // Stream.Value, as Config.Web left it
 	target                  url.URL
-	few                     [12]Field // room for header
 
 	begun bool // the request's headers are here; under the shard's lock
 
 	// Under mu.
 	requestEnd bool // END_STREAM came
-	trailer    []Field
+	trailer    []hpack.Field
 	reply      webReply
 	readBy     time.Time // when Read of the body gives up; zero: never
 	reads      bool      // it waits

@@ -130,12 +130,17 @@ func likeServers(t *testing.T) (own, theirs string) {
 		mux.HandleFunc("/"+strings.ReplaceAll(name, " ", "-")+"/", h)
 	}
 	_, own = serveRelay(t, relay.Config{}, &forwarder{}, &mux)
+	return own, netHTTP(t, &mux)
+}
+
+// netHTTP has net/http's own server answer requests over HTTP/2 in clear.
+func netHTTP(t testing.TB, h http.Handler) (addr string) {
 	ln := listen(t)
-	srv := &http.Server{Handler: &mux, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(func() { _ = srv.Close() })
-	return own, ln.Addr().String()
+	return ln.Addr().String()
 }
 
 // TestWebIsLikeNetHTTP compares what clients of HTTP/2 get from a relay's http.Handler with what they get from

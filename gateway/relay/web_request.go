@@ -12,10 +12,10 @@ import (
 
 // keep copies the request's headers, which are valid only while the shard is locked.
 func (e *webEnd) keep(list *hpack.List) {
-	all := keepAll(list, e.few[:0])
+	all := keepAll(list, e.writer.few[:0])
 	e.header = all[:0]
-	for _, f := range all {
-		switch f.Name {
+	for i := range all {
+		switch f := &all[i]; f.Name {
 		case ":method":
 			e.method = f.Value
 		case ":path":
@@ -23,13 +23,13 @@ func (e *webEnd) keep(list *hpack.List) {
 		case ":authority":
 			e.authority = f.Value
 		default:
-			e.header = append(e.header, f)
+			e.header = append(e.header, *f)
 		}
 	}
 }
 
 // keepAll adds copies of the fields of a block.
-func keepAll(list *hpack.List, fields []Field) []Field {
+func keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
 	size := 0
 	for i := range list.Fields {
 		size += len(list.Fields[i].Name) + len(list.Fields[i].Value)
@@ -42,7 +42,7 @@ func keepAll(list *hpack.List, fields []Field) []Field {
 		return arena.String()[at:]
 	}
 	for i := range list.Fields {
-		fields = append(fields, Field{keep(list.Fields[i].Name), keep(list.Fields[i].Value)})
+		fields = append(fields, hpack.Field{Name: keep(list.Fields[i].Name), Value: keep(list.Fields[i].Value)})
 	}
 	return fields
 }
@@ -54,6 +54,7 @@ func (e *webEnd) request() *http.Request {
 		return nil
 	}
 	header := makeHeader(e.header)
+	e.header = nil // its room is the response's now
 	req := http.Request{
 		Method: e.method, URL: target, Proto: "HTTP/2.0", ProtoMajor: 2, Header: header, Host: e.authority,
 		RequestURI: e.path, RemoteAddr: e.peer.address(), TLS: e.peer.TLS, Body: http.NoBody,
@@ -105,9 +106,10 @@ var plainPath = func() (t [256]bool) {
 }()
 
 // makeHeader makes a header of fields that the relay has checked.
-func makeHeader(fields []Field) http.Header {
+func makeHeader(fields []hpack.Field) http.Header {
 	header, values := make(http.Header, len(fields)), make([]string, len(fields))
-	for i, f := range fields {
+	for i := range fields {
+		f := &fields[i]
 		name := canonicalName(f.Name)
 		if before := header[name]; before != nil {
 			header[name] = append(before, f.Value)
@@ -136,9 +138,9 @@ func trailerNames(announced []string) http.Header {
 }
 
 // validTrailers says that there is nothing among trailers that has to be known before the body (RFC 9110 §6.5.1).
-func validTrailers(fields []Field) bool {
-	for _, f := range fields {
-		if !validTrailer(f.Name) {
+func validTrailers(fields []hpack.Field) bool {
+	for i := range fields {
+		if !validTrailer(fields[i].Name) {
 			return false
 		}
 	}

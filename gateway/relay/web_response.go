@@ -23,7 +23,7 @@ type webWriter struct {
 	sent     bool // it was sent, with its header
 	status   int
 	fields   []hpack.Field   // the header when there was a status
-	few      [12]hpack.Field // room for them
+	few      [12]hpack.Field // room for them, and before that for the request's
 	length   string          // of the header: of the body; "": it does not say
 	declared int64           // the same; -1: unknown
 	written  int64           // bytes of the body

@@ -61,7 +61,7 @@ func site() http.Handler {
 }
 
 // webClients speak HTTP/1.1 and HTTP/2, in clear or over TLS.
-func webClients(t *testing.T, cfg *tls.Config) map[string]*http.Client {
+func webClients(t testing.TB, cfg *tls.Config) map[string]*http.Client {
 	clients := map[string]*http.Client{}
 	for _, name := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		p := new(http.Protocols)
