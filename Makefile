@@ -37,7 +37,7 @@ build: ## the static binary bin/capgate
 	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
 
 .PHONY: setup
-setup: ## install what the tests need (apt-get, as root); nothing where nothing is missing
+setup: ## install what the tests need (apt-get, as root); nothing if nothing is missing
 	@tools/setup
 
 # Most time for the tests of a package, which the longest need on a machine with much else to do. They hang no sooner.
@@ -45,7 +45,7 @@ TESTTIME ?= 40m
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 .PHONY: test
-test: setup ## every test, under the race detector, and without it what it would disturb or make slow
+test: setup ## every test, under the race detector, and without it where it disturbs or slows the test
 	CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) ./...
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$' ./gateway ./gateway/relay
 
@@ -70,11 +70,11 @@ generate: regenerate ## Go code and the OpenAPI document from the protos, and Gr
 	go run ./deploy/grafana
 
 .PHONY: viewer
-viewer: setup ## the page of the OpenAPI document, from npm
+viewer: setup ## copy the page of the OpenAPI document from npm
 	go run ./openapi/viewer/fetch $(SWAGGER)
 
 .PHONY: check-generated
-check-generated: regenerate setup ## fail if what is committed is not what the protos say, or not what npm has
+check-generated: regenerate setup ## fail if committed files differ from the generated ones, or from npm
 	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto && diff bin/.generated/routes.json openapi/routes.json \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
 	go run ./openapi/viewer/fetch -check $(SWAGGER)
@@ -87,11 +87,11 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 	go run ./openapi/generate openapi/base.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/routes.json
 
 .PHONY: digests
-digests: ## the digests of images, where a registry can be reached; IMAGE=REPOSITORY:TAG is the gateway's
+digests: ## look up the digests of images in a registry; IMAGE=REPOSITORY:TAG is the gateway's
 	deploy/pin-images $(IMAGE)
 
 .PHONY: bench
-bench: build ## capgate beside its peers; BENCHARGS=-help says what can be chosen
+bench: build ## capgate beside its peers; BENCHARGS=-help lists the options
 	go run ./bench $(BENCHARGS)
 	$(if $(BENCHARGS),,go run ./bench --tables)
 	$(if $(BENCHARGS),,go run ./bench --policy)
@@ -123,7 +123,7 @@ lines: ## lines of Go per package, without tests and generated code
 		| sort -n | awk '{printf "%7d  %s\n", $$1, $$2}'
 
 .PHONY: clean
-clean: ## remove what was built, tools included
+clean: ## remove build output and tools
 	rm -rf bin
 
 $(BUF)/ok $(PROTOC)/ok $(LINT)/ok: bin/tools/%/ok:

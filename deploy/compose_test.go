@@ -156,7 +156,7 @@ func TestHaproxy(t *testing.T) {
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
 		!strings.Contains(string(body), `{"a":1}`) {
-		t.Errorf("JSON by HTTP/1.1: %s %s %v", resp.Status, body, err)
+		t.Errorf("JSON over HTTP/1.1: %s %s %v", resp.Status, body, err)
 	}
 
 	must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))

@@ -36,7 +36,7 @@ var bodyDoors = []struct {
 	}},
 }
 
-// sender is a client by HTTP/1.1 that says first what it will send.
+// sender is a client over HTTP/1.1 that says first what it will send.
 type sender struct {
 	net.Conn
 	in *bufio.Reader

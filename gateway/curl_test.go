@@ -185,7 +185,7 @@ func TestLimitsByCurl(t *testing.T) {
 			t.Parallel()
 			f, calls := curlable(t)
 			dir := t.TempDir()
-			// 64 KiB of short fields, each of which counts 32 bytes more: as long as curl can make a list by HTTP/2.
+			// 64 KiB of short fields, each of which counts 32 bytes more: as long as curl can make a list over HTTP/2.
 			var many strings.Builder
 			for i := range 2000 {
 				fmt.Fprintf(&many, "X%d: y\n", i)
@@ -228,7 +228,7 @@ func TestLimitsByCurl(t *testing.T) {
 			if c := curl(t, speak, calls+"tools/echo", "-d", "{}"); c.status != 200 {
 				t.Errorf("after all that: %d %s", c.status, c.body)
 			}
-			if version == "1.1" { // by HTTP/2 the connection ends, and curl cannot say so much
+			if version == "1.1" { // over HTTP/2 the connection ends, and curl cannot say so much
 				if c := curl(t, speak, f.gateway.URL("/docs/errors"), "-H", "X: "+strings.Repeat("x", 65<<10)); c.status != 431 || c.problem(t).Reason != "HEADER_TOO_LARGE" {
 					t.Errorf("a long field: %d %s", c.status, c.body)
 				}

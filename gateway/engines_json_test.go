@@ -20,7 +20,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// engineJSON asks engines by JSON, by one version of HTTP.
+// engineJSON asks engines over JSON, by one version of HTTP.
 type engineJSON struct {
 	t       *testing.T
 	gateway *gatewaytest.Gateway

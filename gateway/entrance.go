@@ -27,7 +27,7 @@ func (h *handler) entrance(t *fairqueue.Queue, pool *bodybudget.Budget, doors ht
 	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Account() }, full, doors))))
 }
 
-// charging has requests by HTTP/1.1 hold what they take besides their bodies; the relay does so for others.
+// charging has requests over HTTP/1.1 hold what they take besides their bodies; the relay does so for others.
 func (h *handler) charging(full, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := relay.PeerOf(r.Context())

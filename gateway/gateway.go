@@ -68,11 +68,11 @@ type Config struct {
 	Answers       *idempotency.Service // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Engines       engine.Shared        // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
 	Drain         Drain
-	MaxWaiting    int                         // requests by HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
+	MaxWaiting    int                         // requests over HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
 	MaxMemory     int64                       // bytes that calls, requests and connections take together; default 2 GiB
 	OpenCalls     OpenCalls                   // that need no credential
 	Exempt        []netip.Prefix              // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
-	MaxBodies     int64                       // of these, of requests by HTTP that are read whole before they are calls; default 256 MiB
+	MaxBodies     int64                       // of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
 	Hosts         Hosts                       // names that the ports answer to; default loopback's and addresses
 	CORS          cors.Config                 // which pages of other sites may call; none: none
 	REST          rest.Config                 // of the JSON API; but for MaxBody and EventSource

@@ -26,7 +26,7 @@ import (
 
 // Metadata of idempotency keys.
 const (
-	idempotencyHeader = "idempotency-key"      // of a caller by gRPC, where its fleet has that
+	idempotencyHeader = "idempotency-key"      // of a caller over gRPC, where its fleet has that
 	replayedHeader    = "idempotency-replayed" // of an answer that the first call got
 )
 

@@ -24,7 +24,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// keyedCall makes a call with an idempotency key by gRPC.
+// keyedCall makes a call with an idempotency key over gRPC.
 func keyedCall(t *testing.T, c gatewaytest.Client, key, tool, args string) (text string, replayed bool, err error) {
 	t.Helper()
 	var header, trailer metadata.MD
@@ -37,7 +37,7 @@ func keyedCall(t *testing.T, c gatewaytest.Client, key, tool, args string) (text
 	return string(resp.GetResultJson()) + resp.GetError(), replayed, err
 }
 
-// keyedPost makes one by JSON.
+// keyedPost makes one over JSON.
 func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status int, replayed bool, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/weather/invoke"), strings.NewReader(body))
@@ -173,7 +173,7 @@ func TestRepeatsByJSON(t *testing.T) {
 	}
 }
 
-// TestKeysOfOthers: a fleet that does not take keys by gRPC lets its backends have them; streams
+// TestKeysOfOthers: a fleet that does not take keys over gRPC lets its backends have them; streams
 // have none.
 func TestKeysOfOthers(t *testing.T) {
 	t.Parallel()
@@ -204,7 +204,7 @@ func TestKeysOfOthers(t *testing.T) {
 	}
 }
 
-// TestRepeatsAtThreeReplicas: a hundred at once, by gRPC and JSON; the tool runs once.
+// TestRepeatsAtThreeReplicas: a hundred at once, over gRPC and JSON; the tool runs once.
 func TestRepeatsAtThreeReplicas(t *testing.T) {
 	t.Parallel()
 	redis := gatewaytest.StartRedis(t)

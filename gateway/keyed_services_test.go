@@ -44,7 +44,7 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewayte
 	})
 }
 
-// TestScopesOfServices: who may list, and who may answer, each by gRPC and by JSON.
+// TestScopesOfServices: who may list, and who may answer, each over gRPC and over JSON.
 func TestScopesOfServices(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()

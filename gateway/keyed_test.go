@@ -84,7 +84,7 @@ func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
 	return identified(t, r.authenticator(), client, backend)
 }
 
-// TestKeysAreAskedFor: by gRPC and by JSON, in either metadata, and nobody passes without.
+// TestKeysAreAskedFor: over gRPC and over JSON, in either metadata, and nobody passes without.
 func TestKeysAreAskedFor(t *testing.T) {
 	t.Parallel()
 	for _, strangers := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// Every way to call a tool by HTTP gets to a legacy backend: a stream has one chunk, and what the dialect
+// Every way to call a tool over HTTP gets to a legacy backend: a stream has one chunk, and what the dialect
 // does not have is refused with a reason.
 func TestLegacyBackendsByHTTP(t *testing.T) {
 	t.Parallel()

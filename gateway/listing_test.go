@@ -81,7 +81,7 @@ func getJSON(t *testing.T, g *gatewaytest.Gateway, path string, header ...string
 	return resp, string(body)
 }
 
-// TestCallersSeeWhatTheyMayUse: each its own, by gRPC and JSON, and nothing of the rest.
+// TestCallersSeeWhatTheyMayUse: each its own, over gRPC and JSON, and nothing of the rest.
 func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	t.Parallel()
 	ann := on("a", "first")

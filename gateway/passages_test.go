@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestManyCallsThatPassTwice: however many calls a tenant has that are translated or come by HTTP, there is room for
+// TestManyCallsThatPassTwice: however many calls a tenant has that are translated or come over HTTP, there is room for
 // those of others.
 func TestManyCallsThatPassTwice(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,7 @@ func on(capability, tool string) policy.Name {
 	return policy.Name{Capability: capability, Tool: tool}
 }
 
-// TestRulesDecide: by gRPC, unary and streaming, plain and compressed, and by JSON.
+// TestRulesDecide: over gRPC, unary and streaming, plain and compressed, and over JSON.
 func TestRulesDecide(t *testing.T) {
 	t.Parallel()
 	ann := on("caps", gatewaytest.Echo)

@@ -74,7 +74,7 @@ func TestABudgetIsForCallsAlone(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeaders: who calls by JSON is told which limit it was, and when to come again.
+// TestRateLimitHeaders: who calls over JSON is told which limit it was, and when to come again.
 func TestRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc, tenant.Limits{Each: []tenant.Limit{{Capability: "caps", Tool: gatewaytest.Echo, Bounds: tenant.Bounds{PerMonth: 1}}}})

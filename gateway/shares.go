@@ -43,7 +43,7 @@ const (
 	upstreamsPart = 8
 )
 
-// bodyCopies is how often the body of a request by HTTP is there before its call begins: as it came, unpacked, as a
+// bodyCopies is how often the body of a request over HTTP is there before its call begins: as it came, unpacked, as a
 // message, and as that message's bytes. The relay counts the last; in little memory all count as one.
 const bodyCopies = 3
 

@@ -80,7 +80,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	return v
 }
 
-// TestHostileTokens: none passes, by gRPC or by JSON, no answer tells why, and nothing of a
+// TestHostileTokens: none passes, over gRPC or over JSON, no answer tells why, and nothing of a
 // token is told to anybody.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 )
 
 // publicMethods are all that a caller can reach: those that reflection lists, those of
-// capabilities, and those that there are by JSON only.
+// capabilities, and those that there are over JSON only.
 func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescriptor) {
 	t.Helper()
 	listed, err := askReflection(t.Context(), s.conn,
@@ -76,7 +76,7 @@ type operation struct {
 	method     protoreflect.MethodDescriptor
 	request    string // JSON
 	header     []string
-	json       bool   // by JSON over HTTP
+	json       bool   // as JSON over HTTP
 	credential string // "": the tenant's first
 }
 

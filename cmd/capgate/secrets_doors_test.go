@@ -96,7 +96,7 @@ func (g *secretive) makeKeys(t *testing.T) {
 	g.told("capgate keys", stdout+stderr)
 }
 
-// keyOfJSON makes a key by JSON at the public port.
+// keyOfJSON makes a key over JSON at the public port.
 func (g *secretive) keyOfJSON(t *testing.T, admin string) string {
 	t.Helper()
 	code, _, body := g.fetch(t, g.client(t, nil), http.MethodPost, "https://"+g.public+"/v1/tenants/globex/keys",

@@ -23,8 +23,8 @@ import (
 
 // What an engine gets as it came.
 var toEngines = []string{
-	"message to an engine", "message to an engine by JSON", "message of the program", "arguments at an engine",
-	"arguments at an engine, answered by JSON",
+	"message to an engine", "message to an engine over JSON", "message of the program", "arguments at an engine",
+	"arguments at an engine, answered over JSON",
 	"agent's token", "wrong token of an agent", "memory of an agent", "what an agent cannot do", "sub-agent's token",
 	"wrong token of a sub-agent", "sub-agent's task", "sub-agent's arguments",
 	"sub-agent's failure", "token for sub-agent's task", "token for sub-agent's arguments",
@@ -126,7 +126,7 @@ func (g *secretive) talk(t *testing.T) {
 		}
 	}
 	say(fmt.Sprintf(`tool: execute_command {"command":"ls","password":%q}`,
-		g.plant("arguments at an engine, answered by JSON")))
+		g.plant("arguments at an engine, answered over JSON")))
 	for door, task := range map[string]string{"sub-agent's task": "%s",
 		"sub-agent's arguments": `tool: read_file {"path":%q}`, "sub-agent's failure": "fail: %s"} {
 		worked := g.work(t, first, door)
@@ -217,14 +217,14 @@ func (g *secretive) work(t *testing.T, conn grpc.ClientConnInterface, door strin
 	return func() { must(t, <-ended) }
 }
 
-// talkJSON says things by JSON, and with the program.
+// talkJSON says things over JSON, and with the program.
 func (g *secretive) talkJSON(t *testing.T) {
 	t.Helper()
 	client, base := g.client(t, nil), "https://"+g.public+"/v1/engines/"
 	header := []string{"x-api-key", g.key, "content-type", "application/json", "accept", "application/x-ndjson"}
 	query := "?token=" + g.plant("query of engines")
 	code, _, text := g.fetch(t, client, http.MethodPost, base+"engine-1/messages"+query,
-		fmt.Sprintf(`{"session_id":"s","content":%q}`, g.plant("message to an engine by JSON")), header...)
+		fmt.Sprintf(`{"session_id":"s","content":%q}`, g.plant("message to an engine over JSON")), header...)
 	if code != http.StatusOK || !strings.Contains(text, "response_complete") {
 		t.Errorf("%d %s", code, text)
 	}
@@ -235,7 +235,7 @@ func (g *secretive) talkJSON(t *testing.T) {
 	for _, bad := range []string{`{"content":%q`, `{"content":"x","engine":%q}`, `{"content":"x","password":%q}`, `%q`} {
 		for _, engine := range []string{"engine-1", "absent", "caps"} {
 			code, header, text := g.fetch(t, client, http.MethodPost, base+engine+"/messages"+query,
-				fmt.Sprintf(bad, g.secretOf("bad message by JSON")), header...)
+				fmt.Sprintf(bad, g.secretOf("bad message over JSON")), header...)
 			if code == http.StatusOK {
 				t.Errorf("%s is taken", bad)
 			}

@@ -39,7 +39,7 @@ TOOLS = {"weather_lookup": weather_lookup}
 
 class CapabilityServicer(pb2_grpc.CapabilityServiceServicer):
     def Invoke(self, request, context):
-        # Whatever fails is told in the answer. A gRPC error would say that the call broke.
+        # Failures are reported in the response. A gRPC error would mean that the call broke.
         try:
             tool = TOOLS.get(request.tool_name)
             if tool is None:

@@ -15,11 +15,11 @@ import capability_pb2_grpc as pb2_grpc
 
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes; the orchestrator's own limit
 MAX_FILE = 8 * 1024 * 1024  # bytes
-MAX_FILES = 32  # the oldest goes first
+MAX_FILES = 32  # the oldest is deleted first
 CHUNK = 256 * 1024  # bytes of a file in one message
 STOP_SECONDS = 10  # how long calls in flight may take to end
 
-# What list_tools answers: this capability's manifest says tool_source: dynamic.
+# The answer of list_tools: this capability's manifest has tool_source: dynamic.
 TEXT = {"type": "string", "description": "The text.", "examples": ["to be or not to be"]}
 TOOLS = [
     {
@@ -86,7 +86,7 @@ class Capability(pb2_grpc.CapabilityServicer):
         self.files = Files()
 
     def Invoke(self, request, context):
-        # Whatever fails is told in the answer. A gRPC error would say that the call broke.
+        # Failures are reported in the response. A gRPC error would mean that the call broke.
         try:
             return pb2.InvokeResponse(result_json=encode(self.run(request)))
         except ToolError as failure:
@@ -98,7 +98,7 @@ class Capability(pb2_grpc.CapabilityServicer):
         except ToolError as failure:
             yield pb2.InvokeChunk(done=True, error=str(failure))
             return
-        # A list goes out one element a chunk, anything else in one. Only the last is done.
+        # A list is sent with one element per chunk, anything else in one chunk. Only the last is done.
         parts = result if isinstance(result, list) and result else [result]
         for i, part in enumerate(parts):
             yield pb2.InvokeChunk(data=encode(part), done=i == len(parts) - 1)
@@ -109,7 +109,7 @@ class Capability(pb2_grpc.CapabilityServicer):
     def UploadInputArtifact(self, request_iterator, context):
         name, mime_type, data = None, "", bytearray()
         for chunk in request_iterator:
-            if name is None:  # the first chunk, and no other, says what the file is
+            if name is None:  # only the first chunk describes the file
                 name, mime_type = chunk.filename or "upload", chunk.mime_type or "application/octet-stream"
             data += chunk.data
             if len(data) > MAX_FILE:

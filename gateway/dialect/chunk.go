@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// chunk is a message of an upload as it is received. One that is malformed must not be an error of receiving it: for
-// that a server of grpc-go ends the call at once, in its own words.
+// chunk is a received message of an upload. A malformed one must not be an error of the codec, because grpc-go
+// would end the call with its own error.
 type chunk[M any] struct {
 	message   *M
 	malformed bool
@@ -37,4 +37,4 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 var refusedChunk = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-	Message: "a message of the upload is no well-formed chunk of the caller's dialect, so it cannot be translated to the backend's"}
+	Message: "a message of the upload is not a well-formed chunk of the caller's dialect, so it cannot be translated to the backend's"}

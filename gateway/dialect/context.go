@@ -5,9 +5,9 @@ import "google.golang.org/protobuf/encoding/protowire"
 // ContextEntry is one of a legacy context. Its value may be a secret.
 type ContextEntry struct{ Name, Value []byte }
 
-// LegacyContext are the entries of a legacy InvokeRequest's context that Key does not have: all
-// but session, thread, user, capability and configuration. ReadLegacyKey has read the message
-// without an error. The entries are parts of it.
+// LegacyContext returns the entries of a legacy InvokeRequest's context that are not in Key: all except session,
+// thread, user, capability and configuration. ReadLegacyKey has read the message before, without an error. The
+// entries are slices of the message.
 func LegacyContext(msg []byte) (entries []ContextEntry) {
 	eachField(msg, func(num protowire.Number, v []byte) {
 		if num != fieldContext {

@@ -1,6 +1,5 @@
-// Package dialect knows the shapes in which the capability protocol is spoken:
-// doc (selu.capability), live (selu.capability.v1, Capability) and legacy
-// (selu.capability.v1, CapabilityService).
+// Package dialect knows the dialects of the capability protocol: doc (selu.capability), live (selu.capability.v1,
+// Capability) and legacy (selu.capability.v1, CapabilityService).
 //
 //	paths.go       which gRPC path is which RPC of which dialect, and what two dialects share
 //	key.go         reads the routing fields out of an InvokeRequest without unmarshalling it
@@ -13,11 +12,10 @@
 //	unread.go      which messages cannot be translated at all
 //	metadata.go    what of a call's metadata a translated call takes along
 //
-// Where two dialects have the same bytes for an RPC, the relay forwards them as they
-// are under the other path. Where they differ, the call goes to the translator, which
-// is an upstream like any other and comes back through the relay in the other dialect.
+// If two dialects have the same bytes for an RPC, the relay forwards them unchanged under the other path. If they
+// differ, the translator serves the call in the process, and continues it in the other dialect.
 //
 //	client ─live─► relay ─live─► translator ─doc─► relay ─doc─► backend
 //
-// The package decides nothing about a call: neither who may make it nor where it goes.
+// The package decides neither whether a call may run nor where it goes.
 package dialect

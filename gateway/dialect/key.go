@@ -25,24 +25,22 @@ var invokeRequest = strictproto.Shape{
 	fieldSessionID: strictproto.String, fieldCapabilityID: strictproto.String, fieldThreadID: strictproto.String,
 }
 
-// Key is what a call is routed by. The slices are parts of the message that they were
-// read from, and nil where it does not have the field.
+// Key has the routing fields of a call. The slices are parts of the message, and nil if a field is absent.
 type Key struct {
 	Tool       []byte
 	Session    []byte
 	Capability []byte
 	Thread     []byte
-	User       []byte // on whose behalf the caller says that it calls; the legacy dialect only
+	User       []byte // the user as the caller names it; only in the legacy dialect
 	Args       []byte // not looked at
 	Config     []byte // not looked at; it holds secrets
 }
 
-// ReadKey reads the routing fields of an InvokeRequest of the doc or live dialect by
-// walking its tags. It neither allocates nor unmarshals, and looks at no byte of the
-// arguments or the configuration.
+// ReadKey reads the routing fields of an InvokeRequest of the doc or live dialect by walking its tags. It neither
+// allocates nor unmarshals, and reads no byte of the arguments or the configuration.
 //
-// What a decoder might read differently is refused, up to the last byte: a router must
-// not act on a message that means something else to the backend. See strictproto.
+// A message that decoders might read differently, up to its last byte, is rejected: a router must not act on a
+// message with another meaning for the backend. See strictproto.
 func ReadKey(msg []byte) (Key, error) {
 	var k Key
 	r := strictproto.Read(msg, &invokeRequest)

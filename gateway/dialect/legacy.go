@@ -19,8 +19,7 @@ import (
 // sends here.
 const capabilityHeader = "x-capability-id"
 
-// noReason is the error of a legacy failure that does not say why: without a text it would
-// be a success to clients of the other dialects.
+// noReason is the error of a legacy failure without a text: an empty error means success in the other dialects.
 const noReason = "the tool failed, and did not say why"
 
 // toLegacy calls backends of the legacy dialect.
@@ -57,9 +56,8 @@ func (l *toLegacy) invoke(ctx context.Context, in invocation) (result []byte, fa
 	return []byte(resp.GetResult()), failure, nil
 }
 
-// legacyRequest says the same in the legacy dialect. No arguments are an object without any:
-// parameters are always JSON there. The configuration is text among the context, unless it
-// says nothing.
+// legacyRequest translates an invocation to the legacy dialect. Empty arguments become an empty object, because
+// parameters are always JSON there. The configuration becomes an entry of the context, unless it is empty.
 func legacyRequest(in invocation) *legacypb.InvokeRequest {
 	out := &legacypb.InvokeRequest{ToolName: in.GetToolName(), Parameters: string(in.GetArgsJson()), Context: map[string]string{}}
 	if out.Parameters == "" {
@@ -104,9 +102,9 @@ func (s *legacySide) Invoke(ctx context.Context, in *legacypb.InvokeRequest) (*l
 	return out, nil
 }
 
-// requestOfLegacy says the same in the doc dialect. What the context says that has no field
-// there is an object of the configuration, which is otherwise empty. Who the user is was a
-// matter between the caller and the gateway: backends learn it from nobody.
+// requestOfLegacy translates a legacy request to the doc dialect. Entries of the context without a field there
+// become an object in the configuration, which is otherwise empty. The user is only for the gateway: backends do
+// not get it.
 func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.InvokeRequest, error) {
 	said := in.GetContext()
 	out := &docpb.InvokeRequest{
@@ -128,7 +126,7 @@ func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.In
 	return out, err
 }
 
-// carry makes the call that a translated one becomes, with all of it but its message.
+// carry makes the translated call, with all properties of the original except its message.
 func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req, far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
 	out, opts := Outgoing(ctx)
 	var header, trailer metadata.MD
@@ -147,7 +145,7 @@ func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req, far func
 
 var (
 	refusedBinary = &call.Refusal{Kind: call.InvalidArgument, Reason: "DIALECT_TEXT_ONLY",
-		Message: "the capability's backend speaks the legacy dialect, in which arguments and configuration are text, and these are not UTF-8"}
+		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and these are not UTF-8"}
 	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY",
-		Message: "the tool has run, but its result is not UTF-8, and the legacy dialect, in which it was called, has text alone: call it in another dialect"}
+		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call it in another dialect"}
 )

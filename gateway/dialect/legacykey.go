@@ -12,8 +12,8 @@ var legacyInvokeRequest = strictproto.Shape{
 	fieldToolName: strictproto.String, fieldParameters: strictproto.String, fieldContext: strictproto.Messages,
 }
 
-// What the legacy dialect's context calls that for which the others have fields, or
-// metadata. ContextConfig is the gateway's own word: the dialect has none.
+// Names of entries in the legacy dialect's context for fields or metadata of the other dialects. ContextConfig is
+// the gateway's own name: the dialect has none.
 const (
 	contextSession    = "session_id"
 	contextThread     = "thread_id"
@@ -22,10 +22,9 @@ const (
 	contextConfig     = "config_json"
 )
 
-// ReadLegacyKey reads the routing fields of an InvokeRequest of the legacy dialect, some of
-// which are entries of its context, as ReadKey reads those of the others. An entry that an
-// encoder would not write so, and a name that is there twice, are refused: some decoders
-// drop the one, or would keep the other value.
+// ReadLegacyKey reads the routing fields of an InvokeRequest of the legacy dialect, some of them in its context,
+// as ReadKey does for the other dialects. Entries that no encoder writes, and repeated names, are rejected:
+// decoders drop such entries, or keep another value.
 func ReadLegacyKey(msg []byte) (Key, error) {
 	var k Key
 	var entries strictproto.Entries

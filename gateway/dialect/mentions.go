@@ -16,14 +16,14 @@ const (
 	allMentions = 1e4 // the same where it matters more that all are
 )
 
-// Mentions finds the ids of artifacts in the payload of a response while it passes, in
-// whatever pieces. It keeps no more of it than the id that is being read.
+// Mentions finds the ids of artifacts in the payload of a response while it passes, in pieces of any size. It
+// stores only the id that is being read.
 type Mentions struct {
 	found func(id string)
 	plain bool // the payload is an id itself
 
 	state mention
-	begun int    // bytes of idName that what was seen ends with
+	begun int    // bytes of idName at the end of the scanned payload
 	id    []byte // the literal so far, with its first quote
 	count int
 	most  int // of count
@@ -40,10 +40,10 @@ const (
 	colon             // the name was there
 	quote             // and the colon
 	inside            // the value
-	escaped           // a backslash of it
+	escaped           // after a backslash
 )
 
-// Watches says whether responses to m can mention artifacts.
+// Watches reports whether responses to m can mention artifacts.
 func Watches(m call.Method) bool {
 	return m == call.Invoke || m == call.StreamInvoke || m == call.UploadInputArtifact
 }
@@ -81,7 +81,7 @@ func (ms *Mentions) see(p []byte, last bool) {
 // search looks for the name, and returns what follows it.
 func (ms *Mentions) search(p []byte) []byte {
 	if ms.begun > 0 {
-		// The name may have begun in what was seen before.
+		// The name may have begun in an earlier piece.
 		n := min(len(p), len(idName)-ms.begun)
 		if p[0] == idName[ms.begun] && bytes.Equal(p[:n], idName[ms.begun:ms.begun+n]) {
 			if ms.begun += n; ms.begun == len(idName) {
@@ -119,7 +119,7 @@ func (ms *Mentions) search(p []byte) []byte {
 	return nil
 }
 
-// value reads what follows the name, as far as it is there.
+// value reads the available bytes after the name.
 func (ms *Mentions) value(p []byte) []byte {
 	for i, c := range p {
 		switch {
@@ -132,7 +132,7 @@ func (ms *Mentions) value(p []byte) []byte {
 			ms.state = searching
 			return p[i+1:]
 		case ms.state == inside || ms.state == escaped:
-			if len(ms.id) > 6*maxID { // as long as it can be if all of it is escaped
+			if len(ms.id) > 6*maxID { // maximum length, with every byte escaped
 				ms.state = searching
 				return p[i:]
 			}

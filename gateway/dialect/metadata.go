@@ -8,9 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Outgoing is ctx for a call that carries on the one that ctx is of, with its metadata
-// and, as it is the child, its deadline and cancellation. The options carry its
-// authority: for a client without metadata that is all that names the capability.
+// Outgoing returns the context for a call that continues the call of ctx, with its metadata, deadline and
+// cancellation. The options carry its authority, which may be the only name of the capability.
 func Outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	in, ok := metadata.FromIncomingContext(ctx)
 	if !ok {

@@ -30,20 +30,19 @@ func Named(args []byte) []string {
 	return ids
 }
 
-// ErrNamed is said of too many artifacts, and of ids that are too long.
+// ErrNamed is the error of too many artifacts, and of ids that are too long.
 var ErrNamed = errors.New("names more than 64 artifacts, or one by an id that is longer than 512 bytes")
 
 // artifact is the name under which an id is, also where it is spelt otherwise.
 var artifact = strictjson.NewWatch("capability_artifact_id", nil)
 
-// MayName says whether anything that reads a text as JSON could find an artifact in it. It is
-// one pass over the text, at the speed of memory.
+// MayName reports whether any JSON parser could find an artifact in a text. It is one pass over the text, at the
+// speed of memory.
 func MayName(text []byte) bool { return artifact.MayContain(text) }
 
-// NamedAll is Named where none may be overlooked, whatever the backend reads the text with:
-// neither one that is spelt otherwise, nor one in JSON that is a string, nor one too many. A
-// text that not every reader understands alike is a *strictjson.Error, unless nobody could
-// find an artifact in it. The other error is ErrNamed.
+// NamedAll is Named without overlooking any artifact, whatever the backend's parser: also in other spellings, and
+// in JSON inside strings. An ambiguous text is a *strictjson.Error, unless no parser could find an artifact in it.
+// Too many artifacts, or too long ids, are ErrNamed.
 func NamedAll(text []byte) (ids []string, err error) {
 	if !MayName(text) || len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
@@ -57,8 +56,7 @@ func NamedAll(text []byte) (ids []string, err error) {
 	return c.ids, c.err
 }
 
-// NamedInContext is NamedAll for entries of a legacy context: one may be an id, or hold JSON,
-// or be a text that says nothing.
+// NamedInContext is NamedAll for entries of a legacy context: an id, JSON, or any other text.
 func NamedInContext(entries []ContextEntry) (ids []string, err error) {
 	c := collector{}
 	for _, e := range entries {

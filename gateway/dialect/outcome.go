@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Outcome is what became of a call as its payload says it. It means something only
-// where the gRPC status is OK: capabilities report their own failures inside a message.
+// Outcome is the outcome of a call in its payload. It is meaningful only if the gRPC status is OK: capabilities
+// report their own failures inside a message.
 type Outcome uint8
 
 // The outcomes.
@@ -24,9 +24,8 @@ var outcomeNames = [...]string{"unknown", "ok", "tool_error", "cut_off"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Scanner finds the outcome of a call in its response while the bytes pass by, in
-// whatever pieces they come. It keeps no payload, only numbers, and looks at the bytes of
-// length-delimited fields only for Watch. It is a relay.Tap.
+// Scanner finds the outcome of a call in its response while the bytes pass, in pieces of any size. It stores no
+// payload, only numbers, and reads the bytes of length-delimited fields only for Watch. It is a relay.Tap.
 //
 // A Scanner may be reused; the zero value reports OutcomeUnknown until Reset.
 type Scanner struct {
@@ -48,11 +47,11 @@ type Scanner struct {
 // message's length, big-endian (gRPC over HTTP/2, "Length-Prefixed-Message").
 const prefixSize = 5
 
-// shape says where a response message keeps its outcome.
+// shape has the fields of a response message with its outcome.
 type shape struct {
 	errorField   protowire.Number // a string; 0 when there is nothing to scan
 	doneField    protowire.Number // a bool; 0 when the response is a single message
-	successField protowire.Number // a bool, which says it all: without it the call failed; 0 where there is none
+	successField protowire.Number // a bool that decides: without it the call failed; 0: none
 }
 
 func shapeOf(m call.Method, d call.Dialect) shape {
@@ -79,9 +78,8 @@ func shapeOf(m call.Method, d call.Dialect) shape {
 	return shape{}
 }
 
-// Reset makes s ready for the response to a call of m, in the dialect d in which the
-// bytes are. It is false when such a response has no outcome to look for; s then
-// needs no bytes.
+// Reset prepares s for the response to a call of m in the dialect d. It returns false if such a response has no
+// outcome; s then needs no bytes.
 func (s *Scanner) Reset(m call.Method, d call.Dialect) bool {
 	*s = Scanner{shape: shapeOf(m, d)}
 	return s.shape.errorField != 0
@@ -114,8 +112,8 @@ func (s *Scanner) Body(p []byte) {
 	}
 }
 
-// piece takes p if that is one message, not compressed, and nothing of it but a short payload: what most messages of a
-// stream are. It does what Body does for any, in less time.
+// piece handles p if it is exactly one uncompressed message with only a short payload, like most messages of a
+// stream. It is a faster path of Body.
 func (s *Scanner) piece(p []byte) bool {
 	const payloadTag, short = 1<<3 | byte(protowire.BytesType), 1 << 14
 	if s.inside || s.headLen > 0 || s.shape.successField != 0 || len(p) < prefixSize+3 || len(p) >= short ||
@@ -172,7 +170,7 @@ func (s *Scanner) endMessage() {
 	s.done = s.field.done
 }
 
-// Outcome is what the bytes so far amount to if none follow.
+// Outcome returns the outcome of the bytes so far, if no more follow.
 func (s *Scanner) Outcome() Outcome {
 	switch {
 	case s.failed:
@@ -202,7 +200,7 @@ type fieldReader struct {
 	hasError, done, success bool // as the last values of their fields say
 }
 
-// expectation is what the next varint is.
+// expectation is the meaning of the next varint.
 type expectation uint8
 
 const (
@@ -294,8 +292,8 @@ func (f *fieldReader) tag(v uint64) bool {
 	return true
 }
 
-// payload says whether the value that is passed over is the message's payload, which is
-// field 1 of all responses that are scanned: the result, a piece of it, an artifact's id.
+// payload reports whether the skipped value is the message's payload, field 1 of all scanned responses: the
+// result, a part of it, an artifact's id.
 func (f *fieldReader) payload() bool { return f.num == 1 && f.depth == 0 && f.bytes }
 
 // complete is whether the message may end here.

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// What is unpacked on a connection's reader, and is held for it, is little.
+// Bounds of messages that are unpacked on a connection's reader.
 const (
 	maxPacked   = 16 << 10  // bytes of a message; longer ones are not looked at
 	maxUnpacked = 256 << 10 // bytes of its beginning that are
@@ -26,7 +26,7 @@ func (ms *Mentions) pack(p []byte, last bool) {
 	}
 }
 
-// unpackers read what is compressed; each has a window of 32 KiB.
+// unpackers are pooled gzip readers; each has a window of 32 KiB.
 var unpackers = sync.Pool{New: func() any { return new(unpacker) }}
 
 type unpacker struct {

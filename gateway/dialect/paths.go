@@ -13,7 +13,7 @@ const (
 	LegacyService = "selu.capability.v1.CapabilityService"
 )
 
-// Entry is what a gRPC path means.
+// Entry is the meaning of a gRPC path.
 type Entry struct {
 	Method  call.Method
 	Dialect call.Dialect
@@ -43,8 +43,8 @@ var paths = [...][6]string{
 	},
 }
 
-// Lookup says which RPC of which dialect path names. It is false for any other path.
-// It does not allocate: the service is a constant, not a piece of path.
+// Lookup returns the RPC and the dialect of a path; false for other paths. It does not allocate: the service is a
+// constant, not a part of path.
 func Lookup(path string) (Entry, bool) {
 	service, d := serviceOf(path)
 	if d == call.Auto {
@@ -74,7 +74,7 @@ func serviceOf(path string) (string, call.Dialect) {
 	return "", call.Auto
 }
 
-// Owns says whether path is of a service of the dialects.
+// Owns reports whether path belongs to a service of the dialects.
 func Owns(path string) bool {
 	_, d := serviceOf(path)
 	return d != call.Auto
@@ -103,10 +103,9 @@ var modeNames = [...]string{"impossible", "same", "convert"}
 
 func (m Mode) String() string { return modeNames[m] }
 
-// Translate says how m gets from a client that speaks from to a backend that speaks to.
+// Translate returns how m gets from a client with the dialect from to a backend with the dialect to.
 //
-// Auto on either side means that nothing is known: the call goes through as it is, as
-// does any RPC between two sides of one dialect.
+// Auto on either side means unknown: the call passes unchanged, as between two sides of the same dialect.
 func Translate(m call.Method, from, to call.Dialect) Mode {
 	if from == to || from == call.Auto || to == call.Auto {
 		return Same
@@ -136,7 +135,7 @@ func Translate(m call.Method, from, to call.Dialect) Mode {
 	return Impossible
 }
 
-// Lacking says which RPC path asks for in a dialect that does not have it, though others do.
+// Lacking returns the RPC of a path in a dialect that does not have it, although others do.
 func Lacking(path string) (call.Method, bool) {
 	_, d := serviceOf(path)
 	if d == call.Auto {

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may compress; what is not translated passes compressed too
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress; untranslated calls also pass compressed
 
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -20,7 +20,7 @@ const maxMessage = 16 << 20
 // is of gets.
 type Refuse func(ctx context.Context, refusal *call.Refusal) error
 
-// Codec is that of the translator's messages: protobuf, and chunks of uploads as they are.
+// Codec is the codec of the translator's messages: protobuf, and unchanged chunks of uploads.
 func Codec() encoding.CodecV2 { return newCodec() }
 
 // Register adds the translator to a server whose codec is Codec: the services of all dialects, which answer the RPCs
@@ -31,10 +31,8 @@ func Codec() encoding.CodecV2 { return newCodec() }
 //	Invoke                doc, live → legacy; legacy → doc, which has the bytes of live
 //	StreamInvoke          doc, live → Invoke of legacy
 //
-// Of each call one message is in memory at a time; metadata, authority, deadline and
-// cancellation go along, and the status of the far side comes back as it is. conn is to
-// lead back to the gateway itself, where such a call is identified, decided and routed
-// like any other.
+// One message of each call is in memory at a time. Metadata, authority, deadline and cancellation are passed on,
+// and the backend's status is returned unchanged. conn continues the call in the gateway.
 func Register(to grpc.ServiceRegistrar, conn grpc.ClientConnInterface, refuse Refuse) {
 	doc := docpb.NewCapabilityClient(conn)
 	legacy := &toLegacy{client: legacypb.NewCapabilityServiceClient(conn), refuse: refuse}
@@ -77,7 +75,7 @@ func (s *docSide) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.Upload
 		})
 }
 
-// liveSide serves clients of the live dialect from backends of the others.
+// liveSide serves clients of the live dialect with backends of the other dialects.
 type liveSide struct {
 	livepb.UnimplementedCapabilityServer
 	doc    docpb.CapabilityClient

@@ -15,8 +15,8 @@ import (
 // other sign of that.
 const ownWords = "grpc: "
 
-// unread is why the answer to a call cannot be translated; nil if err is something else. A backend that cannot
-// take its request may say the same in the same words, but then no header comes before it.
+// unread returns the error of an untranslatable response; nil if err is another error. A backend that cannot
+// decode its request may return the same error, but then without a header before.
 func unread(err error, header metadata.MD) *call.Refusal {
 	if err == nil || len(header) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func tooLong(st *status.Status) bool {
 
 var (
 	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED",
-		Message: "the capability has answered with what is no message of its dialect, so it cannot be translated to the caller's"}
+		Message: "the capability's response is not a message of its dialect, so it cannot be translated to the caller's"}
 	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 		Message: "the capability has answered with more than 16 MiB, which is not translated to the caller's dialect"}
 )

@@ -11,9 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// upload carries one upload from in to the call that open makes. translate says what the client
-// sends in the other dialect, and how many bytes of the file that holds; reply translates the
-// answer, given the bytes of the file that were sent on.
+// upload forwards one upload from in to the call that open makes. translate returns a chunk in the other dialect,
+// and its bytes of the file; reply translates the response, given the forwarded bytes of the file.
 func upload[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
 	refuse Refuse,
@@ -63,8 +62,8 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	return in.SendAndClose(reply(answer, sent.Load()))
 }
 
-// pump sends on what the client sends until either side ends. An error is the client's;
-// the far side's comes out of its RecvMsg.
+// pump forwards the client's chunks until either side ends. Its error is the client's; the backend's error is
+// returned by RecvMsg.
 func pump[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
 	out grpc.ClientStreamingClient[OutChunk, OutReply],
@@ -87,7 +86,7 @@ func pump[InChunk, InReply, OutChunk, OutReply any](
 		o, n := translate(c.message)
 		sent.Add(uint64(n))
 		if err := out.Send(o); err != nil {
-			return nil // the far side has ended; RecvMsg says how
+			return nil // the backend has ended; RecvMsg has its status
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (r *Relay) bounded(next http.Handler) http.Handler {
 	})
 }
 
-// listSize is about what a request's header list would have by HTTP/2 (RFC 9113 §6.5.2).
+// listSize is about what a request's header list would have over HTTP/2 (RFC 9113 §6.5.2).
 func listSize(req *http.Request) int {
 	const each = 32
 	n := len(req.Method) + len(req.RequestURI) + len(req.Host) + 3*each
@@ -57,7 +57,7 @@ func listSize(req *http.Request) int {
 	return n
 }
 
-// RequestCost is about how many bytes a request by HTTP/1.1 takes besides its body.
+// RequestCost is about how many bytes a request over HTTP/1.1 takes besides its body.
 func RequestCost(req *http.Request) int64 { return int64(webCost + webHeads*listSize(req)) }
 
 // webConnState gives back the slot of a client connection that was handed over.

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
-// telling is the connection to our own relay, which tells a request's problem documents that it has become a call.
-// What the gateway itself answers is in no trace.
+// telling is the connection to our own relay. It marks requests that have become calls, because only these have a
+// trace in problem documents.
 type telling struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -33,8 +33,8 @@ func tell(ctx context.Context, method string) {
 	}
 }
 
-// inside is the connection to our own relay as grpc-gateway's generated clients use it:
-// of the metadata that they send only what is meant goes on.
+// inside is the connection to our own relay as grpc-gateway's generated clients use it: it drops metadata that
+// they add automatically.
 type inside struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -49,8 +49,8 @@ func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return c.ClientConnInterface.NewStream(withMetadata(ctx, out), desc, method, opts...)
 }
 
-// withMetadata sends on the metadata that grpc-gateway made out of the request's
-// headers, less what it adds of its own accord. The idempotency key goes beside it: as metadata it would be the caller's.
+// withMetadata forwards the metadata that grpc-gateway made from the request's headers, without its own additions.
+// The idempotency key is passed separately: as metadata it would be the caller's.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	out := metadata.MD{}
 	for _, name := range append(forwarded[:], authorization) {

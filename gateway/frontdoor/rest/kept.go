@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// maxKept is how many bytes of documents are kept.
+// maxKept is the maximum size of cached documents in bytes.
 const maxKept = 32 << 20
 
-// kept is what was written last, by what it is known by: an ETag, which is of all that is in it. So
-// callers who may use the same get the same. The zero value works.
+// kept is a cache of documents by ETag, which identifies their whole content. Callers with the same tools share an
+// entry. The zero value works.
 type kept struct {
 	mu    sync.Mutex
 	texts map[string]*list.Element
-	order list.List // of *keptText, the one asked for last in front
+	order list.List // of *keptText, the most recently used first
 	size  int
 }
 

@@ -95,7 +95,7 @@ type Fleet struct {
 	Ejection   router.Ejection
 	Retries    router.Retries
 	Idempotent []string // tools
-	Keyed      bool     // idempotency-key by gRPC is the gateway's
+	Keyed      bool     // idempotency-key over gRPC is the gateway's
 	Limit      router.Limit
 	SlowStart  time.Duration
 	Affinity   router.Affinity
