@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"encoding/hex"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -13,13 +11,8 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
-
-// originHeader tells the gateway itself whose a call is that comes from inside the process, see crossing. It is believed
-// of nobody else.
-const originHeader = "x-capgate-origin"
 
 // visitor is what is remembered of a client's connection.
 type visitor struct {
@@ -98,9 +91,6 @@ func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.C
 func (h *handler) come(s *relay.Stream, t *callState) {
 	p := s.Peer()
 	if p.Internal {
-		if text, ok := s.Header(originHeader); ok {
-			t.Client = parseOrigin(text)
-		}
 		return
 	}
 	o, client := h.originOf(p, s, t.Scratch())
@@ -117,9 +107,8 @@ const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 // web leaves where a request over HTTP/2 comes from to the front doors, which find it by clientOf.
 func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
-	o.Proto, o.Host, o.Port = strings.Clone(o.Proto), strings.Clone(o.Host), strings.Clone(o.Port) // headers go
 	o.Drawn = h.draw(s)
-	s.Value = withClient(o, client)
+	s.Value = lasting(o, client)
 	recovery.Round("identity", func() { h.chargeWeb(s, o.Peer) })
 }
 
@@ -155,36 +144,11 @@ func (w webHeaders) AppendHeader(b []byte, name string) []byte {
 	return append(b, strings.Join(http.Header(w).Values(name), ",")...)
 }
 
-func withClient(o filter.Client, client netip.Addr) *filter.Client {
+// lasting is o for longer than a request's headers are there; client is its address, if that is another.
+func lasting(o filter.Client, client netip.Addr) *filter.Client {
 	if client.IsValid() {
 		o.Address = client.String()
 	}
+	o.Proto, o.Host, o.Port = strings.Clone(o.Proto), strings.Clone(o.Host), strings.Clone(o.Port)
 	return &o
-}
-
-// originText is where a call comes from as a value of originHeader.
-func originText(o *filter.Client) string {
-	v := url.Values{"client": {o.Address}}
-	if o.Told {
-		v["proto"], v["host"], v["port"] = []string{o.Proto}, []string{o.Host}, []string{o.Port}
-	}
-	if o.Drawn != nil {
-		v["trace"] = []string{o.Drawn.Text()}
-	}
-	o.Peer.AddTo(v)
-	return v.Encode()
-}
-
-// parseOrigin reads what originText wrote. The answer outlives the header: it goes into records and is
-// asked about beside the relay.
-func parseOrigin(text string) filter.Client {
-	v, err := url.ParseQuery(strings.Clone(text)) // which answers with parts of it
-	if err != nil {
-		return filter.Client{}
-	}
-	o := filter.Client{Address: v.Get("client"), Peer: tenant.PeerFrom(v), Told: v.Has("proto"), Proto: v.Get("proto"), Host: v.Get("host"), Port: v.Get("port")}
-	if id, err := hex.DecodeString(v.Get("trace")); err == nil && len(id) == len(telemetry.TraceID{}) {
-		o.Drawn = (*telemetry.TraceID)(id)
-	}
-	return o
 }

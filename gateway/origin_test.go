@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/tenant"
@@ -13,13 +12,15 @@ import (
 // begun, and who called is recorded after that.
 func TestOriginOutlivesTheHeader(t *testing.T) {
 	t.Parallel()
-	said := filter.Client{Peer: &tenant.Peer{DNS: []string{"agent.acme.example"}, Expires: time.Unix(1e9, 0)}, Told: true, Proto: "https", Host: "api.example"}
-	header := []byte(originText(withClient(said, netip.MustParseAddr("192.0.2.7"))))
-	o := parseOrigin(filter.View(header))
+	header := []byte("https://api.example:443")
+	part := func(from, to int) string { return filter.View(header[from:to]) }
+	said := filter.Client{Peer: &tenant.Peer{DNS: []string{"agent.acme.example"}}, Told: true,
+		Proto: part(0, 5), Host: part(8, 19), Port: part(20, 23)}
+	o := lasting(said, netip.MustParseAddr("192.0.2.7"))
 	for i := range header {
 		header[i] = 'x'
 	}
-	if o.Address != "192.0.2.7" || o.Proto != "https" || o.Host != "api.example" {
+	if o.Address != "192.0.2.7" || o.Proto != "https" || o.Host != "api.example" || o.Port != "443" || !o.Told {
 		t.Errorf("%+v", o)
 	}
 	if o.Peer == nil || len(o.Peer.DNS) != 1 || o.Peer.DNS[0] != "agent.acme.example" {

@@ -2,8 +2,6 @@ package tenant
 
 import (
 	"crypto/x509"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -76,20 +74,4 @@ func isSPIFFE(id string, pattern bool) bool {
 
 func notInPath(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
-}
-
-// AddTo encodes a peer for PeerFrom. A nil peer adds nothing.
-func (p *Peer) AddTo(v url.Values) {
-	if p != nil {
-		v["spiffe"], v["dns"], v["expires"] = []string{p.SPIFFE}, p.DNS, []string{strconv.FormatInt(p.Expires.Unix(), 10)}
-	}
-}
-
-// PeerFrom decodes the result of AddTo; nil if there is none.
-func PeerFrom(v url.Values) *Peer {
-	expires, err := strconv.ParseInt(v.Get("expires"), 10, 64)
-	if err != nil {
-		return nil
-	}
-	return &Peer{SPIFFE: v.Get("spiffe"), DNS: v["dns"], Expires: time.Unix(expires, 0)}
 }
