@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TB is what is needed of a test.
+// TB is the needed part of testing.TB.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -22,14 +22,14 @@ type TB interface {
 
 // Authority signs certificates.
 type Authority struct {
-	Pool *x509.CertPool // it alone
+	Pool *x509.CertPool // with its certificate only
 	PEM  string         // its certificate
 
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// New makes one.
+// New creates an Authority.
 func New(t TB) *Authority {
 	t.Helper()
 	a := &Authority{Pool: x509.NewCertPool(), cert: &x509.Certificate{
@@ -48,7 +48,7 @@ func New(t TB) *Authority {
 	return a
 }
 
-// sign signs a certificate of a new key, by itself where a has none.
+// sign signs a certificate of a new key; without a it is self-signed.
 func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -66,14 +66,13 @@ func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) 
 	return key, der
 }
 
-// Server makes a certificate for this machine.
+// Server returns a certificate for this machine.
 func (a *Authority) Server(t TB) tls.Certificate {
 	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
 
-// Client makes a certificate for a client with these names: URIs where they have a colon. change
-// may be nil.
+// Client returns a certificate for a client with these names; those with a colon are URIs. change may be nil.
 func (a *Authority) Client(t TB, change func(*x509.Certificate), names ...string) tls.Certificate {
 	t.Helper()
 	c := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
@@ -100,7 +99,7 @@ func (a *Authority) issue(t TB, c *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// PEMOf is a certificate and its key as files have them.
+// PEMOf returns a certificate and its key as PEM.
 func PEMOf(t TB, c tls.Certificate) (cert, key string) {
 	t.Helper()
 	secret, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)

@@ -13,14 +13,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// The dialects, as the names of the fleets end.
+// The dialects, as suffixes of the fleets' names.
 const (
 	live   = "live"
 	doc    = "doc"
 	legacy = "legacy"
 )
 
-// Paths of the calls that run something, by dialect.
+// Paths of calls of tools, by dialect.
 var (
 	invokePaths = map[string]string{
 		live: "/selu.capability.v1.Capability/Invoke", doc: "/selu.capability.Capability/Invoke",
@@ -34,24 +34,24 @@ var (
 		doc: "/selu.capability.Capability/UploadInputArtifact"}
 )
 
-// pack is how the first message is compressed.
+// pack is the compression of the first message.
 type pack uint8
 
 const (
 	plain      pack = iota
 	packed          // one gzip member
 	twice           // two members, the message cut between them
-	overlaid        // a member with the message, and one with overlay behind it
-	trailed         // one member, and bytes behind it
+	overlaid        // a member with the message, followed by one with overlay
+	trailed         // one member, followed by bytes
 	emptyFirst      // an empty member before
 	lying           // flag without a member
-	packings        // how many there are
+	packings        // number of kinds
 )
 
 // field is a header field.
 type field struct{ name, value string }
 
-// attempt is one call as it is written to the wire.
+// attempt is one call in wire format.
 type attempt struct {
 	fleet  string
 	path   string
@@ -63,14 +63,14 @@ type attempt struct {
 	json   bool     // JSON over HTTP: the message is the body
 }
 
-// plainHeader is what every client of gRPC sends.
+// plainHeader is the header of every gRPC client.
 func plainHeader() []field {
 	return []field{{"content-type", "application/grpc"}, {"te", "trailers"}}
 }
 
 func (a *attempt) message() []byte { return slices.Concat(a.parts...) }
 
-// body is all DATA.
+// body returns all DATA.
 func (a *attempt) body() []byte {
 	msg := a.message()
 	if a.json {
@@ -106,12 +106,12 @@ var overlay = slices.Concat(text(1, "blocked"), text(4, "mine"))
 func zip(p []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, _ = w.Write(p) // into memory
+	_, _ = w.Write(p) // a Buffer does not fail
 	_ = w.Close()
 	return b.Bytes()
 }
 
-// fields are the header fields of the request, in order, by name and value.
+// fields returns the header fields of the request in order, as names and values.
 func (a *attempt) fields(authority, key, id string) []string {
 	out := []string{":method", "POST", ":scheme", "http", ":path", a.path, ":authority", authority}
 	if a.named {
@@ -127,7 +127,7 @@ func (a *attempt) fields(authority, key, id string) []string {
 	return out
 }
 
-// has says whether the header has a field.
+// has reports whether the header has a field.
 func (a *attempt) has(name string) bool {
 	return slices.ContainsFunc(a.header, func(f field) bool { return f.name == name })
 }
@@ -138,7 +138,7 @@ func (a *attempt) clone() *attempt {
 	return &c
 }
 
-// String is enough to send the call again by hand.
+// String suffices to repeat the call by hand.
 func (a *attempt) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "fleet %s, path %q", a.fleet, a.path)
@@ -153,12 +153,12 @@ func (a *attempt) String() string {
 	return b.String()
 }
 
-// text is a length-delimited field, as every encoder writes it.
+// text returns a length-delimited field in the canonical encoding.
 func text(number protowire.Number, value string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// entry is one of a legacy context.
+// entry returns an entry of a legacy context.
 func entry(key, value string) []byte {
 	return text(3, string(slices.Concat(text(1, key), text(2, value))))
 }

@@ -10,7 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // which servers take from then on
+	_ "google.golang.org/grpc/encoding/gzip" // which enables it in servers
 	"google.golang.org/grpc/metadata"
 
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -18,14 +18,14 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// teller tells what a backend in Go runs.
+// teller reports the calls that a Go backend runs.
 type teller struct {
 	journal  *journal
 	name     string
 	reserved bool
 }
 
-// invocation is what the requests of the doc and live dialects have.
+// invocation has the common methods of requests in the doc and live dialects.
 type invocation interface {
 	GetToolName() string
 	GetArgsJson() []byte
@@ -35,7 +35,7 @@ type invocation interface {
 	GetThreadId() string
 }
 
-// arguments are what a capability in Go has its arguments in.
+// arguments is the struct of a Go capability's arguments.
 type arguments struct {
 	Command     *string `json:"command"`
 	Attachments []struct {
@@ -64,7 +64,7 @@ func (l *teller) ran(id, method string, m invocation) {
 	l.journal.add(r)
 }
 
-// other tells of a call that is none of a tool.
+// other reports a call that is not of a tool.
 func (l *teller) other(id, method string, artifacts ...string) {
 	l.journal.add(run{Backend: l.name, Case: id, Reserved: l.reserved, Method: method, Artifacts: artifacts})
 }
@@ -76,7 +76,7 @@ func caseOf(ctx context.Context) string {
 
 var ok = []byte(`{"ran":true}`)
 
-// liveServer is a capability by grpc-go.
+// liveServer is a capability on grpc-go.
 type liveServer struct {
 	livepb.UnimplementedCapabilityServer
 	*teller
@@ -155,7 +155,7 @@ type legacyServer struct {
 	*teller
 }
 
-// translated is a legacy request as the other dialects have it.
+// translated returns a legacy request in the form of the other dialects.
 func translated(m *legacypb.InvokeRequest) invocation {
 	c := m.GetContext()
 	return &docpb.InvokeRequest{
@@ -198,13 +198,13 @@ func startGo(t testing.TB, j *journal) []*backend {
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
 		s := &http.Server{Protocols: protocols, Handler: handler}
-		go func() { _ = s.Serve(ln) }() // ends with Close, and only so
+		go func() { _ = s.Serve(ln) }() // ends with Close
 		return func() { _ = s.Close() }
 	}
 	return []*backend{
 		both("grpcgo", func(ln net.Listener, l *teller) func() {
 			s := grpcServer(l)
-			go func() { _ = s.Serve(ln) }() // ends with Stop, and only so
+			go func() { _ = s.Serve(ln) }() // ends with Stop
 			return s.Stop
 		}),
 		both("gohttp", func(ln net.Listener, l *teller) func() { return web(ln, grpcServer(l)) }),
@@ -212,7 +212,7 @@ func startGo(t testing.TB, j *journal) []*backend {
 	}
 }
 
-// connectHandler is what protoc-gen-connect-go would generate: services by prefix, methods by the decoded path.
+// connectHandler is like the code of protoc-gen-connect-go: services by prefix, methods by the decoded path.
 func connectHandler(l *teller) http.Handler {
 	mux := http.NewServeMux()
 	service := func(methods map[string]http.Handler) {
@@ -229,7 +229,8 @@ func connectHandler(l *teller) http.Handler {
 	}
 	service(map[string]http.Handler{
 		invokePaths[live]: connect.NewUnaryHandler(invokePaths[live],
-			func(_ context.Context, r *connect.Request[livepb.InvokeRequest]) (*connect.Response[livepb.InvokeResponse], error) {
+			func(_ context.Context, r *connect.Request[livepb.InvokeRequest]) (*connect.Response[livepb.InvokeResponse],
+				error) {
 				l.ran(r.Header().Get("x-request-id"), invokePaths[live], r.Msg)
 				return connect.NewResponse(&livepb.InvokeResponse{ResultJson: ok}), nil
 			}),
@@ -240,7 +241,9 @@ func connectHandler(l *teller) http.Handler {
 				return s.Send(&livepb.InvokeChunk{Data: ok, Done: true})
 			}),
 		uploadPaths[live]: connect.NewClientStreamHandler(uploadPaths[live],
-			func(_ context.Context, s *connect.ClientStream[livepb.UploadInputArtifactChunk]) (*connect.Response[livepb.UploadInputArtifactResponse], error) {
+			func(
+				_ context.Context, s *connect.ClientStream[livepb.UploadInputArtifactChunk],
+			) (*connect.Response[livepb.UploadInputArtifactResponse], error) {
 				s.Receive()
 				l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[live])
 				return connect.NewResponse(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
@@ -251,9 +254,10 @@ func connectHandler(l *teller) http.Handler {
 				l.other(r.Header().Get("x-request-id"), downloadPaths[live], r.Msg.GetCapabilityArtifactId())
 				return s.Send(&livepb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 			}),
-		"/selu.capability.v1.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.v1.Capability/Healthcheck", func(context.Context, *connect.Request[livepb.HealthRequest]) (*connect.Response[livepb.HealthResponse], error) {
-			return connect.NewResponse(&livepb.HealthResponse{Ready: true}), nil
-		}),
+		"/selu.capability.v1.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.v1.Capability/Healthcheck",
+			func(context.Context, *connect.Request[livepb.HealthRequest]) (*connect.Response[livepb.HealthResponse], error) {
+				return connect.NewResponse(&livepb.HealthResponse{Ready: true}), nil
+			}),
 	})
 	service(map[string]http.Handler{
 		invokePaths[doc]: connect.NewUnaryHandler(invokePaths[doc],
@@ -267,7 +271,9 @@ func connectHandler(l *teller) http.Handler {
 				return s.Send(&docpb.InvokeChunk{Data: ok, Done: true})
 			}),
 		uploadPaths[doc]: connect.NewClientStreamHandler(uploadPaths[doc],
-			func(_ context.Context, s *connect.ClientStream[docpb.UploadInputArtifactChunk]) (*connect.Response[docpb.UploadInputArtifactResponse], error) {
+			func(
+				_ context.Context, s *connect.ClientStream[docpb.UploadInputArtifactChunk],
+			) (*connect.Response[docpb.UploadInputArtifactResponse], error) {
 				s.Receive()
 				l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[doc])
 				return connect.NewResponse(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
@@ -283,15 +289,20 @@ func connectHandler(l *teller) http.Handler {
 				return connect.NewResponse(&docpb.HealthResponse{Ready: true}), nil
 			}),
 	})
+	const legacyHealth = "/selu.capability.v1.CapabilityService/HealthCheck"
 	service(map[string]http.Handler{
 		invokePaths[legacy]: connect.NewUnaryHandler(invokePaths[legacy],
-			func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (*connect.Response[legacypb.InvokeResponse], error) {
+			func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (*connect.Response[legacypb.InvokeResponse],
+				error) {
 				l.ran(r.Header().Get("x-request-id"), invokePaths[legacy], translated(r.Msg))
 				return connect.NewResponse(&legacypb.InvokeResponse{Result: string(ok), Success: true}), nil
 			}),
-		"/selu.capability.v1.CapabilityService/HealthCheck": connect.NewUnaryHandler("/selu.capability.v1.CapabilityService/HealthCheck", func(context.Context, *connect.Request[legacypb.HealthCheckRequest]) (*connect.Response[legacypb.HealthCheckResponse], error) {
-			return connect.NewResponse(&legacypb.HealthCheckResponse{Healthy: true}), nil
-		}),
+		legacyHealth: connect.NewUnaryHandler(legacyHealth,
+			func(
+				context.Context, *connect.Request[legacypb.HealthCheckRequest],
+			) (*connect.Response[legacypb.HealthCheckResponse], error) {
+				return connect.NewResponse(&legacypb.HealthCheckResponse{Healthy: true}), nil
+			}),
 	})
 	return mux
 }

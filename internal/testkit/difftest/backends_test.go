@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// root is the repository's.
+	// root is the root of the repository.
 	root = "../../.."
-	// patience is how long a test waits for what should come at once. Other tests may run beside.
+	// patience is the longest wait for an event that should come at once. Other tests may run concurrently.
 	patience = 60 * time.Second
 )
 
-// run is what a backend tells of a call that it carried out, as its own decoders have it.
+// run is a backend's report of a call, as its own decoders read it.
 type run struct {
 	Backend    string   `json:"-"`
 	Case       string   `json:"case"`
-	Reserved   bool     `json:"reserved"` // at the backend that has the session "mine" alone
+	Reserved   bool     `json:"reserved"` // at the backend that only has the session "mine"
 	Method     string   `json:"method"`
 	Tool       string   `json:"tool"`
 	Args       []byte   `json:"args"`
@@ -58,21 +58,21 @@ func (r *run) String() string {
 		r.Backend, r.Method, r.Tool, r.Args, command, r.Artifacts, r.Config, r.Session, r.Capability, r.Reserved)
 }
 
-// from says whether a fleet is one of the backend that ran it.
+// from reports whether a fleet has the backend that ran the call.
 func (r *run) from(fleet string) bool { return strings.HasPrefix(fleet, r.Backend+"-") }
 
-// backend is a capability that tells what it runs.
+// backend is a capability that reports its calls.
 type backend struct {
 	name    string
 	ports   [2]int              // of all, and of the session "mine"
-	runtime string              // what it says that it decodes with
-	methods string              // more that its fleets have, as the configuration lists them
+	runtime string              // its decoder, by its own report
+	methods string              // further methods of its fleets, as in the configuration
 	conns   [2]*grpc.ClientConn // of the test itself
 }
 
 func (b *backend) addr(i int) string { return fmt.Sprintf("127.0.0.1:%d", b.ports[i]) }
 
-// journal is what all backends have told.
+// journal has the reports of all backends.
 type journal struct {
 	mu    sync.Mutex
 	runs  map[string][]run // by case
@@ -89,7 +89,7 @@ func (j *journal) add(r run) {
 	j.grown = make(chan struct{})
 }
 
-// take removes what was told of a case.
+// take removes the reports of a case.
 func (j *journal) take(id string) []run {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,7 +98,7 @@ func (j *journal) take(id string) []run {
 	return runs
 }
 
-// left are the cases of which something was told that nobody took.
+// left returns the cases whose reports were not taken.
 func (j *journal) left() (ids []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,7 +108,7 @@ func (j *journal) left() (ids []string) {
 	return ids
 }
 
-// wait waits until something was told of a case.
+// wait waits for a report of a case.
 func (j *journal) wait(t testing.TB, id string) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -173,7 +173,7 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	return b
 }
 
-// follow reads what a backend tells. The first line is where it listens.
+// follow reads a backend's reports. The first line has its addresses.
 func follow(j *journal, name string, stdout io.Reader, ready chan<- []byte, ended chan<- struct{}) {
 	defer close(ended)
 	lines := bufio.NewReader(stdout)
@@ -196,7 +196,7 @@ func follow(j *journal, name string, stdout io.Reader, ready chan<- []byte, ende
 	}
 }
 
-// descriptors writes a FileDescriptorSet of proto/selu, and returns where it is.
+// descriptors writes a FileDescriptorSet of proto/selu, and returns its path.
 func descriptors(t testing.TB) string {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -211,7 +211,7 @@ func descriptors(t testing.TB) string {
 	return file
 }
 
-// program is a path below the repository's root, absolute.
+// program returns the absolute path of a program in the repository.
 func program(t testing.TB, parts ...string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join(append([]string{root}, parts...)...))
@@ -222,7 +222,7 @@ func program(t testing.TB, parts ...string) string {
 	return file
 }
 
-// startBackends starts one of each kind.
+// startBackends starts one backend of each kind.
 func startBackends(t testing.TB, j *journal) []*backend {
 	t.Helper()
 	set := descriptors(t)

@@ -34,7 +34,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// upload makes the artifacts that there are: one of each tenant, at every fleet that has files.
+// upload uploads one artifact of each tenant to every fleet with files.
 func (w *world) upload(t testing.TB) {
 	t.Helper()
 	c := &client{w: w}
@@ -60,7 +60,7 @@ func (w *world) upload(t testing.TB) {
 	}
 }
 
-// client is a connection to the gateway, made anew when it is lost.
+// client is a connection to the gateway, which is replaced when it is lost.
 type client struct {
 	w      *world
 	conn   *rawhttp2.Conn
@@ -74,7 +74,7 @@ func (c *client) close() {
 	}
 }
 
-// mostStreams is how many calls a connection makes. Its window is never given back.
+// mostStreams is the number of calls of a connection, whose window is never replenished.
 const mostStreams = 2000
 
 func (c *client) connect() error {
@@ -94,7 +94,7 @@ func (c *client) connect() error {
 	return conn.Write(rawhttp2.WindowUpdate(0, 1<<30))
 }
 
-// send makes a call, and returns its id and the gRPC status that it ends with.
+// send makes a call, and returns its id and its gRPC status.
 func (c *client) send(a *attempt, key string) (id, status string) {
 	id = fmt.Sprint("case-", c.w.last.Add(1))
 	if err := c.connect(); err != nil {
@@ -115,7 +115,7 @@ func (c *client) send(a *attempt, key string) (id, status string) {
 	}
 	response, err := c.conn.WaitResponse(stream)
 	if err != nil {
-		c.close() // it ended instead
+		c.close() // the connection ended
 		return id, err.Error()
 	}
 	if response.Reset {
@@ -131,7 +131,7 @@ func (c *client) send(a *attempt, key string) (id, status string) {
 
 const maxFrame = 16384
 
-// attempts makes many calls at once, and says what became of each.
+// attempts makes many concurrent calls, and returns their outcomes.
 func (w *world) attempts(t testing.TB, all []*attempt) []outcome {
 	t.Helper()
 	const clients = 4
@@ -164,7 +164,7 @@ func (w *world) attempts(t testing.TB, all []*attempt) []outcome {
 	return outcomes
 }
 
-// ended is a batch of attempts that were judged.
+// ended is a batch of judged attempts.
 type ended map[string]*judged
 
 type judged struct {
@@ -172,7 +172,7 @@ type judged struct {
 	outcome outcome
 }
 
-// late judges once more what ran after its call had ended, which it may: its caller may have been refused meanwhile.
+// late judges again calls that ran after their end, which is allowed: the caller may have been rejected meanwhile.
 func (w *world) late(t *testing.T) {
 	t.Helper()
 	for _, id := range w.left() {
@@ -202,7 +202,7 @@ func (w *world) late(t *testing.T) {
 	}
 }
 
-// settle waits until every backend has told all that it ran before.
+// settle waits until every backend has reported all earlier calls.
 func (w *world) settle(t testing.TB) {
 	t.Helper()
 	for _, b := range w.backends {
@@ -215,7 +215,7 @@ func (w *world) settle(t testing.TB) {
 	}
 }
 
-// ask calls a backend past the gateway.
+// ask calls a backend directly.
 func (b *backend) ask(t testing.TB, port int, id string) {
 	t.Helper()
 	if b.conns[port] == nil {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// known is an attempt of which it is known what must become of it.
+// known is an attempt with a known outcome.
 type known struct {
 	name    string
-	only    string           // dialect of the fleets that it is for; default all but legacy
+	only    string           // dialect of its fleets; default all but legacy
 	change  func(a *attempt) // of a call of the tool "run"
-	refused bool             // it must not run; else it must
+	refused bool             // it must be rejected; else it must run
 }
 
 // parts replaces the message.
@@ -20,7 +20,7 @@ func parts(all ...[]byte) func(*attempt) {
 	return func(a *attempt) { a.parts = all }
 }
 
-// raw is the message by its bytes, as an issue has them.
+// raw replaces the message by bytes in hex.
 func raw(digits string) func(*attempt) {
 	return func(a *attempt) {
 		msg, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
@@ -52,7 +52,7 @@ func withArguments(tool, json string) func(*attempt) {
 
 const naming = `{"attachments":[{"capability_artifact_id":"theirs"}]}`
 
-// corpus is what was once read in two ways, and beside it what must go on to run.
+// corpus has calls that were once ambiguous, and related calls that must run.
 var corpus = slices.Concat([]known{
 	{name: "plain", change: func(*attempt) {}},
 	{name: "plain, legacy", only: legacy, change: parts(text(1, "run"), entry("session_id", "other"))},
@@ -98,7 +98,7 @@ var corpus = slices.Concat([]known{
 		change: parts(text(1, "free"), entry("session_id", "other"), entry("session_id", "mine"))},
 }, corpusOfRequests(), corpusOfPaths(), corpusOfDownloads())
 
-// corpusOfRequests is about what is not the message's form: compression, headers, JSON.
+// corpusOfRequests varies compression, headers and JSON rather than the message's form.
 func corpusOfRequests() []known {
 	return []known{
 		{name: "two gzip members", refused: true, change: compressed(twice)},
@@ -122,7 +122,8 @@ func corpusOfRequests() []known {
 		{name: "another tenant's artifact", refused: true, change: withArguments("free", naming)},
 		{name: "another tenant's artifact, legacy", only: legacy, refused: true, change: withArguments("free", naming)},
 		{name: "another tenant's artifact, twice named", refused: true,
-			change: withArguments("free", `{"attachments":[{"capability_artifact_id":"ours","capability_artifact_id":"theirs"}]}`)},
+			change: withArguments("free",
+				`{"attachments":[{"capability_artifact_id":"ours","capability_artifact_id":"theirs"}]}`)},
 		{name: "a command twice", only: live, refused: true,
 			change: withArguments("run", `{"command":"ls","command":"rm"}`)},
 		{name: "a command in capitals", only: live, refused: true,
@@ -137,7 +138,7 @@ func corpusOfRequests() []known {
 	}
 }
 
-// spellings are paths that some servers take for path.
+// spellings returns paths that some servers treat as path.
 func spellings(path string) map[string]string {
 	slash := strings.LastIndex(path, "/")
 	service, method := path[:slash], path[slash+1:]
@@ -178,7 +179,7 @@ func corpusOfDownloads() (all []known) {
 	return all
 }
 
-// What was once read in two ways is refused, or read in one, by every backend.
+// Once ambiguous calls are rejected, or read in the same way by every backend.
 func TestCorpus(t *testing.T) {
 	w := newWorld(t)
 	var all []*attempt

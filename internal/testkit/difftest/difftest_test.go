@@ -14,7 +14,7 @@ var (
 	first    = flag.Uint64("first", 0, "the first of them")
 )
 
-// What a backend runs is what was decided on and recorded, whatever is sent.
+// A backend runs the call that was authorized and recorded, for any input.
 func TestDifferential(t *testing.T) {
 	w := newWorld(t)
 	if *seed == 0 {
@@ -54,13 +54,13 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// kindOf is what failures have in common.
+// kindOf returns the kind of a failure.
 func kindOf(err error) string {
 	kind, _, _ := strings.Cut(err.Error(), ": ")
 	return kind
 }
 
-// report tells of a failure by the smallest attempt that still has one.
+// report reports a failure with the smallest attempt that still fails.
 func (w *world) report(t *testing.T, a *attempt, number uint64, err error) {
 	t.Helper()
 	fails := func(a *attempt) bool {

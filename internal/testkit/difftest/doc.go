@@ -1,22 +1,21 @@
-// Package difftest proves that the gateway and its backends read every call alike: what capgate
-// decides on, and records, is what a backend runs.
+// Package difftest proves that the gateway and its backends read every call alike: a backend runs the call that
+// capgate authorized and recorded.
 //
-// Messages, JSON, paths and headers, random and adversarial, go through the real program to real
-// backends. Each backend tells what it decoded and ran, and the test compares that with the
-// audit log and with what the configuration allows. TestDifferential makes calls up for as long
-// as -for says, from a seed; TestCorpus sends the cases that were once read in two ways;
-// TestEncoders sends what the encoders of many languages write, all of which must pass.
+// Messages, JSON, paths and headers, random and adversarial, pass through the real program to real backends. Each
+// backend reports the calls that it decoded and ran, and the test compares the reports with the audit log and with
+// the configuration. TestDifferential generates calls from a seed for the time of -for; TestCorpus sends cases that
+// were once ambiguous; TestEncoders sends the output of encoders in many languages, all of which must pass.
 //
-//	attempt_test.go      one call, byte for byte, and how it is written to the wire
-//	generate*_test.go    attempts that are made up
-//	corpus_test.go       attempts that are known
+//	attempt_test.go      one call, byte for byte, and its wire format
+//	generate*_test.go    generated attempts
+//	corpus_test.go       known attempts
 //	gateway_test.go      the program under test, and its audit log
-//	backends*_test.go    the backends, and what they tell
-//	judge_test.go        what must hold of a call
+//	backends*_test.go    the backends, and their reports
+//	judge_test.go        the judgement of a call
 //	shrink_test.go       the smallest attempt that still fails
-//	encoders_test.go     clients that are programs of their own
-//	uploads_test.go      calls that are answered while their clients still send
+//	encoders_test.go     clients in programs of their own
+//	uploads_test.go      calls with a response before the end of the request
 //	python, node, …      backends and clients in other languages
 //
-// It has no code but tests.
+// It has only test code.
 package difftest

@@ -20,8 +20,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// What encoders write that are no clients: protoc --encode, and what those of C# wrote when csharp/messages.txt
-// was made.
+// The output of encoders that are not clients: protoc --encode, and C# in csharp/messages.txt.
 func TestEncodedMessages(t *testing.T) {
 	j := newJournal()
 	w := &world{journal: j, backends: startGo(t, j)[:1]}
@@ -29,7 +28,7 @@ func TestEncodedMessages(t *testing.T) {
 	t.Run("protoc --encode", func(t *testing.T) {
 		for _, d := range []string{live, doc, legacy} {
 			for _, s := range shapes("grpcgo-"+d, d) {
-				if s.Method == "Invoke" && len(s.Unknown) == 0 { // of which the text format has none
+				if s.Method == "Invoke" && len(s.Unknown) == 0 { // the text format has no unknown fields
 					s.Dialect = d
 					w.sendEncoded(t, &s, protoc(t, &s))
 				}
@@ -43,7 +42,7 @@ func TestEncodedMessages(t *testing.T) {
 	})
 }
 
-// sendEncoded sends a message as it is, and compares what the backend decodes.
+// sendEncoded sends an encoded message, and compares it with the backend's report.
 func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 	t.Helper()
 	c := &client{w: w}
@@ -62,7 +61,7 @@ func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 	w.compare(t, s)
 }
 
-// protoc encodes what the text format says.
+// protoc encodes a message in the text format.
 func protoc(t *testing.T, s *spoken) []byte {
 	t.Helper()
 	file := map[string]string{live: "selu/capability/v1/capability.proto", doc: "selu/capability/capability.proto",
@@ -75,7 +74,7 @@ func protoc(t *testing.T, s *spoken) []byte {
 	return msg
 }
 
-// request is the message that is meant.
+// request returns the intended message.
 func (s *spoken) request() proto.Message {
 	switch s.Dialect {
 	case live:
@@ -88,7 +87,7 @@ func (s *spoken) request() proto.Message {
 	return &legacypb.InvokeRequest{ToolName: s.Tool, Parameters: string(s.Args), Context: s.Context}
 }
 
-// csharp is what csharp/messages.txt has: fields of a message, and the message in hex.
+// csharp is a line of csharp/messages.txt: fields of a message, and the message in hex.
 func csharp(t *testing.T) iter.Seq2[spoken, []byte] {
 	t.Helper()
 	text, err := os.ReadFile("csharp/messages.txt")
@@ -105,7 +104,7 @@ func csharp(t *testing.T) iter.Seq2[spoken, []byte] {
 	}
 }
 
-// written is a message as csharp/Encode.cs reads it.
+// written formats a message for csharp/Encode.cs.
 func (s *spoken) written() string {
 	fields := [][]byte{[]byte(s.Dialect), []byte(s.Tool), s.Args, s.Config, []byte(s.Session), []byte(s.Capability),
 		[]byte(s.Thread), s.Unknown}
@@ -119,7 +118,7 @@ func (s *spoken) written() string {
 	return strings.Join(words, " ")
 }
 
-// unwritten is the reverse.
+// unwritten parses such a text.
 func unwritten(t *testing.T, line string) spoken {
 	t.Helper()
 	var fields [][]byte
@@ -135,7 +134,7 @@ func unwritten(t *testing.T, line string) spoken {
 	return s
 }
 
-// TestCSharpInput prints what csharp/Encode.cs is to encode: go test ./internal/testkit/difftest -run
+// TestCSharpInput prints the input of csharp/Encode.cs: go test ./internal/testkit/difftest -run
 // CSharpInput -csharp FILE.
 func TestCSharpInput(t *testing.T) {
 	var lines strings.Builder

@@ -17,7 +17,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// newer is the message with the fields of a newer proto.
+// newer adds fields of a newer proto to the message.
 func newer[M proto.Message](t *testing.T, s *spoken, m M) M {
 	t.Helper()
 	m.ProtoReflect().SetUnknown(s.Unknown)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// spoken is a call that a client is asked to make. Its message may say anything that a proto can.
+// spoken is a call for a client. Its message may be any that the proto permits.
 type spoken struct {
 	Dialect    string            `json:"dialect"`
 	Method     string            `json:"method"`
@@ -37,7 +37,7 @@ func (s *spoken) String() string {
 		fmt.Sprint(s.Context), s.Unknown)
 }
 
-// shapes are the messages that every encoder writes.
+// shapes are the messages for every encoder.
 func shapes(fleet, d string) (all []spoken) {
 	long := strings.Repeat("länger ", 300)
 	big := []byte(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)
@@ -74,7 +74,7 @@ func shapes(fleet, d string) (all []spoken) {
 	return all
 }
 
-// context moves what the legacy dialect has no field for, and adds what only it has.
+// context moves fields that the legacy dialect lacks to its context, and adds entries that only it has.
 func (s *spoken) context() {
 	for key, value := range map[string]string{
 		"session_id": s.Session, "capability_id": s.Capability, "thread_id": s.Thread, "config_json": string(s.Config),
@@ -94,7 +94,7 @@ func (s *spoken) context() {
 		s.Context["thread_id"], []byte(s.Context["config_json"])
 }
 
-// client says how a client is started, by the address of the gateway.
+// client returns the command of a client for the address of the gateway.
 type caller struct {
 	name  string
 	start func(t *testing.T, addr string) *exec.Cmd
@@ -139,7 +139,7 @@ func callers(t *testing.T) []caller {
 	}
 }
 
-// What the encoders of all languages write is accepted, and decoded as it was meant.
+// The messages of all languages' encoders are accepted, and decoded as intended.
 func TestEncoders(t *testing.T) {
 	j := newJournal()
 	w := &world{journal: j, backends: startGo(t, j)[:1]}
@@ -161,14 +161,14 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// metadata is what all calls have.
+// metadata is the metadata of all calls.
 func (w *world) metadata(name, dialect string) map[string]string {
 	id := fmt.Sprintf("%s-%d", name, w.last.Add(1))
 	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours,
 		"x-request-id": id}
 }
 
-// speak lets a client make calls, and compares what the backend decodes.
+// speak runs a client, and compares its calls with the backend's reports.
 func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	t.Helper()
 	var stderr bytes.Buffer

@@ -34,16 +34,16 @@ type record struct {
 // gateway is the program, in a process of its own.
 type gateway struct {
 	addr   string
-	ours   string // API key of the tenant that calls
-	theirs string // of another
+	ours   string // API key of the calling tenant
+	theirs string // API key of another tenant
 
 	mu      sync.Mutex
 	records map[string]record // by request
 	grown   chan struct{}     // closed, and replaced, by every record
-	said    []byte            // the log, without the lines of calls; no more than a little of it
+	said    []byte            // the end of the log, without the lines of calls
 }
 
-// manifest is the fleets'. Its tools are allowed but for one.
+// manifest is the manifest of the fleets. All tools but one are allowed.
 const manifest = `id: %s
 image: example.com/%[1]s:1
 tool_source: manifest
@@ -63,10 +63,10 @@ tools:
       additionalProperties: false
 `
 
-// capgate is where the program is.
+// capgate is the path of the program.
 var capgate string
 
-// TestMain builds the program as make build does, so that what was compiled before is used again.
+// TestMain builds the program like make build, so that compiled packages are reused.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "difftest")
@@ -88,8 +88,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// config writes the configuration: each backend is three fleets, one for each dialect. Two of them allow methods that
-// are not known. One checks neither arguments nor configuration, as they have that do not ask for it.
+// config writes the configuration. Each backend has three fleets, one for each dialect: two allow unknown methods,
+// and one checks neither arguments nor configuration, as by default.
 func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -168,7 +168,7 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 	return g
 }
 
-// readLog reads the log to its end, and where the gateway listens.
+// readLog reads the log to its end, and the gateway's addresses.
 func (g *gateway) readLog(stderr io.Reader, listens chan<- string) {
 	lines := bufio.NewReader(stderr)
 	defer close(listens)
@@ -210,7 +210,7 @@ func (g *gateway) readAudit(stdout io.Reader, ended chan<- struct{}) {
 	}
 }
 
-// record waits for that of a call, and forgets it; nil if there is none.
+// record waits for the record of a call, and removes it; nil: none.
 func (g *gateway) record(id string, wait time.Duration) *record {
 	timeout := time.After(wait)
 	for {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// arguments are plain, or say something else to some decoder.
+// arguments returns plain arguments, or ambiguous ones.
 func (g *generator) arguments() []byte {
 	bad := pick(g, `"command":"rm"`, `"command":"rm"`, `"attachments":[{"capability_artifact_id":"theirs"}]`)
 	good := pick(g, `"command":"ls"`, `"attachments":[{"capability_artifact_id":"ours"}]`)
@@ -35,7 +35,7 @@ func (g *generator) configuration() []byte {
 	return g.oddJSON(good, bad)
 }
 
-// overHTTP is a call of the JSON API.
+// overHTTP returns a call of the JSON API.
 func (g *generator) overHTTP(a *attempt) {
 	a.json, a.named, a.header = true, false, []field{{"content-type", "application/json"}}
 	base, tool := "/v1/capabilities/"+a.fleet, pick(g, "free", "run", "run", "blocked")
@@ -70,7 +70,7 @@ func (g *generator) overHTTP(a *attempt) {
 	}
 }
 
-// oddJSON says what is bad in a way that some decoders read, and others do not.
+// oddJSON returns forbidden JSON in a form that only some decoders accept.
 func (g *generator) oddJSON(good, bad string) []byte {
 	name, value, _ := strings.Cut(bad, ":")
 	name = strings.Trim(name, `"`)
@@ -98,7 +98,7 @@ func (g *generator) oddJSON(good, bad string) []byte {
 	return []byte(odd)
 }
 
-// escaped is a JSON string with all its letters as numbers.
+// escaped returns a JSON string with all letters as escapes.
 func escaped(s string) string { return `"` + escapedInside(s) + `"` }
 
 func escapedInside(s string) string {
@@ -109,7 +109,7 @@ func escapedInside(s string) string {
 	return b.String()
 }
 
-// encodings are those that some decoders of JSON find out by themselves.
+// encodings are character encodings that some JSON decoders detect.
 var encodings = []func(string) []byte{
 	func(s string) []byte { return append([]byte("\xef\xbb\xbf"), s...) },
 	func(s string) []byte { return encoded16(binary.LittleEndian, s) },

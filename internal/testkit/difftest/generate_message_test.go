@@ -6,14 +6,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is what a request for a tool says.
+// message is the content of a request for a tool.
 type message struct {
 	legacy                            bool
 	tool, session, capability, thread string
 	args, config                      []byte
 }
 
-// parts are its fields, as encoders write them.
+// parts returns its fields in the canonical encoding.
 func (m *message) parts() (parts [][]byte) {
 	add := func(number protowire.Number, value string) {
 		if value != "" {
@@ -38,7 +38,7 @@ func (m *message) parts() (parts [][]byte) {
 	return parts
 }
 
-// spoilMessage makes a message odd: it says another tool, session, artifact or configuration to some decoder.
+// spoilMessage makes a message ambiguous: some decoder reads another tool, session, artifact or configuration.
 func (g *generator) spoilMessage(parts [][]byte, m *message) [][]byte {
 	if m.legacy && g.often(40) {
 		return append(parts, g.oddEntry())
@@ -52,7 +52,7 @@ func (g *generator) spoilMessage(parts [][]byte, m *message) [][]byte {
 		return g.twist(parts, 3, `{"secret":"x"}`)
 	case 3:
 		return g.twist(parts, 5, pick(g, g.fleets...))
-	case 4: // bytes that nobody meant
+	case 4: // random bytes
 		all := slices.Concat(parts...)
 		for range 1 + g.IntN(3) {
 			at := g.IntN(len(all) + 1)
@@ -70,14 +70,14 @@ func (g *generator) spoilMessage(parts [][]byte, m *message) [][]byte {
 			}
 		}
 		return [][]byte{all}
-	case 5: // fields of protos to come
+	case 5: // fields of future protos
 		return slices.Insert(parts, g.IntN(len(parts)+1),
 			pick(g, text(99, "new"), []byte{0x78, 1}, []byte{0x7d, 1, 2, 3, 4}, []byte{0x79, 1, 2, 3, 4, 5, 6, 7, 8}))
 	}
 	return g.twist(parts, 1, "blocked")
 }
 
-// twist says a field again, in a way that decoders do not agree on.
+// twist repeats a field in a form on which decoders disagree.
 func (g *generator) twist(parts [][]byte, number protowire.Number, value string) [][]byte {
 	at := g.IntN(len(parts) + 1)
 	part := pick(g, oddities...)(number, value)
@@ -91,7 +91,7 @@ func (g *generator) twist(parts [][]byte, number protowire.Number, value string)
 	return slices.Insert(slices.Clone(parts), at, part)
 }
 
-// oddities write a field so that some decoders read it, and others pass it over or refuse it.
+// oddities encode a field in forms that some decoders accept, and others skip or reject.
 var oddities = []func(number protowire.Number, value string) []byte{
 	text, // once more
 	hidden,
@@ -141,7 +141,7 @@ var oddities = []func(number protowire.Number, value string) []byte{
 
 func varint(v uint64) []byte { return protowire.AppendVarint(nil, v) }
 
-// longer is a varint with more bytes than it needs, at most ten.
+// longer returns a varint with superfluous bytes, at most ten in all.
 func longer(v uint64, more int) []byte {
 	b := varint(v)
 	for more > 0 && len(b) < 10 {
@@ -152,13 +152,13 @@ func longer(v uint64, more int) []byte {
 	return b
 }
 
-// tagged is a value behind a tag that is written as it is.
+// tagged returns a value after a verbatim tag.
 func tagged(tag []byte, value string) []byte {
 	return slices.Concat(tag, varint(uint64(len(value))), []byte(value))
 }
 
-// hidden is a varint for all who heed wire types, and behind it an unknown field in which the value lies. Others, such
-// as protobuf.js 7, take the varint for the length of the value.
+// hidden returns a varint for decoders that heed wire types, followed by an unknown field with the value. Others,
+// such as protobuf.js 7, read the varint as the length of the value.
 func hidden(number protowire.Number, value string) []byte {
 	b := append(varint(uint64(number)<<3), varint(uint64(len(value)))...)
 	if len(value) < 2 {
@@ -179,7 +179,7 @@ func hidden(number protowire.Number, value string) []byte {
 	return append(b, value...)
 }
 
-// oddEntry is one of a legacy context that decoders do not agree on.
+// oddEntry returns an entry of a legacy context on which decoders disagree.
 func (g *generator) oddEntry() []byte {
 	key, value := "session_id", "mine"
 	if g.often(40) {

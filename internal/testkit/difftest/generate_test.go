@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// generator makes attempts up. The same seed and number give the same attempt.
+// generator generates attempts. The same seed and number give the same attempt.
 type generator struct {
 	*rand.Rand
 	fleets []string
@@ -16,7 +16,7 @@ func pick[T any](g *generator, all ...T) T { return all[g.IntN(len(all))] }
 
 func (g *generator) often(percent int) bool { return g.IntN(100) < percent }
 
-// attempt makes up one. Most have one or two oddities: more of them end each in a refusal.
+// attempt generates an attempt. Most have one or two oddities; with more of them all would be rejected.
 func (g *generator) attempt() *attempt {
 	a := &attempt{fleet: pick(g, g.fleets...), header: plainHeader(), named: true}
 	if g.often(10) {
@@ -67,7 +67,7 @@ func (g *generator) download(a *attempt, d string) {
 	}
 }
 
-// spoil makes one thing odd.
+// spoil adds one oddity.
 func (g *generator) spoil(a *attempt, m *message) {
 	switch n := g.IntN(100); {
 	case n < 45:
@@ -83,7 +83,7 @@ func (g *generator) spoil(a *attempt, m *message) {
 	}
 }
 
-// odd is a path that some servers take for another one.
+// odd returns a path that some servers treat as another one.
 func (g *generator) odd(path string) string {
 	slash := strings.LastIndex(path, "/")
 	if slash < 1 || slash == len(path)-1 {

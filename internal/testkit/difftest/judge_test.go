@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// outcome is all that became of an attempt.
+// outcome is the outcome of an attempt.
 type outcome struct {
-	status string // of gRPC, or what else came instead
+	status string // of gRPC, or another result
 	record *record
 	runs   []run
 }
 
-// judge says what is wrong: what ran is not what was decided on. Nothing is wrong with a refusal.
+// judge returns the difference between the call that ran and the authorized one. A rejection is never wrong.
 func judge(a *attempt, o *outcome) error {
 	if len(o.runs) > 1 {
 		return fmt.Errorf("it ran %d times", len(o.runs))
@@ -74,17 +74,17 @@ func judgeRun(a *attempt, rec *record, r *run) error {
 	return nil
 }
 
-// owned are the artifacts of the tenant that calls.
+// owned returns the artifacts of the calling tenant.
 var owned = map[string]bool{"ours": true}
 
 func invokes(method string) bool { return method == "Invoke" || method == "StreamInvoke" }
 
-// runs says which methods of the audit log a backend tells of.
+// runs reports whether a backend reports a method of the audit log.
 func runs(method string) bool {
 	return invokes(method) || method == "UploadInputArtifact" || method == "DownloadOutputArtifact"
 }
 
-// recorded is a word as the audit log has it.
+// recorded returns a text in the form of the audit log.
 func recorded(word string) string {
 	const most = 256
 	if len(word) > most {

@@ -2,7 +2,7 @@ package difftest
 
 import "slices"
 
-// shrink makes an attempt that fails smaller, as long as it fails. fails is asked at most a few hundred times.
+// shrink reduces a failing attempt while it fails. It calls fails at most a few hundred times.
 func shrink(a *attempt, fails func(*attempt) bool) *attempt {
 	for budget := 300; budget > 0; {
 		smaller := false
@@ -22,7 +22,7 @@ func shrink(a *attempt, fails func(*attempt) bool) *attempt {
 	return a
 }
 
-// simpler are attempts that are a little simpler than a, those first that are much simpler.
+// simpler returns attempts that are simpler than a, the simplest first.
 func simpler(a *attempt) (all []*attempt) {
 	change := func(do func(*attempt)) {
 		c := a.clone()

@@ -21,12 +21,12 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// upload is a call that is answered before it is sent.
+// upload is a call with a response before the end of its request.
 type upload struct {
 	Path     string            `json:"path"`
 	Metadata map[string]string `json:"metadata"`
 	Size     int               `json:"size"` // of a message
-	// how many messages a client sends that does not end; 0: it sends one, and ends
+	// number of messages without an end of the request; 0: one message, and the end
 	Stream int `json:"stream"`
 	want   codes.Code
 	reason string
@@ -36,7 +36,7 @@ func (u *upload) String() string {
 	return fmt.Sprintf("%s, %d messages of %d KiB, %s", u.Path, max(u.Stream, 1), u.Size>>10, u.reason)
 }
 
-// uploaded is how an upload ended at its client.
+// uploaded is the result of an upload at its client.
 type uploaded struct {
 	Code    codes.Code `json:"code"`
 	Message string     `json:"message"`
@@ -56,7 +56,7 @@ func (u *uploaded) reason() string {
 	return ""
 }
 
-// uploaders are clients of gRPC's own implementations.
+// uploaders are clients of gRPC's implementations.
 func uploaders(t *testing.T) []caller {
 	t.Helper()
 	return []caller{
@@ -75,7 +75,7 @@ func uploaders(t *testing.T) []caller {
 	}
 }
 
-// startHasty starts a backend that answers the calls of one service before it has read any of them.
+// startHasty starts a backend that responds to calls of one service before it reads them.
 func startHasty(t *testing.T) *backend {
 	t.Helper()
 	s := grpcServer(&teller{journal: newJournal(), name: "hasty"},
@@ -98,7 +98,7 @@ func startHasty(t *testing.T) *backend {
 	return b
 }
 
-// A client that still sends when its call is answered has the answer, with its details, and not a reset.
+// A client that still sends when the response arrives gets the response with its details, not a reset.
 func TestUploadsThatAreRefused(t *testing.T) {
 	g := startGateway(t, []*backend{startHasty(t)})
 	const pass = "/example.v1.Notes/Take"
@@ -127,7 +127,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	}
 }
 
-// makeUploads has a client make them, one after the other.
+// makeUploads makes a client's uploads, one after the other.
 func makeUploads(t *testing.T, cmd *exec.Cmd, all []upload) {
 	t.Helper()
 	var said strings.Builder

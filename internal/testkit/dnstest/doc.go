@@ -1,2 +1,2 @@
-// Package dnstest is a DNS server for tests, which say what it answers.
+// Package dnstest is a DNS server whose records tests set.
 package dnstest

@@ -15,7 +15,7 @@ import (
 // Server is a DNS server on loopback, over UDP and TCP. Names have a trailing dot.
 type Server struct {
 	Addr string        // ip:port
-	TCP  chan struct{} // has a token when something was asked over TCP
+	TCP  chan struct{} // has a token after a query over TCP
 
 	mu      sync.Mutex
 	addrs   map[string][]string // host with a trailing dot → addresses, in the order of the answer
@@ -23,12 +23,12 @@ type Server struct {
 	fail    bool // SERVFAIL for all
 }
 
-// Start runs a server that knows no name, until the test ends.
+// Start runs a server without records, until the test ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	var udp net.PacketConn
 	var tcp net.Listener
-	for range 100 { // the port must be free for both
+	for range 100 { // the port must be free for UDP and TCP
 		var err error
 		if tcp, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
@@ -50,21 +50,21 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Set says which addresses a host has; none: it does not exist.
+// Set sets the addresses of a host; none: it does not exist.
 func (s *Server) Set(host string, addrs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addrs[host] = addrs
 }
 
-// SetSRV says which SRV records a name has.
+// SetSRV sets the SRV records of a name.
 func (s *Server) SetSRV(name string, records ...Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records[name] = records
 }
 
-// Fail makes every answer SERVFAIL, or ends that.
+// Fail makes every response SERVFAIL, or ends that.
 func (s *Server) Fail(fail bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Server) serveTCP(ln net.Listener) {
 	}
 }
 
-// answer makes the reply to a query, cut off if it is longer than most.
+// answer returns the response to a query, truncated to most bytes.
 func (s *Server) answer(query []byte, most int) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(query)

@@ -14,21 +14,21 @@ import (
 type Stream struct {
 	Fields   map[string][]string // request headers; SetHeader and DropHeader change them
 	Host     string              // :authority
-	Twice    string              // a header that is there more than once, and must not be
+	Twice    string              // a header that wrongly occurs more than once
 	Protobuf bool                // the content type is gRPC's
 	Client   relay.Peer
 	Begun    time.Time
-	Full     bool // there is no memory for the call's owner
+	Full     bool // the owner's memory is used up
 
-	Path     string        // that SetPath was called with
-	Deadline time.Duration // that SetDeadline was called with
+	Path     string        // the argument of SetPath
+	Deadline time.Duration // the argument of SetDeadline
 	Groups   []*relay.Group
 	Limits   relay.Limits
 	Tap      relay.Tap
-	Resumed  chan struct{} // has one for each time that the call was resumed
+	Resumed  chan struct{} // gets a value for each Resume
 
 	mu    sync.Mutex
-	waits int // how often the call has been parked; the last one counts
+	waits int // number of times that the call was parked; only the last one can be resumed
 	woken bool
 	ended bool
 }
@@ -82,7 +82,7 @@ func (s *Stream) Shard() int { return 0 }
 // Started implements filter.Stream.
 func (s *Stream) Started() time.Time { return s.Begun }
 
-// Timeout implements filter.Stream. It reads milliseconds alone.
+// Timeout implements filter.Stream. It supports only milliseconds.
 func (s *Stream) Timeout() (time.Duration, bool) {
 	text, given := s.Header("grpc-timeout")
 	if !given || text[len(text)-1] != 'm' {
@@ -121,14 +121,14 @@ func (s *Stream) Wait() filter.Parked {
 	return parked{s, s.waits}
 }
 
-// Waits says whether the call waits.
+// Waits reports whether the call waits.
 func (s *Stream) Waits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waits > 0 && !s.woken && !s.ended
 }
 
-// End ends the call: what it waits for comes too late.
+// End ends the call: a later Resume has no effect.
 func (s *Stream) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +140,7 @@ type parked struct {
 	at int
 }
 
-// Resume implements filter.Parked. The driver would go on with the call; here the test does, once it has received from
-// Resumed.
+// Resume implements filter.Parked. The test, not a driver, continues the call after it has received from Resumed.
 func (p parked) Resume(take, gone func()) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()

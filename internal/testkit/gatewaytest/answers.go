@@ -12,13 +12,13 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
-// Answers keeps those of calls with idempotency keys in a store, until the test ends. All of one
-// store know what the others keep.
+// Answers returns an idempotency service on a store, until the test ends. All services of one store share their
+// responses.
 func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempotency.Service {
 	t.Helper()
 	o.Keys = [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}
 	if o.Lease == 0 {
-		o.Lease = time.Hour // no busy machine looks dead
+		o.Lease = time.Hour // longer than any pause of a busy machine
 	}
 	k, err := idempotency.New(s.Idempotency(), o)
 	if err != nil {

@@ -28,7 +28,7 @@ func Serve(t testing.TB, register func(*grpc.Server), opts ...grpc.ServerOption)
 	register(b.server)
 	go func() {
 		defer close(b.served)
-		_ = b.server.Serve(ln) // ends with Stop, and only so
+		_ = b.server.Serve(ln) // ends with Stop
 	}()
 	t.Cleanup(b.Stop)
 	return b
@@ -40,13 +40,13 @@ func (b *Backend) Stop() {
 	<-b.served
 }
 
-// GoAway tells the clients to go elsewhere and lets their calls finish.
+// GoAway sends GOAWAY to clients and lets their calls finish.
 func (b *Backend) GoAway() {
 	b.server.GracefulStop()
 	<-b.served
 }
 
-// WaitIdle waits until nobody is connected.
+// WaitIdle waits until no client is connected.
 func (b *Backend) WaitIdle(t testing.TB) {
 	t.Helper()
 	timeout := time.After(Patience)
@@ -63,7 +63,7 @@ func (b *Backend) WaitIdle(t testing.TB) {
 	}
 }
 
-// countingListener counts the connections that are open.
+// countingListener counts open connections.
 type countingListener struct {
 	net.Listener
 
@@ -106,7 +106,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Unreachable is an address where every connection ends before a word is said.
+// Unreachable is an address where every connection is closed at once.
 func Unreachable(t testing.TB) string {
 	t.Helper()
 	ln := listen(t)
@@ -128,7 +128,7 @@ func Unreachable(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// Silent is a backend that takes calls and answers none, whatever their deadline.
+// Silent is a backend that accepts calls and responds to none, whatever their deadline.
 func Silent(t testing.TB) (addr string) {
 	t.Helper()
 	ln := listen(t)
@@ -140,7 +140,7 @@ func Silent(t testing.TB) (addr string) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(ln) // ends with Close, and only so
+		_ = server.Serve(ln) // ends with Close
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()

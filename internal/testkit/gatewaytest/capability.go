@@ -23,27 +23,26 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// The tools of a Capability. Break and Block are files, too: uploads by that name, and downloads of that id, end
-// like calls of the tool. So is Cut for downloads.
+// The tools of a Capability. Break and Block are files, too: uploads with that name, and downloads with that id, end
+// like calls of the tool. So does Cut for downloads.
 const (
-	Echo  = "echo"       // answers with its arguments; streamed, in two chunks
+	Echo  = "echo"       // returns its arguments; streamed, in two chunks
 	Fail  = "fail"       // a tool error that quotes its arguments
-	Cut   = "cut"        // streamed, ends well but without done
+	Cut   = "cut"        // streamed, ends with OK but without done
 	Block = "block"      // waits for Release, or until its caller leaves
 	Break = "break"      // a gRPC error of its own, with details
-	Empty = "empty"      // answers with nothing
+	Empty = "empty"      // returns an empty result
 	Mute  = "mute"       // a tool error; in the legacy dialect one without a text
-	List  = "list_tools" // what Lists answers, as a discovery tool does
+	List  = "list_tools" // the discovery tool: the result of Lists
 )
 
-// MuteError is what Mute says where it has to say something.
+// MuteError is the error of Mute where a text is required.
 const MuteError = "it says nothing"
 
-// RefusedFile is the name of a file that a Capability does not take: the reply's error
-// says so.
+// RefusedFile is the name of a file that a Capability rejects, with an error in the response.
 const RefusedFile = "refused.txt"
 
-// chunkBytes is what the orchestrator puts into one chunk of a file.
+// chunkBytes is the orchestrator's size of a file's chunks.
 const chunkBytes = 256 << 10
 
 // File is an artifact.
@@ -52,7 +51,7 @@ type File struct {
 	Data       []byte
 }
 
-// Seen is a call as it reached a Capability.
+// Seen is a call that reached a Capability.
 type Seen struct {
 	Path     string
 	Metadata metadata.MD
@@ -64,20 +63,20 @@ type Seen struct {
 // Capability is a small capability for any dialect.
 type Capability struct {
 	Name  string                                            // in the trailer "served-by"
-	Files string                                            // what ids of files begin with; "": the name
-	Lists func() (result []byte, failure string, err error) // of List; nil: there is no such tool
+	Files string                                            // prefix of ids of files; "": the name
+	Lists func() (result []byte, failure string, err error) // of List; nil: no such tool
 
 	docpb.UnimplementedCapabilityServer
 	mu      sync.Mutex
 	seen    []Seen
 	news    chan struct{} // closed, and replaced, by every call
 	files   map[string]File
-	entered chan struct{} // one value for every Block that waits
+	entered chan struct{} // one value for each waiting Block
 	release chan struct{}
 	once    sync.Once
 }
 
-// NewCapability makes a capability without files.
+// NewCapability returns a capability without files.
 func NewCapability(name string) *Capability {
 	return &Capability{
 		Name: name, files: map[string]File{}, news: make(chan struct{}),
@@ -104,13 +103,13 @@ func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOpti
 	}, opts...)
 }
 
-// Blocked delivers a value for every call of Block that waits.
+// Blocked delivers a value for each waiting call of Block.
 func (c *Capability) Blocked() <-chan struct{} { return c.entered }
 
-// Release lets every Block end, now and later.
+// Release ends all calls of Block, also later ones.
 func (c *Capability) Release() { c.once.Do(func() { close(c.release) }) }
 
-// forget lets go of what calls brought, as the testing package keeps every cleanup function until the process ends.
+// forget drops the data of calls, as the testing package keeps cleanup functions until the process ends.
 func (c *Capability) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,14 +117,14 @@ func (c *Capability) forget() {
 	clear(c.files)
 }
 
-// Seen are the calls so far, less Healthcheck, in the order in which they came.
+// Seen returns the calls so far, except Healthcheck, in the order of arrival.
 func (c *Capability) Seen() []Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Seen(nil), c.seen...)
 }
 
-// WaitSeen waits until n calls have come.
+// WaitSeen waits until n calls have arrived.
 func (c *Capability) WaitSeen(t testing.TB, n int) {
 	t.Helper()
 	timeout := time.After(Patience)
@@ -144,13 +143,13 @@ func (c *Capability) WaitSeen(t testing.TB, n int) {
 	}
 }
 
-// Keep is an upload that comes from nowhere: it returns the artifact's id.
+// Keep stores an artifact, and returns its id.
 func (c *Capability) Keep(f File) (id string) {
 	id, _ = c.keep(f)
 	return id
 }
 
-// File is an artifact that was uploaded.
+// File returns an uploaded artifact.
 func (c *Capability) File(id string) (File, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,14 +157,14 @@ func (c *Capability) File(id string) (File, bool) {
 	return f, ok
 }
 
-// Kept is how many artifacts were uploaded.
+// Kept is the number of artifacts.
 func (c *Capability) Kept() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.files)
 }
 
-// see remembers a call, and says who served it.
+// see records a call, and sets the trailer.
 func (c *Capability) see(ctx context.Context, req *docpb.InvokeRequest) error {
 	return c.saw(ctx, Seen{Request: req})
 }
@@ -246,12 +245,12 @@ func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result 
 	return nil, "", status.Errorf(codes.InvalidArgument, "no tool %q", req.GetToolName())
 }
 
-// Healthcheck is ready.
+// Healthcheck reports readiness.
 func (c *Capability) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.HealthResponse, error) {
 	return &docpb.HealthResponse{Ready: true}, nil
 }
 
-// UploadInputArtifact keeps a file.
+// UploadInputArtifact stores a file.
 func (c *Capability) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
 	docpb.UploadInputArtifactResponse]) error {
 	if err := c.see(stream.Context(), nil); err != nil {
@@ -278,7 +277,7 @@ func (c *Capability) UploadInputArtifact(stream grpc.ClientStreamingServer[docpb
 	return stream.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: id, Error: failure})
 }
 
-// file ends a call about a file that is named like a tool as that tool ends.
+// file ends a call about a file with a tool's name like a call of that tool.
 func (c *Capability) file(ctx context.Context, name string) error {
 	if name != Break && name != Block {
 		return nil
@@ -298,7 +297,7 @@ func (c *Capability) keep(f File) (id, failure string) {
 	return id, ""
 }
 
-// DownloadOutputArtifact sends a file that was uploaded.
+// DownloadOutputArtifact sends an uploaded file.
 func (c *Capability) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest,
 	stream grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
 	if err := c.see(stream.Context(), nil); err != nil {

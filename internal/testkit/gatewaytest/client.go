@@ -13,7 +13,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// Client is a capability's client in one dialect, with one set of messages for both.
+// Client is a client of a capability in one dialect, with one set of messages for both.
 type Client interface {
 	Invoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) (*docpb.InvokeResponse, error)
 	StreamInvoke(ctx context.Context, req *docpb.InvokeRequest, opts ...grpc.CallOption) ([]*docpb.InvokeChunk, error)
@@ -22,13 +22,13 @@ type Client interface {
 	Download(ctx context.Context, id string, opts ...grpc.CallOption) (File, error)
 }
 
-// Uploaded is the answer to an upload.
+// Uploaded is the response to an upload.
 type Uploaded struct {
 	ID, Error string
-	Size      uint64 // the live dialect only
+	Size      uint64 // only in the live dialect
 }
 
-// NewClient makes a client of a dialect; Auto is doc.
+// NewClient returns a client of a dialect; Auto is doc.
 func NewClient(conn grpc.ClientConnInterface, d call.Dialect) Client {
 	switch d {
 	case call.Live:
@@ -130,8 +130,7 @@ func collect[T any](stream grpc.ServerStreamingClient[T], err error) ([]*T, erro
 	}
 }
 
-// send uploads a file as the orchestrator does: the name on the first chunk only, an
-// empty file as one empty chunk.
+// send uploads a file like the orchestrator: the name only in the first chunk, an empty file as one empty chunk.
 func send[C, R any](stream grpc.ClientStreamingClient[C, R], err error, f File,
 	chunk func(data []byte, name, mime string) *C) (*R, error) {
 	if err != nil {
@@ -141,7 +140,7 @@ func send[C, R any](stream grpc.ClientStreamingClient[C, R], err error, f File,
 	for rest := f.Data; ; name, mime = "", "" {
 		n := min(len(rest), chunkBytes)
 		if err := stream.Send(chunk(rest[:n], name, mime)); err != nil {
-			break // CloseAndRecv says why
+			break // CloseAndRecv returns the status
 		}
 		if rest = rest[n:]; len(rest) == 0 {
 			break
@@ -150,7 +149,7 @@ func send[C, R any](stream grpc.ClientStreamingClient[C, R], err error, f File,
 	return stream.CloseAndRecv()
 }
 
-// errCutOff is a download without its last chunk.
+// errCutOff is the error of a download without its last chunk.
 var errCutOff = errors.New("the file is cut off")
 
 func join(parts []*docpb.ArtifactChunk, err error) (File, error) {

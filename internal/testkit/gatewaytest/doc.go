@@ -2,15 +2,15 @@
 // chooses, built as cmd/capgate builds them, in front of real backends.
 //
 //	gateway.go     Start, Stop, clients' connections
-//	health.go      waiting for what health finds
-//	backend.go     gRPC servers that can be stopped, and addresses where none answers
-//	capability.go  a capability that does what it is asked to and remembers who asked
+//	health.go      waiting for health checks
+//	backend.go     gRPC servers that can be stopped, and addresses without one
+//	capability.go  a capability that tests control, and that records its calls
 //	live.go        the same in the live dialect
 //	legacy.go      the same in the legacy dialect, and its client
 //	client.go      a capability's client in any dialect
 //	log.go         the log, line by line
 //	operators.go   the admin API: pages and metrics
-//	leaks.go       which goroutines belong to which gateway
+//	leaks.go       the goroutines of each gateway
 //
 // Nothing here sleeps: a test waits for an event, at most [Patience]. Gateways of
 // parallel tests share nothing. Each must end without a goroutine left, which Stop

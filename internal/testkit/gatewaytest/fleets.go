@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// fleets are what is to be routed and probed.
+// fleets returns the fleets to route and probe.
 func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []health.Fleet) {
 	routes = router.Config{Domains: o.Domains, Limits: limits}
 	for _, f := range o.Fleets {
@@ -41,7 +41,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 	return routes, probes
 }
 
-// decider makes a Decider that allows what nothing is said of.
+// decider returns a Decider that allows calls without a rule.
 func (o *Options) decider() (*policy.Decider, error) {
 	if o.Policy.Source == nil {
 		table := map[string]catalog.Declaration{}
@@ -53,7 +53,7 @@ func (o *Options) decider() (*policy.Decider, error) {
 		o.Policy.Source = tools
 	}
 	if o.Policy.Entries == 0 {
-		o.Policy.Entries = 1000 // the default takes 20 MB of each gateway
+		o.Policy.Entries = 1000 // the default takes 20 MB in each gateway
 	}
 	return policy.New(o.Policy)
 }

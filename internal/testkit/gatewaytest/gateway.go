@@ -42,10 +42,10 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Patience is how long a test waits for what should come at once.
+// Patience is the longest wait for an event that should come at once.
 const Patience = time.Minute
 
-// Options says what the gateway under test is made of. Only Fleets is required.
+// Options configure the gateway under test. Only Fleets is required.
 type Options struct {
 	Fleets  []Fleet
 	Domains []string       // weather.<domain> as :authority names the capability weather
@@ -58,59 +58,59 @@ type Options struct {
 	Policy   policy.Options     // default Source: every fleet allows every tool
 
 	Audit         *audit.Log            // default none
-	ClientAddr    *clientaddr.Resolver  // default nobody is believed
-	Authenticator gateway.Authenticator // default: one tenant, to whom every call belongs
-	Signed        gateway.Authenticator // default: no URL may be signed
+	ClientAddr    *clientaddr.Resolver  // default: no trusted proxy
+	Authenticator gateway.Authenticator // default: one tenant for all calls
+	Signed        gateway.Authenticator // default: no signed URLs
 	MaxWaiting    int                   // as gateway.Config's
 	MaxMemory     int64                 // as gateway.Config's
 	MaxBodies     int64                 // as gateway.Config's
 	OpenCalls     gateway.OpenCalls     // as gateway.Config's
 	Exempt        []netip.Prefix        // as gateway.Config's
-	Overload      *overload.Shedder     // whoever made it ticks; default none: no call is too much
+	Overload      *overload.Shedder     // ticked by its creator; default none
 
-	Limits *ratelimit.Limiter // of tenants; it is run; default none
+	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
 
 	REST rest.Config // of the JSON API; default as it is
 	CORS cors.Config // default: no page of another site may call
 
-	Hosts gateway.Hosts // names that the ports answer to; default loopback's and addresses
+	Hosts gateway.Hosts // accepted host names; default loopback and addresses
 
 	Approver authorize.Approver          // default nobody
 	Answers  *idempotency.Service        // of calls with idempotency keys; default none
 	Leaving  func()                      // as gateway.Config's; default nobody
-	Engines  engine.Shared               // what replicas share of engines; default nothing, and they are not guarded
+	Engines  engine.Shared               // shared state of engines; default none, and engines are not guarded
 	Shield   authorize.Shield            // default none
 	Tracer   *tracing.Tracer             // default none
-	Services func(grpc.ServiceRegistrar) // of the public port, that the gateway does not have by itself; default none
+	Services func(grpc.ServiceRegistrar) // further services of the public port; default none
 }
 
 // Fleet is one capability and its backends.
 type Fleet struct {
 	Capability string
-	Services   []string // gRPC services that come here without naming a capability
-	Methods    []string // gRPC methods that it has beside those
+	Services   []string // gRPC services routed here without a capability
+	Methods    []string // further gRPC methods
 	Backends   []string // addresses
 	Dialect    call.Dialect
 	Deadlines  router.Deadlines
 	Ejection   router.Ejection
 	Retries    router.Retries
 	Idempotent []string // tools
-	Keyed      bool     // idempotency-key over gRPC is the gateway's
+	Keyed      bool     // the gateway handles idempotency-key over gRPC
 	Limit      router.Limit
 	SlowStart  time.Duration
 	Affinity   router.Affinity
-	Reserved   map[string]string // addresses of backends that serve one session, to that
-	Tenant     string            // whose sessions those of Reserved are; default tenant.Default
+	Reserved   map[string]string // session by the address of its only backend
+	Tenant     string            // tenant of the sessions in Reserved; default tenant.Default
 	Health     health.Config     // default Interval: an hour, so that a backend is probed once
-	Protocol   any               // settings of what its backends speak; nil: Selu's
-	Sources    []string          // tools that may be called by GET
-	Unprobed   bool              // health never looks at the backends, which stay usable
+	Protocol   any               // settings of the backends' protocol; nil: Selu's
+	Sources    []string          // tools that may be called with GET
+	Unprobed   bool              // backends are not probed, and stay usable
 }
 
-// Gateway is a gateway that serves.
+// Gateway is a serving gateway.
 type Gateway struct {
 	Addr      string // public host:port
-	AdminAddr string // operators' host:port
+	AdminAddr string // host:port of the admin API
 	Log       *Log
 
 	gateway   *gateway.Gateway
@@ -120,17 +120,16 @@ type Gateway struct {
 	tenants   *ratelimit.Limiter
 	accessLog *telemetry.AccessLog
 	watch     *watch
-	label     string // of every goroutine of it
+	label     string // of all its goroutines
 
 	public   net.Listener
 	drain    context.CancelFunc
-	stopped  chan struct{} // closed when nothing runs any more
+	stopped  chan struct{} // closed when it has stopped
 	err      error         // of gateway.Run, once stopped
 	stopOnce sync.Once
 }
 
-// Start runs a gateway until the test ends, and returns when health knows all
-// backends that it probes.
+// Start runs a gateway until the test ends, and returns when all backends are probed.
 func Start(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	g := &Gateway{Log: NewLog(), watch: newWatch(), stopped: make(chan struct{})}
@@ -138,7 +137,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	public, admin := listen(t), listen(t)
 	g.public = public
 	g.Addr, g.AdminAddr = public.Addr().String(), admin.Addr().String()
-	// What the gateway starts inherits the label, by which leftovers are recognized.
+	// The gateway's goroutines inherit the label, by which leaks are detected.
 	pprof.Do(context.Background(), pprof.Labels(labelKey, g.label), func(ctx context.Context) {
 		if err := g.build(o); err != nil {
 			t.Fatal(err)
@@ -195,7 +194,7 @@ func (g *Gateway) build(o Options) error {
 	return err
 }
 
-// config is that of the gateway under test.
+// config returns the configuration of the gateway under test.
 func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Router, metrics *telemetry.Metrics,
 	logger *slog.Logger) gateway.Config {
 	return gateway.Config{
@@ -231,8 +230,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 	}
 }
 
-// bePatient sets the times of waiting that are not given: a busy machine takes its time for many large messages
-// at once.
+// bePatient sets long defaults for timeouts, as a busy machine is slow with many large messages.
 func (o *Options) bePatient() {
 	if o.Drain == nil {
 		o.Drain = &gateway.Drain{Timeout: Patience}
@@ -263,8 +261,8 @@ func (g *Gateway) Drain() { g.drain() }
 // Stopped is closed when the gateway has stopped.
 func (g *Gateway) Stopped() <-chan struct{} { return g.stopped }
 
-// Stop ends the gateway, and fails the test if it did not end well or left something
-// behind. It is called when the test ends, at the latest.
+// Stop ends the gateway, and fails the test after an error or a leak. It is called at the end of the test, at the
+// latest.
 func (g *Gateway) Stop(t testing.TB) {
 	t.Helper()
 	g.stopOnce.Do(func() {
@@ -280,8 +278,8 @@ func (g *Gateway) Stop(t testing.TB) {
 	})
 }
 
-// forget lets go of what a gateway that has stopped takes. The testing package keeps every cleanup function, and what
-// that refers to, until the last test of the process has ended.
+// forget drops references of a stopped gateway. The testing package keeps every cleanup function, with its
+// references, until the last test of the process has ended.
 func (g *Gateway) forget() {
 	g.gateway, g.prober, g.affinity, g.limits, g.tenants, g.accessLog, g.watch = nil, nil, nil, nil, nil, nil, nil
 }
@@ -292,13 +290,13 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 	return g.gateway.Invoke(ctx, capability, req)
 }
 
-// Bodies is how much is used of Options.MaxBodies: 1 is all.
+// Bodies is the used fraction of Options.MaxBodies.
 func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
-// Follow is gateway.Gateway's.
+// Follow calls that of gateway.Gateway.
 func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.gateway.Follow(ctx, tenants) }
 
-// FindArtifact is as the gateway's.
+// FindArtifact calls that of gateway.Gateway.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
 	return g.gateway.FindArtifact(who, capability, id)
 }
@@ -308,7 +306,7 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]b
 	return g.gateway.AskForTools(ctx, q)
 }
 
-// Conn is a client's connection to the public port, until the test ends.
+// Conn returns a client connection to the public port, until the test ends.
 func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	opts = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)
@@ -320,14 +318,14 @@ func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	return conn
 }
 
-// HTTP1 is an HTTP/1.1 client, until the test ends.
+// HTTP1 returns an HTTP/1.1 client, until the test ends.
 func (g *Gateway) HTTP1(t testing.TB) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return client(t, protocols)
 }
 
-// HTTP2 is a client that speaks HTTP/2 in clear with prior knowledge, until the test ends.
+// HTTP2 returns a client for cleartext HTTP/2 with prior knowledge, until the test ends.
 func (g *Gateway) HTTP2(t testing.TB) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -340,7 +338,7 @@ func client(t testing.TB, protocols *http.Protocols) *http.Client {
 	return &http.Client{Transport: transport, Timeout: Patience}
 }
 
-// URL is a path on the public port.
+// URL returns the URL of a path on the public port.
 func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
 
 // Wait waits for a channel to be closed, or to deliver.

@@ -33,7 +33,7 @@ func (w *watch) of(capability string) (*health.Snapshot, <-chan struct{}) {
 	return w.known[capability], w.news
 }
 
-// WaitHealth waits until calls see a snapshot of the capability's fleet that ok accepts.
+// WaitHealth waits until calls use a snapshot of the capability's fleet that ok accepts.
 func (g *Gateway) WaitHealth(t testing.TB, capability string, ok func(*health.Snapshot) bool) {
 	t.Helper()
 	timeout := time.After(Patience)

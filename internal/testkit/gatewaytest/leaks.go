@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// labelKey is the profiler's label of a gateway's goroutines. Goroutines inherit
-// labels from who starts them, so it tells the gateways of parallel tests apart.
+// labelKey is the profiler's label of a gateway's goroutines. Goroutines inherit labels from their creators, so
+// it distinguishes the gateways of parallel tests.
 const labelKey = "gatewaytest"
 
 func newLabel(t testing.TB, g *Gateway) string { return fmt.Sprintf("%s %p", t.Name(), g) }
@@ -20,7 +20,7 @@ func newLabel(t testing.TB, g *Gateway) string { return fmt.Sprintf("%s %p", t.N
 func assertNothingLeft(t testing.TB, label string) {
 	t.Helper()
 	timeout := time.After(Patience)
-	again := time.NewTicker(time.Millisecond) // nobody tells when another's goroutine ends
+	again := time.NewTicker(time.Millisecond) // no event follows the end of a goroutine
 	defer again.Stop()
 	for {
 		left := goroutines(t, label)

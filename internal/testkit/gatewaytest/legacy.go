@@ -41,13 +41,13 @@ func (l legacy) HealthCheck(context.Context, *legacypb.HealthCheckRequest) (*leg
 	return &legacypb.HealthCheckResponse{Healthy: true}, nil
 }
 
-// legacyClient asks for what the legacy dialect does not have by the name that it would have there.
+// legacyClient calls methods that the legacy dialect lacks by the names that they would have there.
 type legacyClient struct {
 	legacypb.CapabilityServiceClient
 	conn grpc.ClientConnInterface
 }
 
-// Invoke sends the configuration's names as entries of the context, where it is an object of texts.
+// Invoke sends the configuration, if it is an object of texts, as entries of the context.
 func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
 	opts ...grpc.CallOption) (*docpb.InvokeResponse, error) {
 	said := map[string]string{}
@@ -67,7 +67,7 @@ func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
 	out := &docpb.InvokeResponse{ResultJson: []byte(resp.GetResult()), Error: resp.GetError()}
 	switch {
 	case resp.GetSuccess() && out.Error != "":
-		out.Error = "a success with the error " + out.Error // which it must not be
+		out.Error = "a success with the error " + out.Error // which is not allowed
 	case !resp.GetSuccess() && out.Error == "":
 		out.Error = MuteError
 	}
@@ -93,7 +93,7 @@ func (c legacyClient) Download(ctx context.Context, id string, opts ...grpc.Call
 	return docClient{docpb.NewCapabilityClient(misnamed{c.conn})}.Download(ctx, id, opts...)
 }
 
-// misnamed calls the legacy service by what is no method of it.
+// misnamed calls an unknown method of the legacy service.
 type misnamed struct{ grpc.ClientConnInterface }
 
 func (m misnamed) NewStream(ctx context.Context, desc *grpc.StreamDesc, _ string,

@@ -18,8 +18,7 @@ type live struct {
 	c *Capability
 }
 
-// as reads a message of one dialect as the other's. That holds for all but uploads,
-// which go field by field.
+// as converts a message of one dialect to the other's by its bytes. Uploads are converted by field.
 func as[T any, P interface {
 	*T
 	proto.Message
@@ -30,7 +29,7 @@ func as[T any, P interface {
 		err = proto.Unmarshal(b, to)
 	}
 	if err != nil {
-		panic(err) // a message that was just received or made is always well formed
+		panic(err) // a message that was just received or created is valid
 	}
 	return to
 }
@@ -92,7 +91,7 @@ func (l live) DownloadOutputArtifact(req *livepb.DownloadOutputArtifactRequest,
 		}})
 }
 
-// chunks is a stream of the doc dialect that sends on what it is given.
+// chunks is a stream of the doc dialect that forwards its chunks.
 type chunks[T any] struct {
 	grpc.ServerStream
 	send func(*T) error

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Log is what a gateway has logged.
+// Log is the log of a gateway.
 type Log struct {
 	mu   sync.Mutex
 	text []byte
 	grew chan struct{} // closed, and replaced, by every Write
 }
 
-// NewLog makes an empty one.
+// NewLog returns an empty Log.
 func NewLog() *Log { return &Log{grew: make(chan struct{})} }
 
-// Write takes whole lines.
+// Write appends whole lines.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +34,7 @@ func (l *Log) read() (text []byte, grew <-chan struct{}) {
 	return bytes.Clone(l.text), l.grew
 }
 
-// String is all of it.
+// String returns the whole log.
 func (l *Log) String() string {
 	text, _ := l.read()
 	return string(text)
@@ -43,7 +43,7 @@ func (l *Log) String() string {
 // Line is one line of the log, by its attributes.
 type Line map[string]any
 
-// Text is an attribute that is a string; "" where it is not there.
+// Text returns a string attribute; "" if it is absent.
 func (l Line) Text(key string) string {
 	s, _ := l[key].(string)
 	return s
@@ -66,8 +66,7 @@ func (l *Log) Wait(t testing.TB, part string) {
 	}
 }
 
-// Calls waits for the lines of n calls, and returns those that there are: more, if
-// there are more.
+// Calls waits for the lines of n calls, and returns all lines of calls.
 func (l *Log) Calls(t testing.TB, n int) []Line {
 	t.Helper()
 	timeout := time.After(Patience)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Admin asks the admin API for a page.
+// Admin requests a page of the admin API.
 func (g *Gateway) Admin(t testing.TB, path string) (status int, body string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -25,8 +25,8 @@ func (g *Gateway) Admin(t testing.TB, path string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// Metrics are the samples of /metrics by their name and labels, as Prometheus writes
-// them: `capgate_calls_in_flight{capability="weather"}`.
+// Metrics returns the samples of /metrics by name and labels in Prometheus' form:
+// `capgate_calls_in_flight{capability="weather"}`.
 func (g *Gateway) Metrics(t testing.TB) map[string]float64 {
 	t.Helper()
 	status, body := g.Admin(t, "/metrics")

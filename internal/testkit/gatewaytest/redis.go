@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Redis is a real one that gateways share.
+// Redis is a real Redis that gateways share.
 type Redis struct{ server *redistest.Server }
 
 // StartRedis runs a Redis until the test ends.
@@ -18,14 +18,14 @@ func StartRedis(t testing.TB) *Redis {
 	return &Redis{redistest.Start(t)}
 }
 
-// Open opens what one gateway shares, until the test ends.
+// Open opens the store of one gateway, until the test ends.
 func (r *Redis) Open(t testing.TB) *redisstore.Store {
 	t.Helper()
 	return OpenStore(t, r.server.URL())
 }
 
-// Permits are the places of limited fleets as one gateway sees them. It is patient, so that
-// no busy machine makes Redis look away.
+// Permits returns one gateway's store of permits. Its timeout is long, so that Redis does not seem unavailable on a
+// busy machine.
 func (r *Redis) Permits(t testing.TB) router.PermitStore {
 	t.Helper()
 	return r.Open(t).Permits(rand.Text())

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Refusing is an address where connections are refused, until the test ends: its port
-// is taken, so that nobody else gets it, but nobody listens there.
+// Refusing is an address where connections are refused, until the test ends: its port is bound, so that no other
+// process gets it, but nothing listens there.
 func Refusing(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -6,9 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
-// OpenStore opens what gateways share, until the test ends: a Redis inside this process
-// for "embedded", else the one at url. It is patient, so that no busy machine makes it
-// look away.
+// OpenStore opens a store that gateways share, until the test ends: an embedded Redis for "embedded", else the one
+// at url. Its timeout is long, so that Redis does not seem unavailable on a busy machine.
 func OpenStore(t testing.TB, url string) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(redisstore.Config{URL: url, Timeout: Patience, Dial: Patience})

@@ -17,8 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Hostile are tokens that nobody may accept, by what is wrong with them. attacker is a URL
-// that some of them want asked for keys.
+// Hostile returns tokens that must not be accepted, by their fault. attacker is a URL from which some of them want
+// keys to be fetched.
 func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	t.Helper()
 	all := i.hostileClaims(t)
@@ -55,8 +55,10 @@ func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	return all
 }
 
-// mangled are tokens whose text is not what a signer writes.
-func (i *Issuer) mangled(t testing.TB, all map[string]string, header func(map[string]any) map[string]any, claims map[string]any) {
+// mangled returns tokens whose text no signer writes.
+func (i *Issuer) mangled(
+	t testing.TB, all map[string]string, header func(map[string]any) map[string]any, claims map[string]any,
+) {
 	t.Helper()
 	good := i.Token(t, nil)
 	parts := strings.Split(good, ".")
@@ -100,7 +102,7 @@ func (i *Issuer) mangled(t testing.TB, all map[string]string, header func(map[st
 	}
 }
 
-// hostileClaims are well signed.
+// hostileClaims returns invalid claims, which get valid signatures.
 func (i *Issuer) hostileClaims(t testing.TB) map[string]string {
 	t.Helper()
 	now := time.Now()
@@ -134,7 +136,7 @@ func (i *Issuer) hostileClaims(t testing.TB) map[string]string {
 	return all
 }
 
-// publicTexts are forms of the RSA key that a careless verifier takes for a secret.
+// publicTexts returns forms of the RSA key that a careless verifier would use as an HMAC secret.
 func (i *Issuer) publicTexts(t testing.TB) map[string][]byte {
 	t.Helper()
 	jwk := i.Key(t, "RS256")
@@ -152,7 +154,7 @@ func (i *Issuer) publicTexts(t testing.TB) map[string][]byte {
 		"the public key, JWK": text, "nothing": nil}
 }
 
-// stolen are tokens that an attacker signed, who names its own key in every way there is.
+// stolen returns tokens with the signature of an attacker, who names its key in every possible way.
 func (i *Issuer) stolen(t testing.TB, all map[string]string, attacker string,
 	header func(map[string]any) map[string]any, claims any) {
 	t.Helper()
@@ -190,7 +192,7 @@ func signHMAC(t testing.TB, header, claims any, secret []byte) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// loosen is another text that careless readers take for the same 64 bytes.
+// loosen returns another text that careless decoders decode to the same bytes.
 func loosen(part string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	last := strings.IndexByte(alphabet, part[len(part)-1])

@@ -28,13 +28,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Patience is how long a test waits for what should come at once.
+// Patience is the longest wait for an event that should come at once.
 const Patience = time.Minute
 
-// Issuer is an issuer that runs.
+// Issuer is a running issuer.
 type Issuer struct {
 	URL    string
-	CAFile string         // who vouches for it, PEM
+	CAFile string         // its authority, PEM
 	Roots  *x509.CertPool // the same
 
 	dir    string
@@ -59,7 +59,7 @@ func Start(t testing.TB) *Issuer {
 	return i
 }
 
-// Stop ends the process: nothing answers any more.
+// Stop ends the process: connections are refused.
 func (i *Issuer) Stop(t testing.TB) {
 	t.Helper()
 	if i.cmd == nil {
@@ -68,7 +68,7 @@ func (i *Issuer) Stop(t testing.TB) {
 	_ = i.cmd.Process.Kill() // it may have ended
 	_ = i.cmd.Wait()
 	i.cmd = nil
-	i.client.CloseIdleConnections() // which ended with it
+	i.client.CloseIdleConnections() // their peer has ended
 }
 
 // Resume starts the process again after Stop, at the same address and with its keys.
@@ -79,7 +79,7 @@ func (i *Issuer) Resume(t testing.TB) {
 		t.Fatal(err)
 	}
 	i.cmd = exec.Command(self, asIssuer, i.dir, i.addr)
-	// it does not outlive the tests, however they end
+	// it ends with the tests, even if they are killed
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	i.cmd.Stderr = os.Stderr
 	out, err := i.cmd.StdoutPipe()
@@ -97,21 +97,20 @@ func (i *Issuer) Resume(t testing.TB) {
 	i.URL = "https://" + i.addr
 }
 
-// Rotate has the issuer sign with other keys from now on. keep: those from before are still
-// published.
+// Rotate replaces the issuer's keys. keep: the old ones stay published.
 func (i *Issuer) Rotate(t testing.TB, keep bool) {
 	t.Helper()
 	i.post(t, "/test/rotate?keep="+strconv.FormatBool(keep), "")
 }
 
-// Behave has it answer otherwise: "" well; "500", "redirect", "garbage", "huge", "silence",
-// "other issuer", "cleartext keys", "no keys".
+// Behave sets the kind of responses: "" valid; "500", "redirect", "garbage", "huge", "silence", "other issuer",
+// "cleartext keys", "no keys".
 func (i *Issuer) Behave(t testing.TB, how string) {
 	t.Helper()
 	i.post(t, "/test/behave?as="+url.QueryEscape(how), "")
 }
 
-// Requests is how often its keys were asked for.
+// Requests is the number of requests for its keys.
 func (i *Issuer) Requests(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/requests", ""))
@@ -121,7 +120,7 @@ func (i *Issuer) Requests(t testing.TB) int {
 	return n
 }
 
-// Keys are those that it publishes, however it behaves: a JWK Set.
+// Keys returns its published keys, however it behaves: a JWK Set.
 func (i *Issuer) Keys(t testing.TB) (set jose.JSONWebKeySet) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(i.do(t, http.MethodGet, "/test/keys", "")), &set); err != nil {
@@ -130,8 +129,7 @@ func (i *Issuer) Keys(t testing.TB) (set jose.JSONWebKeySet) {
 	return set
 }
 
-// Claims are those of a token that is good for an hour, with some of them changed. A nil
-// takes one away.
+// Claims returns the claims of a token that is valid for an hour, with changes. A nil removes a claim.
 func (i *Issuer) Claims(change map[string]any) map[string]any {
 	now := time.Now()
 	claims := map[string]any{
@@ -143,25 +141,25 @@ func (i *Issuer) Claims(change map[string]any) map[string]any {
 	return claims
 }
 
-// Token is a token of Claims(change), signed with the issuer's current key for ES256.
+// Token returns a token of Claims(change), signed with the current key for ES256.
 func (i *Issuer) Token(t testing.TB, change map[string]any) string {
 	t.Helper()
 	return i.TokenBy(t, "ES256", change)
 }
 
-// TokenBy is the same with the key of another algorithm, of RS256, ES256 and EdDSA.
+// TokenBy is Token with an algorithm, RS256, ES256 or EdDSA.
 func (i *Issuer) TokenBy(t testing.TB, alg string, change map[string]any) string {
 	t.Helper()
 	return i.Sign(t, alg, map[string]any{"alg": alg, "kid": i.KID(t, alg), "typ": "at+jwt"}, i.Claims(change))
 }
 
-// KID is the id of the current key for an algorithm.
+// KID returns the id of the current key for an algorithm.
 func (i *Issuer) KID(t testing.TB, alg string) string {
 	t.Helper()
 	return i.Key(t, alg).KeyID
 }
 
-// Key is the current public key for an algorithm.
+// Key returns the current public key for an algorithm.
 func (i *Issuer) Key(t testing.TB, alg string) jose.JSONWebKey {
 	t.Helper()
 	for _, k := range i.Keys(t).Keys {
@@ -173,14 +171,14 @@ func (i *Issuer) Key(t testing.TB, alg string) jose.JSONWebKey {
 	return jose.JSONWebKey{}
 }
 
-// Sign has the current key for an algorithm sign any header and any claims: values for
-// encoding/json, or text as it is.
+// Sign signs any header and any claims with the current key for an algorithm: values for encoding/json, or verbatim
+// text.
 func (i *Issuer) Sign(t testing.TB, alg string, header, claims any) string {
 	t.Helper()
 	return i.post(t, "/test/sign/"+alg, Part(t, header)+"."+Part(t, claims))
 }
 
-// Part is a part of a token: base64url of what encoding/json says, or of text as it is.
+// Part returns a part of a token: base64url of a value as JSON, or of verbatim text.
 func Part(t testing.TB, v any) string {
 	t.Helper()
 	text, isText := v.(string)
@@ -217,7 +215,7 @@ func (i *Issuer) do(t testing.TB, method, path, body string) string {
 	return string(text)
 }
 
-// writeCertificate makes a certificate for 127.0.0.1 that vouches for itself.
+// writeCertificate writes a self-signed certificate for 127.0.0.1.
 func writeCertificate(t testing.TB, dir string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

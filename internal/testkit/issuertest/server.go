@@ -16,11 +16,11 @@ import (
 	"sync"
 )
 
-// asIssuer makes a process an issuer, with the directory of its certificate and keys, and its
-// address, behind it.
+// asIssuer is the argument that starts a process as an issuer, followed by the directory of its certificate and keys,
+// and its address.
 const asIssuer = "as-an-issuer-of-tokens"
 
-// Main makes this process an issuer if it was started as one. Then it does not return.
+// Main runs an issuer if this process was started as one. Then it does not return.
 func Main() {
 	if len(os.Args) == 4 && os.Args[1] == asIssuer {
 		log.Fatal(serve(os.Args[2], os.Args[3]))
@@ -30,11 +30,11 @@ func Main() {
 // server is the issuer in its process.
 type server struct {
 	url  string
-	file string // with its keys, from which it goes on when it is started again
+	file string // its keys, for the next start
 
 	mu       sync.Mutex
 	keys     []*signer // the last of an algorithm signs
-	behave   string    // "": well
+	behave   string    // "": valid
 	requests int       // for its keys
 }
 
@@ -56,7 +56,7 @@ func serve(dir, addr string) error {
 	mux.HandleFunc("GET /test/requests", s.count)
 	mux.HandleFunc("GET /test/keys", s.writeKeys)
 	fmt.Println(ln.Addr())
-	// who does not trust it is a test's business
+	// clients that do not trust it are a test's concern
 	server := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)}
 	return server.ServeTLS(ln, filepath.Join(dir, "cert"), filepath.Join(dir, "key"))
 }
@@ -102,7 +102,7 @@ func (s *server) writeKeys(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"keys": all})
 }
 
-// wrong answers as somebody does who is not well.
+// wrong sends an invalid response.
 func (s *server) wrong(w http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
 	how := s.behave
@@ -129,7 +129,7 @@ func (s *server) wrong(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// sign answers what is posted with the signature of the current key behind it.
+// sign responds with the posted text and its signature by the current key.
 func (s *server) sign(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	s.mu.Lock()
@@ -148,8 +148,8 @@ func (s *server) sign(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no such key", http.StatusNotFound)
 }
 
-// rotate makes other keys; that of RSA gets another id, as a new one takes long to make. ?keep=true goes on
-// publishing those from before.
+// rotate creates new keys; that of RSA only gets another id, as creating one takes long. ?keep=true keeps the old
+// ones published.
 func (s *server) rotate(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ type signer struct {
 	private  crypto.Signer
 }
 
-// newSigners makes a key of each kind. slow is the one of RSA; nil: another one.
+// newSigners creates a key of each kind. slow is the RSA key; nil: a new one.
 func newSigners(name string, slow crypto.Signer) (_ []*signer, err error) {
 	if slow == nil {
 		slow, err = rsa.GenerateKey(rand.Reader, 2048)
@@ -77,7 +77,7 @@ func (s *server) save() error {
 	return os.WriteFile(s.file, text, 0o600)
 }
 
-// load goes on with the keys from before, or makes the first ones.
+// load reads the keys of the file, or creates the first ones.
 func (s *server) load() (err error) {
 	text, err := os.ReadFile(s.file)
 	if errors.Is(err, os.ErrNotExist) {

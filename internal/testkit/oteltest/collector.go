@@ -20,10 +20,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is the longest wait for an event that should come at once.
 const patience = time.Minute
 
-// Span is a span as it came.
+// Span is a received span.
 type Span struct {
 	*otlp.Span
 	Trace, ID, Parent string            // in hex; Parent "" for none
@@ -31,7 +31,7 @@ type Span struct {
 	Resource          map[string]string // attributes of the process
 }
 
-// Events are the names of its events, with the value of their first attribute if they have one.
+// Events returns the names of its events, each with the value of its first attribute.
 func (s *Span) Events() (all []string) {
 	for _, e := range s.GetEvents() {
 		name := e.GetName()
@@ -43,7 +43,7 @@ func (s *Span) Events() (all []string) {
 	return all
 }
 
-// Collector takes spans until its test ends.
+// Collector accepts spans until its test ends.
 type Collector struct {
 	Addr string // of OTLP over gRPC, host:port
 	URL  string // of OTLP over HTTP
@@ -83,21 +83,21 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// Fail lets requests fail from now on; nil: no more.
+// Fail makes requests fail; nil ends that.
 func (c *Collector) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fails = err
 }
 
-// Hold lets requests wait for Release.
+// Hold makes requests wait for Release.
 func (c *Collector) Hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hold = make(chan struct{})
 }
 
-// Release lets those that wait go on.
+// Release ends the wait.
 func (c *Collector) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,14 +168,14 @@ func (c *Collector) take(ctx context.Context, r *collector.ExportTraceServiceReq
 	return nil
 }
 
-// Spans waits for n of them, and returns all that there are.
+// Spans waits for n spans, and returns all.
 func (c *Collector) Spans(t testing.TB, n int) (all []*Span) {
 	t.Helper()
 	c.wait(t, "spans", func() bool { all = append([]*Span(nil), c.spans...); return len(c.spans) >= n })
 	return all
 }
 
-// Headers waits for a request, and returns what each had as authorization.
+// Headers waits for a request, and returns the authorization of each.
 func (c *Collector) Headers(t testing.TB) (all []string) {
 	t.Helper()
 	c.wait(t, "a request", func() bool { all = append([]string(nil), c.headers...); return len(c.headers) > 0 })

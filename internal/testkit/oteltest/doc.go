@@ -1,3 +1,3 @@
-// Package oteltest is an OpenTelemetry collector for tests: it takes spans by OTLP, over gRPC
-// and over HTTP, and keeps them. It can fail, and hang.
+// Package oteltest is an OpenTelemetry collector for tests. It stores spans that it gets in OTLP, over gRPC and over
+// HTTP. It can fail, and hang.
 package oteltest

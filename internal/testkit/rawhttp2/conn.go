@@ -12,8 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// patience is how long a peer may take for what should come at once: on a machine that
-// has much else to do, seconds are nothing.
+// patience bounds the wait for a peer's prompt response; it is long enough for a busy machine.
 const patience = time.Minute
 
 // Conn is one end of a connection. It is for one reader and one writer at a time.
@@ -27,14 +26,14 @@ type Conn struct {
 	dec *hpack.Decoder
 }
 
-// New speaks on an open connection. It writes nothing.
+// New uses an open connection. It writes nothing.
 func New(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, Timeout: patience, in: bufio.NewReaderSize(nc, 64<<10), dec: hpack.NewDecoder(4096, nil)}
 	c.enc = hpack.NewEncoder(&c.buf)
 	return c
 }
 
-// Dial connects by TCP. It writes nothing.
+// Dial connects over TCP. It writes nothing.
 func Dial(addr string) (*Conn, error) {
 	nc, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
@@ -43,8 +42,8 @@ func Dial(addr string) (*Conn, error) {
 	return New(nc), nil
 }
 
-// Greet does what every client has to do first: preface and SETTINGS out, the
-// server's SETTINGS in, and both acknowledged.
+// Greet does a client's handshake: it sends the preface and SETTINGS, reads the server's SETTINGS, and both
+// are acknowledged.
 func (c *Conn) Greet(settings ...Setting) error {
 	b := Settings(settings...).Append([]byte(Preface))
 	if err := c.WriteBytes(b); err != nil {
@@ -85,7 +84,7 @@ func (c *Conn) settle() error {
 	return nil
 }
 
-// ReadPreface reads what a client says first.
+// ReadPreface reads the client preface.
 func (c *Conn) ReadPreface() error {
 	if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
 		return err
@@ -100,7 +99,7 @@ func (c *Conn) ReadPreface() error {
 	return nil
 }
 
-// Write writes frames, in one piece.
+// Write writes frames in one write.
 func (c *Conn) Write(frames ...Frame) error {
 	var b []byte
 	for _, f := range frames {
@@ -109,7 +108,7 @@ func (c *Conn) Write(frames ...Frame) error {
 	return c.WriteBytes(b)
 }
 
-// WriteBytes writes bytes as they are.
+// WriteBytes writes bytes verbatim.
 func (c *Conn) WriteBytes(b []byte) error {
 	if err := c.SetWriteDeadline(time.Now().Add(c.Timeout)); err != nil {
 		return err
@@ -133,8 +132,8 @@ func (c *Conn) Read() (Frame, error) {
 	return f, err
 }
 
-// Block codes header fields, given as names and values in turn. It changes the
-// encoder's state: write the blocks in the order in which they were made.
+// Block encodes header fields, given as alternating names and values. It changes the encoder's state: blocks
+// must be written in the order of their creation.
 func (c *Conn) Block(fields ...string) []byte {
 	c.buf.Reset()
 	for i := 0; i+1 < len(fields); i += 2 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Preface is what a client says first (RFC 9113 §3.4).
+// Preface is the client preface (RFC 9113 §3.4).
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // Frame types (RFC 9113 §6).
@@ -71,10 +71,10 @@ func (f Frame) Append(b []byte) []byte {
 	return append(b, f.Payload...)
 }
 
-// Has tells whether all these flags are set.
+// Has reports whether all these flags are set.
 func (f Frame) Has(flags byte) bool { return f.Flags&flags == flags }
 
-// Code is the error code of a RST_STREAM or GOAWAY.
+// Code returns the error code of a RST_STREAM or GOAWAY.
 func (f Frame) Code() uint32 {
 	p := f.Payload
 	if f.Type == TypeGoAway && len(p) >= 8 {
@@ -86,7 +86,7 @@ func (f Frame) Code() uint32 {
 	return binary.BigEndian.Uint32(p)
 }
 
-// String is short: tests print it.
+// String is short, for the output of tests.
 func (f Frame) String() string {
 	s := fmt.Sprintf("type %d flags %#x stream %d, %d bytes", f.Type, f.Flags, f.Stream, len(f.Payload))
 	if f.Type == TypeReset || f.Type == TypeGoAway {
@@ -98,22 +98,22 @@ func (f Frame) String() string {
 	return s
 }
 
-// Data is a DATA frame.
+// Data returns a DATA frame.
 func Data(stream uint32, end bool, p []byte) Frame {
 	return Frame{Type: TypeData, Flags: flag(end, EndStream), Stream: stream, Payload: p}
 }
 
-// Headers is a HEADERS frame with a whole block.
+// Headers returns a HEADERS frame with a whole header block.
 func Headers(stream uint32, end bool, block []byte) Frame {
 	return Frame{Type: TypeHeaders, Flags: EndHeaders | flag(end, EndStream), Stream: stream, Payload: block}
 }
 
-// Continuation is a CONTINUATION frame.
+// Continuation returns a CONTINUATION frame.
 func Continuation(stream uint32, last bool, block []byte) Frame {
 	return Frame{Type: TypeContinuation, Flags: flag(last, EndHeaders), Stream: stream, Payload: block}
 }
 
-// Reset is a RST_STREAM frame.
+// Reset returns a RST_STREAM frame.
 func Reset(stream, code uint32) Frame {
 	return Frame{Type: TypeReset, Stream: stream, Payload: binary.BigEndian.AppendUint32(nil, code)}
 }
@@ -124,7 +124,7 @@ type Setting struct {
 	Value uint32
 }
 
-// Settings is a SETTINGS frame.
+// Settings returns a SETTINGS frame.
 func Settings(settings ...Setting) Frame {
 	var p []byte
 	for _, s := range settings {
@@ -136,7 +136,7 @@ func Settings(settings ...Setting) Frame {
 // SettingsAck acknowledges the peer's SETTINGS.
 func SettingsAck() Frame { return Frame{Type: TypeSettings, Flags: Ack} }
 
-// Ping is a PING frame.
+// Ping returns a PING frame.
 func Ping(data uint64) Frame {
 	return Frame{Type: TypePing, Payload: binary.BigEndian.AppendUint64(nil, data)}
 }
@@ -144,23 +144,23 @@ func Ping(data uint64) Frame {
 // Pong acknowledges a PING.
 func Pong(ping Frame) Frame { return Frame{Type: TypePing, Flags: Ack, Payload: ping.Payload} }
 
-// Priority is a PRIORITY frame.
+// Priority returns a PRIORITY frame.
 func Priority(stream, dependency uint32) Frame {
 	return Frame{Type: TypePriority, Stream: stream, Payload: append(binary.BigEndian.AppendUint32(nil, dependency), 15)}
 }
 
-// WindowUpdate is a WINDOW_UPDATE frame.
+// WindowUpdate returns a WINDOW_UPDATE frame.
 func WindowUpdate(stream, n uint32) Frame {
 	return Frame{Type: TypeWindowUpdate, Stream: stream, Payload: binary.BigEndian.AppendUint32(nil, n)}
 }
 
-// GoAway is a GOAWAY frame.
+// GoAway returns a GOAWAY frame.
 func GoAway(last, code uint32) Frame {
 	p := binary.BigEndian.AppendUint32(nil, last)
 	return Frame{Type: TypeGoAway, Payload: binary.BigEndian.AppendUint32(p, code)}
 }
 
-// Message is a gRPC message with its prefix, as it goes into DATA.
+// Message returns a gRPC message with its prefix, for DATA.
 func Message(p []byte) []byte {
 	b := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(p)))
 	return append(b, p...)

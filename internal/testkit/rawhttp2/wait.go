@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Wait reads until a frame is as wanted, and returns it. PINGs and SETTINGS that
-// come meanwhile are answered, header blocks decoded and everything else dropped.
+// Wait reads until a frame matches, and returns it. Meanwhile it responds to PINGs and SETTINGS, decodes header
+// blocks and drops other frames.
 func (c *Conn) Wait(wanted func(Frame) bool) (Frame, error) {
 	for {
 		f, err := c.Read()
@@ -26,7 +26,7 @@ func (c *Conn) Wait(wanted func(Frame) bool) (Frame, error) {
 	}
 }
 
-// attend does what a peer has to do about a frame that nobody waited for.
+// attend responds to a frame that the test does not wait for.
 func (c *Conn) attend(f Frame) error {
 	switch {
 	case f.Type == TypePing && !f.Has(Ack):
@@ -40,8 +40,8 @@ func (c *Conn) attend(f Frame) error {
 	return nil
 }
 
-// Sync makes sure that the peer has dealt with all that was written before: it sends
-// a PING and waits for its answer.
+// Sync waits until the peer has processed everything written before: it sends a PING and waits for the
+// acknowledgement.
 func (c *Conn) Sync() error {
 	const data = 0x73796e63
 	if err := c.Write(Ping(data)); err != nil {
@@ -53,8 +53,7 @@ func (c *Conn) Sync() error {
 	return err
 }
 
-// WaitReset returns the code with which the peer resets a stream. The connection
-// ending instead is an error.
+// WaitReset returns the code with which the peer resets a stream. The end of the connection is an error.
 func (c *Conn) WaitReset(stream uint32) (uint32, error) {
 	f, err := c.Wait(func(f Frame) bool {
 		return f.Type == TypeReset && f.Stream == stream || f.Type == TypeGoAway && f.Code() != NoError
@@ -65,8 +64,8 @@ func (c *Conn) WaitReset(stream uint32) (uint32, error) {
 	return f.Code(), err
 }
 
-// WaitGoAway returns the code of the peer's GOAWAY and waits until the peer has
-// closed the connection. A connection that is closed without one is an error.
+// WaitGoAway returns the code of the peer's GOAWAY and waits until the peer has closed the connection. The
+// end without a GOAWAY is an error.
 func (c *Conn) WaitGoAway() (uint32, error) {
 	f, err := c.Wait(func(f Frame) bool { return f.Type == TypeGoAway })
 	if err != nil {
@@ -91,7 +90,7 @@ func (c *Conn) WaitClosed() error {
 	}
 }
 
-// Drain reads until the peer has closed the connection, and answers nothing.
+// Drain reads until the peer has closed the connection, without responses.
 func (c *Conn) Drain() error {
 	for {
 		if _, err := c.Read(); Closed(err) {
@@ -102,13 +101,13 @@ func (c *Conn) Drain() error {
 	}
 }
 
-// Closed tells that an error means that the peer has closed the connection.
+// Closed reports whether an error means that the peer has closed the connection.
 func Closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// Response is what a stream brought.
+// Response is the response on a stream.
 type Response struct {
 	Header  map[string]string
 	Trailer map[string]string
@@ -117,7 +116,7 @@ type Response struct {
 	Code    uint32 // of the reset
 }
 
-// Status is the gRPC status of a response, "" when it has none.
+// Status returns the gRPC status of a response, "" without one.
 func (r *Response) Status() string {
 	if s, ok := r.Trailer["grpc-status"]; ok {
 		return s
@@ -125,7 +124,7 @@ func (r *Response) Status() string {
 	return r.Header["grpc-status"]
 }
 
-// String is short: tests print it.
+// String is short, for the output of tests.
 func (r *Response) String() string {
 	if r.Reset {
 		return fmt.Sprintf("reset with error %d", r.Code)
@@ -134,7 +133,7 @@ func (r *Response) String() string {
 		r.Header["grpc-message"], r.Trailer["grpc-message"], len(r.Body)))
 }
 
-// WaitResponse reads a stream's response to its end. It gives no window back.
+// WaitResponse reads a stream's response to its end. It does not replenish the window.
 func (c *Conn) WaitResponse(stream uint32) (*Response, error) {
 	r := &Response{}
 	for {

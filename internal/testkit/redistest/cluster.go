@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// slots is how many a Cluster has.
+// slots is the number of hash slots of a Cluster.
 const slots = 16384
 
 // Cluster is three masters without replicas.
@@ -13,7 +13,7 @@ type Cluster struct {
 	nodes []*node
 }
 
-// StartCluster runs them until the test ends. It returns when each knows all.
+// StartCluster runs a Cluster until the test ends. It returns when each node knows all.
 func StartCluster(t TB) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -54,7 +54,7 @@ func (c *Cluster) Do(t TB, args ...any) {
 	}
 }
 
-// URL is the address to open.
+// URL returns the address for Open.
 func (c *Cluster) URL() string {
 	var addrs []string
 	for _, n := range slices.Backward(c.nodes) {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Main stands for a test in a TestMain that starts servers for all tests:
+// Main is the TB of a TestMain that starts servers for all tests:
 //
 //	func TestMain(m *testing.M) {
 //		main := &redistest.Main{}
@@ -47,7 +47,7 @@ func (m *Main) Failed() bool { return false }
 // Context implements TB.
 func (m *Main) Context() context.Context { return context.Background() }
 
-// Close ends what was started.
+// Close runs all cleanups.
 func (m *Main) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

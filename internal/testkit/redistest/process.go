@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what should come at once.
+// Patience is the longest wait for an event that should come at once.
 const Patience = time.Minute
 
-// TB is what is needed of a test.
+// TB is the needed part of testing.TB.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -41,7 +41,7 @@ func run(t TB, dir, name string, args ...string) *process {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // killed, or seen by whoever waits for an answer
+		_ = p.cmd.Wait() // killed, or detected by the wait for a response
 	}()
 	t.Cleanup(func() {
 		p.kill()
@@ -65,7 +65,7 @@ func (p *process) signal(t TB, s syscall.Signal) {
 	}
 }
 
-// output is what a program has written.
+// output is the output of a program.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Proxy is a way to a server, on a port of 127.0.0.1 that stays the same.
+// Proxy forwards to a server, from a port of 127.0.0.1 that stays the same.
 type Proxy struct {
 	Addr string // host:port
 
@@ -23,13 +23,13 @@ type Proxy struct {
 	conns   map[net.Conn]struct{}
 }
 
-// hole is where bytes do not come out again.
+// hole is a black hole for bytes.
 type hole struct {
-	of   func(client net.Conn) bool // whose; nil: everybody's
-	ends chan struct{}              // closed when they do
+	of   func(client net.Conn) bool // its clients; nil: all
+	ends chan struct{}              // closed at its end
 }
 
-// NewProxy lets bytes pass to and from an address until the test ends.
+// NewProxy forwards to an address until the test ends.
 func NewProxy(t TB, network, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,19 +49,18 @@ func serve(t TB, listener net.Listener, network, target string) *Proxy {
 	return p
 }
 
-// Delay makes whatever is sent to the server wait for d: every command, when one waits
-// for the answer to the last.
+// Delay delays everything that is sent to the server by d: each command, if clients wait for its response
+// before the next one.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// BlackHole lets nothing pass, and connections be made, until Heal.
+// BlackHole drops all bytes, but accepts connections, until Heal.
 func (p *Proxy) BlackHole() { p.BlackHoleOf(nil) }
 
-// BlackHoleOf is a BlackHole for some clients. It asks of about the connections that they
-// made.
+// BlackHoleOf is a BlackHole for the clients whose connections of selects.
 func (p *Proxy) BlackHoleOf(of func(client net.Conn) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +80,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Cut ends every connection.
+// Cut closes every connection.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +111,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep remembers a connection, so that it can be cut, or closes it.
+// keep records a connection for Cut, or closes it.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +130,7 @@ func (p *Proxy) forget(c net.Conn) {
 	_ = c.Close()
 }
 
-// carry joins a client with the server until one of them leaves.
+// carry connects a client with the server until one of them closes.
 func (p *Proxy) carry(client net.Conn) {
 	defer p.forget(client)
 	server, err := net.Dial(p.network, p.target)
@@ -145,8 +144,7 @@ func (p *Proxy) carry(client net.Conn) {
 	answers.Wait()
 }
 
-// copy passes bytes on until either side is closed, and closes the other. Before each
-// piece it calls wait.
+// copy forwards bytes until either side is closed, and closes the other. It calls wait before each write.
 func (p *Proxy) copy(to io.WriteCloser, from io.ReadCloser, wait func()) {
 	defer to.Close()
 	defer from.Close()
@@ -171,7 +169,7 @@ func (p *Proxy) slowness() time.Duration {
 	return p.delay
 }
 
-// wait is what a client's bytes suffer on their way.
+// wait applies the delay and the black hole to a client's bytes.
 func (p *Proxy) wait(client net.Conn, delay time.Duration) {
 	p.mu.Lock()
 	hole := p.hole

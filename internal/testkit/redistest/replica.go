@@ -2,14 +2,14 @@ package redistest
 
 import "strings"
 
-// Replicated is a master with a replica that can fall behind, and be promoted as it is.
+// Replicated is a master with a replica that can lag, and be promoted with its data.
 type Replicated struct {
 	t               TB
 	master, replica *node
-	link            *Proxy // by which the replica reaches the master
+	link            *Proxy // from the replica to the master
 }
 
-// StartReplicated runs them until the test ends. It returns when the replica has what the master has.
+// StartReplicated runs both until the test ends. It returns when the replica is in sync.
 func StartReplicated(t TB) *Replicated {
 	t.Helper()
 	r := &Replicated{t: t}
@@ -23,7 +23,7 @@ func StartReplicated(t TB) *Replicated {
 	return r
 }
 
-// URL is the address of the master.
+// URL returns the address of the master.
 func (r *Replicated) URL() string { return "redis://" + r.master.addr() }
 
 // Do sends a command to the master and to the replica.
@@ -34,13 +34,13 @@ func (r *Replicated) Do(t TB, args ...any) {
 	}
 }
 
-// Lag lets nothing more come to the replica. The master still takes it for connected.
+// Lag stops the replication. The master still counts the replica as connected.
 func (r *Replicated) Lag() { r.link.BlackHole() }
 
 // CatchUp ends a Lag.
 func (r *Replicated) CatchUp() { r.link.Heal() }
 
-// Promote kills the master, and makes the replica one, with what it has. It answers with its address.
+// Promote kills the master, and makes the replica the master. It returns its address.
 func (r *Replicated) Promote() string {
 	r.t.Helper()
 	r.master.process.kill()

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// masterName is what Sentinel calls the master.
+// masterName is the master's name at Sentinel.
 const masterName = "mymaster"
 
 // Sentinel is a master with a replica, and a Sentinel that watches both.
@@ -16,8 +16,7 @@ type Sentinel struct {
 	sentinel *node
 }
 
-// StartSentinel runs them until the test ends. It returns when the replica can become
-// master.
+// StartSentinel runs all until the test ends. It returns when the replica can become the master.
 func StartSentinel(t TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{t: t}
@@ -28,7 +27,7 @@ func StartSentinel(t TB) *Sentinel {
 	s.servers[0].info(t, "replication", "state=online")
 	s.sentinel = startNode(t, "redis-sentinel", func(dir, port, _ string) []string {
 		file := filepath.Join(dir, "sentinel.conf")
-		// It fails over when a test asks for it, and not because the machine is busy.
+		// It fails over on request, not because the machine is busy.
 		text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor %s %s %s 1\nsentinel "+
 			"down-after-milliseconds %[2]s 60000\nsentinel failover-timeout %[2]s 30000\n",
 			port, masterName, s.servers[0].host, s.servers[0].port)
@@ -46,7 +45,7 @@ func plain(dir, port string) []string {
 		"--repl-diskless-sync-delay", "0"}
 }
 
-// URL is the address to open.
+// URL returns the address for Open.
 func (s *Sentinel) URL() string {
 	return "redis+sentinel://" + s.sentinel.addr() + "/" + masterName
 }
@@ -59,8 +58,7 @@ func (s *Sentinel) Do(t TB, args ...any) {
 	}
 }
 
-// Failover kills the master and returns when the replica has taken its place, and Sentinel
-// says so. It works once.
+// Failover kills the master and returns when the replica is the master, also for Sentinel. It works once.
 func (s *Sentinel) Failover() {
 	s.t.Helper()
 	s.servers[0].process.kill()

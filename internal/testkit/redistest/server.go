@@ -10,18 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is one redis-server. Tests reach it through the proxy that it embeds, whose
-// address stays the same whatever happens to the server.
+// Server is one redis-server. Tests use the embedded proxy, whose address stays the same across restarts.
 type Server struct {
 	*Proxy
 	t       TB
 	dir     string
 	socket  string
 	process *process
-	direct  *redis.Client // around the proxy
+	direct  *redis.Client // bypasses the proxy
 }
 
-// Start runs a redis-server that saves nothing, until the test ends.
+// Start runs a redis-server without persistence, until the test ends.
 func Start(t TB) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -31,7 +30,7 @@ func Start(t TB) *Server {
 
 func newServer(t TB) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redis") // a test's own may be too long for the name of a socket
+	dir, err := os.MkdirTemp("", "redis") // t.TempDir may be too long for the path of a socket
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -45,7 +44,7 @@ func newServer(t TB) *Server {
 	return s
 }
 
-// URL is the address to open.
+// URL returns the address for Open.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
 func (s *Server) start() {
@@ -57,7 +56,7 @@ func (s *Server) start() {
 	}
 }
 
-// answers waits for PONG. It is false when the process ended without.
+// answers waits for PONG. It returns false if the process has ended.
 func answers(t TB, p *process, c *redis.Client) bool {
 	t.Helper()
 	deadline := time.After(Patience)
@@ -82,14 +81,14 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.socket)
 }
 
-// Restart starts a server that was killed, or kills it first. It is empty.
+// Restart kills the server, unless it was killed, and starts it without data.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
 	s.start()
 }
 
-// Freeze stops the server without ending it: connections stay and nothing answers.
+// Freeze stops the process: connections stay, without responses.
 func (s *Server) Freeze() {
 	s.t.Helper()
 	s.process.signal(s.t, syscall.SIGSTOP)
@@ -101,7 +100,7 @@ func (s *Server) Thaw() {
 	s.process.signal(s.t, syscall.SIGCONT)
 }
 
-// Fill makes the server refuse writes as one does whose memory is full.
+// Fill makes the server refuse writes, as with full memory.
 func (s *Server) Fill() {
 	s.t.Helper()
 	s.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")

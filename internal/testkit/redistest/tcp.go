@@ -12,8 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// node is a server that others must reach by the address that it tells them, so that
-// nothing can stand in front of it.
+// node is a server that others reach by the address that it announces, so it has no proxy.
 type node struct {
 	host, port string
 	process    *process
@@ -22,7 +21,7 @@ type node struct {
 
 func (n *node) addr() string { return net.JoinHostPort(n.host, n.port) }
 
-// startNode runs name on a free port. args get the port and another that is free.
+// startNode runs name on a free port. args get the port and another free one.
 func startNode(t TB, name string, args func(dir, port, other string) []string) *node {
 	t.Helper()
 	for range 20 {
@@ -39,20 +38,19 @@ func startNode(t TB, name string, args func(dir, port, other string) []string) *
 		if answers(t, n.process, n.direct) && ours(n) {
 			return n
 		}
-		n.process.kill() // somebody else was faster
+		n.process.kill() // another process has the port
 	}
 	t.Fatalf("%s: no port is free", name)
 	return nil
 }
 
-// ours says whether it is our process that answers on the port.
+// ours reports whether this process responds on the port.
 func ours(n *node) bool {
 	info, err := n.direct.Info(context.Background(), "server").Result()
 	return err == nil && strings.Contains(info, "process_id:"+strconv.Itoa(n.process.cmd.Process.Pid)+"\r")
 }
 
-// freePort is a port that nobody had a moment ago, and the kernel gives to nobody who does
-// not ask for it: it is below those that it chooses from.
+// freePort returns a port that was free, below the ephemeral range, from which the kernel assigns others.
 func freePort(t TB) string {
 	t.Helper()
 	for range 100 {
@@ -76,7 +74,7 @@ func (n *node) do(t TB, args ...any) any {
 	return got
 }
 
-// info waits until a section of INFO says all of something.
+// info waits until a section of INFO contains all of the given texts.
 func (n *node) info(t TB, section string, says ...string) {
 	t.Helper()
 	await(t, n.addr()+" to say "+strings.Join(says, " "), func() bool {
@@ -90,7 +88,7 @@ func (n *node) info(t TB, section string, says ...string) {
 	})
 }
 
-// await asks again and again until something is so.
+// await polls until a condition holds.
 func await(t TB, what string, so func() bool) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
