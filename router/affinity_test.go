@@ -11,7 +11,7 @@ import (
 
 var sticky = router.Affinity{Sessions: true, Artifacts: true}
 
-// homes are the addresses where n sessions are at home.
+// homes returns the home backends of n sessions.
 func (w *world) homes(n int) []string {
 	w.t.Helper()
 	all := make([]string, n)
@@ -32,7 +32,7 @@ func moved(before, after []string) (n int) {
 	return n
 }
 
-// Gateways agree, whatever their zones are and in whatever order they know the backends.
+// Gateways agree, whatever their zones and the order of their backends.
 func TestGatewaysAgreeOnHomes(t *testing.T) {
 	t.Parallel()
 	backends := named(7)
@@ -64,7 +64,7 @@ func TestHomesAreSpreadByWeight(t *testing.T) {
 	}
 }
 
-// Only the sessions of a backend that goes have to find another home.
+// Only the sessions of a removed backend get another home.
 func TestHomesStay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(5), Affinity: sticky}, "")
@@ -126,7 +126,7 @@ func TestHomeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A backend of one session has no other, and the session has no other backend.
+// A backend of one session serves no other, and the session has no other backend.
 func TestReservedBackends(t *testing.T) {
 	t.Parallel()
 	backends := named(4)
@@ -158,7 +158,7 @@ func TestReservedBackends(t *testing.T) {
 	if theirs := w.fleet.Home("other", "mine", nil); theirs.Session != "" {
 		t.Errorf("another tenant's session of the same id is at home at %s", theirs.Addr)
 	}
-	// Ejections and panics of the others leave them alone.
+	// Ejections and panic mode do not affect them.
 	claim := w.fleet.Acquire(home, false)
 	claim.Done(router.Outcome{Class: router.Unreachable})
 	w.health(refused, down, up, down)
@@ -184,7 +184,7 @@ func TestOnlyReservedBackends(t *testing.T) {
 	}
 }
 
-// A life ends where nobody listens; being down by probes, or ejected, ends none.
+// An incarnation ends when connections are refused; failed probes and ejections do not end it.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(3), Affinity: sticky, SlowStart: -1}, "")
@@ -223,7 +223,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// Who is draining keeps what it has.
+// A draining backend keeps its sessions.
 func TestOffIsAlive(t *testing.T) {
 	t.Parallel()
 	backends := named(3)

@@ -11,10 +11,10 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// ok is how most calls end.
+// ok is the outcome of a successful call.
 var ok = router.Outcome{Class: router.Succeeded, Latency: 3 * time.Millisecond}
 
-// tableOf makes a table of n capabilities with ten backends each, and their ids.
+// tableOf returns a table of n capabilities with ten backends each, and their ids.
 func tableOf(tb testing.TB, n int) (*router.Table, []string) {
 	tb.Helper()
 	cfg := router.Config{Domains: []string{"caps.example.com"}}
@@ -30,9 +30,8 @@ func tableOf(tb testing.TB, n int) (*router.Table, []string) {
 	return newTable(tb, cfg, nil), ids
 }
 
-// A call's way through the router: resolve its key, choose a backend, be done. Each call
-// is for another capability, in an order that no cache foresees. Only its own name is
-// near, as that of a request just read.
+// The benchmark resolves a key, picks a backend and ends the call. Each call has another capability, in an order that
+// no CPU cache predicts; only its name is cached, like that of a request just read.
 func BenchmarkResolveAndRoute(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("capabilities=%d", n), func(b *testing.B) {

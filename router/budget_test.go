@@ -48,8 +48,7 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
-// What was not used is not saved up for more than about the window, however long it
-// is quiet, but a burst as large as the traffic of some seconds earns is allowed.
+// Unused retries accumulate for about the window only, but a burst is allowed that the traffic of some seconds earns.
 func TestRetryBudgetAllowsABurst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(2)}, "")

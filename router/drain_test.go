@@ -7,8 +7,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// A drained backend keeps its calls and gets no others, over changes of the
-// configuration, until the drain ends.
+// A drained backend keeps its calls and gets no new ones, across configuration changes, until the drain ends.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
@@ -46,7 +45,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A backend that comes with a new table is drained from its first moment.
+// A backend of a new table is drained from the start.
 func TestDrainComesBeforeItsBackend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
@@ -60,7 +59,7 @@ func TestDrainComesBeforeItsBackend(t *testing.T) {
 	}
 }
 
-// Whoever drains all gets what was asked for: calls are refused.
+// With all backends drained calls are rejected.
 func TestDrainOfAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
@@ -73,7 +72,7 @@ func TestDrainOfAll(t *testing.T) {
 	}
 }
 
-// Tables that share most of their fleets share them.
+// Tables share their equal fleets.
 func TestSwapKeepsFleets(t *testing.T) {
 	t.Parallel()
 	fleets := []router.FleetConfig{

@@ -104,8 +104,7 @@ func TestEjectionsGrowAndAreForgiven(t *testing.T) {
 	}
 }
 
-// Calls that were at a backend when it was ejected end later, well or badly, and
-// change nothing.
+// Calls that were at a backend when it was ejected have no effect at their end.
 func TestEchoesOfAnEjection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(4), SlowStart: -1}, "")
@@ -128,9 +127,8 @@ func TestEchoesOfAnEjection(t *testing.T) {
 	}
 }
 
-// Whatever happens, no more than half of those whom probes let have calls are
-// ejected, calls find somebody unless everybody is surely dead, and nobody gets calls
-// who should not.
+// In any situation at most half of the healthy backends are ejected, calls find a backend unless all are surely down,
+// and a backend that must not get calls gets none.
 func TestEjectionAndPanicLimits(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 9; n++ {
@@ -181,8 +179,7 @@ func TestEjectionAndPanicLimits(t *testing.T) {
 	}
 }
 
-// In a panic what calls said of backends counts no more, but for those that nobody
-// could connect to.
+// In panic mode ejections are ignored, except those after refused connections.
 func TestPanicTakesTheEjectedBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")
@@ -206,7 +203,7 @@ func TestPanicTakesTheEjectedBack(t *testing.T) {
 	}
 }
 
-// Whom probes take out counts: a fleet is never left without its last backend.
+// Failed probes count: the last available backend of a fleet is never ejected.
 func TestProbesTakeOutWhatEjectionsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Long calls that come to three replicas at the same moment get even parts of the places, and those of a
-// replica that has all of the calls get all places.
+// Concurrent long calls at three replicas get even shares of the permits; a replica with all of the calls gets all
+// permits.
 func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ calls, least []int }{
@@ -59,7 +59,7 @@ func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 	}
 }
 
-// A replica that knows of no other has all places at once.
+// A replica that knows of no other gets all permits at once.
 func TestLimitOfABurstAtALoneReplica(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{0, 1} {
@@ -80,8 +80,8 @@ func TestLimitOfABurstAtALoneReplica(t *testing.T) {
 	}
 }
 
-// burst makes so many long calls at each of the replicas, 5 ms after those at the one before, and returns how many
-// have a place a second later. entered is told how long each waited that has, one at a time.
+// burst makes so many long calls at each replica, 5 ms after those at the previous one, and returns how many have a
+// permit a second later. entered gets the wait of each, one at a time.
 func burst(replicas []*limited, calls []int, entered func(waited time.Duration)) []int {
 	var mu sync.Mutex
 	got := make([]int, len(calls))

@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// A fleet that goes lets its calls finish, within the limit, and is forgotten, here and by the
-// store.
+// A removed fleet lets its calls finish, within the limit, and is then forgotten, here and by the store.
 func TestLimitOfAFleetThatGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,8 +41,8 @@ func TestLimitOfAFleetThatGoes(t *testing.T) {
 	})
 }
 
-// Capabilities that come and go leave nothing behind, one that comes back soon finds its calls
-// counted, and those that stay are not forgotten.
+// Capabilities that come and go leave no state, one that returns soon finds its calls counted, and the remaining ones
+// keep their state.
 func TestLimitsAreForgotten(t *testing.T) {
 	t.Parallel()
 	for name, slots := range map[string]func() router.PermitStore{

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// The tenants of a fleet take turns, and each is served in its order.
+// The tenants of a fleet are served round-robin, and each in its order.
 func TestLimitIsFairToTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestLimitIsFairToTenants(t *testing.T) {
 	})
 }
 
-// A call of a limited fleet that finds a place costs no memory.
+// A call of a limited fleet with a free permit does not allocate.
 func TestEnterAllocatesNothing(t *testing.T) {
 	table := newTable(t, router.Config{Limits: router.NewLimits(router.LimitsConfig{}), Fleets: []router.FleetConfig{
 		{Capability: "weather", Backends: named(3), Limit: router.Limit{PerBackend: 1}},
@@ -91,7 +91,7 @@ func TestLimitsQueue(t *testing.T) {
 	})
 }
 
-// A tenant that fills the queue has calls of others push out its last ones, until none has more than another.
+// A full queue drops the last calls of the tenant with the most, until none has more than another.
 func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 	})
 }
 
-// A place that was given to a caller who has left goes to the next.
+// A permit for a caller that has left goes to the next one.
 func TestLimitOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestLimitOfACallerThatLeft(t *testing.T) {
 	})
 }
 
-// A call that has to go to one backend waits for that one, and holds up nobody.
+// A call bound to one backend waits for that one, without delaying others.
 func TestLimitOfOneBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestLimitOfOneBackend(t *testing.T) {
 			if a := <-pinned; a.Backend != one {
 				t.Errorf("entered %+v", a)
 			}
-			// A second try goes to the other backend, and waits for it.
+			// A second attempt uses the other backend, and waits for it.
 			if a := (<-chanOf(r, router.PermitRequest{Tried: one})); a.Backend != r.fleet().Backends[1] {
 				t.Errorf("second try at %+v", a)
 			}
@@ -177,7 +177,7 @@ func TestLimitOfOneBackend(t *testing.T) {
 	})
 }
 
-// A change of the configuration counts for the calls that wait, too.
+// A configuration change applies to waiting calls, too.
 func TestLimitChanges(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]struct {

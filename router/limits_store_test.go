@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// While nobody else waits calls find a place without asking anybody.
+// Without waiting calls permits are granted from memory.
 func TestLimitInSteadyState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestLimitInSteadyState(t *testing.T) {
 	})
 }
 
-// What a dead replica had is free for the others after a while.
+// A dead replica's permits are free for the others after a while.
 func TestLimitOfADeadReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestLimitOfADeadReplica(t *testing.T) {
 	})
 }
 
-// While the store is unavailable each replica goes on with what it has, or its share. Then the
-// limit holds again.
+// While the store is unavailable each replica uses the permits that it has, or its share. Afterwards the limit holds
+// again.
 func TestLimitWithoutStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLimitWithoutStore(t *testing.T) {
 		shared.set(func(b *board) { b.unavailable = true })
 		all.forget()
 		flood()
-		// What each has, and at least two, of six that were shared out.
+		// The permits of each, at least two, of six.
 		if most := all.peak(); most < 6 || most > 10 {
 			t.Errorf("%d calls at once while the store is unavailable", most)
 		}
@@ -111,7 +111,7 @@ func TestLimitWithoutStore(t *testing.T) {
 	})
 }
 
-// No call waits long for a store that does not answer, and none at all when that is known.
+// No call waits long for a store that does not respond, and none waits if that is known.
 func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -153,7 +153,7 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 	}
 }
 
-// A replica that was frozen for a while does not go on with what others got meanwhile.
+// A replica that was frozen does not use permits that others got meanwhile.
 func TestLimitOfAFrozenReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestLimitOfAFrozenReplica(t *testing.T) {
 	})
 }
 
-// In a large fleet a call asks for places at a few backends, and idle ones cost nothing.
+// In a large fleet a call requests permits at a few backends, and idle backends cost nothing.
 func TestLimitOfALargeFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestLimitOfALargeFleet(t *testing.T) {
 	})
 }
 
-// What ends gives its places back at once.
+// Permits are returned at once when their owner ends.
 func TestLimitOfAReplicaThatEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

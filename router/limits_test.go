@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// limited is one replica: a router of one limited fleet, and its Limits at work.
+// limited is one replica: a router of one limited fleet, with running Limits.
 type limited struct {
 	t      *testing.T
 	router *router.Router
@@ -24,14 +24,14 @@ type limited struct {
 	ended  sync.WaitGroup
 }
 
-// newLimited starts a replica inside a synctest bubble. slots may be nil.
+// newLimited starts a replica in a synctest bubble. slots may be nil.
 func newLimited(t *testing.T, slots router.PermitStore, c *crowd, limit router.Limit,
 	backends ...router.BackendConfig) *limited {
 	t.Helper()
 	return newLimitedOf(t, func() int { return 3 }, slots, c, limit, backends...)
 }
 
-// newLimitedOf starts one of so many replicas.
+// newLimitedOf starts one of several replicas.
 func newLimitedOf(t *testing.T, replicas func() int, slots router.PermitStore, c *crowd, limit router.Limit,
 	backends ...router.BackendConfig) *limited {
 	t.Helper()
@@ -56,7 +56,7 @@ func (r *limited) end() {
 	r.ended.Wait()
 }
 
-// start makes a call, which is told to done how it entered.
+// start starts a call; done gets the result of its admission.
 func (r *limited) start(e router.PermitRequest, done func(router.PermitResult)) *router.Waiter {
 	w, a := r.fleet().AcquirePermit(e, func() func(router.PermitResult) bool {
 		return func(a router.PermitResult) bool { done(a); return true }
@@ -67,7 +67,7 @@ func (r *limited) start(e router.PermitRequest, done func(router.PermitResult)) 
 	return w
 }
 
-// call makes a call that takes so long, and returns its refusal.
+// call makes a call of that duration, and returns its refusal.
 func (r *limited) call(e router.PermitRequest, lasts time.Duration) *call.Refusal {
 	entered := make(chan router.PermitResult, 1)
 	r.start(e, func(a router.PermitResult) { entered <- a })
@@ -82,7 +82,7 @@ func (r *limited) call(e router.PermitRequest, lasts time.Duration) *call.Refusa
 	return nil
 }
 
-// hold makes a call that lasts until release is called.
+// hold makes a call that lasts until release.
 func (r *limited) hold(e router.PermitRequest) (release func()) {
 	entered := make(chan router.PermitResult, 1)
 	r.start(e, func(a router.PermitResult) { entered <- a })
@@ -93,8 +93,8 @@ func (r *limited) hold(e router.PermitRequest) (release func()) {
 	return func() { a.Claim.Done(router.Outcome{Class: router.Succeeded}) }
 }
 
-// Three replicas with much to do never have more than the limit together, all calls
-// come through, and each replica and each backend gets its part.
+// Three busy replicas never exceed the limit together, all calls succeed, and each replica and each backend gets its
+// share.
 func TestLimitOfThreeReplicas(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -125,7 +125,7 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 				}
 				began := time.Now()
 				work.Wait()
-				// Work of 9 s in all, and for every call a way to the board and back, or a poll.
+				// 9 s of work, and for each call a round trip to the store, or a poll.
 				if took := time.Since(began); took > 60*time.Second {
 					t.Errorf("%d calls took %v", 3*calls, took)
 				}
@@ -154,7 +154,7 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 	}
 }
 
-// A replica that calls all the time cannot starve one that calls now and then.
+// A replica with constant calls does not starve one with rare calls.
 func TestLimitIsFairToReplicas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func chanOf(r *limited, e router.PermitRequest) <-chan router.PermitResult {
 	return entered
 }
 
-// Replicas with more calls than places share them evenly, and do not hand them around.
+// Replicas with more calls than permits share them evenly, without moving them back and forth.
 func TestLimitUnderContention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// board is what replicas share in these tests: a small working store of places.
+// board is the shared store of these tests: a small working store of permits.
 type board struct {
 	mu          sync.Mutex
 	entries     map[string]map[string]*entry // by capability and address, by replica
@@ -38,7 +38,7 @@ func newBoard() *board {
 	return &board{entries: map[string]map[string]*entry{}, listeners: map[string]func(string){}}
 }
 
-// replica is the board as one replica sees it.
+// replica is one replica's view of the board.
 type replica struct {
 	*board
 	name string
@@ -144,7 +144,7 @@ func (r *replica) Unavailable() bool {
 	return r.unavailable && r.told
 }
 
-// die cuts a replica off.
+// die disconnects a replica.
 func (r *replica) die() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *replica) die() {
 	delete(r.listeners, r.name)
 }
 
-// holders are the replicas that have places at a backend, and how many.
+// holders returns the permits at a backend by replica.
 func (b *board) holders(addr string) map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *board) holders(addr string) map[string]int {
 	return got
 }
 
-// traffic is how many exchanges there were, and of how many places.
+// traffic returns the numbers of exchanges and of their demands.
 func (b *board) traffic() (exchanges, wants int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,7 +185,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// load counts the calls that are at backends.
+// load counts the calls at backends.
 type crowd struct {
 	mu   sync.Mutex
 	now  map[string]int

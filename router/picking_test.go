@@ -54,7 +54,7 @@ func TestAllWeightsZero(t *testing.T) {
 	}
 }
 
-// Weights hold while calls overlap, too, but a backend that stands still is no sink.
+// Weights hold for concurrent calls, too, but a backend that hangs does not attract calls.
 func TestAWeightIsNoDuty(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{
@@ -110,7 +110,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// A zone that cannot keep up lets calls go.
+// An overloaded zone spills over.
 func TestABusyZoneSpills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{
@@ -127,8 +127,8 @@ func TestABusyZoneSpills(t *testing.T) {
 	}
 }
 
-// simulate runs a closed loop of workers over simulated backends, of which each
-// answers after its latency, and returns each backend's share of the calls.
+// simulate runs a closed loop of workers over simulated backends, each with its latency, and returns the backends'
+// shares of the calls.
 func (w *world) simulate(workers int, length time.Duration,
 	latency func(addr string) time.Duration) map[string]float64 {
 	w.t.Helper()
@@ -202,7 +202,7 @@ func TestTheFastGetsMore(t *testing.T) {
 	}
 }
 
-// One that was slow for a while gets its share again.
+// A backend that was slow for a while gets its share again.
 func TestSlownessIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")
@@ -265,7 +265,7 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// At the start of the process everybody is new, and nobody starts slowly.
+// At the start of the process no backend has a slow start, as all are new.
 func TestNoSlowStartAtTheStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(2)}, "")
@@ -275,7 +275,7 @@ func TestNoSlowStartAtTheStart(t *testing.T) {
 	}
 }
 
-// noisy are latencies of equal backends: about 1 ms, and ten times that once in a hundred calls.
+// noisy returns latencies of equal backends: about 1 ms, and ten times that in one of a hundred calls.
 func noisy(seed uint64) func(string) time.Duration {
 	r := rand.New(rand.NewPCG(seed, 1))
 	return func(string) time.Duration {
@@ -287,7 +287,7 @@ func noisy(seed uint64) func(string) time.Duration {
 	}
 }
 
-// Equal backends have about equal shares, also when there is only one call at a time.
+// Equal backends have about equal shares, also without concurrency.
 func TestEqualBackendsOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	const backends, seeds = 5, 40
@@ -312,7 +312,7 @@ func TestEqualBackendsOneCallAtATime(t *testing.T) {
 	}
 }
 
-// A backend that was very slow and has recovered has its share half a minute later, whatever the load.
+// A backend that has recovered from being very slow has its share half a minute later, at any load.
 func TestARecoveredBackendIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 20} {

@@ -19,18 +19,18 @@ func newTable(t testing.TB, cfg router.Config, prev *router.Table) *router.Table
 	return table
 }
 
-// all is a caller for whom there is every capability.
+// all is a caller that may use every capability.
 type all struct{}
 
 func (all) Sees(string) bool { return true }
 
-// only is one for whom there is no other.
+// only is a caller that may use one capability.
 type only string
 
 func (o only) Sees(capability string) bool { return string(o) == capability }
 
-// TestResolveTellsNothingOfOthers: what there is for somebody else is told from what does
-// not exist by nothing, whichever way it is named.
+// TestResolveTellsNothingOfOthers: another tenant's capability is indistinguishable from one that does not exist,
+// however it is named.
 func TestResolveTellsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	const domain = "caps.test"

@@ -92,8 +92,8 @@ func TestRouteSecondTry(t *testing.T) {
 	}
 }
 
-// With calls of equal length that overlap, power of two choices keeps every
-// backend close to its share, where one random choice would not.
+// With concurrent calls of equal length, power of two choices keeps every backend close to its share, unlike one
+// random choice.
 func TestRouteBalances(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -197,7 +197,7 @@ func TestSwapKeepsBackends(t *testing.T) {
 	}
 }
 
-// A change of the configuration forgives nobody, and who joins starts slowly.
+// A configuration change keeps ejections, and new backends have a slow start.
 func TestSwapKeepsEjections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(3)}, "")

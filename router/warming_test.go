@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// join makes backends those of the fleet.
+// join sets the backends of the fleet.
 func (w *world) join(backends ...router.BackendConfig) {
 	w.t.Helper()
 	w.router.Swap(newTable(w.t, router.Config{
@@ -19,8 +19,7 @@ func (w *world) join(backends ...router.BackendConfig) {
 	w.fleet = w.router.Table().Fleet("weather")
 }
 
-// Who joins has calls when its dialect is known, unless there is nobody else who surely
-// can take them.
+// A new backend gets calls after its protocol is detected, unless no other backend surely accepts calls.
 func TestWhoJoinsIsProbedFirst(t *testing.T) {
 	t.Parallel()
 	unknown := health.Backend{}
@@ -66,8 +65,7 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 	}
 }
 
-// meet lets a call wait for a backend, and returns what tells the dialect that the backend had
-// when the call went on.
+// meet makes a call wait for a backend, and returns a function with the backend's dialect at the end of the wait.
 func meet(t *testing.T, b *router.Backend) <-chan call.Dialect {
 	t.Helper()
 	met := make(chan call.Dialect, 2)
@@ -77,7 +75,7 @@ func meet(t *testing.T, b *router.Backend) <-chan call.Dialect {
 	return met
 }
 
-// A backend that nobody probed before calls come has them wait, but not for long.
+// Calls wait for a backend that was never probed, but not for long.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	live := health.Backend{State: health.Up, Dialect: call.Live}

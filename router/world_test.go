@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// world is one fleet and a clock that only the test moves.
+// world is one fleet and a clock that only the test advances.
 type world struct {
 	t       testing.TB
 	now     time.Duration
@@ -32,7 +32,7 @@ func newWorld(t testing.TB, cfg router.FleetConfig, zone string) *world {
 	return w
 }
 
-// named is n backends a0:1, a1:1 and so on.
+// named returns n backends a0:1, a1:1 and so on.
 func named(n int) []router.BackendConfig {
 	var addrs []string
 	for i := range n {
@@ -41,7 +41,7 @@ func named(n int) []router.BackendConfig {
 	return router.Addrs(addrs...)
 }
 
-// call routes one call and ends it at once as end says.
+// call routes one call and ends it at once with the outcome end.
 func (w *world) call(end func(addr string) router.Outcome) (addr string) {
 	w.t.Helper()
 	b, claim, refusal := w.fleet.Route(nil)
@@ -52,7 +52,7 @@ func (w *world) call(end func(addr string) router.Outcome) (addr string) {
 	return b.Addr
 }
 
-// shares makes n calls that end at once and well, and returns each backend's share.
+// shares makes n calls that succeed at once, and returns each backend's share.
 func (w *world) shares(n int) map[string]float64 {
 	w.t.Helper()
 	got := map[string]float64{}

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// noteStore notes what it is told of artifacts.
+// noteStore records the artifacts that it stores.
 type noteStore struct {
 	affinity.Store
 	told chan []affinity.Location
@@ -31,9 +31,8 @@ func (s noteStore) StoreLocations(ctx context.Context, all []affinity.Location) 
 	return make([]bool, len(all)), nil
 }
 
-// TestOneTenantDoesNotFillTheClaims: a tenant that is told of ever more artifacts while the store is slow loses
-// its own
-// claims alone.
+// TestOneTenantDoesNotFillTheClaims: a tenant with ever more artifacts while the store is slow loses only its own
+// claims.
 func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 	t.Parallel()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// lateStore answers when the time is over.
+// lateStore responds after the timeout.
 type lateStore struct{ affinity.Store }
 
 func (lateStore) Unavailable() bool { return false }
@@ -34,7 +34,7 @@ func (lateStore) Locate(ctx context.Context, _ affinity.Artifact) (string, error
 	return "a:1", nil
 }
 
-// TestTheStoreIsLate: calls go on without it, and nothing is amiss when it answers after all.
+// TestTheStoreIsLate: calls proceed without it, and a late response does no harm.
 func TestTheStoreIsLate(t *testing.T) {
 	t.Parallel()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{

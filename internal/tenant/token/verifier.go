@@ -144,8 +144,8 @@ func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 	}
 }
 
-// Lookup finds out who calls by a token that was verified before. Tenant and Key of the
-// answer are its own, and so are User and Agent where the claim does not say them.
+// Lookup authenticates a caller whose token is cached. Tenant and Key of the identity are the token's, and so are
+// User and Agent unless the caller may assert them.
 func (v *Verifier) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
 		return who, true, refusedToken
