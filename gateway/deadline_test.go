@@ -85,10 +85,10 @@ func (s stuckApprover) Wait(ctx context.Context, _, _ string) (approvals.Approva
 
 type stuckLimits struct{ stuck }
 
-func (s stuckLimits) Exchange(ctx context.Context, _ ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
-	answers := make([]ratelimit.Answer, len(asks))
+func (s stuckLimits) Exchange(ctx context.Context, _ ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant, error) {
+	answers := make([]ratelimit.Grant, len(asks))
 	for i, a := range asks {
-		answers[i] = ratelimit.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare}
+		answers[i] = ratelimit.Grant{Calls: a.Want, Permits: a.Retain + a.Need + a.Spare}
 	}
 	return answers, s.wait(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// warm returns a Limiter of which a tenant has all that a benchmark takes.
+// warm returns a Limiter in which a tenant has all leases that a benchmark takes.
 func warm(b *testing.B, l tenant.Limits) (*ratelimit.Limiter, *tenant.Settings) {
 	b.Helper()
 	of := ratelimit.New(ratelimit.Config{Store: plenty{}})

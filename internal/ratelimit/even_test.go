@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// TestABurstAtAllReplicas: long calls that come to three replicas at the same moment get even parts of the places, and
-// those of a replica that has all of the calls get all places.
+// TestABurstAtAllReplicas: concurrent long calls at three replicas get even shares of the permits; a replica with all
+// of the calls gets all permits.
 func TestABurstAtAllReplicas(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ calls, least []int }{

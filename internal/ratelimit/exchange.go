@@ -9,18 +9,18 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// exchanges are what became of exchanges, by scope.
+// exchanges counts the results of exchanges, by scope.
 type exchanges struct{ granted, denied, ownShare, failed atomic.Int64 }
 
-// Stats is what became of questions to the store. It only grows.
+// Stats counts the results of exchanges. The counters only grow.
 type Stats struct{ Granted, Denied, OwnShare, Failed int64 }
 
-// Stats may be called from any goroutine.
+// Stats is safe for concurrent use.
 func (l *Limiter) Stats() Stats {
 	return Stats{l.counts.granted.Load(), l.counts.denied.Load(), l.counts.ownShare.Load(), l.counts.failed.Load()}
 }
 
-// Run works until ctx ends, and then gives back what no call has.
+// Run exchanges with the store until ctx ends, and then returns unused leases.
 func (l *Limiter) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -31,8 +31,8 @@ func (l *Limiter) Run(ctx context.Context) {
 	timer := time.NewTimer(tickEvery)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		impatient := l.start(asking, &running)
-		timer.Reset(max(min(next, impatient)-l.now(), time.Millisecond))
+		nextLate := l.start(asking, &running)
+		timer.Reset(max(min(next, nextLate)-l.now(), time.Millisecond))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
@@ -42,10 +42,10 @@ func (l *Limiter) Run(ctx context.Context) {
 			next = l.tick()
 		}
 	}
-	l.leave(asking)
+	l.releaseAll(asking)
 }
 
-// countReplicas takes note of how many there are, if that is known.
+// countReplicas updates the number of replicas, if it is known.
 func (l *Limiter) countReplicas() {
 	if l.cfg.Replicas == nil {
 		return
@@ -55,13 +55,13 @@ func (l *Limiter) countReplicas() {
 	}
 }
 
-// tick returns when the next is due.
+// tick returns the time of the next tick.
 func (l *Limiter) tick() (next time.Duration) {
 	l.countReplicas()
 	now := l.now()
 	next = now + tickEvery
-	l.accounts.Range(func(_, v any) bool {
-		a := v.(*account)
+	l.tenants.Range(func(_, v any) bool {
+		a := v.(*tenantState)
 		var idle bool
 		if next, idle = a.tick(now, next); idle {
 			l.forget(a)
@@ -71,137 +71,136 @@ func (l *Limiter) tick() (next time.Duration) {
 	return next
 }
 
-func (l *Limiter) forget(a *account) {
+func (l *Limiter) forget(a *tenantState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.asked || len(a.waiting) > 0 {
+	if a.scheduled || len(a.waiting) > 0 {
 		return
 	}
 	a.end()
 }
 
-// end takes an account from where it is found. The caller holds mu.
-func (a *account) end() {
+// end removes a tenant's state. The caller holds mu.
+func (a *tenantState) end() {
 	a.gone = true
-	a.limiter.accounts.CompareAndDelete(a.owner.ID, a)
+	a.limiter.tenants.CompareAndDelete(a.owner.ID, a)
 	p := a.plan.Load()
 	for i := range p.rules {
 		p.rules[i].each(func(s *scope) { s.gone = true })
 	}
 }
 
-// exchange tells the store about an account's scopes, and lets the calls go on that waited for that, when
-// the store answers or is late.
-func (l *Limiter) exchange(ctx context.Context, a *account, isLate time.Duration) {
-	scopes, asks, waiting := a.collect(l.now())
-	if len(asks) > 0 {
+// exchange exchanges a tenant's demands with the store. Waiting calls continue when the store responds or is late.
+func (l *Limiter) exchange(ctx context.Context, a *tenantState, lateAt time.Duration) {
+	scopes, demands, waiting := a.collect(l.now())
+	if len(demands) > 0 {
 		type result struct {
-			answers []Answer
-			err     error
+			grants []Grant
+			err    error
 		}
 		done := make(chan result, 1)
 		go func() {
 			var r result
 			r.err = recovery.Do("tenant limits", func() (err error) {
-				r.answers, err = l.cfg.Store.Exchange(ctx, a.owner, asks)
+				r.grants, err = l.cfg.Store.Exchange(ctx, a.owner, demands)
 				return err
 			})
 			done <- r
 		}()
-		late := time.NewTimer(max(isLate-l.now(), time.Millisecond))
+		late := time.NewTimer(max(lateAt-l.now(), time.Millisecond))
 		var r result
 		select {
 		case r = <-done:
 		case <-late.C:
-			a.standIn(scopes, asks)
+			a.fallBack(scopes, demands)
 			l.release(waiting)
 			waiting = nil
 			r = <-done
 		}
 		late.Stop()
-		a.settle(scopes, asks, r.answers, r.err)
+		a.settle(scopes, demands, r.grants, r.err)
 	}
 	l.release(waiting)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.asked = len(a.due) > 0 || len(a.waiting) > 0; a.asked {
-		l.ask(a)
+	if a.scheduled = len(a.due) > 0 || len(a.waiting) > 0; a.scheduled {
+		l.enqueue(a)
 	}
 }
 
-// collect is what to say, and the calls that wait for the answer.
-func (a *account) collect(now time.Duration) (scopes []*scope, asks []Ask, waiting []func()) {
+// collect returns the demands, and the calls that wait for their grants.
+func (a *tenantState) collect(now time.Duration) (scopes []*scope, demands []Demand, waiting []func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := min(len(a.due), MaxAsks)
+	n := min(len(a.due), MaxDemands)
 	for _, s := range a.due[:n] {
 		s.due.Store(false)
 		if s.gone {
 			continue
 		}
-		if ask := s.ask(now); ask.says() {
-			scopes, asks = append(scopes, s), append(asks, ask)
-			if ask.Spent > 0 {
-				s.stood = 0 // it is told
+		if ask := s.demandOf(now); ask.nonEmpty() {
+			scopes, demands = append(scopes, s), append(demands, ask)
+			if ask.Unleased > 0 {
+				s.provisional = 0 // the store learns of them now
 			}
 		}
 	}
 	a.due = append([]*scope(nil), a.due[n:]...)
-	a.late = a.late && len(asks) > 0
-	if len(a.due) == 0 { // else they wait for the last of them
+	a.late = a.late && len(demands) > 0
+	if len(a.due) == 0 { // otherwise they wait for the remaining demands
 		waiting, a.waiting = a.waiting, nil
 	}
-	return scopes, asks, waiting
+	return scopes, demands, waiting
 }
 
-// settle takes what the store answered, or the replica's own share where it did not.
-func (a *account) settle(scopes []*scope, asks []Ask, answers []Answer, err error) {
+// settle applies the store's grants, or the replica's share after an error.
+func (a *tenantState) settle(scopes []*scope, demands []Demand, grants []Grant, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := a.limiter
 	now, late := l.now(), a.late
 	a.late = false
-	failed := err != nil || len(answers) != len(asks)
+	failed := err != nil || len(grants) != len(demands)
 	for i, s := range scopes {
 		if failed {
 			l.counts.failed.Add(1)
-			s.owed += asks[i].Spent // and not what was to be given back: it may have been
+			s.unreported += demands[i].Unleased // Returned is not restored: the store may have it
 			if !late {
-				a.own(s, &asks[i])
+				a.grantLocally(s, &demands[i])
 			}
 			continue
 		}
-		got := &answers[i]
-		if got.Calls < asks[i].Want || got.Places >= 0 && got.Places < asks[i].Keep+asks[i].Need {
+		got := &grants[i]
+		if got.Calls < demands[i].Want || got.Permits >= 0 && got.Permits < demands[i].Retain+demands[i].Need {
 			l.counts.denied.Add(1)
 		} else {
 			l.counts.granted.Add(1)
 		}
-		s.heard(got, now, l.replicas.Load())
-		if late { // it covers what was given in its stead
-			covered := min(s.stood, got.Calls)
-			got.Calls, asks[i].Want, s.owed = got.Calls-covered, asks[i].Want-covered, max(s.owed-covered, 0)
-			asks[i].Keep, asks[i].Need = s.held, max(asks[i].Keep+asks[i].Need-s.held, 0)
+		s.observe(got, now, l.replicas.Load())
+		if late { // the grant covers calls that were admitted provisionally
+			covered := min(s.provisional, got.Calls)
+			got.Calls, demands[i].Want, s.unreported = got.Calls-covered, demands[i].Want-covered, max(s.unreported-covered, 0)
+			demands[i].Retain, demands[i].Need = s.held, max(demands[i].Retain+demands[i].Need-s.held, 0)
 		}
-		s.stood = 0
-		s.take(&asks[i], got, now)
+		s.provisional = 0
+		s.apply(&demands[i], got, now)
 	}
 }
 
-// leave gives back all that no call has.
-func (l *Limiter) leave(ctx context.Context) {
-	l.accounts.Range(func(_, v any) bool {
-		a := v.(*account)
+// releaseAll returns all unused leases.
+func (l *Limiter) releaseAll(ctx context.Context) {
+	l.tenants.Range(func(_, v any) bool {
+		a := v.(*tenantState)
 		a.mu.Lock()
 		p := a.plan.Load()
 		for i := range p.rules {
-			p.rules[i].each(func(s *scope) { s.leave() })
+			p.rules[i].each(func(s *scope) { s.releaseAll() })
 		}
 		a.mu.Unlock()
 		for more := true; more; {
-			_, asks, waiting := a.collect(l.now())
-			if len(asks) > 0 {
-				_, _ = l.cfg.Store.Exchange(ctx, a.owner, asks) // else places expire
+			_, demands, waiting := a.collect(l.now())
+			if len(demands) > 0 {
+				_, _ = l.cfg.Store.Exchange(ctx, a.owner, demands) // without it permits expire
 			}
 			l.release(waiting)
 			a.mu.Lock()
@@ -212,17 +211,17 @@ func (l *Limiter) leave(ctx context.Context) {
 	})
 }
 
-// leave gives back what no call has. The caller holds the account's lock.
-func (s *scope) leave() {
+// releaseAll returns the unused leases of a scope. The caller holds the lock of the tenant's state.
+func (s *scope) releaseAll() {
 	s.of.waiting = append(s.of.waiting, s.patient...)
 	s.patient = nil
 	n := s.calls.drain(s.calls.left())
-	s.in -= n
+	s.granted -= n
 	if n > 0 {
-		s.back += n
+		s.returned += n
 	}
 	s.quiet, s.peak, s.before, s.yield = idleTicks, 0, 0, true
-	if s.held > 0 || s.back > 0 || s.owed > 0 {
-		s.of.touch(s)
+	if s.held > 0 || s.returned > 0 || s.unreported > 0 {
+		s.of.schedule(s)
 	}
 }

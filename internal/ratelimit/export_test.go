@@ -1,4 +1,4 @@
 package ratelimit
 
-// OfTenant is how many values of a tenant have scopes of their own.
-const OfTenant = ofTenant
+// MaxTenantScopes is how many values of a tenant have scopes of their own.
+const MaxTenantScopes = maxTenantScopes

@@ -10,41 +10,41 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Meter counts what happens to one tenant's calls.
+// Meter counts a tenant's limited calls.
 type Meter interface {
-	Limited(l call.Limit, shadow bool) // a call was beyond it; with shadow it went on
+	Limited(l call.Limit, shadow bool) // a call exceeded the limit; with shadow it continued
 }
 
-// Config is for a Limiter. Store is required.
+// Config configures a Limiter. Store is required.
 type Config struct {
-	Store    Store                     // that replicas share
-	Replicas func() int                // how many there are, 0: not known; it must not block; default not known
-	Meter    func(tenant string) Meter // default nothing is counted
+	Store    Store                     // shared by replicas
+	Replicas func() int                // number of replicas, 0: unknown; must not block; default unknown
+	Meter    func(tenant string) Meter // default none
 }
 
-// Limiter knows what tenants have used of their limits. Run has to run while calls come.
+// Limiter enforces tenants' limits. Run must run while calls come.
 type Limiter struct {
-	cfg      Config
-	stripes  int
-	begun    time.Time
-	accounts sync.Map // tenant → *account
-	single   atomic.Pointer[tenant.Settings]
-	seq      atomic.Int64
-	valued   atomic.Int64
-	waiting  atomic.Int64 // calls
-	replicas atomic.Int64 // as far as was known last
-	counts   exchanges
+	cfg         Config
+	stripes     int
+	started     time.Time
+	tenants     sync.Map // tenant → *tenantState
+	single      atomic.Pointer[tenant.Settings]
+	seq         atomic.Int64
+	valueScopes atomic.Int64
+	waiting     atomic.Int64 // calls
+	replicas    atomic.Int64 // the last known number
+	counts      exchanges
 
-	wake chan struct{}
-	mu   sync.Mutex // after any account's
-	due  queue
-	goOn []func()
-	busy int // exchanges under way
+	wake      chan struct{}
+	mu        sync.Mutex // is locked after that of a tenantState
+	due       queue
+	resumable []func()
+	busy      int // exchanges in progress
 }
 
-// New makes a Limiter.
+// New returns a Limiter.
 func New(cfg Config) *Limiter {
-	l := &Limiter{cfg: cfg, stripes: 1, begun: time.Now(), wake: make(chan struct{}, 1)}
+	l := &Limiter{cfg: cfg, stripes: 1, started: time.Now(), wake: make(chan struct{}, 1)}
 	for l.stripes < runtime.GOMAXPROCS(0) && l.stripes < 64 {
 		l.stripes *= 2
 	}
@@ -52,28 +52,27 @@ func New(cfg Config) *Limiter {
 	return l
 }
 
-// Single says what holds for calls without settings: those of a gateway that has one tenant. nil: nothing.
+// Single sets the settings of calls without a tenant's settings, in a gateway with one tenant. nil: no limits.
 func (l *Limiter) Single(s *tenant.Settings) { l.single.Store(s) }
 
-// now is the time since the Limiter was made; never 0.
-func (l *Limiter) now() time.Duration { return time.Since(l.begun) + 1 }
+// now is the time since the creation of the Limiter; never 0.
+func (l *Limiter) now() time.Duration { return time.Since(l.started) + 1 }
 
-// Permit is what one call has. The zero value is of a call that has asked for nothing.
+// Permit has the permits of one call. The zero value has none.
 type Permit struct {
-	places  [2]*scope
-	more    []*scope // further places
-	missing *scope   // what it waits for
-	place   bool     // that is a place
-	rounds  uint8
-	shadow  uint8 // the first limit that would have refused it, and 1
+	permits    [2]*scope
+	more       []*scope // further scopes
+	missing    *scope   // the scope that it waits for
+	concurrent bool     // it waits for a permit for concurrent calls
+	rounds     uint8
+	shadow     uint8 // the first limit that would have rejected it, plus 1
 }
 
-// Shadowed is the limit that would have refused the call, were it in force.
+// Shadowed returns the limit that would have rejected the call without shadow mode.
 func (p *Permit) Shadowed() (l call.Limit, is bool) { return call.Limit(p.shadow - 1), p.shadow > 0 }
 
-// Take lets a call go on, or refuses it. Not ok without a refusal says that it is not known: Wait, and take
-// again. shard is any number that differs between goroutines that take at the same time. It
-// keeps no string of c.
+// Take admits a call, or rejects it. ok is false without a refusal if the result is not known: then call Wait, and
+// Take again. shard is any number that differs between concurrent goroutines. Take retains no string of c.
 func (l *Limiter) Take(s *tenant.Settings, c *call.Call, shard uint32, p *Permit) (refusal *call.Refusal, ok bool) {
 	if s == nil {
 		if s = l.single.Load(); s == nil {
@@ -90,41 +89,41 @@ func (l *Limiter) Take(s *tenant.Settings, c *call.Call, shard uint32, p *Permit
 		if sc == nil {
 			continue
 		}
-		missing, place := sc.enter(&r.of.Bounds, shard, p)
+		missing, concurrent := sc.acquire(&r.of.Bounds, shard, p)
 		if !missing {
 			continue
 		}
 		if !rules.limits.Shadow {
 			l.undo(a, rules.rules[:i], c, shard, p)
-			return l.refuse(a, sc, place, p, len(rules.rules)+spareRounds)
+			return l.refuse(a, sc, concurrent, p, len(rules.rules)+spareRounds)
 		}
-		if d := sc.denied(place, l.now()); d != nil {
+		if d := sc.denied(concurrent, l.now()); d != nil {
 			a.count(d.limit, true)
 			p.shadow = uint8(d.limit) + 1
 		} else {
-			l.want(a, sc, place)
+			l.want(a, sc, concurrent)
 		}
 	}
 	return nil, true
 }
 
-// rules are a tenant's, as its settings say.
-func (l *Limiter) rules(s *tenant.Settings) (*account, *plan) {
-	var a *account
-	if known, ok := l.accounts.Load(s.ID); ok {
-		if a = known.(*account); a.owner.UID != s.UID() {
-			l.bury(a)
+// rules returns a tenant's state and its plan for the settings.
+func (l *Limiter) rules(s *tenant.Settings) (*tenantState, *plan) {
+	var a *tenantState
+	if known, ok := l.tenants.Load(s.ID); ok {
+		if a = known.(*tenantState); a.owner.UID != s.UID() {
+			l.discard(a)
 			a = nil
 		}
 	}
 	if a == nil {
-		a = &account{limiter: l, owner: Owner{s.ID, s.UID()}}
+		a = &tenantState{limiter: l, owner: Owner{s.ID, s.UID()}}
 		if l.cfg.Meter != nil {
 			a.meter = l.cfg.Meter(s.ID)
 		}
-		a.configure(&s.Limits) // nobody finds one without a plan
-		known, _ := l.accounts.LoadOrStore(s.ID, a)
-		a = known.(*account)
+		a.configure(&s.Limits) // a published state always has a plan
+		known, _ := l.tenants.LoadOrStore(s.ID, a)
+		a = known.(*tenantState)
 	}
 	p := a.plan.Load()
 	if !sameLimits(&p.limits, &s.Limits) {
@@ -133,23 +132,23 @@ func (l *Limiter) rules(s *tenant.Settings) (*account, *plan) {
 	return a, p
 }
 
-// bury forgets the account of a tenant that was deleted, as another one has its id now. Nothing is given back: nobody
-// else may have it.
-func (l *Limiter) bury(a *account) {
+// discard removes the state of a deleted tenant, whose id another tenant has now. It returns no lease, as the new
+// tenant must not get it.
+func (l *Limiter) discard(a *tenantState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.end()
-	l.valued.Add(-int64(a.valued))
-	a.valued = 0
+	l.valueScopes.Add(-int64(a.valueScopes))
+	a.valueScopes = 0
 }
 
-// enter takes what one scope asks of a call, all or nothing.
-func (s *scope) enter(b *tenant.Bounds, shard uint32, p *Permit) (missing, place bool) {
+// acquire takes a call and a permit of one scope, both or neither.
+func (s *scope) acquire(b *tenant.Bounds, shard uint32, p *Permit) (missing, concurrent bool) {
 	counted := counts(b)
 	if counted {
 		ok, low := s.calls.take(shard)
 		if low && s.denied(false, 0) == nil {
-			s.of.limiter.poke(s)
+			s.of.limiter.refill(s)
 		}
 		if !ok {
 			return true, false
@@ -158,9 +157,9 @@ func (s *scope) enter(b *tenant.Bounds, shard uint32, p *Permit) (missing, place
 	if b.Concurrent == 0 {
 		return false, false
 	}
-	ok, low := s.places.take(shard)
+	ok, low := s.permits.take(shard)
 	if low && s.denied(true, 0) == nil {
-		s.of.limiter.poke(s)
+		s.of.limiter.refill(s)
 	}
 	if !ok {
 		if counted {
@@ -168,18 +167,18 @@ func (s *scope) enter(b *tenant.Bounds, shard uint32, p *Permit) (missing, place
 		}
 		return true, true
 	}
-	if !s.placed.Load() {
-		s.placed.Store(true)
+	if !s.acquired.Load() {
+		s.acquired.Store(true)
 	}
-	p.hold(s)
+	p.add(s)
 	return false, false
 }
 
-// denied is what the store said last, if that still stands. Without a time: now.
-func (s *scope) denied(place bool, now time.Duration) *denial {
-	said := &s.spent
-	if place {
-		said = &s.full
+// denied returns the store's last denial, if it is still valid. now 0: the current time.
+func (s *scope) denied(concurrent bool, now time.Duration) *denial {
+	said := &s.callsDenied
+	if concurrent {
+		said = &s.concurrentDenied
 	}
 	d := said.Load()
 	if d == nil {
@@ -194,8 +193,8 @@ func (s *scope) denied(place bool, now time.Duration) *denial {
 	return d
 }
 
-// undo gives back what a call has that goes no further.
-func (l *Limiter) undo(a *account, rules []rule, c *call.Call, shard uint32, p *Permit) {
+// undo returns what a rejected or waiting call has taken.
+func (l *Limiter) undo(a *tenantState, rules []rule, c *call.Call, shard uint32, p *Permit) {
 	for i := range rules {
 		if s := rules[i].scopeOf(a, c); s != nil && counts(&rules[i].of.Bounds) {
 			s.calls.put(shard)
@@ -204,11 +203,11 @@ func (l *Limiter) undo(a *account, rules []rule, c *call.Call, shard uint32, p *
 	l.Release(shard, p)
 }
 
-// refuse tells a call that it may not go on, or not yet.
-func (l *Limiter) refuse(a *account, s *scope, place bool, p *Permit, rounds int) (*call.Refusal, bool) {
-	d := s.denied(place, l.now())
+// refuse rejects a call, or makes it wait.
+func (l *Limiter) refuse(a *tenantState, s *scope, concurrent bool, p *Permit, rounds int) (*call.Refusal, bool) {
+	d := s.denied(concurrent, l.now())
 	if d == nil && int(p.rounds) >= rounds {
-		d = s.unknown(place)
+		d = s.unknown(concurrent)
 	}
 	switch {
 	case d != nil:
@@ -217,17 +216,16 @@ func (l *Limiter) refuse(a *account, s *scope, place bool, p *Permit, rounds int
 	case l.waiting.Load() >= maxWaiting:
 		return refusedWaiting, false
 	}
-	p.missing, p.place = s, place
+	p.missing, p.concurrent = s, concurrent
 	return nil, false
 }
 
-// unknown refuses a call that the store gave nothing, although it did not say that there is nothing: others
-// were faster each time.
-func (s *scope) unknown(place bool) *denial {
+// unknown rejects a call that got nothing without a denial by the store: other calls were faster each time.
+func (s *scope) unknown(concurrent bool) *denial {
 	l := call.CallsPerSecond
 	b := s.bounds.Load()
 	switch {
-	case place:
+	case concurrent:
 		l = call.Concurrent
 	case b.CallsPerSecond == 0 && b.PerDay > 0:
 		l = call.PerDay
@@ -237,34 +235,33 @@ func (s *scope) unknown(place bool) *denial {
 	return s.deny(l, 0, time.Second)
 }
 
-func (a *account) count(l call.Limit, shadow bool) {
+func (a *tenantState) count(l call.Limit, shadow bool) {
 	if a.meter != nil {
 		a.meter.Limited(l, shadow)
 	}
 }
 
-func (p *Permit) hold(s *scope) {
-	for i := range p.places {
-		if p.places[i] == nil {
-			p.places[i] = s
+func (p *Permit) add(s *scope) {
+	for i := range p.permits {
+		if p.permits[i] == nil {
+			p.permits[i] = s
 			return
 		}
 	}
 	p.more = append(p.more, s)
 }
 
-// Release gives back the places of a call that has ended. It may be called for any, once it will not
-// Take again.
+// Release returns the permits of a call that has ended. It may be called for any call that does not call Take again.
 func (l *Limiter) Release(shard uint32, p *Permit) {
-	for i, s := range p.places {
+	for i, s := range p.permits {
 		if s == nil {
 			return
 		}
-		s.leavePlace(shard)
-		p.places[i] = nil
+		s.releasePermit(shard)
+		p.permits[i] = nil
 	}
 	for _, s := range p.more {
-		s.leavePlace(shard)
+		s.releasePermit(shard)
 	}
 	p.more = nil
 }

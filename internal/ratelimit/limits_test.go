@@ -12,18 +12,19 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// plenty is a Store that gives whatever is asked for.
+// plenty is a Store that grants every demand.
 type plenty struct{}
 
-func (plenty) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
-	answers := make([]ratelimit.Answer, len(asks))
+func (plenty) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant, error) {
+	answers := make([]ratelimit.Grant, len(asks))
 	for i, a := range asks {
-		answers[i] = ratelimit.Answer{Calls: a.Want, Places: a.Keep + a.Need + a.Spare, DayEnds: 12 * time.Hour, MonthEnds: 300 * time.Hour}
+		answers[i] = ratelimit.Grant{Calls: a.Want, Permits: a.Retain + a.Need + a.Spare, DayEnds: 12 * time.Hour,
+			MonthEnds: 300 * time.Hour}
 	}
 	return answers, nil
 }
 
-// pass lets time pass. It is for tests with time of their own.
+// pass advances the time of a synctest bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
 // run runs a Limiter until stop is called.
@@ -37,7 +38,7 @@ func run(l *ratelimit.Limiter) (stop func()) {
 	}
 }
 
-// try makes a call as the gateway does: it waits if it has to.
+// try makes a call as the gateway does, and waits if necessary.
 func try(l *ratelimit.Limiter, s *tenant.Settings, c call.Call, p *ratelimit.Permit) *call.Refusal {
 	for {
 		refusal, ok := l.Take(s, &c, 0, p)
@@ -50,7 +51,7 @@ func try(l *ratelimit.Limiter, s *tenant.Settings, c call.Call, p *ratelimit.Per
 	}
 }
 
-// made is how many of n calls may be made, and the last refusal. Those that may end at once.
+// made returns the number of admitted calls of n, and the last refusal. The calls end at once.
 func made(l *ratelimit.Limiter, s *tenant.Settings, c call.Call, n int) (ok int, last *call.Refusal) {
 	for range n {
 		var p ratelimit.Permit
@@ -68,7 +69,7 @@ func settings(b tenant.Bounds, each ...tenant.Limit) *tenant.Settings {
 	return &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: b, Each: each}}
 }
 
-// alone runs a test with one replica, in time of its own.
+// alone runs a test with one replica in a synctest bubble.
 func alone(t *testing.T, test func(t *testing.T, l *ratelimit.Limiter, m *model)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +87,9 @@ func TestCallsPerSecond(t *testing.T) {
 		if ok != 20 {
 			t.Errorf("%d calls at once, want 20", ok)
 		}
-		if refusal == nil || refusal.Reason != "RATE_LIMITED" || refusal.Kind != call.ResourceExhausted || refusal.RetryAfter <= 0 || refusal.RetryAfter > time.Second || refusal.Quota != "tenant:acme" || refusal.Metadata["max"] != "10" {
+		if refusal == nil || refusal.Reason != "RATE_LIMITED" || refusal.Kind != call.ResourceExhausted ||
+			refusal.RetryAfter <= 0 || refusal.RetryAfter > time.Second || refusal.Quota != "tenant:acme" ||
+			refusal.Metadata["max"] != "10" {
 			t.Errorf("%+v", refusal)
 		}
 		pass(time.Second)
@@ -98,7 +101,8 @@ func TestCallsPerSecond(t *testing.T) {
 
 func TestNothingIsLimited(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, m *model) {
-		for _, s := range []*tenant.Settings{nil, settings(tenant.Bounds{}), settings(tenant.Bounds{PerDay: 1}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{PerDay: 1}})} {
+		for _, s := range []*tenant.Settings{nil, settings(tenant.Bounds{}),
+			settings(tenant.Bounds{PerDay: 1}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{PerDay: 1}})} {
 			if ok, _ := made(l, s, call.Call{}, 1); ok != 1 {
 				t.Errorf("%+v", s)
 			}
@@ -111,7 +115,8 @@ func TestNothingIsLimited(t *testing.T) {
 
 func TestConcurrentCalls(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
-		s := settings(tenant.Bounds{Concurrent: 3}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{Concurrent: 2}})
+		s := settings(tenant.Bounds{Concurrent: 3},
+			tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{Concurrent: 2}})
 		c := call.Call{Capability: "weather"}
 		var p [3]ratelimit.Permit
 		for i := range p {
@@ -141,7 +146,8 @@ func TestBudgets(t *testing.T) {
 		s := settings(tenant.Bounds{PerDay: 100})
 		for day := range 3 {
 			ok, refusal := made(l, s, call.Call{}, 200)
-			if ok != 100 || refusal.Reason != "BUDGET_EXHAUSTED" || refusal.RetryAfter > 24*time.Hour || refusal.RetryAfter < time.Minute {
+			if ok != 100 || refusal.Reason != "BUDGET_EXHAUSTED" || refusal.RetryAfter > 24*time.Hour ||
+				refusal.RetryAfter < time.Minute {
 				t.Errorf("day %d: %d calls, %+v", day, ok, refusal)
 			}
 			pass(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour + time.Second)))
@@ -149,12 +155,13 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
-// TestLeasesAreGivenBack: what one replica does not need another may use.
+// TestLeasesAreGivenBack: another replica can use the unused leases of one.
 func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel()
-		a, b := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}}), ratelimit.New(ratelimit.Config{Store: replica{m, "b"}})
+		a, b := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}}), ratelimit.New(ratelimit.Config{Store: replica{m,
+			"b"}})
 		defer run(a)()
 		defer run(b)()
 		s := settings(tenant.Bounds{PerDay: 1000})
@@ -182,26 +189,27 @@ func TestUsersHaveLimitsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestInventedUsersAreBounded: those for whom there is no room share one scope, until others are forgotten.
+// TestInventedUsersAreBounded: users beyond the maximum share one scope, until others are forgotten.
 func TestInventedUsersAreBounded(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{}, tenant.Limit{Per: "user", Bounds: tenant.Bounds{CallsPerSecond: 5}})
 		user := func(i int) call.Call {
-			return call.Call{User: string([]rune{rune('a' + i%26), rune('a' + i/26%26), rune('a' + i/676%26), rune('a' + i/17576)})}
+			return call.Call{User: string([]rune{rune('a' + i%26), rune('a' + i/26%26), rune('a' + i/676%26),
+				rune('a' + i/17576)})}
 		}
-		for i := range ratelimit.OfTenant {
+		for i := range ratelimit.MaxTenantScopes {
 			_, _ = made(l, s, user(i), 1)
 		}
 		ok := 0
 		for i := range 100 {
-			n, _ := made(l, s, user(ratelimit.OfTenant+i), 1)
+			n, _ := made(l, s, user(ratelimit.MaxTenantScopes+i), 1)
 			ok += n
 		}
 		if ok != 5 {
 			t.Errorf("%d calls of 100 users too many, want 5", ok)
 		}
 		pass(5 * time.Second)
-		if ok, _ := made(l, s, user(ratelimit.OfTenant), 20); ok != 5 {
+		if ok, _ := made(l, s, user(ratelimit.MaxTenantScopes), 20); ok != 5 {
 			t.Errorf("%d calls of one of them when the others are forgotten, want 5", ok)
 		}
 	})
@@ -232,7 +240,7 @@ func TestShadowRefusesNothing(t *testing.T) {
 	})
 }
 
-// TestAllPlacesAreTaken: who comes then is told at once, and shadow mode sees it.
+// TestAllPlacesAreTaken: a further call is rejected at once, and counted in shadow mode.
 func TestAllPlacesAreTaken(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, m *model) {
 		s := settings(tenant.Bounds{Concurrent: 2})
@@ -272,7 +280,7 @@ func TestAllPlacesAreTaken(t *testing.T) {
 	})
 }
 
-// TestASlowStoreRefusesNobody for whom there are places.
+// TestASlowStoreRefusesNobody while permits are available.
 func TestASlowStoreRefusesNobody(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, m *model) {
 		m.delay = func() time.Duration { return 150 * time.Millisecond }
@@ -282,7 +290,7 @@ func TestASlowStoreRefusesNobody(t *testing.T) {
 			if refusal := try(l, s, call.Call{}, &p[i]); refusal != nil {
 				t.Errorf("%d: %v", i, refusal)
 			}
-			pass(60 * time.Millisecond) // the store has answered now
+			pass(60 * time.Millisecond) // the store has responded now
 		}
 		for i := range p {
 			l.Release(0, &p[i])

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 )
 
-// model is a Store in memory, as the one in Redis is meant to be.
+// model is a Store in memory, with the semantics of the one in Redis.
 type model struct {
 	mu          sync.Mutex
 	now         func() time.Time
@@ -19,7 +19,7 @@ type model struct {
 	commands    int
 
 	buckets map[ratelimit.Name]*bucket
-	days    map[ratelimit.Name]ratelimit.Spent
+	days    map[ratelimit.Name]ratelimit.BudgetUse
 	places  map[ratelimit.Name]map[string]*holder
 }
 
@@ -45,17 +45,18 @@ func newModel() *model {
 func (m *model) empty() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.buckets, m.days, m.places = map[ratelimit.Name]*bucket{}, map[ratelimit.Name]ratelimit.Spent{}, map[ratelimit.Name]map[string]*holder{}
+	m.buckets, m.days = map[ratelimit.Name]*bucket{}, map[ratelimit.Name]ratelimit.BudgetUse{}
+	m.places = map[ratelimit.Name]map[string]*holder{}
 }
 
-// replica is the model as one replica sees it. There is one tenant.
+// replica is one replica's view of the model. There is one tenant.
 type replica struct {
 	*model
 	name string
 }
 
 // Exchange implements ratelimit.Store.
-func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
+func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant, error) {
 	r.mu.Lock()
 	delay := r.delay
 	r.mu.Unlock()
@@ -68,16 +69,16 @@ func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit
 		return nil, errUnavailable
 	}
 	r.commands++
-	answers := make([]ratelimit.Answer, len(asks))
+	answers := make([]ratelimit.Grant, len(asks))
 	for i := range asks {
 		answers[i] = r.answer(&asks[i])
 	}
 	return answers, nil
 }
 
-func (r replica) answer(a *ratelimit.Ask) ratelimit.Answer {
+func (r replica) answer(a *ratelimit.Demand) ratelimit.Grant {
 	now := r.now()
-	got := ratelimit.Answer{Calls: a.Want}
+	got := ratelimit.Grant{Calls: a.Want}
 	if a.Bounds.CallsPerSecond > 0 {
 		b := r.buckets[a.Name]
 		if b == nil {
@@ -85,7 +86,7 @@ func (r replica) answer(a *ratelimit.Ask) ratelimit.Answer {
 			r.buckets[a.Name] = b
 		}
 		rate := float64(a.Bounds.CallsPerSecond)
-		b.tokens, b.at = min(b.tokens+now.Sub(b.at).Seconds()*rate+float64(a.Back), float64(a.Bounds.Burst)), now
+		b.tokens, b.at = min(b.tokens+now.Sub(b.at).Seconds()*rate+float64(a.Returned), float64(a.Bounds.Burst)), now
 		if b.tokens < float64(got.Calls) {
 			got.Calls = int64(b.tokens)
 			got.Wait = time.Duration((1 - (b.tokens - float64(got.Calls))) / rate * float64(time.Second))
@@ -96,14 +97,14 @@ func (r replica) answer(a *ratelimit.Ask) ratelimit.Answer {
 		today := now.UTC().Truncate(24 * time.Hour)
 		spent, known := r.days[a.Name]
 		if spent.Period != today.Unix() {
-			known, spent = false, ratelimit.Spent{Period: today.Unix()}
+			known, spent = false, ratelimit.BudgetUse{Period: today.Unix()}
 		}
 		if !known && a.Day.Period == spent.Period {
 			spent.Calls = a.Day.Calls
 		}
-		spent.Calls += a.Spent
+		spent.Calls += a.Unleased
 		if a.Day.Period == spent.Period {
-			spent.Calls = max(spent.Calls-a.Back, 0)
+			spent.Calls = max(spent.Calls-a.Returned, 0)
 		}
 		got.DayEnds = today.Add(24 * time.Hour).Sub(now)
 		if left := max(int64(a.Bounds.PerDay)-spent.Calls, 0); left < got.Calls {
@@ -113,12 +114,12 @@ func (r replica) answer(a *ratelimit.Ask) ratelimit.Answer {
 		r.days[a.Name], got.Day = spent, spent
 	}
 	if a.Bounds.Concurrent > 0 {
-		got.Places, got.Sharing, got.Others = r.place(a, now)
+		got.Permits, got.Sharing, got.Others = r.place(a, now)
 	}
 	return got
 }
 
-func (r replica) place(a *ratelimit.Ask, now time.Time) (held, sharing, others int64) {
+func (r replica) place(a *ratelimit.Demand, now time.Time) (held, sharing, others int64) {
 	all := r.places[a.Name]
 	if all == nil {
 		all = map[string]*holder{}
@@ -140,7 +141,7 @@ func (r replica) place(a *ratelimit.Ask, now time.Time) (held, sharing, others i
 			}
 		}
 	}
-	held = max(a.Used, min(a.Keep, mine))
+	held = max(a.Used, min(a.Retain, mine))
 	free := max(int64(a.Bounds.Concurrent)-others-held, 0)
 	more := min(a.Need, free)
 	if waiting > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// world is some replicas with one store, in time of its own, and what they admitted.
+// world is some replicas with one store in a synctest bubble, and their admitted calls.
 type world struct {
 	model    *model
 	replicas []*ratelimit.Limiter
@@ -29,7 +29,7 @@ type world struct {
 	begun    time.Time
 }
 
-// live lets callers come for a while. Demands differ, and vary.
+// live makes calls for a while. The replicas' demands differ, and vary.
 func (w *world) live(rng *rand.Rand, d time.Duration) {
 	w.by, w.begun = make([]int, len(w.replicas)), time.Now()
 	var callers sync.WaitGroup
@@ -65,7 +65,7 @@ func (w *world) call(i int, l *ratelimit.Limiter, takes time.Duration) {
 	l.Release(0, &p)
 }
 
-// inWindows is by how many the calls of any time exceed what there may be in that time.
+// inWindows returns the greatest excess of the calls of any interval over the calls allowed in it.
 func inWindows(at []time.Duration, burst, rate float64) (worst float64) {
 	slices.Sort(at)
 	// The calls from i to j are j-i+1, and there may be burst + rate·(at[j]-at[i]): the largest difference, in one pass.
@@ -83,7 +83,7 @@ func inWindows(at []time.Duration, burst, rate float64) (worst float64) {
 func newWorld(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *world, stop func()) {
 	t.Helper()
 	w = &world{model: newModel(), settings: settings(b), takes: 100 * time.Millisecond}
-	demands, rng := rng, rand.New(rand.NewPCG(rng.Uint64(), 2)) // the latter is the store alone's
+	demands, rng := rng, rand.New(rand.NewPCG(rng.Uint64(), 2)) // rng is for the store alone
 	slowest := 1 + rng.Int64N(int64(20*time.Millisecond))
 	var mu sync.Mutex
 	w.model.delay = func() time.Duration {
@@ -93,7 +93,9 @@ func newWorld(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *w
 	}
 	var stops []func()
 	for i := range replicas {
-		l := ratelimit.New(ratelimit.Config{Store: replica{w.model, string(rune('a' + i))}, Replicas: func() int { return replicas }})
+		l := ratelimit.New(ratelimit.Config{Store: replica{w.model, string(rune('a' + i))}, Replicas: func() int {
+			return replicas
+		}})
 		w.replicas = append(w.replicas, l)
 		stops = append(stops, run(l))
 		w.demand = append(w.demand, float64(1+demands.IntN(400)))
@@ -105,8 +107,8 @@ func newWorld(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *w
 	}
 }
 
-// TestNeverMoreThanTheBound: whatever the demand, replicas admit no more than doc.go says, and where there is
-// more demand than that no less than nearly all of it.
+// TestNeverMoreThanTheBound: with any demand, replicas admit at most the bound of doc.go, and with greater demand
+// nearly all of that.
 func TestNeverMoreThanTheBound(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -181,8 +183,8 @@ func TestNeverMoreThanABudget(t *testing.T) {
 	}
 }
 
-// TestWithoutTheStore: replicas go by their share when it is unavailable, and when it is slow, and what they
-// used of a budget counts when it is back.
+// TestWithoutTheStore: replicas use their share while it is unavailable or slow, and the use of budgets counts
+// afterwards.
 func TestWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]bool{"unavailable": false, "slow": true} {
@@ -201,7 +203,8 @@ func TestWithoutTheStore(t *testing.T) {
 				w.model.mu.Unlock()
 				before := len(w.admitted)
 				w.live(rng, 10*time.Second)
-				n, least, most := len(w.admitted)-before, 600, 790 // two of three shares and 5 a second; slowly the store still says more
+				// two of three shares and 5 a second; a slow store still grants more
+				n, least, most := len(w.admitted)-before, 600, 790
 				if slow {
 					least, most = 300, 1100
 				}
@@ -225,7 +228,7 @@ func TestWithoutTheStore(t *testing.T) {
 	}
 }
 
-// TestAnEmptyStore: what replicas know of a budget goes on, and rates fill anew.
+// TestAnEmptyStore: the use of budgets is restored from the replicas, and token buckets are full.
 func TestAnEmptyStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,39 +10,39 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// queue are the accounts that are due, in the order in which they became so.
+// queue has the tenants with demands, in the order of arrival.
 type queue struct {
-	all  []turn
-	late int // how many of the first are late
+	all  []queued
+	late int // number of late ones, at the front
 }
 
-// turn is an account's in the queue.
-type turn struct {
-	*account
-	isLate time.Duration // when the store is, with what it is asked
+// queued is a tenant in the queue.
+type queued struct {
+	*tenantState
+	lateAt time.Duration // time after which the store is late
 }
 
-func (q *queue) push(a *account, isLate time.Duration) { q.all = append(q.all, turn{a, isLate}) }
+func (q *queue) push(a *tenantState, lateAt time.Duration) { q.all = append(q.all, queued{a, lateAt}) }
 
-func (q *queue) pop() turn {
+func (q *queue) pop() queued {
 	next := q.all[0]
-	q.all[0] = turn{}
+	q.all[0] = queued{}
 	q.all, q.late = q.all[1:], max(q.late-1, 0)
 	return next
 }
 
-// overdue are those that are late since the last time, and when the next is.
-func (q *queue) overdue(now time.Duration) (late []turn, next time.Duration) {
+// overdue returns the tenants that became late since the last call, and the time of the next one.
+func (q *queue) overdue(now time.Duration) (late []queued, next time.Duration) {
 	from := q.late
 	for ; q.late < len(q.all); q.late++ {
-		if next = q.all[q.late].isLate; next > now {
+		if next = q.all[q.late].lateAt; next > now {
 			return slices.Clone(q.all[from:q.late]), next
 		}
 	}
 	return slices.Clone(q.all[from:]), math.MaxInt64
 }
 
-// Wait has resume called, from another goroutine, when it is time to Take again.
+// Wait arranges for a call of resume, on another goroutine, when Take may succeed.
 func (l *Limiter) Wait(p *Permit, resume func()) {
 	s := p.missing
 	p.missing = nil
@@ -50,98 +50,98 @@ func (l *Limiter) Wait(p *Permit, resume func()) {
 	a := s.of
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.place && s.softStart.Active(l.now()) && !a.late {
+	if p.concurrent && s.softStart.Active(l.now()) && !a.late {
 		s.patient = append(s.patient, resume)
 		return
 	}
 	p.rounds++
-	s.want(p.place)
+	s.want(p.concurrent)
 	if a.late {
-		l.stand(s)
+		l.fallBackScope(s)
 		l.resume(resume)
 		return
 	}
 	a.waiting = append(a.waiting, resume)
-	a.touch(s)
+	a.schedule(s)
 }
 
-// want takes note that a call waits. The caller holds the account's lock.
-func (s *scope) want(place bool) {
-	if !place {
+// want records a waiting call. The caller holds the lock of the tenant's state.
+func (s *scope) want(concurrent bool) {
+	if !concurrent {
 		s.need++
 	}
-	if place || s.bounds.Load().Concurrent > 0 && s.places.left() <= 0 {
+	if concurrent || s.bounds.Load().Concurrent > 0 && s.permits.left() <= 0 {
 		s.wanting++
 	}
 }
 
-// want asks for what a call of shadow mode would have waited for.
-func (l *Limiter) want(a *account, s *scope, place bool) {
+// want demands what a call in shadow mode would have waited for.
+func (l *Limiter) want(a *tenantState, s *scope, concurrent bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if place && s.wanting == 0 || !place && s.need == 0 { // one asks for all of them
-		s.want(place)
+	if concurrent && s.wanting == 0 || !concurrent && s.need == 0 { // one demand for all of them
+		s.want(concurrent)
 	}
-	a.touch(s)
+	a.schedule(s)
 }
 
-// poke has the store asked for more, before all is used up.
-func (l *Limiter) poke(s *scope) {
+// refill schedules a demand before all is used up.
+func (l *Limiter) refill(s *scope) {
 	if s.due.Load() {
 		return
 	}
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	s.of.touch(s)
+	s.of.schedule(s)
 }
 
-// ask puts an account among those that are due.
-func (l *Limiter) ask(a *account) {
+// enqueue adds a tenant to the queue.
+func (l *Limiter) enqueue(a *tenantState) {
 	l.mu.Lock()
-	l.due.push(a, l.now()+patience)
+	l.due.push(a, l.now()+storeTimeout)
 	l.mu.Unlock()
-	l.nudge()
+	l.notify()
 }
 
-// resume lets a call go on from the Limiter's own goroutine: whoever decides so may hold a lock of it.
+// resume continues a call on the Limiter's own goroutine, as the current one may hold a lock of the call.
 func (l *Limiter) resume(f func()) {
 	l.mu.Lock()
-	l.goOn = append(l.goOn, f)
+	l.resumable = append(l.resumable, f)
 	l.mu.Unlock()
-	l.nudge()
+	l.notify()
 }
 
-func (l *Limiter) nudge() {
+func (l *Limiter) notify() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// start resumes the calls that may go on, and begins the exchanges that are due, as many as may be under way. Of
-// accounts that have waited too long for one it says that the store is late. It returns when that is so next.
-func (l *Limiter) start(ctx context.Context, running *sync.WaitGroup) (impatient time.Duration) {
+// start resumes calls, and starts exchanges up to their maximum. For tenants that have waited too long it falls back
+// to the replica's share. It returns the time when the next one is late.
+func (l *Limiter) start(ctx context.Context, running *sync.WaitGroup) (nextLate time.Duration) {
 	l.mu.Lock()
-	goOn := l.goOn
-	l.goOn = nil
+	resumable := l.resumable
+	l.resumable = nil
 	for len(l.due.all) > 0 && l.busy < maxExchanges {
 		next := l.due.pop()
 		l.busy++
 		running.Go(func() {
-			recovery.Round("tenant limits", func() { l.exchange(ctx, next.account, next.isLate) })
+			recovery.Round("tenant limits", func() { l.exchange(ctx, next.tenantState, next.lateAt) })
 			l.mu.Lock()
 			l.busy--
 			l.mu.Unlock()
-			l.nudge()
+			l.notify()
 		})
 	}
-	late, impatient := l.due.overdue(l.now())
+	late, nextLate := l.due.overdue(l.now())
 	l.mu.Unlock()
 	for _, t := range late {
-		goOn = append(goOn, t.standInUnasked()...)
+		resumable = append(resumable, t.fallBackQueued()...)
 	}
-	l.release(goOn)
-	return impatient
+	l.release(resumable)
+	return nextLate
 }
 
 func (l *Limiter) release(waiting []func()) {

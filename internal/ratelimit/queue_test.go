@@ -13,14 +13,14 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// many is a Store with a model for each tenant, all as slow as one another.
+// many is a Store with a model for each tenant, all equally slow.
 type many struct {
 	mu    sync.Mutex
 	delay time.Duration
 	of    map[ratelimit.Owner]*model
 }
 
-func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask) ([]ratelimit.Answer, error) {
+func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant, error) {
 	m.mu.Lock()
 	one, delay := m.of[of], m.delay
 	if one == nil {
@@ -32,8 +32,8 @@ func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimi
 	return replica{one, "a"}.Exchange(ctx, of, asks)
 }
 
-// TestNobodyWaitsInTheQueue: with more tenants than there may be questions under way, and a store that hangs, no call
-// waits longer than for one that is late. What was made meanwhile counts when it answers.
+// TestNobodyWaitsInTheQueue: with more tenants than concurrent exchanges, and a store that hangs, no call waits
+// longer than for a late response. Calls that are admitted meanwhile count when the store responds.
 func TestNobodyWaitsInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,9 +45,10 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 		made, longest := map[string]int{}, time.Duration(0)
 		var callers sync.WaitGroup
 		for i := range 200 {
-			s := &tenant.Settings{ID: fmt.Sprint(i), Limits: tenant.Limits{Bounds: tenant.Bounds{PerDay: perDay, Concurrent: 5}}}
+			s := &tenant.Settings{ID: fmt.Sprint(i),
+				Limits: tenant.Limits{Bounds: tenant.Bounds{PerDay: perDay, Concurrent: 5}}}
 			callers.Go(func() {
-				for range 100 { // the store answers some of them meanwhile
+				for range 100 { // the store responds to some of them meanwhile
 					var p ratelimit.Permit
 					began := time.Now()
 					refusal := try(l, s, call.Call{}, &p)
@@ -82,14 +83,15 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 	})
 }
 
-// TestTheNextTenant of an id has used nothing, in memory as in the store.
+// TestTheNextTenant with an id begins with unused limits, in memory and in the store.
 func TestTheNextTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := ratelimit.New(ratelimit.Config{Store: &many{of: map[ratelimit.Owner]*model{}}})
 		defer run(l)()
 		for _, uid := range []string{"first", "second", "third"} {
-			r := tenant.Record{ID: "acme", UID: uid, Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 100}, Each: []tenant.Limit{{Per: "user", Bounds: tenant.Bounds{PerDay: 100}}}}}
+			r := tenant.Record{ID: "acme", UID: uid, Limits: &tenant.Limits{Bounds: tenant.Bounds{PerDay: 100},
+				Each: []tenant.Limit{{Per: "user", Bounds: tenant.Bounds{PerDay: 100}}}}}
 			if ok, _ := made(l, r.Settings(&tenant.Limits{}), call.Call{User: "ann"}, 200); ok != 100 {
 				t.Errorf("%s made %d calls, want 100", uid, ok)
 			}

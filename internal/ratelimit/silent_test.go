@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// begin makes calls that run on, as many as are allowed of most.
+// begin makes calls that continue, as many of most as are admitted.
 func begin(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratelimit.Permit) {
 	for range most {
 		p := new(ratelimit.Permit)
@@ -23,8 +23,8 @@ func begin(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratel
 	return running
 }
 
-// TestPlacesWhileTheStoreIsSilent: calls that run when it falls silent count at all replicas that heard of them, and when
-// they have ended each replica has its share.
+// TestPlacesWhileTheStoreIsSilent: calls that run when it becomes silent count at all replicas that know of them;
+// after their end each replica has its share.
 func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,8 @@ func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 		pass(time.Second)
 		heard, unheard := begin(all[1], s, 20), begin(all[2], s, 20)
 		if len(heard) != 0 || len(unheard) != 1 {
-			t.Errorf("beside 10 calls %d at a replica that knows of them, %d at another; want none and 1", len(heard), len(unheard))
+			t.Errorf("beside 10 calls %d at a replica that knows of them, %d at another; want none and 1", len(heard),
+				len(unheard))
 		}
 		for _, p := range append(long, unheard...) {
 			all[0].Release(0, p)

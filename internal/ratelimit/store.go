@@ -8,69 +8,69 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// MaxAsks is how many scopes one exchange has at most.
-const MaxAsks = 64
+// MaxDemands is the greatest number of demands in one exchange.
+const MaxDemands = 64
 
-// Store is what replicas share of their tenants' limits.
+// Store is the state of tenants' limits that replicas share.
 type Store interface {
-	// Exchange tells what this replica gives back and wants, of scopes of one tenant, and returns
-	// what it gets of each. It may be carried out although it fails.
-	Exchange(ctx context.Context, of Owner, asks []Ask) ([]Answer, error)
+	// Exchange sends the demands of one tenant's scopes, and returns a grant for each. It may be executed although it
+	// fails.
+	Exchange(ctx context.Context, of Owner, demands []Demand) ([]Grant, error)
 }
 
-// Owner is a tenant. One that is made with the ID of another that was deleted begins anew.
+// Owner identifies a tenant. A tenant with the ID of a deleted one begins anew.
 type Owner struct {
 	ID  string
 	UID string // "" for a tenant of the file
 }
 
-// Name says which calls of a tenant a scope is of.
+// Name identifies a scope of a tenant.
 type Name struct {
 	Per, Capability, Tool string // as in tenant.Limit, "" for any; all "": the tenant's calls
-	Value                 string // the user, agent or capability, if it is per one
-	Others                bool   // it is of all values for which there is no room
+	Value                 string // the user, agent or capability of a limit per value
+	Others                bool   // it is of all values without scopes of their own
 }
 
-// Ask is what a replica says of a scope.
-type Ask struct {
+// Demand is a replica's demand and report of a scope.
+type Demand struct {
 	Name   Name
-	Bounds tenant.Bounds // Burst is set where CallsPerSecond is
+	Bounds tenant.Bounds // with CallsPerSecond Burst is set, too
 
-	Want  int64 // calls to lease
-	Back  int64 // calls that were leased, and are not needed
-	Spent int64 // calls that were made without a lease
-	Day   Spent // what was known of the budgets, should the store have lost it
-	Month Spent
+	Want     int64     // calls to lease
+	Returned int64     // leased calls that are returned
+	Unleased int64     // calls made without a lease
+	Day      BudgetUse // the known use of budgets, in case the store has lost it
+	Month    BudgetUse
 
-	Used  int64 // places that calls have
-	Keep  int64 // places that the replica has, at least Used; 0 with all of these gives up everything
-	Need  int64 // more places, for calls that wait
-	Spare int64 // more places, for calls to come
-	Seq   int64 // grows with each ask of this replica
+	Used   int64 // permits in use
+	Retain int64 // permits that the replica keeps, at least Used; with all of these 0 it gives up everything
+	Need   int64 // additional permits for waiting calls
+	Spare  int64 // additional permits for later calls
+	Seq    int64 // grows with each demand of this replica
 
-	gaveUp bool // places that it had
-	unmet  bool // more calls wait than the limit has places
+	gaveUp bool // it gave up permits
+	unmet  bool // more calls wait than the limit has permits
 }
 
-// Spent is how much of a budget is used up.
-type Spent struct {
-	Period int64 // the number of the day or month, 0: not known
-	Calls  int64 // leased ones among them
+// BudgetUse is the use of a budget.
+type BudgetUse struct {
+	Period int64 // number of the day or month, 0: unknown
+	Calls  int64 // including leased ones
 }
 
-// Answer is what a replica gets.
-type Answer struct {
-	Calls int64         // leased, Want at most
-	Short call.Limit    // why not all; meaningless if all
-	Wait  time.Duration // until there is more
+// Grant is the store's response to a Demand.
+type Grant struct {
+	Calls int64         // leased calls, at most Want
+	Short call.Limit    // the limit, if Calls < Want
+	Wait  time.Duration // until more are available
 
-	Day, Month         Spent
+	Day, Month         BudgetUse
 	DayEnds, MonthEnds time.Duration // from now
 
-	Places  int64 // that the replica has now; negative: a later ask came before this one
-	Sharing int64 // how many replicas have or want some, where another one wants more; else 0
-	Others  int64 // places that other replicas have
+	Permits int64 // of the replica; negative: a later demand has overtaken this one
+	Sharing int64 // replicas that have or want permits, if another one wants more; else 0
+	Others  int64 // permits of other replicas
 
-	own  bool  // it is the replica's own, not the store's
-	fair int64 // then: places that it may have
+	local bool  // granted by the replica itself
+	fair  int64 // with local: the replica's share
 }

@@ -7,27 +7,29 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Usage is how much of its limits a tenant uses.
+// Usage is a tenant's use of its limits.
 type Usage struct {
 	Tenant string
-	Shadow bool // nothing is refused
-	Limits []UsageOf
+	Shadow bool // shadow mode: calls are not rejected
+	Limits []LimitUsage
 }
 
-// UsageOf is one limit's.
-type UsageOf struct {
+// LimitUsage is the use of one limit.
+type LimitUsage struct {
 	Name  Name
 	Limit call.Limit
 	Most  int64
-	Used  float64 // of budgets by all replicas, as was heard last, else by this one: calls per second of late, or at once
-	Held  int64   // that this replica has at hand, leased and not used
-	Apart int     // users or the like that this replica counts apart; 0 where all are counted together
+	// Used is the use of budgets by all replicas, as last known; else of this one: recent calls per second, or
+	// concurrent calls.
+	Used  float64
+	Held  int64 // unused leases of this replica
+	Apart int   // values that this replica counts separately; 0: all are counted together
 }
 
-// Usage is that of the tenants that called this replica of late, by their ids, beginning after one, most of them at most.
+// Usage returns that of at most most tenants that called this replica recently, by their ids, beginning after one.
 func (l *Limiter) Usage(after string, most int) []Usage {
 	var ids []string
-	l.accounts.Range(func(id, _ any) bool {
+	l.tenants.Range(func(id, _ any) bool {
 		if id.(string) > after {
 			ids = append(ids, id.(string))
 		}
@@ -43,13 +45,13 @@ func (l *Limiter) Usage(after string, most int) []Usage {
 	return all
 }
 
-// UsageOf is that of one tenant; not ok if it did not call this replica of late.
+// UsageOf returns that of one tenant; ok is false if it did not call this replica recently.
 func (l *Limiter) UsageOf(tenant string) (u Usage, ok bool) {
-	known, ok := l.accounts.Load(tenant)
+	known, ok := l.tenants.Load(tenant)
 	if !ok {
 		return Usage{}, false
 	}
-	a := known.(*account)
+	a := known.(*tenantState)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.plan.Load()
@@ -60,8 +62,8 @@ func (l *Limiter) UsageOf(tenant string) (u Usage, ok bool) {
 	return u, true
 }
 
-// usage is that of one rule, of all values together. The caller holds the account's lock.
-func (r *rule) usage() (all []UsageOf) {
+// usage returns that of one rule, for all values together. The caller holds the lock of the tenant's state.
+func (r *rule) usage() (all []LimitUsage) {
 	var demand float64
 	var calls, used, free int64
 	apart := 0
@@ -73,8 +75,8 @@ func (r *rule) usage() (all []UsageOf) {
 		}
 		demand += s.demand
 		calls += s.calls.left()
-		free += s.places.left()
-		used += s.held - s.places.left()
+		free += s.permits.left()
+		used += s.held - s.permits.left()
 		day, month = max(day, s.day.Calls), max(month, s.month.Calls)
 	})
 	b := &r.of.Bounds
@@ -82,9 +84,10 @@ func (r *rule) usage() (all []UsageOf) {
 		limit call.Limit
 		used  float64
 		held  int64
-	}{{call.CallsPerSecond, demand, calls}, {call.Concurrent, float64(used), free}, {call.PerDay, float64(day), calls}, {call.PerMonth, float64(month), calls}} {
+	}{{call.CallsPerSecond, demand, calls}, {call.Concurrent, float64(used), free}, {call.PerDay, float64(day), calls},
+		{call.PerMonth, float64(month), calls}} {
 		if m := most(b, of.limit); m > 0 {
-			all = append(all, UsageOf{Name: name, Limit: of.limit, Most: m, Used: of.used, Held: of.held, Apart: apart})
+			all = append(all, LimitUsage{Name: name, Limit: of.limit, Most: m, Used: of.used, Held: of.held, Apart: apart})
 		}
 	}
 	return all

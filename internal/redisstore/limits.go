@@ -30,8 +30,8 @@ const (
 
 // Exchange implements ratelimit.Store. All demands are sent as one command.
 func (l *TenantLimits) Exchange(
-	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Ask,
-) ([]ratelimit.Answer, error) {
+	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand,
+) ([]ratelimit.Grant, error) {
 	keys := make([]string, 0, limitKeys*len(asks))
 	args := append(make([]any, 0, 4+18*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds())
 	for i := range asks {
@@ -46,14 +46,14 @@ func (l *TenantLimits) Exchange(
 			len(asks))
 	}
 	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
-	answers := make([]ratelimit.Answer, len(asks))
+	answers := make([]ratelimit.Grant, len(asks))
 	for i := range answers {
 		a := n[i*limitNumbers:]
-		answers[i] = ratelimit.Answer{
+		answers[i] = ratelimit.Grant{
 			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
-			Day: ratelimit.Spent{Period: a[3], Calls: a[4]}, Month: ratelimit.Spent{Period: a[5], Calls: a[6]},
+			Day: ratelimit.BudgetUse{Period: a[3], Calls: a[4]}, Month: ratelimit.BudgetUse{Period: a[5], Calls: a[6]},
 			DayEnds: dayEnds, MonthEnds: monthEnds,
-			Places: a[7], Sharing: a[8], Others: a[9],
+			Permits: a[7], Sharing: a[8], Others: a[9],
 		}
 	}
 	return answers, nil
@@ -80,12 +80,12 @@ func valueField(n *ratelimit.Name) string {
 	return "=" + n.Value
 }
 
-func limitArgs(a *ratelimit.Ask) []any {
+func limitArgs(a *ratelimit.Demand) []any {
 	b := &a.Bounds
 	return []any{
-		valueField(&a.Name), a.Want, a.Back, a.Spent, b.CallsPerSecond, b.Burst,
+		valueField(&a.Name), a.Want, a.Returned, a.Unleased, b.CallsPerSecond, b.Burst,
 		b.PerDay, a.Day.Period, a.Day.Calls, b.PerMonth, a.Month.Period, a.Month.Calls,
-		b.Concurrent, a.Used, a.Keep, a.Need, a.Spare, a.Seq,
+		b.Concurrent, a.Used, a.Retain, a.Need, a.Spare, a.Seq,
 	}
 }
 

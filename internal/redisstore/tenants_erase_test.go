@@ -50,7 +50,7 @@ func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 		seq++
 		b := tenant.Bounds{PerDay: 100, PerMonth: 200, CallsPerSecond: 5, Burst: 5, Concurrent: 3}
 		got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: id, UID: uid},
-			[]ratelimit.Ask{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
+			[]ratelimit.Demand{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
 		must(t, err)
 		return got[0].Day.Calls
 	}

@@ -11,48 +11,48 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// account is a tenant's.
-type account struct {
+// tenantState is the state of a tenant's limits.
+type tenantState struct {
 	limiter *Limiter
 	owner   Owner
 	meter   Meter
 	plan    atomic.Pointer[plan]
 
-	mu      sync.Mutex
-	due     []*scope // of which there is something to say
-	waiting []func() // calls to go on after the next exchange
-	asked   bool     // it is among the limiter's due
-	late    bool     // the store owes an answer for too long
-	valued  int      // scopes of one value
-	gone    bool
+	mu          sync.Mutex
+	due         []*scope // scopes with demands
+	waiting     []func() // calls to resume after the next exchange
+	scheduled   bool     // it is in the limiter's queue
+	late        bool     // the store's response is late
+	valueScopes int      // scopes of one value
+	gone        bool
 }
 
-// plan is what a tenant's limits are. It is never changed.
+// plan has a tenant's limits. It is immutable.
 type plan struct {
 	limits tenant.Limits
 	rules  []rule
 }
 
-// rule is one of the limits.
+// rule is one limit.
 type rule struct {
 	of     tenant.Limit
 	scope  *scope  // nil: one for each value
-	values *values // or this
+	values *values // nil: one scope
 }
 
-// values are the scopes of a limit per user, or the like.
+// values has the scopes of a limit per user, agent or capability.
 type values struct {
 	by     sync.Map // value → *scope
 	others *scope
 }
 
-// sameLimits compares what the limiter is about.
+// sameLimits compares the limits that the limiter enforces.
 func sameLimits(a, b *tenant.Limits) bool {
 	return a.Bounds == b.Bounds && a.Shadow == b.Shadow && slices.Equal(a.Each, b.Each)
 }
 
-// configure puts limits in force. What is known of limits that stay is kept.
-func (a *account) configure(l *tenant.Limits) *plan {
+// configure sets the limits. Unchanged limits keep their scopes.
+func (a *tenantState) configure(l *tenant.Limits) *plan {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.plan.Load()
@@ -71,22 +71,22 @@ func (a *account) configure(l *tenant.Limits) *plan {
 	return next
 }
 
-// recount forgets the scopes of rules that are no more. The caller holds mu.
-func (a *account) recount(next *plan) {
-	had := a.valued
-	a.valued = 0
+// recount counts the scopes of values after a change of rules. The caller holds mu.
+func (a *tenantState) recount(next *plan) {
+	had := a.valueScopes
+	a.valueScopes = 0
 	for i := range next.rules {
 		if v := next.rules[i].values; v != nil {
 			v.by.Range(func(any, any) bool {
-				a.valued++
+				a.valueScopes++
 				return true
 			})
 		}
 	}
-	a.limiter.valued.Add(int64(a.valued - had))
+	a.limiter.valueScopes.Add(int64(a.valueScopes - had))
 }
 
-func (a *account) rule(before *plan, l tenant.Limit) rule {
+func (a *tenantState) rule(before *plan, l tenant.Limit) rule {
 	of := l.Selector()
 	r := rule{of: of}
 	r.of.Bounds = l.Bounds
@@ -95,8 +95,8 @@ func (a *account) rule(before *plan, l tenant.Limit) rule {
 			r.scope, r.values = before.rules[i].scope, before.rules[i].values
 			r.each(func(s *scope) {
 				s.bounds.Store(&l.Bounds)
-				s.spent.Store(nil)
-				s.full.Store(nil)
+				s.callsDenied.Store(nil)
+				s.concurrentDenied.Store(nil)
 			})
 			return r
 		}
@@ -124,8 +124,8 @@ func (r *rule) each(f func(*scope)) {
 	})
 }
 
-// scopeOf is the scope of a call, nil if the rule is not about it.
-func (r *rule) scopeOf(a *account, c *call.Call) *scope {
+// scopeOf returns the scope of a call, nil if the rule does not apply.
+func (r *rule) scopeOf(a *tenantState, c *call.Call) *scope {
 	switch {
 	case r.of.Capability != "" && r.of.Capability != c.Capability, r.of.Tool != "" && r.of.Tool != c.Tool:
 		return nil
@@ -144,44 +144,44 @@ func (r *rule) scopeOf(a *account, c *call.Call) *scope {
 	if s, ok := r.values.by.Load(value); ok {
 		return s.(*scope)
 	}
-	return a.meet(r, value)
+	return a.scopeFor(r, value)
 }
 
-// meet makes the scope of a value that was not seen of late. If there are too many, those that are new share one.
-func (a *account) meet(r *rule, value string) *scope {
+// scopeFor returns the scope of a value, which it creates if needed. If there are too many, new values share one.
+func (a *tenantState) scopeFor(r *rule, value string) *scope {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s, ok := r.values.by.Load(value); ok {
 		return s.(*scope)
 	}
-	if a.gone || a.valued >= ofTenant || a.limiter.valued.Load() >= ofAll {
+	if a.gone || a.valueScopes >= maxTenantScopes || a.limiter.valueScopes.Load() >= maxScopes {
 		return r.values.others
 	}
-	a.valued++
-	a.limiter.valued.Add(1)
+	a.valueScopes++
+	a.limiter.valueScopes.Add(1)
 	value = strings.Clone(value)
 	s := newScope(a, Name{Per: r.of.Per, Capability: r.of.Capability, Tool: r.of.Tool, Value: value}, 1, r.of.Bounds)
 	r.values.by.Store(value, s)
 	return s
 }
 
-// touch has the store asked about a scope. The caller holds mu.
-func (a *account) touch(s *scope) {
+// schedule schedules an exchange for a scope. The caller holds mu.
+func (a *tenantState) schedule(s *scope) {
 	if s.due.CompareAndSwap(false, true) {
 		a.due = append(a.due, s)
 	}
-	if !a.asked {
-		a.asked = true
-		a.limiter.ask(a)
+	if !a.scheduled {
+		a.scheduled = true
+		a.limiter.enqueue(a)
 	}
 }
 
-// tick gives back what nobody needs, renews places, and forgets scopes of values without calls. It returns when
-// something ends next, if that is before soonest, and whether there is nothing to remember.
-func (a *account) tick(now, soonest time.Duration) (next time.Duration, idle bool) {
+// tick returns unused leases, renews permits, and removes scopes of idle values. next is the earliest expiry before
+// soonest; idle reports whether the state can be removed.
+func (a *tenantState) tick(now, soonest time.Duration) (next time.Duration, idle bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	idle = len(a.waiting) == 0 && !a.asked
+	idle = len(a.waiting) == 0 && !a.scheduled
 	p := a.plan.Load()
 	for i := range p.rules {
 		r := &p.rules[i]
@@ -196,8 +196,8 @@ func (a *account) tick(now, soonest time.Duration) (next time.Duration, idle boo
 			case r.values != nil && s != r.values.others && s.quiet > idleTicks:
 				s.gone = true
 				r.values.by.Delete(s.name.Value)
-				a.valued--
-				a.limiter.valued.Add(-1)
+				a.valueScopes--
+				a.limiter.valueScopes.Add(-1)
 			}
 			idle = idle && s.quiet >= goneTicks
 		})
@@ -205,28 +205,30 @@ func (a *account) tick(now, soonest time.Duration) (next time.Duration, idle boo
 	return soonest, idle
 }
 
-// tick says whether the store has nothing of this replica in the scope. The caller holds the account's lock.
+// tick reports whether the scope is idle and the store has nothing of this replica. The caller holds the lock of the
+// tenant's state.
 func (s *scope) tick(now time.Duration) (quiet bool) {
 	if s.ends > 0 && now >= s.ends {
-		s.in -= s.calls.drain(s.calls.left()) // they were of the day before
+		s.granted -= s.calls.drain(s.calls.left()) // they belong to the previous period
 		s.ends = 0
-		s.spent.Store(nil)
+		s.callsDenied.Store(nil)
 	}
 	s.quiet++
-	s.look(now)
-	s.before, s.peak = s.peak, s.held-s.places.left()
-	if s.placed.Swap(false) {
+	s.measure(now)
+	s.before, s.peak = s.peak, s.held-s.permits.left()
+	if s.acquired.Swap(false) {
 		s.before, s.quiet = max(s.before, 1), 0
 	}
 	if s.quiet == idleTicks {
 		n := s.calls.drain(s.calls.left())
-		s.in -= n
+		s.granted -= n
 		if b := s.bounds.Load(); b.PerDay > 0 || b.PerMonth > 0 {
-			s.back += n
+			s.returned += n
 		}
 	}
-	if s.held > 0 || s.back > 0 || s.owed > 0 || s.yielded.Load() > 0 {
-		s.of.touch(s)
+	if s.held > 0 || s.returned > 0 || s.unreported > 0 || s.yielded.Load() > 0 {
+		s.of.schedule(s)
 	}
-	return s.quiet >= idleTicks && s.held == 0 && s.back == 0 && s.owed == 0 && s.need == 0 && s.wanting == 0 && !s.due.Load()
+	return s.quiet >= idleTicks && s.held == 0 && s.returned == 0 && s.unreported == 0 && s.need == 0 && s.wanting == 0 &&
+		!s.due.Load()
 }

@@ -2,12 +2,11 @@ package ratelimit
 
 import "sync/atomic"
 
-// purse holds what calls take one by one. It is spread so that goroutines that take at
-// the same time do not meet: each takes from its own stripe, and moves some there from the pool
-// when that is empty.
-type purse struct {
+// permitPool is a counter of leased calls or permits. It is striped, so that concurrent goroutines do not contend:
+// each takes from its own stripe, which is refilled from the pool.
+type permitPool struct {
 	pool    atomic.Int64
-	low     atomic.Int64 // a pool with no more than this is to be filled
+	low     atomic.Int64 // level at which the pool must be refilled
 	stripes []stripe     // a power of two
 }
 
@@ -17,10 +16,10 @@ type stripe struct {
 	_ [56]byte
 }
 
-func newPurse(stripes int) purse { return purse{stripes: make([]stripe, stripes)} }
+func newPermitPool(stripes int) permitPool { return permitPool{stripes: make([]stripe, stripes)} }
 
-// take takes one, if there is one. low says that it is time to get more.
-func (p *purse) take(shard uint32) (ok, low bool) {
+// take takes one, if there is one. low reports that the pool must be refilled.
+func (p *permitPool) take(shard uint32) (ok, low bool) {
 	s := &p.stripes[int(shard)&(len(p.stripes)-1)]
 	for {
 		n := s.n.Load()
@@ -33,8 +32,8 @@ func (p *purse) take(shard uint32) (ok, low bool) {
 	}
 }
 
-// fetch takes one from the pool, and some more for the stripe, or one from another stripe.
-func (p *purse) fetch(s *stripe) (ok, low bool) {
+// fetch takes one from the pool, and more for the stripe, or one from another stripe.
+func (p *permitPool) fetch(s *stripe) (ok, low bool) {
 	for {
 		n := p.pool.Load()
 		if n <= 0 {
@@ -54,17 +53,17 @@ func (p *purse) fetch(s *stripe) (ok, low bool) {
 	return false, true
 }
 
-// put gives one back.
-func (p *purse) put(shard uint32) { p.stripes[int(shard)&(len(p.stripes)-1)].n.Add(1) }
+// put returns one.
+func (p *permitPool) put(shard uint32) { p.stripes[int(shard)&(len(p.stripes)-1)].n.Add(1) }
 
-// add adds n, and asks to be told when half of all is gone.
-func (p *purse) add(n int64) {
+// add adds n, and sets low to half of the total.
+func (p *permitPool) add(n int64) {
 	p.pool.Add(n)
 	p.low.Store(p.left() / 2)
 }
 
-// left is what there is. While others take and put it is a little more or less.
-func (p *purse) left() int64 {
+// left returns the total. It is approximate during concurrent use.
+func (p *permitPool) left() int64 {
 	n := p.pool.Load()
 	for i := range p.stripes {
 		n += p.stripes[i].n.Load()
@@ -72,8 +71,8 @@ func (p *purse) left() int64 {
 	return n
 }
 
-// drain takes out n, or as many as there are.
-func (p *purse) drain(n int64) int64 {
+// drain takes n, or all if there are fewer.
+func (p *permitPool) drain(n int64) int64 {
 	got := takeSome(&p.pool, n)
 	for i := range p.stripes {
 		got += takeSome(&p.stripes[i].n, n-got)
