@@ -10,6 +10,9 @@ import (
 // idName is what results and arguments call the id of an artifact, wherever in their JSON.
 var idName = []byte(`"capability_artifact_id"`)
 
+// idMark is the index of the first underscore of idName.
+const idMark = len(`"capability`)
+
 const (
 	maxID       = 512 // bytes of an id; longer ones are not reported
 	maxMentions = 64  // of one call; further ones are not reported
@@ -91,26 +94,31 @@ func (ms *Mentions) search(p []byte) []byte {
 		}
 		ms.begun = 0
 	}
-	// Most pieces are short, and have few quotes.
+	// Most pieces are short, and have fewer underscores than quotes.
 	const few = 4
+	seen := 0 // bytes of p that the name's underscore is not among
 	for range few {
-		at := bytes.IndexByte(p, idName[0])
+		at := bytes.IndexByte(p[seen:], idName[idMark])
 		if at < 0 {
-			return nil
+			return ms.begin(p)
 		}
-		if p = p[at:]; len(p) < len(idName) {
-			break
-		}
-		if p[1] == idName[1] && bytes.HasPrefix(p, idName) {
+		seen += at + 1
+		if begin := seen - 1 - idMark; begin >= 0 && p[begin] == idName[0] && bytes.HasPrefix(p[begin:], idName) {
 			ms.state = colon
-			return p[len(idName):]
+			return p[begin+len(idName):]
 		}
-		p = p[1:]
 	}
-	if at := bytes.Index(p, idName); at >= 0 {
+	rest := p[max(seen-idMark, 0):] // a whole name that was not found has not begun before
+	if at := bytes.Index(rest, idName); at >= 0 {
 		ms.state = colon
-		return p[at+len(idName):]
+		return rest[at+len(idName):]
 	}
+	return ms.begin(p)
+}
+
+// begin sees whether the name begins at the end of a piece that does not have all of it. It returns nil: nothing
+// follows.
+func (ms *Mentions) begin(p []byte) []byte {
 	// A name without its end has one quote, which is its first byte.
 	p = p[max(len(p)-len(idName)+1, 0):]
 	if at := bytes.LastIndexByte(p, idName[0]); at >= 0 && bytes.HasPrefix(idName, p[at:]) {
