@@ -12,9 +12,9 @@ import (
 func (p *process) newSignatures(s *settings) {
 	var tenants tenant.Tenants
 	if s.cfg.Multi {
-		tenants = p.who.directory
+		tenants = p.auth.directory
 	}
-	p.signatures = tenant.NewSignatures(tenants, p.who.all, p.store.Signing(), nil)
+	p.signatures = tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
 	p.signatures.Replace(s.signingKeys)
 	p.signing = p.newSigner(s.cfg.Artifacts)
 }

@@ -98,7 +98,7 @@ func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, e
 	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke, and print chunks as they arrive")
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
-	inv.addConsent(fs)
+	inv.addApprovalFlags(fs)
 	configFile := fs.String("config-json-file", "",
 		"`file` with the JSON object for config_json (a file, because it may contain secrets)")
 

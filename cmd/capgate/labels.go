@@ -40,7 +40,7 @@ func (s *settings) declareLimits(metrics *telemetry.Metrics) {
 const labelTime = 100 * time.Millisecond
 
 // freeLabels removes the series of deleted tenants, until ctx ends.
-func (i *identities) freeLabels(ctx context.Context) {
+func (i *authentication) freeLabels(ctx context.Context) {
 	next := time.NewTicker(labelTime)
 	defer next.Stop()
 	for all := i.metrics.Tenants(); ; all = i.metrics.Tenants() {

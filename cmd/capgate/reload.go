@@ -54,7 +54,7 @@ func newReloader(p *process, s *settings) *reloader {
 	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
-		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.answerKeys,
+		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.idempotencyKeys,
 		headers: s.traceHeaders, current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
@@ -147,7 +147,7 @@ func (r *reloader) load(because string) {
 	if cfg.Approvals == r.started.Approvals && !sameKeys(s.approvalKeys, r.keys) {
 		restart = append(restart, "approvals.key_file")
 	}
-	if cfg.Idempotency == r.started.Idempotency && !sameKeys(s.answerKeys, r.answers) {
+	if cfg.Idempotency == r.started.Idempotency && !sameKeys(s.idempotencyKeys, r.answers) {
 		restart = append(restart, "idempotency.key_file")
 	}
 	if cfg.Traces == r.started.Traces && !maps.Equal(s.traceHeaders, r.headers) {
@@ -180,7 +180,7 @@ func (r *reloader) apply(s *settings) error {
 		return err
 	}
 	if s != r.current {
-		p.who.set(s)
+		p.auth.set(s)
 		p.signatures.Replace(s.signingKeys)
 		single := s.single(r.started.Multi) // until a restart
 		p.quotas.Single(single)

@@ -22,10 +22,10 @@ type settings struct {
 	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
 	files    fingerprints                      // of all these files
 
-	approvalKeys [][]byte        // of approvals.key_file
-	answerKeys   [][]byte        // of idempotency.key_file
-	signingKeys  [][]byte        // of artifacts.signing_key_file
-	webhook      *webhook.Config // of approvals.webhook; nil: no webhook
+	approvalKeys    [][]byte        // of approvals.key_file
+	idempotencyKeys [][]byte        // of idempotency.key_file
+	signingKeys     [][]byte        // of artifacts.signing_key_file
+	webhook         *webhook.Config // of approvals.webhook; nil: no webhook
 
 	traceHeaders map[string]string // of traces.headers_file
 
@@ -80,7 +80,7 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 		}
 	}
 	if file := cfg.Idempotency.KeyFile; file != "" {
-		if s.answerKeys, err = readKeys(file, files); err != nil {
+		if s.idempotencyKeys, err = readKeys(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("idempotency.key_file: %w", err))
 		}
 	}

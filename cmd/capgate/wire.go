@@ -67,20 +67,20 @@ type process struct {
 	decider     *policy.Decider
 	rules       *redisstore.Policies // nil: no stored rules
 	approvals   *approvals.Service
-	answers     *idempotency.Service
+	idempotency *idempotency.Service
 	engines     engine.Shared // of OpenParallax
 
-	webhook   *webhook.Deliverer // nil: no webhook
-	approving *approval.Service
-	pending   approvals.Backlogs // for metrics
-	shields   *extauthz.Shields
-	limits    *router.Limits
-	shedder   *overload.Shedder // nil: no load shedding
-	who       identities
+	webhook      *webhook.Deliverer // nil: no webhook
+	approvalsAPI *approval.Service
+	pending      approvals.Backlogs // for metrics
+	shields      *extauthz.Shields
+	limits       *router.Limits
+	shedder      *overload.Shedder // nil: no load shedding
+	auth         authentication
 
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
-	tenancy    *tenants.Service
+	tenantsAPI *tenants.Service
 	clientAddr *clientaddr.Resolver
 	quotas     *ratelimit.Limiter // of tenants
 	audit      *audit.Log         // nil: no audit log
@@ -135,8 +135,8 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.routing, p.firstProbes = router.New(table), newFirstProbes()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newIdentities(s, metrics), p.newDecider(cfg.Policies, metrics),
-		p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newAnswers(s, metrics)); err != nil {
+	if err = errors.Join(p.newAuthentication(s, metrics), p.newDecider(cfg.Policies, metrics),
+		p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newIdempotency(s, metrics)); err != nil {
 		return p, err
 	}
 	if err = p.newEngines(metrics); err != nil {
@@ -161,7 +161,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Audit:         p.audit,
 		ClientAddr:    p.clientAddr,
 		Relay:         p.relayConfig(s, share),
-		Authenticator: p.who.authenticator(),
+		Authenticator: p.auth.authenticator(),
 		Signed:        p.signatures,
 		Decider:       p.decider,
 		Shield:        p.shields,
@@ -186,13 +186,13 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Warnings:      redisWarnings(p.store),
 		Operators:     operators,
 		Approver:      p.approvals,
-		Answers:       p.answers,
+		Answers:       p.idempotency,
 		Engines:       p.engines,
 		Limits:        p.quotas,
 		Describe:      p.describe,
 		Tools:         p.toolNames,
-		Services:      p.forCallers,
-		Leaving:       p.approving.Leave,
+		Services:      p.registerBuiltins,
+		Leaving:       p.approvalsAPI.Leave,
 		Log:           p.log,
 	})
 	if err == nil {
@@ -296,17 +296,17 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(recovery.Loop(probing, "overload", func() { p.watchOverload(probing) }))
 	watchers.Go(func() { p.quotas.Run(probing) })
 	watchers.Go(recovery.Loop(probing, "rules", func() { p.followRules(probing) }))
-	watchers.Go(func() { p.who.follow(probing) })
-	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.Follow(probing, p.who.directory) }))
+	watchers.Go(func() { p.auth.follow(probing) })
+	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.Follow(probing, p.auth.directory) }))
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	asking, cease := context.WithCancel(ctx) // not while calls finish
 	watchers.Go(recovery.Loop(asking, "discovery", func() { p.discovery.Run(asking) }))
 	watchers.Go(recovery.Loop(probing, "approvals", func() { p.approvals.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "approvals", func() {
-		p.pending.Run(probing, p.approvals, pendingSource{p.store.Approvals(), p.who.roster})
+		p.pending.Run(probing, p.approvals, pendingSource{p.store.Approvals(), p.auth.roster})
 	}))
-	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.answers.Run(probing) }))
+	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.idempotency.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.engines.Turns.Run(probing) }))
 	if p.webhook != nil {
 		watchers.Go(func() { p.webhook.Run(probing) })
@@ -318,7 +318,7 @@ func (p *process) run(ctx context.Context) error {
 		len(p.reloader.started.Fleets))
 	p.logTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
-	p.answers.Close()
+	p.idempotency.Close()
 	p.engines.Turns.Close()
 	cease()
 	stop()

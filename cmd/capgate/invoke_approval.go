@@ -36,8 +36,8 @@ func (inv *invocation) explain(fs *flag.FlagSet, name, key, usage string) {
 	})
 }
 
-// addConsent adds the flags for the identity and the approval of a call.
-func (inv *invocation) addConsent(fs *flag.FlagSet) {
+// addApprovalFlags adds the flags for the identity and the approval of a call.
+func (inv *invocation) addApprovalFlags(fs *flag.FlagSet) {
 	inv.explain(fs, "user", "x-user-id",
 		"`name` of the user on whose behalf the call is made, if the key may assert it")
 	inv.explain(fs, "agent", "x-agent-id",

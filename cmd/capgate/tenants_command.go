@@ -18,17 +18,17 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// newTenancy makes what tenants and API keys are changed by.
-func (p *process) newTenancy() {
+// newTenantsAPI creates the service of tenants and API keys.
+func (p *process) newTenantsAPI() {
 	cfg := tenants.Config{
-		Tenants: p.who.directory, Roster: p.who.roster, Keys: p.who.keys, Log: p.log, Audit: p.audit,
+		Tenants: p.auth.directory, Roster: p.auth.roster, Keys: p.auth.keys, Log: p.log, Audit: p.audit,
 		Status: gateway.GRPCStatus,
-		Pepper: p.who.pepper,
+		Pepper: p.auth.pepper,
 	}
-	if p.who.stored != nil {
-		cfg.Store, cfg.Changed = p.store.Tenants(), p.who.stored.Changed
+	if p.auth.stored != nil {
+		cfg.Store, cfg.Changed = p.store.Tenants(), p.auth.stored.Changed
 	}
-	p.tenancy = tenants.New(cfg)
+	p.tenantsAPI = tenants.New(cfg)
 }
 
 const tenantsUsage = `Usage: capgate tenants list [flags]

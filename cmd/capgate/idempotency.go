@@ -8,10 +8,10 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newAnswers returns the service of idempotency keys, which stores responses.
-func (p *process) newAnswers(s *settings, metrics *telemetry.Metrics) (err error) {
+// newIdempotency returns the service of idempotency keys, which stores responses.
+func (p *process) newIdempotency(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Idempotency
-	o := idempotency.Options{Keys: s.answerKeys, TTL: cfg.TTL, MaxAnswer: cfg.MaxAnswer, MaxKeys: cfg.MaxKeys}
+	o := idempotency.Options{Keys: s.idempotencyKeys, TTL: cfg.TTL, MaxAnswer: cfg.MaxAnswer, MaxKeys: cfg.MaxKeys}
 	if len(o.Keys) == 0 {
 		o.Keys = s.approvalKeys
 	}
@@ -20,9 +20,9 @@ func (p *process) newAnswers(s *settings, metrics *telemetry.Metrics) (err error
 		_, _ = rand.Read(key) // never fails
 		o.Keys = [][]byte{key}
 	}
-	if p.answers, err = idempotency.New(p.store.Idempotency(), o); err != nil {
+	if p.idempotency, err = idempotency.New(p.store.Idempotency(), o); err != nil {
 		return err
 	}
-	metrics.WatchIdempotency(func() telemetry.Idempotency { return telemetry.Idempotency(p.answers.Stats()) })
+	metrics.WatchIdempotency(func() telemetry.Idempotency { return telemetry.Idempotency(p.idempotency.Stats()) })
 	return nil
 }

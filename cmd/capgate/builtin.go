@@ -9,11 +9,11 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// forCallers registers the gateway's own services for callers.
-func (p *process) forCallers(g grpc.ServiceRegistrar) {
+// registerBuiltins registers the gateway's own services for callers.
+func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
 	capgatepb.RegisterCatalogServer(g, p.withEngines(listing.New(p.tools, p.decider, gateway.GRPCStatus)))
-	p.approving.Register(g)
-	p.tenancy.Register(g)
+	p.approvalsAPI.Register(g)
+	p.tenantsAPI.Register(g)
 	capgatepb.RegisterArtifactsServer(g, p.signing)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// identities authenticates callers.
-type identities struct {
+// authentication authenticates callers.
+type authentication struct {
 	keys      *tenant.Keys   // of the file
 	stored    *tenant.Stored // in Redis; nil: no tenants in Redis
 	directory *tenant.Directory
@@ -25,9 +25,9 @@ type identities struct {
 	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
 }
 
-// newIdentities sets up authentication from the configuration.
-func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err error) {
-	i := &p.who
+// newAuthentication sets up authentication from the configuration.
+func (p *process) newAuthentication(s *settings, metrics *telemetry.Metrics) (err error) {
+	i := &p.auth
 	i.keys, i.metrics = tenant.NewKeys(nil), metrics
 	if cfg := s.cfg.Identity; cfg.Stored {
 		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
@@ -53,7 +53,7 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 			i.roster.Store = p.store.Tenants()
 		}
 	}
-	p.newTenancy()
+	p.newTenantsAPI()
 	if s.cfg.Multi {
 		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
 			Certificates: i.certified})
@@ -64,7 +64,7 @@ func (p *process) newIdentities(s *settings, metrics *telemetry.Metrics) (err er
 }
 
 // set applies a new configuration.
-func (i *identities) set(s *settings) {
+func (i *authentication) set(s *settings) {
 	of := s.tenants()
 	i.directory.Replace(of)
 	if i.stored != nil {
@@ -78,10 +78,10 @@ func (i *identities) set(s *settings) {
 	s.declareLimits(i.metrics)
 }
 
-func (i *identities) pepper() []byte { return *i.peppered.Load() }
+func (i *authentication) pepper() []byte { return *i.peppered.Load() }
 
 // authenticator returns the authenticator of callers; nil: callers need no credential.
-func (i *identities) authenticator() gateway.Authenticator {
+func (i *authentication) authenticator() gateway.Authenticator {
 	if i.all == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (i *identities) authenticator() gateway.Authenticator {
 }
 
 // follow keeps caches up to date with Redis and with the issuers of tokens until ctx ends.
-func (i *identities) follow(ctx context.Context) {
+func (i *authentication) follow(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { i.tokens.Run(ctx) })
 	if i.stored != nil {
@@ -101,7 +101,7 @@ func (i *identities) follow(ctx context.Context) {
 	all.Wait()
 }
 
-func (i *identities) metric() telemetry.Identities {
+func (i *authentication) metric() telemetry.Identities {
 	m := telemetry.Identities{Counts: map[telemetry.AuthResult]int64{}}
 	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
 		m.Counts[telemetry.AuthResult{Kind: k.String(), Result: r.String()}] = n

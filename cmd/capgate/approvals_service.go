@@ -26,8 +26,8 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
-	p.approving = approval.New(approval.Config{
-		Approvals: p.approvals, Tenants: p.who.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
+	p.approvalsAPI = approval.New(approval.Config{
+		Approvals: p.approvals, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
 	})
 	metrics.WatchApprovals(func() telemetry.Approvals {

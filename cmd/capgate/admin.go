@@ -46,7 +46,7 @@ func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 		ProbedBy: p.probedBy,
 		Gateway:  answers,
 	})
-	cfg := rules.Config{Decider: p.decider, Tenants: p.who.roster, Catalog: p.tools, Status: gateway.GRPCStatus,
+	cfg := rules.Config{Decider: p.decider, Tenants: p.auth.roster, Catalog: p.tools, Status: gateway.GRPCStatus,
 		Audit: p.audit}
 	if p.rules != nil {
 		cfg.Rules, cfg.Candidates, cfg.FilterTenants = p.rules, p.rules.Candidates(), p.filterRuleTenants
@@ -54,12 +54,12 @@ func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 	}
 	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
 		registration.New(p.registry, gateway.GRPCStatus), rules.New(cfg),
-		tools.New(p.tools, p.discovery, gateway.GRPCStatus), p.approving.Operators(), p.tenancy.Operators())
+		tools.New(p.tools, p.discovery, gateway.GRPCStatus), p.approvalsAPI.Operators(), p.tenantsAPI.Operators())
 	return func(mux *http.ServeMux) {
 		fleets.Mount(mux)
 		services.Mount(mux)
 		admin.MountWebhooks(mux, p.store.Webhooks())
-		admin.MountLimits(mux, p.quotas, p.who.roster, answers)
+		admin.MountLimits(mux, p.quotas, p.auth.roster, answers)
 	}, err
 }
 
