@@ -205,7 +205,7 @@ func TestDrainAndBack(t *testing.T) {
 	if f = fleet(t, url, "weather"); f.Usable != 2 {
 		t.Errorf("%+v", f)
 	}
-	// An address of IPv6 is written as it is in the configuration, or escaped.
+	// An IPv6 address is written as in the configuration, or escaped.
 	for _, addr := range []string{addr2, "%5B2001:db8::1%5D:50051"} {
 		if status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr+":undrain",
 			""); status != 200 || b.Addr != addr2 {

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// lettersOf are so many dead letters, or none can be read.
+// lettersOf is a number of dead letters; negative: reading fails.
 type lettersOf int
 
 func (n lettersOf) Dead(_ context.Context, skip, most int) (page []webhook.Letter, err error) {

@@ -22,7 +22,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// asBytes is a codec that leaves *[]byte as it is.
+// asBytes is a codec that passes *[]byte unchanged.
 type asBytes struct{}
 
 func (asBytes) Name() string                  { return "" }
@@ -32,8 +32,8 @@ func (asBytes) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// lent is a store of one replica that counts how often it hears that leases and turns are still had. What it
-// does not hear of for a lease is lost.
+// lent is a store for one replica that counts renewals of leases and turns. Entries without renewal for a lease
+// are lost.
 type lent struct {
 	mu      sync.Mutex
 	has     map[string]string    // by engine, of a turn or a lease
@@ -104,8 +104,8 @@ func dial(t *testing.T, ln *bufconn.Listener) *grpc.ClientConn {
 	return conn
 }
 
-// TestADay is one of an engine and its agent by way of a Guard, by a clock that does not wait: the agent's stream lives,
-// nobody takes its lease or a message's turn, and a message that takes all day has its answer.
+// TestADay runs an engine and its agent behind a Guard for a day of a fake clock: the agent's stream lives, its
+// lease and a message's turn are kept, and a message that takes all day gets its answer.
 func TestADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day, message = 24 * time.Hour, 10 * time.Minute

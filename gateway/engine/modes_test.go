@@ -15,7 +15,7 @@ func TestModes(t *testing.T) {
 	const none = -1
 	for _, test := range []struct {
 		from, to Numbering
-		numbers  [6]int // what 0 to 5 become
+		numbers  [6]int // the new numbers of 0 to 5
 	}{
 		{BySource, BySource, [6]int{0, 1, 2, 3, none, none}},
 		{BySource, BySeed, [6]int{0, 0, 1, 3, none, none}},
@@ -67,7 +67,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// FuzzRenumber holds it to what the format's own reader says.
+// FuzzRenumber compares renumber with a protobuf decoder.
 func FuzzRenumber(f *testing.F) {
 	f.Add([]byte{3 << 3, 2}, true)
 	f.Add([]byte{1<<3 | 2, 1, 'x', 3 << 3, 0x81, 0}, false)

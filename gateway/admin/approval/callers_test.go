@@ -26,7 +26,7 @@ func (p *ports) public(t *testing.T) *gatewaytest.Gateway {
 	})
 }
 
-// TestPublicPort: who calls is who the gateway says, over JSON and over gRPC.
+// TestPublicPort: the gateway determines the caller, over JSON and over gRPC.
 func TestPublicPort(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
@@ -88,8 +88,7 @@ func TestPublicPort(t *testing.T) {
 	}
 }
 
-// TestPublicEvents: a caller is told of its own, goes on where it was, and does not keep
-// the gateway from stopping.
+// TestPublicEvents: a caller gets its own events, can resume, and does not keep the gateway from stopping.
 func TestPublicEvents(t *testing.T) {
 	t.Parallel()
 	p := serve(t)

@@ -31,12 +31,12 @@ type ports struct {
 	keeper  *approvals.Service
 	service *approval.Service
 	client  capgatepb.ApprovalsClient // operators'
-	callers capgatepb.ApprovalsClient // who says itself who it is
+	callers capgatepb.ApprovalsClient // names itself
 	log     *log
 	rules   *rules
 }
 
-// log is what was logged.
+// log has the logged lines.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -111,7 +111,7 @@ func (o outside) Events(ctx context.Context, tenantName, after string, f func(ap
 	return o.Service.Events(ctx, tenantName, after, f)
 }
 
-// serveCallers has the public port's service without the relay that says who calls.
+// serveCallers serves the public port's service without the relay's authentication.
 func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func (p *ports) ask(t *testing.T, r approvals.Request) approvals.Approval {
 	return a
 }
 
-// refusal compares what an error is.
+// refusal checks the code and the reason of an error.
 func refusal(t *testing.T, what string, err error, code codes.Code, reason string) {
 	t.Helper()
 	if status.Code(err) != code || reasonOf(err) != reason {
@@ -366,7 +366,7 @@ func TestCallersDoNotAnswer(t *testing.T) {
 	}
 }
 
-// TestNamesOfAnyBytes: what a caller called itself can be told.
+// TestNamesOfAnyBytes: any caller's name can be returned.
 func TestNamesOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	p := serve(t)

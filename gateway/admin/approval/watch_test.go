@@ -38,7 +38,7 @@ func watch(ctx context.Context, t *testing.T, client capgatepb.ApprovalsClient,
 	return next
 }
 
-// TestWatch: what happens is told as it does, and again after an event.
+// TestWatch: events are sent at once, and again after a given event.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
@@ -71,7 +71,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestCallersWatchTheirOwn: nothing of another's is told.
+// TestCallersWatchTheirOwn: callers get no events of others.
 func TestCallersWatchTheirOwn(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
@@ -135,7 +135,7 @@ func TestWatchersAreBounded(t *testing.T) {
 	}
 }
 
-// sse is an EventSource: it keeps the last id, and dispatches what has data.
+// sse is an EventSource: it stores the last id, and dispatches events with data.
 type sse struct {
 	t     *testing.T
 	lines *bufio.Scanner

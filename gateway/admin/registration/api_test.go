@@ -54,7 +54,7 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 	if g.Weight != 0 || g.Session != "s" || g.Zone != "z" || g.Dialect.String() != "live" || g.MaxConcurrent != 3 {
 		t.Errorf("%+v", g)
 	}
-	// What one way began the other goes on with.
+	// Registrations can be made over gRPC and renewed over JSON, and vice versa.
 	code, body := p.Ask(t, http.MethodPost, "/v1/registrations",
 		`{"capability": "weather", "addr": "10.0.0.7:1", "ttl": "6.5s", "lease": "`+resp.GetLease()+`"}`)
 	renewed := new(capgatepb.RegisterBackendResponse)

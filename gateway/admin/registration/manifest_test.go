@@ -21,7 +21,7 @@ import (
 
 const head = "id: weather\nimage: weather:1\n"
 
-// padded is a manifest of so many bytes, of which JSON escapes most.
+// padded returns a manifest of a given size, with characters that JSON escapes.
 func padded(bytes int) string {
 	return head + "#" + strings.Repeat("\t", bytes-len(head)-1)
 }
@@ -131,7 +131,7 @@ func TestOthersStaySmall(t *testing.T) {
 	}
 }
 
-// Who brings a manifest where none may be brought is told so.
+// A manifest is rejected if registrations may not have one.
 func TestManifestForbidden(t *testing.T) {
 	t.Parallel()
 	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MaxTTL: 1 << 40, Max: 2, MaxPerFleet: 2}

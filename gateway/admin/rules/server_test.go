@@ -80,7 +80,7 @@ func (b *book) Find(_ context.Context, tenant string, names []policy.Name) ([]po
 	return found, b.err
 }
 
-// port is an admin API with the rules of a book; nil: there are none.
+// port is an admin API with the rules of a book; nil: no rules.
 type port struct {
 	*gatewaytest.Services
 	client     capgatepb.PoliciesClient
@@ -147,7 +147,7 @@ func TestRulesByJSON(t *testing.T) {
 	}
 }
 
-// TestNamesOfAnyWords: a rule's name can be taken apart, whatever it is about.
+// TestNamesOfAnyWords: any rule's name can be parsed.
 func TestNamesOfAnyWords(t *testing.T) {
 	t.Parallel()
 	p := serve(t, &book{})

@@ -39,7 +39,7 @@ func TestATenantsOwnKeys(t *testing.T) {
 	if err != nil || r.invoke(t, explainRotated.GetCredential()) != "" {
 		t.Errorf("%v, %v", explainRotated, err)
 	}
-	// Nobody gives itself more than it has: by a new key, or by the secret of one that has more.
+	// No caller can extend its permissions: by a new key, or by rotating a key with more permissions.
 	for what, key := range map[string]*capgatepb.Key{
 		"a scope":      {Scopes: []string{"invoke", "policy"}},
 		"an assertion": {Asserts: []string{"user"}},
@@ -59,7 +59,7 @@ func TestATenantsOwnKeys(t *testing.T) {
 	_, err = r.caller.ListTenants(ctx, &capgatepb.ListTenantsRequest{})
 	expect(t, "all tenants", err, codes.PermissionDenied, "OPERATORS_ONLY")
 
-	// It may revoke whatever its tenant has; and whoever has less than admin, nothing.
+	// It may revoke any key of its tenant; a caller without the scope admin may revoke none.
 	if _, err := r.caller.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: "-", KeyId: strong.GetId()}); err != nil {
 		t.Error(err)
 	}
@@ -70,7 +70,7 @@ func TestATenantsOwnKeys(t *testing.T) {
 	_, err = r.caller.ListKeys(t.Context(), &capgatepb.ListKeysRequest{TenantId: "-"})
 	expect(t, "nobody", err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 
-	// Others' are not told from those that do not exist.
+	// Keys of others and unknown keys give the same error.
 	for _, of := range []string{"globex", "nobody", "filed"} {
 		for what, call := range map[string]func() (proto.Message, error){
 			"get": func() (proto.Message, error) {
@@ -100,7 +100,8 @@ func TestATenantsOwnKeys(t *testing.T) {
 	}
 }
 
-// TestATenantOfTheFile keeps keys in Redis by one of the file, and may let them assert what that may.
+// TestATenantOfTheFile: with a key of the file, a tenant of the file creates keys in Redis, which may have the
+// same assertions.
 func TestATenantOfTheFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

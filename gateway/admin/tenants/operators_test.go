@@ -19,7 +19,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// TestAKeyFromItsMakingToItsEnd: what operators do is so for the next call.
+// TestAKeyFromItsMakingToItsEnd: operators' changes apply to the next call.
 func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
@@ -100,7 +100,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	expect(t, "a key of the one before", err, codes.NotFound, "KEY_UNKNOWN")
 }
 
-// TestTheFileGoesFirst: what it has is shown, and not changed.
+// TestTheFileGoesFirst: tenants and keys of the file are shown, and cannot be changed.
 func TestTheFileGoesFirst(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
@@ -215,7 +215,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestLimitsThatAreThere: limits that nobody could set now are no reason to refuse another change.
+// TestLimitsThatAreThere: existing limits that would be rejected now do not prevent other changes.
 func TestLimitsThatAreThere(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
@@ -278,7 +278,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestWithoutAStore: what the file has is seen.
+// TestWithoutAStore: tenants and keys of the file are listed.
 func TestWithoutAStore(t *testing.T) {
 	t.Parallel()
 	directory := tenant.NewDirectory(nil)

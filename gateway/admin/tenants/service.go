@@ -45,7 +45,7 @@ type Config struct {
 	Roster  *tenant.Roster      // all tenants, for operators; nil: the gateway has no tenants
 	Keys    *tenant.Keys        // the configuration's keys; required
 	Pepper  func() []byte       // current key of the hashes of secrets; required
-	Changed func(tenant.Change) // outputOnly before whoever made a change hears of it; required with a store
+	Changed func(tenant.Change) // called before a change is answered; required with a store
 	Log     *slog.Logger        // changes; required
 	Audit   *audit.Log          // changes; nil: no audit log
 

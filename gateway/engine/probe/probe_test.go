@@ -24,7 +24,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// answer is what a backend says when it is asked how it is.
+// answer is a backend's answer to a probe.
 type answer struct {
 	ready   bool
 	message string
@@ -48,7 +48,7 @@ func (b *backend) check() (ready bool, message string, err error) {
 	return a.ready, a.message, nil
 }
 
-// engineServer is an OpenParallax engine that can be asked how it is.
+// engineServer is an OpenParallax engine that answers probes.
 type engineServer struct {
 	parallaxpb.UnimplementedClientServiceServer
 	*backend
@@ -166,7 +166,7 @@ func TestFirstProbe(t *testing.T) {
 	}
 }
 
-// TestAnEngineGoesAndComes: it hangs, it serves again, and what is asked of it changes.
+// TestAnEngineGoesAndComes: an engine hangs, serves again, and gets another kind of probe.
 func TestAnEngineGoesAndComes(t *testing.T) {
 	t.Parallel()
 	status, sick := newBackend(answer{ready: true}), newBackend(answer{})
@@ -175,7 +175,7 @@ func TestAnEngineGoesAndComes(t *testing.T) {
 		Config: health.Config{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Rise: 1, Fall: 1},
 	}
 	told := make(chan *health.Snapshot, 100)
-	var log bytes.Buffer // read when nobody writes any more
+	var log bytes.Buffer // read after the last write
 	p := health.New([]health.Fleet{fleet}, health.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Changed: func(s *health.Snapshot) { told <- s }})
 	ctx, cancel := context.WithCancel(t.Context())

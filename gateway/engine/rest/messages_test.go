@@ -20,7 +20,7 @@ import (
 
 type pipelineEvents = grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]
 
-// tells is an engine that sends some events and ends with err.
+// tells is an engine that sends events and ends with err.
 func tells(err error, all ...*openparallaxv1.PipelineEvent) func(*openparallaxv1.ClientMessageRequest,
 	pipelineEvents) error {
 	return func(_ *openparallaxv1.ClientMessageRequest, stream pipelineEvents) error {
@@ -96,7 +96,7 @@ func TestEventsAreWritten(t *testing.T) {
 	}
 }
 
-// TestModesHaveNames: a number is another mode elsewhere, so none is taken.
+// TestModesHaveNames: numbers are rejected, because their meaning differs.
 func TestModesHaveNames(t *testing.T) {
 	t.Parallel()
 	e := &engine{says: tells(nil, complete())}
@@ -132,7 +132,7 @@ func TestModesHaveNames(t *testing.T) {
 	}
 }
 
-// TestTurnThatFails says so: by a status where nothing was sent yet, else by its last record.
+// TestTurnThatFails: a failure is a status before the first record, and the last record afterwards.
 func TestTurnThatFails(t *testing.T) {
 	t.Parallel()
 	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST",

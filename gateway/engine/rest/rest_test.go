@@ -23,7 +23,7 @@ import (
 
 const enginePath = "/v1/engines/engine-1"
 
-// engine is one that says what it is told to, and remembers what it was asked.
+// engine is an engine with scripted answers, which records its requests.
 type engine struct {
 	openparallaxv1.UnimplementedClientServiceServer
 	says     func(*openparallaxv1.ClientMessageRequest, grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error
@@ -44,7 +44,7 @@ func (e *engine) see(ctx context.Context, req any) error {
 	return e.fails
 }
 
-// last is what it was asked last.
+// last returns the last request.
 func (e *engine) last() (req any, calls int, md metadata.MD) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -226,7 +226,7 @@ func TestEngineApprovals(t *testing.T) {
 	}
 }
 
-// TestEnginesManners: what there is, with which methods, and what a refusal looks like.
+// TestEnginesManners: the routes, their methods, and the form of errors.
 func TestEnginesManners(t *testing.T) {
 	t.Parallel()
 	e := &engine{fails: status.Error(codes.NotFound, "no such engine")}

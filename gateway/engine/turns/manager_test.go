@@ -66,8 +66,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTheStoreIsAway: who comes is sent away, who waits waits on, and who has the turn keeps it. What
-// has ended meanwhile is told when the store is back.
+// TestTheStoreIsAway: new tickets are rejected, waiting tickets keep waiting, and the holder keeps its turn.
+// Releases are recorded when the store is back.
 func TestTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
@@ -175,7 +175,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestClose gives back what there is.
+// TestClose: Close releases everything.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	m := newMemory()

@@ -19,7 +19,7 @@ type memory struct {
 	line        []string // the first has the turn
 	agent       string
 	away        bool
-	maybeLost   bool // who asked last was
+	maybeLost   bool // the last request was
 	asked       chan string
 	notify      func(id string)
 	reconnected func()
@@ -36,7 +36,7 @@ func (m *memory) step(what string, f func()) error {
 	defer m.mu.Unlock()
 	select {
 	case m.asked <- what:
-	default: // nobody looks
+	default: // not observed
 	}
 	if m.away {
 		return errGone
@@ -108,7 +108,7 @@ func (m *memory) Follow(ctx context.Context, notify func(string), connected func
 	<-ctx.Done()
 }
 
-// expect waits until the store is asked for something.
+// expect waits for a request to the store.
 func (m *memory) expect(t *testing.T, what string) {
 	t.Helper()
 	for end := time.After(time.Minute); ; {

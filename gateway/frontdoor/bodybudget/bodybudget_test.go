@@ -13,9 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// owner is whose a body is; nobody knows before asking.
+// owner is the owner of a body, unknown before a lookup.
 type owner struct {
-	tenant, is string // at first, and when asked
+	tenant, is string // at first, and after the lookup
 	from       string
 	asked      int
 	nobody     bool
@@ -43,7 +43,7 @@ const kib = 1 << 10
 
 func newPool(most int64) *bodybudget.Budget { return bodybudget.New(fairshare.New("bodies", most)) }
 
-// send has a request's body read to its end, and says how that ended; then does what within says while it is held.
+// send reads a request's body to its end and returns the error; then it calls within while the body is reserved.
 func send(pool *bodybudget.Budget, who *owner, size, expected int64, within func(*bodybudget.Reservation)) (err error) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", int(size))))
 	pool.Handler(func(*http.Request) bodybudget.Owner { return who },
@@ -61,7 +61,7 @@ func send(pool *bodybudget.Budget, who *owner, size, expected int64, within func
 	return err
 }
 
-// Nobody holds more than four times what is free, and what was held is given back.
+// No owner holds more than four times the free memory, and reservations are released.
 func TestRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{-1, 384 * kib} {
@@ -88,7 +88,7 @@ func TestRoomForOthers(t *testing.T) {
 	}
 }
 
-// Whom nobody knows is asked for more than a little, and when others whom nobody knows hold too much.
+// An unknown owner is looked up for a long body, and if unknown owners hold too much.
 func TestStrangersAreAsked(t *testing.T) {
 	t.Parallel()
 	pool := newPool(200 * kib)
@@ -126,7 +126,7 @@ func TestStrangersAreAsked(t *testing.T) {
 	}
 }
 
-// TestAddressesLeaveRoom: where clients are told apart by their addresses, one of them does not have all.
+// TestAddressesLeaveRoom: if clients are distinguished by address, no address gets all the memory.
 func TestAddressesLeaveRoom(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []string{"", bodybudget.Unknown} {

@@ -68,7 +68,7 @@ func TestWhichOriginsMayCall(t *testing.T) {
 	}
 }
 
-// A preflight has no credentials, so the gateway itself is not asked.
+// A preflight has no credentials, so it does not reach the gateway itself.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	pre := []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
@@ -95,7 +95,7 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// What a form of another site sends needs no preflight.
+// A form of another site needs no preflight.
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []cors.Config{{}, someOrigins} {

@@ -171,7 +171,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestWithoutValue: where a body is wrong is told, and what it says there is not.
+// TestWithoutValue: errors have the position in a body, but not the value.
 func TestWithoutValue(t *testing.T) {
 	t.Parallel()
 	for body, where := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 )
 
-// Each JSON answer to a GET has an ETag, but for what must not be kept, is not whole, or has one of its own.
+// Each JSON response to a GET has an ETag, unless it has no-store, is incomplete, or has an ETag already.
 func TestConditional(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":1}`

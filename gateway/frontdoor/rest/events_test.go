@@ -21,7 +21,7 @@ import (
 
 type tell = func(*capgatepb.WatchApprovalsResponse) error
 
-// feed serves a feed, and says what it ends with.
+// feed serves a feed, and returns its error.
 func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell tell) error) (addr string, ended <-chan error) {
 	t.Helper()
 	cfg.HTTPStatus = func(codes.Code) int { return http.StatusTeapot }
@@ -84,7 +84,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// TestEventsOfASlowReader: who does not read is cut off, and holds nobody up for longer.
+// TestEventsOfASlowReader: a client that does not read is cut off, and delays no shutdown.
 func TestEventsOfASlowReader(t *testing.T) {
 	t.Parallel()
 	addr, ended := feed(t, rest.EventsConfig{Slow: 50 * time.Millisecond}, func(_ context.Context, tell tell) error {
