@@ -19,7 +19,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// twoTenants is a gateway with acme in its file and globex in Redis, whose tool echo a person is asked about.
+// twoTenants is a gateway with acme in its file and globex in Redis, whose tool echo needs approval.
 type twoTenants struct {
 	program       *program
 	public, admin string
@@ -54,7 +54,7 @@ func (w *twoTenants) run(t *testing.T, want int, words ...string) string {
 	return stdout + stderr[:len(stderr)*min(want, 1)]
 }
 
-// ask makes a call that is asked about, and answers with its approval.
+// ask makes a call that needs approval, and returns the approval.
 func (w *twoTenants) ask(t *testing.T, of, args string) string {
 	t.Helper()
 	_, err := invokeAs(t, w.client, "ann", args, "authorization", "Bearer "+w.keys[of])
@@ -65,13 +65,13 @@ func (w *twoTenants) ask(t *testing.T, of, args string) string {
 	return id
 }
 
-// TestOperatorsOfTenants: without --tenant the command line reads what all tenants have, finds an approval whosever it
-// is, and changes nothing of a tenant that it was not told.
+// TestOperatorsOfTenants: without --tenant the command line reads the data of all tenants, finds an approval of
+// any tenant, and changes nothing without the tenant's name.
 func TestOperatorsOfTenants(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)
 	watching := start(t, []string{"CAPGATE_ADMIN=" + w.admin}, "approvals", "watch")
-	// Asked again until the watch tells of one: it begins when it begins.
+	// Repeated until the watch has an event: its beginning is not synchronized.
 	first := w.ask(t, "acme", `{"n":0}`)
 	for n := 1; !strings.Contains(watching.stdout.String(), "asked"); n++ {
 		w.ask(t, "acme", fmt.Sprintf(`{"n":%d.5}`, n))
@@ -172,7 +172,7 @@ func TestRulesOfTenants(t *testing.T) {
 	if !slices.Contains(list, "acme") || !slices.Contains(list, "globex") {
 		t.Error(list)
 	}
-	// Rules of a tenant that there is not can be seen, and deleted.
+	// Rules of an unknown tenant can be listed and deleted.
 	if text := w.run(t, 0, "policy", "list", "--tenant", "umbrella"); !strings.Contains(text, "umbrella") {
 		t.Error(text)
 	}

@@ -22,7 +22,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// memory is an engine that repeats what is said to it, and answers the same each time.
+// memory is an engine that repeats messages, and answers deterministically.
 type memory struct {
 	openparallaxv1.UnimplementedClientServiceServer
 
@@ -94,7 +94,7 @@ func (m *memory) GetHistory(_ context.Context,
 	return &openparallaxv1.GetHistoryResponse{Messages: slices.Clone(m.messages[req.GetSessionId()])}, nil
 }
 
-// ofEngine is one call of an engine's method, of which the last answer is told.
+// ofEngine is one call of an engine's method; the last answer is compared.
 func (s *stranger) ofEngine(engine, method string, req, resp proto.Message) error {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -114,8 +114,8 @@ func (s *stranger) ofEngine(engine, method string, req, resp proto.Message) erro
 	}
 }
 
-// TestEnginesOfOthers are not there, whatever is asked of them; of an engine that two tenants share
-// each has its own sessions and questions; and who has no scope of a method may not call it.
+// TestEnginesOfOthers: engines of other tenants do not exist for any method; tenants that share an engine have
+// separate sessions and questions; a method needs its scope.
 func TestEnginesOfOthers(t *testing.T) {
 	t.Parallel()
 	lines := ""

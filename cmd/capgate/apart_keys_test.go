@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// party is a tenant of a test, of which each world makes its own.
+// party is a tenant of a test; each world has its own.
 type party struct {
 	id       string
 	settings string // JSON
-	grants   string // what its first key may, JSON
+	grants   string // permissions of its first key, JSON
 	key      string // of the configuration; "": the tenant and its first key are made in Redis
 	entry    string // of that key in the configuration
 }
@@ -57,7 +57,7 @@ func (p *party) join(t *testing.T, admin string) (key string) {
 	return key
 }
 
-// at is the tenant at one gateway. Nobody ends its first key: one in Redis is not among those that it knows.
+// at is the tenant at one gateway. No operation ends its first key.
 func (p *party) at(t *testing.T, key, addr string) *stranger {
 	t.Helper()
 	s := newStranger(t, p.id, key, addr)
@@ -82,7 +82,7 @@ type keyList struct {
 	Next string            `json:"next_page_token"`
 }
 
-// readKeyList reads the page in an answer, and says where it is; an answer that has none is a refusal.
+// readKeyList reads the page in an answer, and returns its position; an answer without a page is an error.
 func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
 	t.Helper()
 	from = strings.Index(told, "{")
@@ -129,7 +129,7 @@ func (s *stranger) listed(request, told string, ask func(request string) string)
 	return ofLength.ReplaceAllString(told[:from], "") + strings.Join(keys, "\n") + told[to:]
 }
 
-// page is what comes after an id, of a list of all.
+// page returns the entries after an id, of a list of all.
 func (l *keyList) page(size int, after string) (page keyList) {
 	last := ""
 	for _, k := range l.Keys {

@@ -67,7 +67,7 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 	return all
 }
 
-// operatorsOnly are the services that no caller reaches. What each tenant is told at all others is compared.
+// operatorsOnly are the services that no caller reaches. The answers of all others are compared.
 var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.v1.Policies", "capgate.v1.Registry"}
 
 // operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
@@ -148,7 +148,7 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
 	must(g.t, err)
 	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
-	// a key may not be let see what is made for it to see
+	// a key has no access to the entries that are created for it
 	if g.random.IntN(6) == 0 && len(g.of.all("credential")) > 0 && m.FullName() != watch {
 		op.credential = g.word("credential")
 	}
@@ -216,7 +216,7 @@ var wellKnown = map[protoreflect.FullName]any{
 	"google.protobuf.FieldMask": "name,limits",
 }
 
-// fullName is that of a field's message, "" if it is none.
+// fullName returns the name of a field's message; "" for other fields.
 func fullName(f protoreflect.FieldDescriptor) protoreflect.FullName {
 	if f.Message() == nil {
 		return ""

@@ -20,9 +20,9 @@ import (
 // apartOps is how many requests of the tenant globex are compared.
 const apartOps = 350
 
-// TestTenantsAreApart: whatever the tenant acme does, all answers that globex gets, at every
-// method that the public port has, are those of a world in which acme, and the capability
-// that it alone is granted, do not exist. globex knows every name and id that acme has.
+// TestTenantsAreApart: whatever the tenant acme does, all answers to globex, at every method of the public port,
+// equal those of a world without acme and without the capability that only acme is granted. globex knows every
+// name and id that acme has.
 //
 // CAPGATE_TEST_SEED repeats a run.
 func TestTenantsAreApart(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTenantsAreApart(t *testing.T) {
 		want := again.perform(&ops[i])
 		if got[i] != want {
 			t.Errorf("%d: %s\nbeside acme: %s\nalone:       %s", i, ops[i].text(), got[i], want)
-			break // what comes after it may differ because of it
+			break // later answers may differ because of this one
 		}
 		if strings.Contains(got[i], "canary-of-acme") {
 			t.Errorf("%d: %s tells what acme sent: %s", i, ops[i].text(), got[i])
@@ -104,7 +104,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// startWorld runs gateways with one Redis, and says where their public ports are, and the first key of each tenant.
+// startWorld runs gateways with one Redis, and returns their public ports and the first key of each tenant.
 func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (ports, keys []string) {
 	t.Helper()
 	redis := redistest.Start(t).URL()

@@ -30,7 +30,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// stranger is a tenant at one gateway, and what it was told there.
+// stranger is a tenant at one gateway, with the answers that it got.
 type stranger struct {
 	t         *testing.T
 	name, key string
@@ -39,7 +39,7 @@ type stranger struct {
 	http      *http.Client
 	pools     *pools
 	fences    int
-	alone     bool // nobody else calls for the tenant
+	alone     bool // no other calls for the tenant
 }
 
 func newStranger(t *testing.T, name, key, addr string) *stranger {
@@ -55,8 +55,8 @@ func newStranger(t *testing.T, name, key, addr string) *stranger {
 		pools: &pools{ids: map[string][]string{}}}
 }
 
-// perform does what an operation says, and answers with everything that came back, in words
-// that do not depend on the time and on ids that were drawn at random.
+// perform executes an operation, and returns the whole answer in a form that is independent of time and random
+// ids.
 func (s *stranger) perform(op *operation) string {
 	s.t.Helper()
 	request := s.fill(op.request)
@@ -190,7 +190,7 @@ func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, 
 	return told + b.String()
 }
 
-// events reads server-sent events until one tells of what is made to happen for that.
+// events reads server-sent events until the event that the test causes.
 func (s *stranger) events(body io.Reader, header []string) string {
 	fence, told := s.fence(header), ""
 	for lines := bufio.NewScanner(body); lines.Scan(); {
@@ -223,13 +223,13 @@ func (s *stranger) fence(header []string) string {
 	return all[len(all)-1]
 }
 
-// What is drawn at random, by kind.
+// Random values, by kind.
 var drawn = []struct {
 	kind string
 	in   *regexp.Regexp
 }{
 	{"credential", regexp.MustCompile("(" + aCredential.String() + ")")},
-	{"own", regexp.MustCompile(`$^`)}, // a tenant is told beforehand
+	{"own", regexp.MustCompile(`$^`)}, // known to a tenant before
 	{"approval", regexp.MustCompile(`(apr_[A-Z2-7]{9,})`)},
 	{"token", regexp.MustCompile(`"next_page_token":"([^"]{4,})"`)},
 	{"artifact", regexp.MustCompile(`"capability_artifact_id":"([^"]+)"`)},
@@ -253,7 +253,7 @@ var (
 	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
-	// Redis does not always answer a busy machine in time: then it is asked again.
+	// On a busy machine Redis may answer late: the operation is then repeated.
 	aSilence = regexp.MustCompile(`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
 
 	aLength = regexp.MustCompile(`Content-Length:\[(\d+)\]`)

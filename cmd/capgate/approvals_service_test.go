@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadKeys: keys in any spelling; what is none is told by its line and not shown.
+// TestReadKeys: keys in any encoding; errors have the line of an invalid key, but not the key.
 func TestReadKeys(t *testing.T) {
 	t.Parallel()
 	key := []byte("0123456789abcdef0123456789abcde\xff")

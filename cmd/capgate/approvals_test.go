@@ -25,7 +25,7 @@ func capgateApprovals(t *testing.T, admin string, args ...string) (exit int, std
 	return runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"approvals"}, args...)...)
 }
 
-// asked calls a tool that a person has to approve, and answers with the approval's id.
+// asked calls a tool that needs approval, and returns the approval's id.
 func asked(t *testing.T, client docpb.CapabilityClient, user, args string) string {
 	t.Helper()
 	_, err := invokeAs(t, client, user, args)
@@ -58,7 +58,7 @@ func invokeAs(t *testing.T, client docpb.CapabilityClient, user, args string, mo
 		ArgsJson: []byte(args)})
 }
 
-// TestApprovalsCommand: what waits is listed, shown, answered and watched, at any replica.
+// TestApprovalsCommand: approvals are listed, shown, answered and watched, at any replica.
 func TestApprovalsCommand(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -135,7 +135,7 @@ func TestApprovalsCommand(t *testing.T) {
 	a.stop(t)
 }
 
-// TestWatchGoesOn: who watches a gateway that comes back hears what happened meanwhile.
+// TestWatchGoesOn: after a restart of the gateway, a watch continues with the events that happened meanwhile.
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -182,8 +182,8 @@ func TestApprovalsCommandLine(t *testing.T) {
 	}
 }
 
-// TestApprovalKeys: arguments are sealed in Redis; another key needs a restart, and is
-// told so; a bad file is an error with its line.
+// TestApprovalKeys: arguments are encrypted in Redis; another key needs a restart, which is reported; an invalid
+// file is an error with its line.
 func TestApprovalKeys(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")

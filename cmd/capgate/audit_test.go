@@ -18,7 +18,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestChangesAreAudited: rules, tenants, keys and answers to approvals leave a record of who made what.
+// TestChangesAreAudited: changes of rules, tenants and keys and answers to approvals are recorded with their
+// actor.
 func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	redis, backend := redistest.Start(t), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -69,8 +70,8 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 }
 
-// TestAuditOfTheFile: a process records, goes on in another file when it is told that this one was
-// moved, and audit verify follows both.
+// TestAuditOfTheFile: a process continues in a new file when its audit log was rotated, and audit verify follows
+// both.
 func TestAuditOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -19,7 +19,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// What a backend process prints.
+// Output of a backend process.
 const (
 	deliveredLine  = "call "         // with the arguments, before a call is answered
 	askedLine      = "asked\n"       // a health check came before the backend was ready
@@ -92,7 +92,7 @@ func startBackend(t *testing.T, addr string, env ...string) *program {
 	return p
 }
 
-// deliveries says which calls came to a backend, and how often.
+// deliveries counts the calls that reached a backend.
 func deliveries(into map[string]int, p *program) {
 	for line := range strings.Lines(p.stdout.String()) {
 		if id, ok := strings.CutPrefix(line, deliveredLine); ok {

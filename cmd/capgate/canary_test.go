@@ -15,9 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// canaries are secrets that are put into every door of a gateway, and what is looked for in
-// everything that comes out. A door is one line where it is planted, and a sink is one line
-// where it is told, both in secrets_test.go.
+// canaries are secrets that are sent into every input of a gateway, and searched for in all its output. A door is
+// one line where it is planted, and a sink is one line where it is searched, both in secrets_test.go.
 type canaries struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -47,7 +46,7 @@ func (c *canaries) plantAs(door, secret string) string {
 	return secret
 }
 
-// told takes what came out of a sink.
+// told searches the output of a sink.
 func (c *canaries) told(sink, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +57,7 @@ func (c *canaries) told(sink, text string) {
 	}
 }
 
-// spare says that secrets of these doors are meant for a sink, and so must be found there.
+// spare declares that secrets of these doors are meant for a sink, and must be found there.
 func (c *canaries) spare(sink string, doors ...string) {
 	c.spared[sink] = append(c.spared[sink], doors...)
 }

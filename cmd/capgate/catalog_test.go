@@ -17,8 +17,7 @@ func capgateCatalog(t *testing.T, admin string, args ...string) (exit int, stdou
 	return runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"catalog"}, args...)...)
 }
 
-// TestAToolIsAccepted: a manifest changes a tool, which is asked about until an operator
-// accepts it.
+// TestAToolIsAccepted: a manifest changes a tool, which needs approval until an operator accepts it.
 func TestAToolIsAccepted(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")

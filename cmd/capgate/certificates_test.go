@@ -18,8 +18,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestCertificatesOfTheFile: who has which certificate changes with the file, for connections
-// that are there too, and so does whether callers need one.
+// TestCertificatesOfTheFile: the owners of certificates, and whether callers need one, change with the file, also
+// for existing connections.
 func TestCertificatesOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -20,7 +20,7 @@ import (
 // still decided by what was before. It is a second, and what a busy machine adds.
 const latest = 5 * time.Second
 
-// ruled is one call of a user whose rules change, and what became of it.
+// ruled is one call of a user whose rules change, with its outcome.
 type ruled struct {
 	gateway      int
 	allowed      bool
@@ -136,8 +136,7 @@ func (l *ruledLoad) check(t *testing.T, changes []ruleChange) {
 	}
 }
 
-// TestAPolicyChangesUnderLoad: all replicas follow, no call is lost, and none is decided
-// otherwise than rules say.
+// TestAPolicyChangesUnderLoad: all replicas follow, no call is lost, and every decision matches the rules.
 func TestAPolicyChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")

@@ -20,7 +20,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Gateways die and are replaced, and nobody but their own callers finds out.
+// Gateways die and are replaced; only their own callers notice.
 func TestClusterLosesReplicas(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

@@ -41,8 +41,7 @@ type member struct {
 	id    string // of a gateway, as a replica
 }
 
-// startCluster runs backends and three gateways that know them, and returns when all
-// gateways say that all backends are up.
+// startCluster runs backends and three gateways, and returns when all gateways report that all backends are up.
 func startCluster(t *testing.T, backends int) *cluster {
 	t.Helper()
 	c := startBackends(t, backends)
@@ -107,7 +106,7 @@ func (m *member) kill() {
 	<-m.exited
 }
 
-// fleet is what a gateway says of "caps".
+// fleet returns a gateway's state of "caps".
 func (m *member) fleet(t *testing.T) *admin.Fleet {
 	t.Helper()
 	_, body := page(t, "http://"+m.admin+"/v1/fleets")
@@ -119,7 +118,7 @@ func (m *member) fleet(t *testing.T) *admin.Fleet {
 	return &all.Fleets[0]
 }
 
-// wait waits until what all of some gateways say is so, and says how long it took.
+// wait waits until a condition holds at all of some gateways, and returns the time that it took.
 func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*admin.Fleet) bool) {
 	t.Helper()
 	began := time.Now()
@@ -159,7 +158,7 @@ func allUp(f *admin.Fleet) bool {
 	return f.Usable == len(f.Backends)
 }
 
-// only says whether a backend has a state, and all others are up.
+// only reports whether a backend has a state, and all others are up.
 func only(addr, state string) func(*admin.Fleet) bool {
 	return func(f *admin.Fleet) bool {
 		for _, b := range f.Backends {
@@ -171,7 +170,7 @@ func only(addr, state string) func(*admin.Fleet) bool {
 	}
 }
 
-// agree waits until gateways say the same: of every backend its state, and who probes it.
+// agree waits until gateways report the same state and the same prober of every backend.
 func (c *cluster) agree(t *testing.T, gateways []*member) {
 	t.Helper()
 	live := map[string]bool{}

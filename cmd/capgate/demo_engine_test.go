@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What the demo prints of the engine works as soon as its agent is there, and the agent is told to go when the demo ends.
+// The demo's commands for the engine work as soon as its agent is connected, and the agent shuts down with the
+// demo.
 func TestDemoOfAnEngine(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "demo", "--openparallax", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")

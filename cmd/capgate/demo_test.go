@@ -15,7 +15,7 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// startDemo starts capgate demo on free ports and returns when it has said how to use it.
+// startDemo starts capgate demo on free ports and returns when it has printed its usage.
 func startDemo(t *testing.T) (p *program, greeting string) {
 	t.Helper()
 	p = start(t, nil, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
@@ -31,7 +31,7 @@ func addresses(greeting string) (public, admin string) {
 	return public, admin
 }
 
-// Whatever the demo prints to paste works.
+// All commands that the demo prints work.
 func TestDemoPrintsLinesThatWork(t *testing.T) {
 	t.Parallel()
 	p, greeting := startDemo(t)
@@ -107,7 +107,7 @@ func TestInvokeThroughTheDemo(t *testing.T) {
 	t.Parallel()
 	p, greeting := startDemo(t)
 	public, _ := addresses(greeting)
-	nobody := taken(t) // listens, but nobody answers; the call's time ends it
+	nobody := taken(t) // listens, but does not answer; the call's timeout ends it
 	for name, test := range map[string]struct {
 		args []string
 		exit int

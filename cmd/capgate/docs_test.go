@@ -57,9 +57,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Every "sh test" block of the README and of what it points to works against a demo, and prints what the
-// "output" block behind it shows, where … stands for anything. Every "yaml test" block
-// can be served.
+// Every "sh test" block of the README and of linked documents works against a demo, and prints the "output" block
+// after it, where … stands for anything. Every "yaml test" block is a valid configuration.
 func TestREADME(t *testing.T) {
 	t.Parallel()
 	p, greeting := startDemo(t)
@@ -75,7 +74,7 @@ func TestREADME(t *testing.T) {
 	p.stop(t)
 }
 
-// What docs/files.md does with curl works over HTTP/1.1, and over HTTP/2.
+// The curl commands of docs/files.md work over HTTP/1.1 and over HTTP/2.
 func TestFilesByCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -91,7 +90,7 @@ func TestFilesByCurl(t *testing.T) {
 	p.stop(t)
 }
 
-// tryBlocks does what the blocks of a document say, and counts them.
+// tryBlocks executes the blocks of a document, and counts them.
 func tryBlocks(t *testing.T, document string, ports *strings.Replacer) (ran int) {
 	all := blocks(t, document)
 	for i, b := range all {
@@ -119,7 +118,7 @@ func tryBlocks(t *testing.T, document string, ports *strings.Replacer) (ran int)
 	return ran
 }
 
-// matches compares what was printed with what a document shows.
+// matches compares output with a document's.
 func matches(got, shown string) bool {
 	pattern := regexp.QuoteMeta(strings.TrimSpace(shown))
 	pattern = strings.ReplaceAll(pattern, "…", `(?s:.*?)`)
@@ -131,7 +130,7 @@ var (
 	file = regexp.MustCompile("`([a-z0-9_.]+(/[a-z0-9_.]+)+|[a-z0-9_.]+\\.(go|yaml|yml))`")
 )
 
-// What the documents point to is there.
+// Files that the documents link to exist.
 func TestDocumentsPointToWhatIsThere(t *testing.T) {
 	t.Parallel()
 	relay, err := os.ReadDir(filepath.Join(root, "gateway", "relay"))

@@ -60,8 +60,7 @@ func invoke(client docpb.CapabilityClient, tool string) <-chan error {
 	return answered
 }
 
-// What one replica is asked to drain all do, under load and without failing a call, and
-// one that starts later too.
+// A drain at one replica applies to all, also to a later one, under load and without failing a call.
 func TestDrainForAllReplicas(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t)
@@ -118,8 +117,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	b.stop(t)
 }
 
-// While Redis is unavailable a replica drains by itself and says so; the others hear of it when
-// Redis is back, and is empty.
+// While Redis is unavailable, a replica drains alone and reports it; the others follow when Redis is back, empty.
 func TestDrainWithoutRedis(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t)

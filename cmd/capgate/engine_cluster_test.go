@@ -61,7 +61,7 @@ func (e *watchedEngine) see(more int, got ...string) {
 	e.got = append(e.got, got...)
 }
 
-// ended says what the engine got since it was asked last.
+// ended returns the messages that the engine got since the last call.
 func (e *watchedEngine) ended(t *testing.T) []string {
 	t.Helper()
 	e.mu.Lock()
@@ -132,7 +132,7 @@ func startEngineGateways(t *testing.T) *engineGateways {
 	return g
 }
 
-// say sends a message by way of a gateway, and returns the last event's answer.
+// say sends a message through a gateway, and returns the last event's answer.
 func (g *engineGateways) say(gateway int, content string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
@@ -188,7 +188,7 @@ func (g *engineGateways) queue(t *testing.T, n int, gateways ...int) (all []stri
 	return all
 }
 
-// waiting waits until so many messages wait for the engine.
+// waiting waits until a number of messages waits for the engine.
 func (g *engineGateways) waiting(t *testing.T, want int) {
 	t.Helper()
 	var n int64
@@ -204,7 +204,8 @@ func (g *engineGateways) waiting(t *testing.T, want int) {
 	}
 }
 
-// TestFiftyMessagesToOneEngine by way of three gateways get there one at a time and in order, and all are answered.
+// TestFiftyMessagesToOneEngine: messages through three gateways arrive one at a time and in order, and all are
+// answered.
 func TestFiftyMessagesToOneEngine(t *testing.T) {
 	t.Parallel()
 	g := startEngineGateways(t)
@@ -229,8 +230,8 @@ func TestFiftyMessagesToOneEngine(t *testing.T) {
 	}
 }
 
-// TestAGatewayWithTheTurnIsKilled: what waits at the others gets to the engine when it is given up, and what waited
-// there does not.
+// TestAGatewayWithTheTurnIsKilled: messages that wait at other gateways reach the engine when the turn expires;
+// those of the killed gateway do not.
 func TestAGatewayWithTheTurnIsKilled(t *testing.T) {
 	t.Parallel()
 	g := startEngineGateways(t)
@@ -254,8 +255,8 @@ func TestAGatewayWithTheTurnIsKilled(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutRedis: what runs goes on, what waits waits on, what comes is refused; and all is as before, in order, when Redis is
-// back, empty.
+// TestEngineWithoutRedis: running messages continue, waiting ones keep waiting, new ones are rejected; the order
+// is kept when Redis is back, empty.
 func TestEngineWithoutRedis(t *testing.T) {
 	t.Parallel()
 	g := startEngineGateways(t)
@@ -282,7 +283,7 @@ func TestEngineWithoutRedis(t *testing.T) {
 		}
 		g.sending.Wait()
 		got := g.engine.ended(t)
-		if before { // who waits says so again in any order
+		if before { // waiting tickets renew themselves in any order
 			slices.Sort(got)
 			slices.Sort(want)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// pythons may have what the examples need: tools/setup installs it from PyPI, else from Debian.
+// pythons may have the packages of the examples: tools/setup installs them from PyPI, else from Debian.
 var pythons = []string{filepath.Join(root, "bin", "venv", "bin", "python"), "python3", "/usr/bin/python3"}
 
 // python is a Python with gRPC. Without one the test is skipped, but not in CI.
@@ -133,7 +133,7 @@ func post(t *testing.T, url, body string) (int, string) {
 	return resp.StatusCode, text.String()
 }
 
-// The live example has the protocol as it is here.
+// The live example has the same proto as this repository.
 func TestPythonExampleHasTheProto(t *testing.T) {
 	t.Parallel()
 	if read(t, "examples/python-live/capability.proto") != read(t, "proto/selu/capability/v1/capability.proto") {
@@ -141,7 +141,7 @@ func TestPythonExampleHasTheProto(t *testing.T) {
 	}
 }
 
-// conform tells people and programs the same.
+// conform reports the same to people and programs.
 func TestConform(t *testing.T) {
 	t.Parallel()
 	addr := startWeather(t)
@@ -158,7 +158,7 @@ func TestConform(t *testing.T) {
 		!strings.Contains(out, `{"verdict":"fail","rule":"large-message","dialect":"doc","says":"`) {
 		t.Errorf("exit status %d\n%s%s", exit, out, errs)
 	}
-	// What does no harm is in the manifest.
+	// The manifest names a harmless call.
 	if exit, out, _ = capgateRun(t, "conform", addr, "--manifest",
 		filepath.Join(root, "examples", "weather")); exit != exitBroken ||
 		!strings.Contains(out, "\npass        doc     stream-result ") {

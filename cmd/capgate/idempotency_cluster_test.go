@@ -48,7 +48,7 @@ func startKeeping(t *testing.T) *keepingGateways {
 	return g
 }
 
-// keyedAnswer is what one got who called with an idempotency key.
+// keyedAnswer is the answer to a call with an idempotency key.
 type keyedAnswer struct {
 	status   int
 	replayed bool
@@ -74,8 +74,8 @@ func (g *keepingGateways) call(t *testing.T, gateway, tenant int, key, tool, arg
 	return keyedAnswer{resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(text), err}
 }
 
-// TestACallOfAKilledGatewayIsNotMadeAgain: who repeats it waits while it may be running yet, and then is told
-// that nobody knows; so is everybody after that, at whichever replica. The tool ran once.
+// TestACallOfAKilledGatewayIsNotMadeAgain: a repeat waits while the call may still be running, and then gets the
+// error of an unknown outcome, like all later repeats at any replica. The tool ran once.
 func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	g := startKeeping(t)
@@ -104,7 +104,7 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestTwoTenantsHaveTheSameKey, and neither learns of the other's: not that there is one, nor its answer.
+// TestTwoTenantsHaveTheSameKey: neither learns of the other's key or its answer.
 func TestTwoTenantsHaveTheSameKey(t *testing.T) {
 	t.Parallel()
 	g := startKeeping(t)

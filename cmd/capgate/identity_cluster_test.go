@@ -136,8 +136,8 @@ func (g *keyedGateways) steadily(t *testing.T, credential string) (end func()) {
 	return func() { close(ended); calling.Wait() }
 }
 
-// TestKeysOfThreeGateways: what an operator does at one is so at all within a second or so,
-// while others call.
+// TestKeysOfThreeGateways: an operator's change at one gateway applies at all within about a second, while others
+// call.
 func TestKeysOfThreeGateways(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -193,7 +193,7 @@ func TestKeysOfThreeGateways(t *testing.T) {
 	end()
 }
 
-// TestKeysWhileRedisIsAway: who is known goes on, nobody else comes in.
+// TestKeysWhileRedisIsAway: known callers continue, unknown ones are rejected.
 func TestKeysWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -216,7 +216,7 @@ func TestKeysWhileRedisIsAway(t *testing.T) {
 	end()
 }
 
-// TestAReplicaWithoutPepper: it takes no key that was made under one, and its log says why.
+// TestAReplicaWithoutPepper: it rejects keys that were made with a pepper, and its log has the reason.
 func TestAReplicaWithoutPepper(t *testing.T) {
 	t.Parallel()
 	redis, pepper := redistest.Start(t), filepath.Join(t.TempDir(), "pepper")
@@ -237,7 +237,7 @@ func TestAReplicaWithoutPepper(t *testing.T) {
 	bare.stderr.wait(t, bare, `no pepper_file is configured: they are rejected","tenant":"acme","key":"`+id)
 }
 
-// TestAFloodOfKeys: ids that are not there are asked for once each, and the key that is there stays known.
+// TestAFloodOfKeys: unknown ids are looked up once each, and the valid key stays known.
 func TestAFloodOfKeys(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)

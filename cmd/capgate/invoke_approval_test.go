@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// askingGateway is a gateway all of whose calls a person is asked about.
+// askingGateway is a gateway whose calls all need approval.
 type askingGateway struct {
 	capability    *gatewaytest.Capability
 	public, admin string
@@ -50,7 +50,8 @@ func approvalID(t *testing.T, text string) string {
 	return id
 }
 
-// TestInvokeAsksForApproval: what has to be approved does not run, says how it would, and runs once when it is.
+// TestInvokeAsksForApproval: a call that needs approval does not run, the output shows how to approve it, and it
+// runs once after that.
 func TestInvokeAsksForApproval(t *testing.T) {
 	t.Parallel()
 	g := startOneAsking(t)
@@ -85,7 +86,7 @@ func TestInvokeAsksForApproval(t *testing.T) {
 	}
 }
 
-// TestInvokeWaits: --wait runs the call once when it is approved, and tells why it was denied.
+// TestInvokeWaits: --wait runs the call once when it is approved, and prints the reason of a denial.
 func TestInvokeWaits(t *testing.T) {
 	t.Parallel()
 	g := startOneAsking(t)

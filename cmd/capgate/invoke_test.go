@@ -184,7 +184,7 @@ func TestInvokeTransportExitsWith3(t *testing.T) {
 	}
 }
 
-// scripted answers what a test tells it to, for what weather never does.
+// scripted is a capability with the answers of a test, for behaviour that weather does not have.
 type scripted struct {
 	docpb.UnimplementedCapabilityServer
 	invoke func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error)
@@ -325,7 +325,7 @@ func selfSigned(t *testing.T) (cert tls.Certificate, caFile string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, caFile
 }
 
-// Whatever the backend speaks, the command gets its answers.
+// The command gets answers from backends of any dialect.
 func TestInvokeALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for _, configured := range []string{"auto", "legacy"} {

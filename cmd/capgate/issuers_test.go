@@ -18,8 +18,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestIssuersOfTheFile: issuers come, change and go with the file while calls run, the start
-// waits for none, and what is wrong with them is told.
+// TestIssuersOfTheFile: issuers are added, changed and removed with the file while calls run, the start does not
+// wait for them, and their problems are reported.
 func TestIssuersOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -126,7 +126,7 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 	files.put(t, map[string]string{"capgate.yaml": configOf(fmt.Sprintf("identity: {store: redis}\nissuers: "+
 		"[{name: corp, issuer: %q, audiences: [capgate], ca_file: %s}]\n", issuer.URL, issuer.CAFile), backend)})
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
-	// there is no Redis but the one inside
+	// Redis is embedded
 	p.stderr.wait(t, p, "new tenants and API keys end with this process")
 	client, raw := dial(t, public), issuer.Token(t, nil)
 	invoke := func() string {

@@ -20,13 +20,12 @@ import (
 // would be no processor left for what happens meanwhile.
 const pace = 20 * time.Millisecond
 
-// load calls tools of "caps", which answer with what they are asked, without end until
-// end. A call that fails, or has another's answer, fails the test.
+// load calls the echoing tools of "caps" until end. A call that fails, or gets another's answer, fails the test.
 type load struct {
 	tools  []string           // callers take turns
 	excuse func(failure) bool // whether a call may fail so; nil: none may
 
-	id            string // what the calls' own ids begin with
+	id            string // prefix of the calls' ids
 	calls, failed atomic.Int64
 	ended         chan struct{}
 	all           sync.WaitGroup
@@ -39,7 +38,7 @@ type failure struct {
 	begun    bool // its answer had begun
 }
 
-// startLoad lets callers call the tool Echo, so many by each client.
+// startLoad lets a number of callers for each client call the tool Echo.
 func startLoad(t *testing.T, callers int, clients ...docpb.CapabilityClient) *load {
 	t.Helper()
 	l := &load{tools: []string{gatewaytest.Echo}}
@@ -83,7 +82,7 @@ func (l *load) call(t *testing.T, client docpb.CapabilityClient, tool string) {
 	}
 }
 
-// more waits for so many further calls to begin.
+// more waits for a number of further calls to begin.
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
 	for want, deadline := l.calls.Load()+n, time.Now().Add(patience); l.calls.Load() < want; {

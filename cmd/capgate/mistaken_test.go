@@ -30,7 +30,7 @@ func TestWrongProtocol(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	secure.stderr.wait(t, secure, "a client speaks HTTP in cleartext to the port that speaks TLS")
-	// A client of HTTP/2 that does not ask first what is there reports the words of the GOAWAY.
+	// A client with HTTP/2 prior knowledge reports the text of the GOAWAY.
 	if err := as(t, dial(t, public), "", gatewaytest.Echo); !strings.Contains(fmt.Sprint(err), "this port speaks TLS") {
 		t.Errorf("a client of gRPC in cleartext: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestWrongPort(t *testing.T) {
 	}
 }
 
-// TestToolTypo: where arguments are checked, a tool that there is not is answered with those that the caller may call.
+// TestToolTypo: if arguments are checked, the error of an unknown tool lists the tools that the caller may call.
 func TestToolTypo(t *testing.T) {
 	t.Parallel()
 	manifest := writeConfig(t, "id: caps\nimage: i\ntools:\n"+

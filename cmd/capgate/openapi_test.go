@@ -64,7 +64,7 @@ func snippet(t *testing.T, language, addr string) string {
 	return ""
 }
 
-// What validators of others say of the document, in both of its forms.
+// External validators accept the document, in both of its forms.
 func TestOpenAPIIsValid(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -155,7 +155,7 @@ func TestDocsInABrowser(t *testing.T) {
 	}
 }
 
-// Who has a key shows it to the page, and sees its tools.
+// With a key, the page shows the caller's tools.
 func TestDocsInABrowserWithAKey(t *testing.T) {
 	t.Parallel()
 	backends, stop, err := startReplicas()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPendingApprovalsAreMetered: how many approvals of each tenant nobody has answered, and how old the oldest is.
+// TestPendingApprovalsAreMetered: the number and the age of pending approvals of each tenant.
 func TestPendingApprovalsAreMetered(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)

@@ -51,8 +51,8 @@ func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want 
 	}
 }
 
-// TestPoliciesOfAllReplicas: what one replica is told decides at the other, too; and what
-// is known goes on when Redis is gone, what is not is refused.
+// TestPoliciesOfAllReplicas: a rule set at one replica decides at the other; without Redis, known decisions
+// continue and unknown ones are rejected.
 func TestPoliciesOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -104,7 +104,7 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	b.stop(t)
 }
 
-// TestShadowMode: what candidate rules would change is counted and logged, and not applied.
+// TestShadowMode: changes by candidate rules are counted and logged, and not applied.
 func TestShadowMode(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
@@ -149,8 +149,7 @@ func TestShadowMode(t *testing.T) {
 	}
 }
 
-// TestAReplicaStartsWarm: who called before it was restarted, or called another one, is
-// decided on without a question to Redis.
+// TestAReplicaStartsWarm: after a restart, decisions on recent callers of any replica need no lookup in Redis.
 func TestAReplicaStartsWarm(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")

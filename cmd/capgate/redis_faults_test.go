@@ -22,7 +22,7 @@ func faultyConfig(t *testing.T, redis string, backends ...string) string {
 		"health: {interval: 20s, timeout: 20s}, backends:", 1))
 }
 
-// Calls go on whatever happens to Redis: none fails, and no backend is taken out.
+// Calls continue with any fault of Redis: none fails, and no backend is ejected.
 func TestCallsSurviveRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -123,7 +123,7 @@ func TestCallsSurviveFailover(t *testing.T) {
 	}
 }
 
-// However many calls there are, none of them asks Redis.
+// No call queries Redis, at any rate of calls.
 func TestCallsAskNothingOfRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

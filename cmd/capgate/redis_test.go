@@ -12,7 +12,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// A wrong address is told without what may be a password.
+// The error of a wrong address does not contain a possible password.
 func TestServeWrongRedis(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, "127.0.0.1:1", "")
@@ -49,7 +49,7 @@ func TestCheckRedisFiles(t *testing.T) {
 	}
 }
 
-// Redis is not there: the gateway says so once, and serves.
+// Without Redis, the gateway reports it once, and serves.
 func TestServeWithoutRedis(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")

@@ -13,8 +13,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestReloadWhileTheFileKeepsChanging: a file that differs whenever it is looked at is loaded all the same. When it is
-// only half written that is told, and what was in force stays.
+// TestReloadWhileTheFileKeepsChanging: a file that differs at every check is loaded anyway. If it is incomplete,
+// that is reported, and the previous configuration stays in effect.
 func TestReloadWhileTheFileKeepsChanging(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr

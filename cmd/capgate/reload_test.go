@@ -139,7 +139,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// A bad file changes nothing, is told of once, and a good one mends it.
+// An invalid file changes nothing and is reported once; a valid one is then loaded.
 func TestReloadBadFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)

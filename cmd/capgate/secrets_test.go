@@ -34,8 +34,8 @@ import (
 var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage",
 	"tracestate", "idempotency key", "arguments of JSON"}
 
-// TestSecretsComeOutNowhere plants secrets in every door of a gateway that serves at debug
-// level, and looks for them in everything that it says to anybody.
+// TestSecretsComeOutNowhere plants secrets in every input of a gateway that logs at debug level, and searches all
+// its output for them.
 func TestSecretsComeOutNowhere(t *testing.T) {
 	t.Parallel()
 	c := newCanaries(t)

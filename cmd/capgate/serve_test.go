@@ -74,7 +74,7 @@ func page(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// SIGTERM lets what runs finish, tells the operators, and ends with status 0.
+// SIGTERM lets running calls finish, is reported at the admin API, and ends with status 0.
 func TestServeDrainsOnSIGTERM(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")
@@ -112,7 +112,7 @@ func TestServeDrainsOnSIGTERM(t *testing.T) {
 	}
 }
 
-// Who asks twice does not want to wait.
+// A second signal ends the process at once.
 func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")

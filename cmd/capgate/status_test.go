@@ -89,7 +89,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is watched is shown again and again, also when the gateway is away meanwhile.
+// A watch repeats its output, also after an outage of the gateway.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
