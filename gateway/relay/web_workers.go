@@ -12,7 +12,7 @@ type webWorkers struct {
 
 // maxIdleWorkers is how many goroutines of a shard wait for requests. A busy one needs some 16 KiB of stack, which the
 // runtime takes back from one that waits.
-const maxIdleWorkers = 32
+const maxIdleWorkers = 64
 
 // serve has a goroutine of the shard answer a request.
 func (w *webWorkers) serve(r *Relay, e *webEnd) {
