@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// BenchmarkWeb makes requests over HTTP/2, one at a time, of a relay's http.Handler, and of net/http's own server beside
-// it. The client counts in both.
+// BenchmarkWeb makes requests over HTTP/2, one at a time, of a relay's http.Handler, and of net/http's own server
+// beside it. The client counts in both.
 func BenchmarkWeb(b *testing.B) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -203,7 +203,7 @@ func (e *webEnd) block(h *half, list *hpack.List, end bool) {
 	}
 }
 
-// refuseLater ends the stream of a request that is malformed, when what is under way has been done.
+// refuseLater ends the stream of a request that is malformed, when the turn's other work is done.
 func (e *webEnd) refuseLater(s *Stream) {
 	e.sh.later(func() {
 		if h := e.half; h != nil && h.stream == s {

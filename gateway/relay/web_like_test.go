@@ -65,7 +65,10 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("Content-Length", "many")
 		write(w, "abc")
 	},
-	"undersized": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "30"); write(w, "abc") },
+	"undersized": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "30")
+		write(w, "abc")
+	},
 	"headers": func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h["X-Many"], h["x-odd"], h["X-Empty"] = []string{"1", "2"}, []string{"3"}, []string{""}
@@ -201,12 +204,14 @@ func TestWebTargets(t *testing.T) {
 	own, theirs := likeServers(t)
 	const path = "/request/"
 	for _, more := range [][]string{
-		{":path", path}, {":path", path + "?"}, {":path", path + "?a?b"}, {":path", path + "%2f%41"}, {":path", path + "a;b=c,d"},
-		{":path", path + "%zz"}, {":path", path + "%"}, {":path", path + "a:b@c"}, {":path", path + "[x]"}, {":path", path + `\"<>`},
+		{":path", path}, {":path", path + "?"}, {":path", path + "?a?b"}, {":path", path + "%2f%41"},
+		{":path", path + "a;b=c,d"}, {":path", path + "%zz"}, {":path", path + "%"}, {":path", path + "a:b@c"},
+		{":path", path + "[x]"}, {":path", path + `\"<>`},
 		{":path", "//request/"}, {":path", "/request//a/../b"}, {":path", path + "ü"}, {":method", "OPTIONS", ":path", "*"},
 		{":path", path, "expect", "nothing"}, {":path", path, "cookie", "a=1", "cookie", "b=2"},
 		{":path", path, "trailer", "x-a, X-B,content-length"}, {":path", path, "te", "trailers", "te", "trailers"},
-		{":path", path, ":authority", "", "host", "b.example"}, {":path", path, ":authority", "b.example", "host", "b.example"},
+		{":path", path, ":authority", "", "host", "b.example"},
+		{":path", path, ":authority", "b.example", "host", "b.example"},
 		{":path", path, "content-length", "0"}, {":path", path, "x-a", "1", "x-a", ""},
 		{":path", path, ":authority", "u@b.example"}, {":method", "get", ":path", path},
 	} {
@@ -215,8 +220,9 @@ func TestWebTargets(t *testing.T) {
 		}
 	}
 	for _, more := range [][]string{ // net/http takes some of these
-		{":path", "*"}, {":path", path, "content-length", "1"}, {":path", path, "content-length", "0", "content-length", "0"},
-		{":path", path, "connection", "close"}, {":path", path, "transfer-encoding", "chunked"}, {":path", path, "te", "gzip"},
+		{":path", "*"}, {":path", path, "content-length", "1"},
+		{":path", path, "content-length", "0", "content-length", "0"}, {":path", path, "connection", "close"},
+		{":path", path, "transfer-encoding", "chunked"}, {":path", path, "te", "gzip"},
 		{":path", path, "host", "b.example"}, {":path", path, "X-A", "1"}, {":path", path, "x-a", " 1"},
 	} {
 		if got := rawFetch(t, own, more); got != "refused: <nil> reset with error 1" {

@@ -33,7 +33,7 @@ func (e *webEnd) inform(head webHead) {
 	}
 }
 
-// hold adds p to what is sent next, and tells nobody yet. It is not kept where that would have to wait.
+// hold adds p to the bytes that are sent next, and posts nothing yet. kept is false if there is no window for p.
 func (e *webEnd) hold(p []byte) (kept bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// webWriter is the http.ResponseWriter of a request. What net/http's own server does, it does: the body's first bytes
-// are kept, so that a short response has a length; type and date are added; trailers are those that the header
-// Trailer announces, or that have http.TrailerPrefix.
+// webWriter is the http.ResponseWriter of a request. It does the same as that of net/http's own server: the body's
+// first bytes are kept, so that a short response has a length; type and date are added; trailers are those that the
+// header Trailer announces, or that have http.TrailerPrefix.
 type webWriter struct {
 	end      *webEnd
 	header   http.Header

@@ -31,7 +31,8 @@ type webWorld struct {
 }
 
 func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
-	w := &webWorld{t: t, handlers: make(chan http.HandlerFunc, 10), left: make(chan struct{}, 10), held: &budget{limit: 1 << 40}}
+	w := &webWorld{t: t, handlers: make(chan http.HandlerFunc, 10), left: make(chan struct{}, 10)}
+	w.held = &budget{limit: 1 << 40}
 	cfg.Panicked = w.told.told
 	cfg.Account = func(p *relay.Peer) relay.Account {
 		if p == nil {
@@ -81,8 +82,14 @@ func TestWebBroken(t *testing.T) {
 		"panic":        func(http.ResponseWriter, *http.Request) { panic("boom") },
 		"panic, begun": func(rw http.ResponseWriter, _ *http.Request) { rw.(http.Flusher).Flush(); panic("boom") },
 		"abort":        func(rw http.ResponseWriter, _ *http.Request) { write(rw, "x"); panic(http.ErrAbortHandler) },
-		"abort, begun": func(rw http.ResponseWriter, _ *http.Request) { rw.(http.Flusher).Flush(); panic(http.ErrAbortHandler) },
-		"too short":    func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "5"); write(rw, "x") },
+		"abort, begun": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"too short": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Length", "5")
+			write(rw, "x")
+		},
 		"too late": func(rw http.ResponseWriter, _ *http.Request) {
 			if err := http.NewResponseController(rw).SetWriteDeadline(time.Unix(1, 0)); err != nil {
 				t.Error(err)
@@ -171,7 +178,7 @@ func TestWebFullDuplex(t *testing.T) {
 	w.atRest(1)
 }
 
-// TestWebDeadlines: who sends or reads nothing is not waited for; also where the handler waits already.
+// TestWebDeadlines: a client that sends or reads nothing is not waited for, also if the handler waits already.
 func TestWebDeadlines(t *testing.T) {
 	t.Parallel()
 	w := newWebWorld(t, relay.Config{})
@@ -261,7 +268,7 @@ func TestWebShutdown(t *testing.T) {
 	}
 }
 
-// TestWebRequest is what a handler learns of who asks.
+// TestWebRequest checks what a handler learns of the client.
 func TestWebRequest(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
@@ -272,16 +279,20 @@ func TestWebRequest(t *testing.T) {
 		server any
 	}
 	got := make(chan seen, 1)
-	_, addr := serveRelay(t, relay.Config{TLS: serverTLS, Web: func(s *relay.Stream) { s.Value = s.Path() }}, &forwarder{},
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			got <- seen{r.RemoteAddr, relay.ValueOf(r.Context()), r.TLS != nil && r.TLS.HandshakeComplete, r.Context().Value(http.ServerContextKey)}
-		}))
+	cfg := relay.Config{TLS: serverTLS, Web: func(s *relay.Stream) { s.Value = s.Path() }}
+	_, addr := serveRelay(t, cfg, &forwarder{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- seen{
+			r.RemoteAddr, relay.ValueOf(r.Context()), r.TLS != nil && r.TLS.HandshakeComplete,
+			r.Context().Value(http.ServerContextKey),
+		}
+	}))
 	for proto, c := range webClients(t, clientTLS) {
 		resp, err := c.Get("https://" + addr + "/a")
 		must(t, err)
 		_ = resp.Body.Close()
 		r, second := <-got, proto == "HTTP/2.0"
-		if !strings.HasPrefix(r.remote, "127.0.0.1:") || r.secure != second || (r.value == "/a") != second || r.server == nil {
+		local := strings.HasPrefix(r.remote, "127.0.0.1:")
+		if !local || r.secure != second || (r.value == "/a") != second || r.server == nil {
 			t.Errorf("%s: %+v", proto, r)
 		}
 	}
@@ -290,16 +301,16 @@ func TestWebRequest(t *testing.T) {
 // TestWebManyAtOnce: requests and responses of all sizes do not disturb each other, on few connections.
 func TestWebManyAtOnce(t *testing.T) {
 	t.Parallel()
-	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(rw, r.Body)
-	}))
+	echo := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
+	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, echo)
 	c := webClients(t, nil)["HTTP/2.0"]
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
 			for j, size := range []int{0, 1, 4095, 4096, 4097, 60_000, 65_536, 200_000} {
 				want := pattern(i+j, size)
-				resp, err := c.Post("http://"+addr, "text/plain", io.MultiReader(bytes.NewReader(want[:size/2]), bytes.NewReader(want[size/2:])))
+				body := io.MultiReader(bytes.NewReader(want[:size/2]), bytes.NewReader(want[size/2:]))
+				resp, err := c.Post("http://"+addr, "text/plain", body)
 				if err != nil {
 					t.Error(err)
 					return
