@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
 
-// patience is how long a test waits for what must come.
+// patience is the longest wait for an event.
 const patience = time.Minute
 
 // world is a registry that runs.
@@ -178,7 +178,7 @@ func TestDNSKeepsTheLastAnswer(t *testing.T) {
 	}
 }
 
-// until polls what has no event: counters.
+// until polls for counters, whose changes are no events.
 func (w *world) until(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// replica is a registry over a store, in a bubble with a clock of its own.
+// replica is a registry on a store, in a synctest bubble.
 func replica(t *testing.T, leases registry.Leases) *world {
 	t.Helper()
 	w := runPolling(t, leases, registry.Settings{Rules: rules()}, time.Second)
@@ -17,7 +17,7 @@ func replica(t *testing.T, leases registry.Leases) *world {
 	return w
 }
 
-// sees compares members once all replicas have done what there is to do.
+// sees compares members once all replicas are idle.
 func (w *world) sees(t *testing.T, want ...string) {
 	t.Helper()
 	<-time.After(3 * time.Second) // of the bubble's clock: some polls
@@ -71,8 +71,7 @@ func TestLeasesAreShared(t *testing.T) {
 	})
 }
 
-// Whoever registers last has the lease: the next process at an address may start before
-// the former has gone.
+// The last registration has the lease: the next process at an address may start before the former has ended.
 func TestLeaseSuperseded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +90,7 @@ func TestLeaseSuperseded(t *testing.T) {
 	})
 }
 
-// A store that is silent ends nothing, and one that comes back empty gives the holders
-// time to renew.
+// A silent store ends no lease, and after a loss of its data holders have time to renew.
 func TestLeasesOutliveTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +116,7 @@ func TestLeasesOutliveTheStore(t *testing.T) {
 		store.hush(false)
 		<-time.After(20 * time.Second)
 		a.sees(t, seven, eight)
-		store.hush(true) // what was missed on before does not count
+		store.hush(true) // earlier missed renewals do not count
 		<-time.After(20 * time.Second)
 		store.hush(false)
 		<-time.After(20 * time.Second)
@@ -133,7 +131,7 @@ func TestLeasesOutliveTheStore(t *testing.T) {
 	})
 }
 
-// What the store holds is believed no more than a caller.
+// The store is trusted no more than a client.
 func TestLeasesOfOthersAreLookedAt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +178,7 @@ func TestLeasesOfOthersAreLookedAt(t *testing.T) {
 			t.Errorf("%d values ignored, want 10", n)
 		}
 
-		// Rules that change hold for what is there.
+		// Changed rules apply to existing registrations.
 		strict := rules()
 		strict.Fleets = map[string]bool{}
 		w.Set(registry.Settings{Rules: strict})

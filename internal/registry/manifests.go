@@ -60,7 +60,8 @@ func (r *Registry) checkManifest(rules *Rules, g *Registration) *call.Refusal {
 		return nil
 	default:
 		return &call.Refusal{Kind: call.PermissionDenied, Reason: "MANIFEST_FORBIDDEN",
-			Message: "a backend may not bring a manifest here, which would recommend policies: registration.manifests is false; register without it, or set that to true"}
+			Message: "a backend may not bring a manifest, which would recommend policies: registration.manifests is " +
+				"false; register without it, or set that to true"}
 	}
 	r.mu.Lock()
 	d, known := r.documents[g.Manifest.Sum]

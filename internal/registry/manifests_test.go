@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// readManifest takes texts like "weather: anything", which are manifests of weather.
+// readManifest accepts texts like "weather: anything" as manifests of weather.
 func readManifest(text string) (string, *call.Refusal) {
 	capability, _, ok := strings.Cut(text, ": ")
 	if !ok {
@@ -19,7 +19,7 @@ func readManifest(text string) (string, *call.Refusal) {
 	return capability, nil
 }
 
-// trusting is a replica that takes manifests, or does not any more.
+// trusting is a replica that accepts manifests, until it is told otherwise.
 func trusting(t *testing.T, leases registry.Leases) (w *world, trust func(bool)) {
 	t.Helper()
 	settings := registry.Settings{Rules: rules()}
@@ -38,8 +38,7 @@ func brings(addr, text string) registry.Registration {
 	return g
 }
 
-// brought are the texts that members bring, sorted by their addresses, once all replicas
-// have done what there is to do.
+// brought returns the texts that members bring, sorted by their addresses, once all replicas are idle.
 func (w *world) brought(t *testing.T) string {
 	t.Helper()
 	<-time.After(3 * time.Second) // of the bubble's clock: some polls

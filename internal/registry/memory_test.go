@@ -126,7 +126,7 @@ func (m *memory) Watch(ctx context.Context, changed func()) {
 	}
 }
 
-// changed tells those who follow. The caller holds m.mu.
+// changed notifies the watchers. The caller holds m.mu.
 func (m *memory) changed() {
 	m.version++
 	for notice := range m.followed {
@@ -137,14 +137,14 @@ func (m *memory) changed() {
 	}
 }
 
-// hush makes the store silent, or speak again.
+// hush makes the store silent, or ends that.
 func (m *memory) hush(silent bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.silent = silent
 }
 
-// lose empties the store without a word.
+// lose empties the store without a notification.
 func (m *memory) lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +161,7 @@ func (m *memory) keep(sum registry.Sum, text string) {
 	m.texts[sum] = text
 }
 
-// put stores what no replica would have.
+// put stores a value that no replica would store.
 func (m *memory) put(g registry.Registration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

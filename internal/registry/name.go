@@ -64,7 +64,8 @@ func parseSRV(name string) (Name, error) {
 	if len(service) < 2 || len(proto) < 2 || proto[0] != '_' || !call.IsHostName(service[1:]) ||
 		!call.IsHostName(proto[1:]) || !call.IsHostName(host) {
 		return Name{}, fmt.Errorf(
-			"%q is not a name of SRV records; write dns:///_service._proto.host, as in dns:///_grpc._tcp.weather.tools.svc", name)
+			"%q is not a name of SRV records; write dns:///_service._proto.host, as in dns:///_grpc._tcp.weather.tools.svc",
+			name)
 	}
 	return Name{Host: name}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
 
-// rules take registrations of weather and of what begins with gen-.
+// rules permit registrations of weather and gen-*.
 func rules(allow ...string) registry.Rules {
 	r := registry.Rules{Fleets: map[string]bool{"weather": true}, Capabilities: []string{"gen-*"},
 		MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 100, MaxPerFleet: 50}
@@ -27,7 +27,7 @@ func weather(addr string) registry.Registration {
 	return registry.Registration{Capability: "weather", Addr: addr, Weight: 100, TTL: 30 * time.Second}
 }
 
-// reason is that of a refusal, "" for none.
+// reason returns the reason of a refusal, "" for none.
 func reason(t *testing.T, err error) string {
 	t.Helper()
 	var refusal *call.Refusal
@@ -130,7 +130,7 @@ func TestRegisterAddresses(t *testing.T) {
 	}
 }
 
-// What is allowed may come in every form, and nothing else may come with it.
+// Allowed addresses are accepted in every form, and no other address with them.
 func TestRegisterAllowedAddresses(t *testing.T) {
 	t.Parallel()
 	dns := dnstest.Start(t)
@@ -193,7 +193,7 @@ func TestRegisterFields(t *testing.T) {
 	}
 }
 
-// TestRegisterTenant: where there are tenants a session is one's, also in what other replicas took.
+// TestRegisterTenant: with tenants a session belongs to one, also in registrations that other replicas accepted.
 func TestRegisterTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestRegisterBounds(t *testing.T) {
 	take("gen-2", "10.0.0.3:1", "REGISTRATIONS_FULL")
 }
 
-// FuzzRegister sees to it that no spelling of an address leads where none may.
+// FuzzRegister checks that no form of an address leads to a forbidden one.
 func FuzzRegister(f *testing.F) {
 	for _, seed := range []string{
 		"127.0.0.1:1", "[::ffff:127.0.0.1]:1", "[2002:7f00:1::]:1", "0x7f.1:1", "10.0.0.7:1", "[64:ff9b::a9fe:a9fe]:80",
@@ -254,7 +254,7 @@ func FuzzRegister(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	// A resolver that answers nothing: what is pinned was spelled out.
+	// A resolver without answers: only literal addresses are pinned.
 	r := registry.New(newMemory(), registry.Settings{Server: "127.0.0.1:1", Rules: rules()}, registry.Options{})
 	f.Fuzz(func(t *testing.T, addr string) {
 		if host, _, _ := strings.Cut(addr, ":"); call.IsHostName(host) {

@@ -121,7 +121,7 @@ func (r *Rules) check(g *Registration) *call.Refusal {
 	return nil
 }
 
-// checkTenant returns what is wrong with the tenant of a session. The tenant need not exist yet.
+// checkTenant returns the problem of the tenant of a session. The tenant need not exist yet.
 func (r *Rules) checkTenant(g *Registration) string {
 	switch {
 	case g.Tenant == "" && (g.Session == "" || !r.Tenants):

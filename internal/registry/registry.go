@@ -72,7 +72,7 @@ type Registry struct {
 	silent        bool             // it did not answer when it was asked last
 }
 
-// New makes a Registry. Nothing is known before Run.
+// New returns a Registry, which is empty before Run.
 func New(leases Leases, settings Settings, o Options) *Registry {
 	r := &Registry{
 		leases: leases, changed: o.Changed, log: o.Log, manifest: o.Manifest, poll: o.Poll,
@@ -95,8 +95,7 @@ func New(leases Leases, settings Settings, o Options) *Registry {
 	return r
 }
 
-// Set puts new settings in force. Names and registrations that stay keep what is known
-// of them.
+// Set replaces the settings. Remaining names and registrations keep their state.
 func (r *Registry) Set(s Settings) {
 	if s.Resolve <= 0 {
 		s.Resolve = 5 * time.Second
@@ -120,16 +119,15 @@ func (r *Registry) Set(s Settings) {
 	select {
 	case <-former:
 	default:
-		close(former) // who waits for it goes on to the new one
+		close(former) // its waiters continue with the new one
 	}
-	r.version = "" // to see what the new rules say of what is registered
+	r.version = "" // so that registrations are checked by the new rules
 	signal(r.settingsChanged)
 	signal(r.notified)
 	signal(r.dirty)
 }
 
-// Run asks DNS and follows the leases until ctx ends. Nothing of it is left when it
-// returns. It is called once.
+// Run queries DNS and follows the leases until ctx ends. It returns after all its goroutines, and is called once.
 func (r *Registry) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { r.resolve(ctx) })
@@ -158,12 +156,11 @@ func (r *Registry) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// Settled is closed when every name was asked for once and the leases were read once,
-// with or without success.
+// Settled is closed after the first lookup of every name and the first read of the leases, successful or not.
 func (r *Registry) Settled() <-chan struct{} { return r.settled }
 
-// Await returns when every name of the settings in force was asked for once, with or
-// without success, and Members says what came of it. The error is that of ctx.
+// Await returns when every name of the current settings has been looked up once, successfully or not, and Members has
+// the result. The error is that of ctx.
 func (r *Registry) Await(ctx context.Context) error {
 	for {
 		r.mu.Lock()

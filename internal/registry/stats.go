@@ -21,7 +21,8 @@ type Stats struct {
 // Stats returns the figures of now.
 func (r *Registry) Stats() Stats {
 	s := Stats{
-		LookupsFailed: r.counts.lookupsFailed.Load(), StoreFailed: r.counts.readsFailed.Load() + r.counts.writesFailed.Load(), Ignored: int(r.counts.ignored.Load()),
+		LookupsFailed: r.counts.lookupsFailed.Load(), StoreFailed: r.counts.readsFailed.Load() +
+			r.counts.writesFailed.Load(), Ignored: int(r.counts.ignored.Load()),
 	}
 	for _, m := range r.Members() {
 		if m.Source == DNS {

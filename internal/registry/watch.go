@@ -45,7 +45,7 @@ func (r *Registry) resolve(ctx context.Context) {
 	}
 }
 
-// retarget starts what is missing in w and stops what is too much.
+// retarget starts the missing goroutines of w and stops the superfluous ones.
 func (r *Registry) retarget(ctx context.Context, w *watches) {
 	r.mu.Lock()
 	wanted := r.wanted
@@ -84,7 +84,7 @@ func (r *Registry) watch(ctx context.Context, name Name) {
 	}
 }
 
-// look asks for a name once and says whether that failed. It tells the log only if that is new.
+// look looks up a name once and reports a failure. It logs only the first one.
 func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	asking, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
