@@ -76,7 +76,7 @@ func TestPeerOf(t *testing.T) {
 	}
 }
 
-// some are tenants, of which one is not in memory.
+// some is a directory of tenants, one of which is not in memory.
 type some map[string]*tenant.Settings
 
 func (s some) Lookup(id string) (*tenant.Settings, bool) { return s[id], id != "remote" }

@@ -58,7 +58,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// FuzzCredential: what is taken for a key is one, byte for byte.
+// FuzzCredential: an accepted text is a key, byte for byte.
 func FuzzCredential(f *testing.F) {
 	for _, seed := range []string{"", "cg_", tenant.Credential(tenant.NewCredential()), strings.Repeat("cg_", 20)} {
 		f.Add(seed)

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// TestExceededSome: who is beyond a limit of some calls is told of which, and not that it is its tenant.
+// TestExceededSome: the rejection names the limit of some calls, not the tenant's.
 func TestExceededSome(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

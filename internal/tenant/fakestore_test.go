@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// store is a tenant.Store in memory, which counts what it is asked and can be unavailable.
+// store is a tenant.Store in memory that counts queries, and can be unavailable.
 type store struct {
 	mu          sync.Mutex
 	keys        map[string]tenant.Key
@@ -21,7 +21,7 @@ type store struct {
 	asked       int
 	told        func(uint64, tenant.Change)
 	connected   func()
-	hold        chan struct{} // nil: answers come at once
+	hold        chan struct{} // nil: responses come at once
 }
 
 var errUnavailable = errors.New("unavailable")
@@ -86,7 +86,7 @@ func (s *store) Version(context.Context) (uint64, error) {
 	return s.version, nil
 }
 
-// change changes something, and tells of it unless that gets lost.
+// change changes a record, and publishes it unless the message is to be lost.
 func (s *store) change(tell bool, c tenant.Change, how func()) {
 	s.mu.Lock()
 	how()
@@ -110,7 +110,7 @@ func (s *store) set(how func()) {
 	how()
 }
 
-// storedKey makes a key of a tenant of the store.
+// storedKey returns a key of a tenant of the store.
 func storedKey(of string, change func(*tenant.Key)) (tenant.Key, string) {
 	return issue(of, nil, func(k *tenant.Key) {
 		k.UID, k.Created = "uid of "+of, time.Unix(1, 0)
@@ -120,7 +120,7 @@ func storedKey(of string, change func(*tenant.Key)) (tenant.Key, string) {
 	})
 }
 
-// following runs a test, in a bubble, with who follows a store.
+// following runs a test in a synctest bubble with a Stored that follows a store.
 func following(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,13 +138,13 @@ func following(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 	})
 }
 
-// elapse lets time go by in a bubble.
+// elapse advances the time in a bubble.
 func elapse(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// show shows a credential as a call does. at is whether memory knew.
+// show authenticates a credential as a call does. at reports whether it was cached.
 func show(t *testing.T, s tenant.Authenticator, credential string) (who tenant.Identity, atOnce bool, reason string) {
 	t.Helper()
 	who, known, refusal := s.Lookup(tenant.Credentials{Credential: credential, User: "ann"})

@@ -11,7 +11,7 @@ import (
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// issue makes a key of a tenant, and the credential that shows it.
+// issue returns a key of a tenant, and its credential.
 func issue(of string, pepper []byte, change func(*tenant.Key)) (tenant.Key, string) {
 	id, secret := tenant.NewCredential()
 	k := tenant.Key{ID: id, Tenant: of, Hash: tenant.HashOf(secret, pepper), Scopes: tenant.Invoke}
@@ -47,7 +47,7 @@ func TestIdentify(t *testing.T) {
 			agent, ofAgent := issue("globex", pepper, func(k *tenant.Key) { k.Asserts = tenant.Agent })
 			late, ofLate := issue("acme", pepper, func(k *tenant.Key) { k.Expires = epoch })
 			soon, ofSoon := issue("acme", pepper, func(k *tenant.Key) { k.Expires = epoch.Add(1) })
-			old, ofOld := issue("acme", nil, nil) // from before there was a pepper
+			old, ofOld := issue("acme", nil, nil) // from before the pepper
 			keys := keysOf(pepper, plain, both, agent, late, soon, old)
 			long := strings.Repeat("a", 257)
 			for what, test := range map[string]struct {
@@ -73,7 +73,7 @@ func TestIdentify(t *testing.T) {
 				"no pepper": {tenant.Credentials{Credential: ofOld, User: "", Agent: ""},
 					tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
 			} {
-				for range 2 { // first by its hash, then as it was shown
+				for range 2 { // first by its hash, then from the cache
 					if got, _, refusal := keys.Lookup(test.claim); got != test.want || reasonOf(refusal) != test.reason {
 						t.Errorf("%s: %+v, %v", what, got, refusal)
 					}
@@ -83,7 +83,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestForgedKeys: what is not exactly a key is none, before the real one was seen and after.
+// TestForgedKeys: only the exact key is accepted, before and after the first use of the real one.
 func TestForgedKeys(t *testing.T) {
 	t.Parallel()
 	key, good := issue("acme", nil, nil)
@@ -108,7 +108,8 @@ func TestForgedKeys(t *testing.T) {
 	}
 	for round := range 2 {
 		for _, f := range forged {
-			if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" || who != (tenant.Identity{}) {
+			if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" ||
+				who != (tenant.Identity{}) {
 				t.Errorf("round %d: %q: %+v, %v", round, f, who, refusal)
 			} else if strings.Contains(refusal.Message, secret) {
 				t.Errorf("the refusal tells the secret")
@@ -120,8 +121,7 @@ func TestForgedKeys(t *testing.T) {
 	}
 }
 
-// TestReplacedKeys: a key that is gone is refused though it was good a moment ago, and so is
-// one whose secret is another now.
+// TestReplacedKeys: a removed key is rejected although it was cached, and so is one with another secret now.
 func TestReplacedKeys(t *testing.T) {
 	t.Parallel()
 	pepper := peppers["with one"]
@@ -152,7 +152,7 @@ func TestReplacedKeys(t *testing.T) {
 	}
 }
 
-// TestAKnownKeyCostsNothing: no allocation for a key that was seen, nor for one that is wrong in form.
+// TestAKnownKeyCostsNothing: cached keys and malformed ones cause no allocation.
 func TestAKnownKeyCostsNothing(t *testing.T) {
 	for name, pepper := range peppers {
 		key, good := issue("acme", pepper, func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = epoch.Add(time.Hour) })

@@ -59,10 +59,12 @@ func (l *Limits) Kinds() (all []call.Limit) {
 	for i := range l.Each {
 		bounds = append(bounds, &l.Each[i].Bounds)
 	}
-	has := [call.NumLimits]bool{call.BytesPerSecond: l.BytesPerSecond > 0, call.ArtifactSize: l.ArtifactSize > 0, call.Messages: l.Messages > 0}
+	has := [call.NumLimits]bool{call.BytesPerSecond: l.BytesPerSecond > 0, call.ArtifactSize: l.ArtifactSize > 0,
+		call.Messages: l.Messages > 0}
 	for _, b := range bounds {
 		for limit, on := range map[call.Limit]bool{
-			call.CallsPerSecond: b.CallsPerSecond > 0, call.Concurrent: b.Concurrent > 0, call.PerDay: b.PerDay > 0, call.PerMonth: b.PerMonth > 0,
+			call.CallsPerSecond: b.CallsPerSecond > 0, call.Concurrent: b.Concurrent > 0, call.PerDay: b.PerDay > 0,
+			call.PerMonth: b.PerMonth > 0,
 		} {
 			has[limit] = has[limit] || on
 		}
@@ -87,7 +89,8 @@ func (l *Limits) Check() error {
 		name  string
 		value int64
 		most  int64
-	}{{"bytes_per_second", l.BytesPerSecond, MaxBytes}, {"artifact_size", l.ArtifactSize, MaxBytes}, {"messages", l.Messages, MaxCalls}} {
+	}{{"bytes_per_second", l.BytesPerSecond, MaxBytes}, {"artifact_size", l.ArtifactSize, MaxBytes},
+		{"messages", l.Messages, MaxCalls}} {
 		if f.value < 0 || f.value > f.most {
 			return fmt.Errorf("%s must be from 1 to %d", f.name, f.most)
 		}
@@ -120,7 +123,8 @@ func (l *Limits) CheckNew() error {
 // meant returns an error if one of the bounds has no effect.
 func (b *Bounds) meant() error {
 	if b.PerMonth > 0 && b.PerMonth < b.PerDay {
-		return fmt.Errorf("per_month is %d, which is less than per_day, %d: no day can have more calls than its month", b.PerMonth, b.PerDay)
+		return fmt.Errorf("per_month is %d, which is less than per_day, %d: no day can have more calls than its month",
+			b.PerMonth, b.PerDay)
 	}
 	return nil
 }
@@ -129,7 +133,8 @@ func (b *Bounds) inRange() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"calls_per_second", b.CallsPerSecond}, {"burst", b.Burst}, {"concurrent", b.Concurrent}, {"per_day", b.PerDay}, {"per_month", b.PerMonth}} {
+	}{{"calls_per_second", b.CallsPerSecond}, {"burst", b.Burst}, {"concurrent", b.Concurrent}, {"per_day", b.PerDay},
+		{"per_month", b.PerMonth}} {
 		if f.value < 0 || f.value > MaxCalls {
 			return fmt.Errorf("%s must be from 1 to %d", f.name, MaxCalls)
 		}

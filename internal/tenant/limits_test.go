@@ -14,14 +14,15 @@ func TestLimitsOfNothing(t *testing.T) {
 	if l.Counted() || l.Check() != nil {
 		t.Error("the zero value limits something")
 	}
-	for _, text := range []string{"", "{", "[]", `{"x":1}`, `{"calls_per_second":-1}`, `{"calls_per_second":1e10}`, `{"messages":-1}`, `{} {}`, `{"burst":1}`} {
+	for _, text := range []string{"", "{", "[]", `{"x":1}`, `{"calls_per_second":-1}`, `{"calls_per_second":1e10}`,
+		`{"messages":-1}`, `{} {}`, `{"burst":1}`} {
 		if got, err := tenant.ParseLimits([]byte(text)); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}
 	}
 }
 
-// TestLimitsThatAreThere: what is refused of who sets it now is read all the same where it is kept.
+// TestLimitsThatAreThere: stored limits are accepted although they could not be set any more.
 func TestLimitsThatAreThere(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"per_day":5,"per_month":4}`, `{"each":[{"per":"user","per_day":5,"per_month":4}]}`} {
@@ -39,7 +40,8 @@ func TestLimitsThatAreThere(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int64{"0": 0, "4096": 4096, "1B": 1, "10MiB": 10 << 20, "1.5kB": 1500, "2 GB": 2e9, "1TiB": 1 << 40} {
+	for text, want := range map[string]int64{"0": 0, "4096": 4096, "1B": 1, "10MiB": 10 << 20, "1.5kB": 1500, "2 GB": 2e9,
+		"1TiB": 1 << 40} {
 		if got, ok := tenant.ParseSize(text); !ok || got != want {
 			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
 		}
@@ -51,9 +53,10 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzLimits: what is read as limits is sound, and reads the same when it was written.
+// FuzzLimits: parsed limits are valid, and equal after a round trip.
 func FuzzLimits(f *testing.F) {
-	f.Add([]byte(`{"calls_per_second":100,"burst":200,"concurrent":50,"per_day":1,"each":[{"per":"user","calls_per_second":5},{"capability":"weather","tool":"*","per_month":7}],"shadow":true}`))
+	f.Add([]byte(`{"calls_per_second":100,"burst":200,"concurrent":50,"per_day":1,"each":[` +
+		`{"per":"user","calls_per_second":5},{"capability":"weather","tool":"*","per_month":7}],"shadow":true}`))
 	f.Add([]byte(`{"bytes_per_second":10485760,"artifact_size":1,"messages":3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := tenant.ParseLimits(text)

@@ -7,14 +7,14 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// grantOf is a grant that a tenant's key asks for.
+// grantOf is a grant that a tenant's key requests.
 func grantOf(k *tenant.Key, until time.Time) tenant.SignedGrant {
 	return tenant.SignedGrant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: k.Tenant, Key: k.ID,
 		Expires: until}
 }
 
-// TestSignaturesOfKeysOfTheFile: what was signed for a key of the file ends when that key might not download any
-// more, and what was signed for something else does not.
+// TestSignaturesOfKeysOfTheFile: signatures for a key of the file become invalid when that key may not download any
+// more; other signatures stay valid.
 func TestSignaturesOfKeysOfTheFile(t *testing.T) {
 	t.Parallel()
 	now := epoch
@@ -55,8 +55,8 @@ func TestSignaturesOfKeysOfTheFile(t *testing.T) {
 	expect("expired", false)
 }
 
-// TestSignaturesOfStoredKeys: what was signed for a key of the store ends at every replica within a second of it,
-// whether the change is told or lost.
+// TestSignaturesOfStoredKeys: signatures for a stored key become invalid at every replica within a second of the
+// key's end, also if the message is lost.
 func TestSignaturesOfStoredKeys(t *testing.T) {
 	t.Parallel()
 	for _, tell := range []bool{true, false} {
@@ -71,7 +71,7 @@ func TestSignaturesOfStoredKeys(t *testing.T) {
 				if !tell {
 					elapse(time.Second + time.Millisecond)
 				}
-				for range 2 { // asked for, and from memory
+				for range 2 { // from the store, and from memory
 					if _, refusal := showSigned(signatures, token); reasonOf(refusal) != reason {
 						t.Errorf("told %v: %s: %q", tell, what, reasonOf(refusal))
 					}
@@ -104,8 +104,8 @@ func TestSignaturesOfStoredKeys(t *testing.T) {
 	}
 }
 
-// TestSignaturesWhileTheStoreIsAway: as for keys, what is known goes on, and what is not known is not taken.
-func TestSignaturesWhileTheStoreIsAway(t *testing.T) {
+// TestSignaturesWhileTheStoreIsUnavailable: signatures for cached keys stay valid, others are rejected.
+func TestSignaturesWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	key, _ := storedKey("acme", nil)
 	s := newStore(key)

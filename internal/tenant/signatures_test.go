@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// sharedKeys is a store of one key, that can be unavailable.
+// sharedKeys is a store of one key, which can be unavailable.
 type sharedKeys struct {
 	mu          sync.Mutex
 	key         []byte
@@ -38,7 +38,7 @@ func (s *sharedKeys) set(key []byte, unavailable bool) {
 	s.key, s.unavailable = key, unavailable
 }
 
-// directory has tenants.
+// directory is a directory of tenants.
 type directory map[string]*tenant.Settings
 
 func (d directory) Lookup(id string) (*tenant.Settings, bool) { return d[id], true }
@@ -68,8 +68,8 @@ func sign(t *testing.T, s *tenant.Signatures, g tenant.SignedGrant) string {
 	return token
 }
 
-// TestSignatures: a signature is good for what was signed, at every replica, until it ends; nothing
-// else is, and nobody is told why.
+// TestSignatures: a signature is valid for the signed request, at every replica, until it expires. A rejection has no
+// reason.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -114,7 +114,7 @@ func TestSignatures(t *testing.T) {
 	refused("another's key", sign(t, other, grant(now.Add(time.Minute))))
 }
 
-// TestSigningKeys: keys of a file are taken in turn, and a shared key outlives a store that forgets or is unavailable.
+// TestSigningKeys: the keys of a file rotate, and a shared key survives a store that loses it or is unavailable.
 func TestSigningKeys(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -141,7 +141,7 @@ func TestSigningKeys(t *testing.T) {
 	good(shared, true) // the store is unavailable
 	store.set(nil, false)
 	now = now.Add(2 * time.Minute)
-	good(shared, true) // it has forgotten, and gets it back
+	good(shared, true) // the store has lost it, and gets it again
 	if store.key == nil {
 		t.Error("the store has no key")
 	}
@@ -153,6 +153,6 @@ func TestSigningKeys(t *testing.T) {
 	good(token, true)
 	s.Replace([][]byte{second})
 	good(token, false)
-	g.Tenant = "acme" // of a gateway that had tenants
+	g.Tenant = "acme" // from a gateway with tenants
 	good(sign(t, s, g), false)
 }

@@ -56,13 +56,13 @@ func TestStoredKeys(t *testing.T) {
 				}
 			}
 		}
-		if n := s.questions(); n != 9+3 { // the keys that may be some, and the tenants
+		if n := s.questions(); n != 9+3 { // well-formed keys, and the tenants
 			t.Errorf("%d questions", n)
 		}
 	})
 }
 
-// TestChangesAreFollowed: told or lost, they are known within a second.
+// TestChangesAreFollowed: changes take effect within a second, also if the message is lost.
 func TestChangesAreFollowed(t *testing.T) {
 	t.Parallel()
 	for _, tell := range []bool{true, false} {
@@ -105,7 +105,7 @@ func TestChangesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsOnItsWay when a key is revoked is not kept.
+// TestAnAnswerThatIsOnItsWay when a key is revoked is not cached.
 func TestAnAnswerThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
@@ -114,7 +114,7 @@ func TestAnAnswerThatIsOnItsWay(t *testing.T) {
 		hold := make(chan struct{})
 		s.set(func() { s.hold = hold })
 		var first sync.WaitGroup
-		first.Go(func() { _, _, _ = show(t, stored, good) }) // asked before: either answer is right
+		first.Go(func() { _, _, _ = show(t, stored, good) }) // begun before: either result is right
 		synctest.Wait()
 		s.change(true, tenant.Change{Key: key.ID}, func() { delete(s.keys, key.ID) })
 		var after sync.WaitGroup
@@ -134,8 +134,8 @@ func TestAnAnswerThatIsOnItsWay(t *testing.T) {
 	})
 }
 
-// TestTheStoreIsAway: who is known goes on for ten minutes, nobody else comes in.
-func TestTheStoreIsAway(t *testing.T) {
+// TestTheStoreIsUnavailable: cached callers are accepted for ten minutes, others are rejected.
+func TestTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
 	other, ofOther := storedKey("acme", nil)
@@ -163,7 +163,7 @@ func TestTheStoreIsAway(t *testing.T) {
 			elapse(time.Minute)
 			want := "IDENTITY_UNAVAILABLE"
 			if how != "unavailable" {
-				want = "CREDENTIAL_INVALID" // it is taken for deleted
+				want = "CREDENTIAL_INVALID" // it counts as deleted
 			}
 			if _, _, reason := show(t, stored, good); reason != want {
 				t.Errorf("%s: after ten minutes: %q", how, reason)
@@ -182,7 +182,7 @@ func TestTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// TestAFloodOfUnknownKeys asks the store as often as it may, and makes nobody forgotten.
+// TestAFloodOfUnknownKeys queries the store within its bound, and evicts no known caller.
 func TestAFloodOfUnknownKeys(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
@@ -192,7 +192,7 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored.Directory() // nobody follows: the clock stands still
+		stored.Directory() // without a follower: the clock stands still
 		if _, _, reason := show(t, stored, good); reason != "" {
 			t.Fatal(reason)
 		}
@@ -226,7 +226,7 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 	})
 }
 
-// TestOneQuestionForAll who show a key that is not known yet.
+// TestOneQuestionForAll concurrent calls with an uncached key.
 func TestOneQuestionForAll(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
@@ -245,7 +245,7 @@ func TestOneQuestionForAll(t *testing.T) {
 		synctest.Wait()
 		close(hold)
 		calls.Wait()
-		if n := s.questions(); n > 3 { // the tenant may be asked for when the first has left
+		if n := s.questions(); n > 3 { // the tenant may be read after the first call has left
 			t.Errorf("%d questions", n)
 		}
 	})
@@ -271,7 +271,7 @@ func TestPepperOfStoredKeys(t *testing.T) {
 	})
 }
 
-// TestIdentities: the file goes before the store, and each kind of credential has its source.
+// TestIdentities: the file has precedence over the store, and each kind of credential has its source.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	both, ofBoth := storedKey("acme", nil)
