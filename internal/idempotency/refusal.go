@@ -19,7 +19,8 @@ var (
 	refusedReused = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_REUSED",
 		Message: "this idempotency key was used for another call, with another tool, session or arguments; use a new key"}
 	refusedUnknown = &call.Refusal{Kind: call.Aborted, Reason: "IDEMPOTENCY_OUTCOME_UNKNOWN",
-		Message: "whether the first call with this idempotency key was executed is unknown; it is not made again with this key"}
+		Message: "whether the first call with this idempotency key was executed is unknown; " +
+			"it is not made again with this key"}
 	refusedTooLarge = &call.Refusal{Kind: call.AlreadyExists, Reason: "IDEMPOTENCY_ANSWER_TOO_LARGE",
 		Message: "the first call with this idempotency key was executed; its response exceeds idempotency.max_answer"}
 	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE",

@@ -39,7 +39,8 @@ func TestDifferencesAreCounted(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := scrape(t, m)[`capgate_policy_shadow_differences_total{candidate="ask",capability="weather",decision="allow"}`]; n != "10" {
+	const differences = `capgate_policy_shadow_differences_total{candidate="ask",capability="weather",decision="allow"}`
+	if n := scrape(t, m)[differences]; n != "10" {
 		t.Errorf("%q differences", n)
 	}
 	if n := strings.Count(lines.String(), `"policy_level":"user","policy_candidate":"ask"`); n != 10 {

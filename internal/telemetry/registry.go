@@ -21,7 +21,8 @@ func newRegistry() *polled[Registry] {
 	lookups := m.add("dns_failures_total", "DNS lookups without a complete answer; the last addresses stayed in use.")
 	store := m.add("store_failures_total",
 		"Reads and writes of registrations that failed; known registrations stayed in use.")
-	ignored := m.add("ignored_registrations", "Registrations in Redis that are invalid, or not permitted by this replica.")
+	ignored := m.add("ignored_registrations",
+		"Registrations in Redis that are invalid, or not permitted by this replica.")
 	stale := m.add("stale_seconds", "Time since registrations could last be read; 0 while they can.")
 	return &polled[Registry]{metrics: m, emit: func(t emitter, r Registry) {
 		t.gauge(backends, float64(r.DNS), "dns")

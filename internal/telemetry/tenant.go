@@ -190,7 +190,8 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 	m.shed = m.add("shed_total", "Calls of a tenant that were rejected because of overload."+other,
 		"tenant")
 	m.limited = m.add("tenant_limited_total",
-		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant", "limit", "mode")
+		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant", "limit",
+		"mode")
 	return m
 }
 

@@ -21,8 +21,9 @@ func TestAnswer(t *testing.T) {
 		"evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false, "evil-localhost": false,
 		"internal": false, "xinternal": false, ".internal": false, "gate.example.com.evil": false,
 		"x.gate.example.com": false,
-		"10.1.2.4":           false, "[::2]": false, "evil@localhost": false, "localhost@evil": false, "localhost:80:80": false,
-		"localhost/evil": false, "[::1]evil": false, "[::1": false, "2130706433": false, "0x7f000001": false,
+		"10.1.2.4":           false, "[::2]": false, "evil@localhost": false, "localhost@evil": false,
+		"localhost:80:80": false,
+		"localhost/evil":  false, "[::1]evil": false, "[::1": false, "2130706433": false, "0x7f000001": false,
 		" localhost": false,
 	} {
 		if got := names.Allows(authority, own); got != want {

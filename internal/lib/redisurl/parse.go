@@ -9,7 +9,8 @@ import (
 )
 
 // Forms lists the forms that Parse accepts, for errors.
-const Forms = `embedded, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss uses TLS`
+const Forms = `embedded, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or ` +
+	`redis+cluster://HOST:PORT,HOST:PORT; rediss uses TLS`
 
 // Parse reads "embedded" or one of
 //

@@ -82,7 +82,8 @@ const maxRetained = 4 << 10
 // Release ends the use of the Reader and of all Values that were read with it.
 func (r *Reader) Release() {
 	r.text, r.opts = nil, Options{}
-	if cap(r.nodes) > maxRetained || cap(r.arena) > 16*maxRetained || cap(r.names) > maxRetained || cap(r.folded) > maxRetained {
+	if cap(r.nodes) > maxRetained || cap(r.arena) > 16*maxRetained || cap(r.names) > maxRetained ||
+		cap(r.folded) > maxRetained {
 		r.nodes, r.arena, r.names, r.folded = nil, nil, nil, nil
 	}
 	readers.Put(r)

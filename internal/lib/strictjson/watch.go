@@ -129,7 +129,8 @@ func (w *Watch) containsName(text []byte) bool {
 			return false
 		}
 		at += from
-		if begin := at - w.anchor; begin >= 0 && begin+len(w.folded) <= len(text) && w.Matches(text[begin:begin+len(w.folded)]) {
+		if begin := at - w.anchor; begin >= 0 && begin+len(w.folded) <= len(text) &&
+			w.Matches(text[begin:begin+len(w.folded)]) {
 			return true
 		}
 		from = at + 1
