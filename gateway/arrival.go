@@ -4,20 +4,18 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
 // arrival is what a front door hands to the call that a request becomes: the Value of its relay.Request. The call takes
 // it over and does not find it out again, and changes nothing in it: it is part of the visit.
 type arrival struct {
-	frontdoor.Call
-	client  filter.Client
-	who     tenant.Identity
-	refusal *call.Refusal // of the credential: the call is rejected with it, and who is the zero value; nil: who is known
+	authenticate.Arrival
+	client          filter.Client
+	idempotencyKeys []string
 }
 
 // arrive adds to the request of a call what the front door knows of the request that ctx is of.
@@ -29,6 +27,8 @@ func (h *handler) arrive(ctx context.Context, q *relay.Request) {
 	}
 	q.Value = &v.arrival
 	if c := frontdoor.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" {
-		q.Value = &arrival{Call: c, client: v.client, who: v.who, refusal: v.refusal}
+		own := v.arrival
+		own.Signature, own.idempotencyKeys = c.Signature, c.IdempotencyKeys
+		q.Value = &own
 	}
 }

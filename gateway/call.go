@@ -7,8 +7,12 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/affinity"
 	"github.com/capgate/capgate/gateway/filter/audit"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/forward"
+	"github.com/capgate/capgate/gateway/filter/idempotency"
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/pick"
@@ -24,22 +28,23 @@ import (
 // stream, belongs to it from Headers to Done, and is used again after that.
 type callState struct {
 	filter.Call
-	walk  walk       // along the filters
-	keyed *keyedCall // what is done for its idempotency key; nil: it has none
+	walk walk // along the filters
 
-	auth      authState
-	overload  overload.State
-	bandwidth bandwidth.State
-	peek      peek.State
-	ratelimit ratelimit.State
-	authorize authorize.State
-	retry     retry.State
-	pick      pick.State
-	forward   forwardState
-	audit     audit.State
-	affinity  affinity.State
-	warm      warm.State
-	protocol  protocol.State
+	authenticate authenticate.State
+	open         open.State
+	overload     overload.State
+	bandwidth    bandwidth.State
+	peek         peek.State
+	idempotency  idempotency.State
+	audit        audit.State
+	ratelimit    ratelimit.State
+	authorize    authorize.State
+	retry        retry.State
+	affinity     affinity.State
+	pick         pick.State
+	warm         warm.State
+	protocol     protocol.State
+	forward      forward.State
 }
 
 type callPool struct{ pool sync.Pool }
@@ -60,7 +65,7 @@ func (p *callPool) get(s *relay.Stream) *callState {
 
 func (p *callPool) put(t *callState) {
 	t.Reset()
-	*t = callState{Call: t.Call, forward: forwardState{outcome: t.forward.outcome, mentions: t.forward.mentions}}
+	*t = callState{Call: t.Call, forward: t.forward.Keep()}
 	p.pool.Put(t)
 }
 

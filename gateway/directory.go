@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/capgate/capgate/gateway/filter/forward"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
@@ -111,7 +112,7 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 func (d *directory) secure(f *router.Fleet, t *tls.Config) {
 	d.tls[f.Capability] = t
 	for _, b := range f.Backends {
-		upstreamOf(b).SetTLS(t)
+		forward.UpstreamOf(b).SetTLS(t)
 	}
 }
 
@@ -130,13 +131,11 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 		return way{}, nil
 	}
 	w := way{addr: b.Addr}
-	if l := d.links[w]; l == nil || l.upstream != upstreamOf(b) {
+	if l := d.links[w]; l == nil || l.upstream != forward.UpstreamOf(b) {
 		w.secureFor, w.host = b.Capability, b.Host
 	}
 	return w, d.links[w]
 }
-
-func upstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.Upstream) }
 
 // conns is the number of open connections to the backends of the table.
 func (d *directory) conns() int {

@@ -34,17 +34,9 @@ func bind[S any](name string, f filter.Filter[S], state func(*callState) *S) row
 	return bound
 }
 
-// whole is the state of filters that know the gateway's own struct.
-func whole(t *callState) *callState { return t }
-
 // check makes a row of a filter that remembers nothing, and only rejects or continues.
 func check(name string, of func(*filter.Call) *call.Refusal) row {
 	return row{name: name, admit: func(t *callState) filter.Step { return t.ContinueUnless(of(&t.Call)) }}
-}
-
-// checkWhole is check for what knows the gateway's own struct.
-func checkWhole(name string, of func(*callState) *call.Refusal) row {
-	return row{name: name, admit: func(t *callState) filter.Step { return t.ContinueUnless(of(t)) }}
 }
 
 // note makes a row of a filter that remembers nothing, and never rejects.
@@ -74,9 +66,9 @@ type walk struct {
 	result filter.Result
 	unsent error // why the last attempt was none
 
-	served *served // by code in the process, the innermost; nil: it is not
-	shared bool    // the call was served: others may refer to it and its strings
-	over   bool
+	serving *serving // of its innermost stream that is served; nil: there is none
+	shared  bool     // the call was served: others may refer to it and its strings
+	over    bool
 }
 
 // driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
@@ -177,6 +169,8 @@ func (d *driver) end(t *callState) {
 	case a.Upstream != nil:
 		s.Forward(a.Upstream)
 	case a.Server != nil:
+		w := &t.walk
+		w.serving, w.shared = &serving{Served: a.Served, outer: w.serving, stream: t.Stream, row: w.at}, true
 		s.Serve(a.Server)
 	default:
 		s.Reply(a.Message)
@@ -211,9 +205,9 @@ func (d *driver) undo(t *callState) {
 // proceed goes on with a call that the code which serves it continues on another stream: after the filter that serves
 // it, or with another attempt where one has ended.
 func (d *driver) proceed(t *callState, s filter.Stream) {
-	w, v := &t.walk, t.walk.served
+	w, v := &t.walk, t.walk.serving
 	v.live = true
-	v.begun.Store(true)
+	v.Begun.Store(true)
 	t.Stream, *t.Answer() = s, filter.Answer{}
 	if w.at = v.row + 1; w.due < w.at {
 		w.at = w.list.attempt
@@ -225,7 +219,7 @@ func (d *driver) proceed(t *callState, s filter.Stream) {
 func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 	w := &t.walk
 	if t.Stream != s { // another one continues it, and ends later
-		v := w.served
+		v := w.serving
 		for v.stream != s {
 			v = v.outer
 		}
@@ -235,17 +229,17 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 	}
 	t.ForgetMessage()
 	for {
-		var own *served // of the stream that has ended; nil: it was not served
-		if w.served != nil && !w.served.live {
-			own = w.served
-			w.served = own.outer
+		var own *serving // of the stream that has ended; nil: it was not served
+		if w.serving != nil && !w.serving.live {
+			own = w.serving
+			w.serving = own.outer
 			own.tell(t, r)
-			if !own.begun.Load() {
+			if !own.Begun.Load() {
 				w.doneTo(w.list.attempt, t, filter.Result{Result: unheard(r), Final: true})
 			}
 			r = own.merge(r)
 		}
-		v := w.served
+		v := w.serving
 		if v == nil {
 			break
 		}
@@ -263,11 +257,6 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 	}
 	w.doneTo(0, t, filter.Result{Result: r, Final: true, Unsent: w.unsent})
 	w.over = true
-}
-
-// unheard is how a call ended of which no backend has heard.
-func unheard(r *relay.Result) *relay.Result {
-	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }
 
 // doneTo calls Done of the rows from that one on for which it is due, the last first.

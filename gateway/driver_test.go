@@ -208,7 +208,7 @@ func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step 
 		p := t.Park("")
 		by(func() bool {
 			goesOn := true
-			p.ResumeOr(func() { t.Keyed = true }, func() { goesOn = false })
+			p.ResumeOr(func() { t.Repeat.Keyed = true }, func() { goesOn = false })
 			return goesOn
 		})
 		return filter.Wait
@@ -232,7 +232,7 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 			<-started // the other is ahead of Admit, and has the shard's lock next
 		})
 		d.list.rows[1].admit = func(t *callState) filter.Step {
-			if t.Keyed {
+			if t.Repeat.Keyed {
 				d.did("b again")
 				return filter.Continue
 			}
@@ -325,7 +325,7 @@ func TestServedInside(t *testing.T) {
 // services have no access log and no resolve.
 func TestChain(t *testing.T) {
 	t.Parallel()
-	c := newChain(&handler{})
+	c := newChain(&handler{cfg: &Config{}})
 	lists := []*list{c.call, c.upload, c.download, c.healthcheck, c.other, c.engine, c.internal, c.internalEngine,
 		c.builtin, c.open}
 	for _, l := range lists {

@@ -21,7 +21,7 @@ const (
 func (h *handler) entrance(t *fairqueue.Queue, pool *bodybudget.Budget, doors http.Handler) http.Handler {
 	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
-		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.who), 0), HTTPStatus))
+		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.Identity), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodybudget.Owner { return visitOf(r) }, doors)
 	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Account() }, full, doors))))

@@ -5,9 +5,13 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/affinity"
 	"github.com/capgate/capgate/gateway/filter/audit"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
 	"github.com/capgate/capgate/gateway/filter/checks"
+	"github.com/capgate/capgate/gateway/filter/forward"
+	"github.com/capgate/capgate/gateway/filter/idempotency"
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/pick"
@@ -16,6 +20,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/resolve"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/filter/scope"
+	"github.com/capgate/capgate/gateway/filter/translate"
 	"github.com/capgate/capgate/gateway/filter/warm"
 	auditlog "github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
@@ -48,19 +53,21 @@ type filters struct {
 }
 
 func newFilters(h *handler) *filters {
-	auth := func(t *callState) *authState { return &t.auth }
+	auth := func(t *callState) *authenticate.State { return &t.authenticate }
+	place := func(t *callState) *audit.State { return &t.audit }
+	key := func(t *callState) *idempotency.State { return &t.idempotency }
 	peeked := func(t *callState) *peek.State { return &t.peek }
 	f := &filters{
 
-		accesslog:         bind("accesslog", accessLog{h: h}, whole),
-		accesslogInternal: bind("accesslog", accessLog{h: h, gateway: true}, whole),
-		trace:             note("trace", h.trace),
+		accesslog:         bind("accesslog", h.accesslog(false), place),
+		accesslogInternal: bind("accesslog", h.accesslog(true), place),
+		trace:             note("trace", h.trace.Note),
 		host:              check("host", h.strange),
 
-		authenticate:        bind("authenticate", authenticate{h: h, metered: true}, auth),
-		authenticateBuiltin: bind("authenticate", authenticate{h: h}, auth),
-		open:                bind("open", open{h}, auth),
-		self:                note("self", authenticateSelf),
+		authenticate:        bind("authenticate", h.authenticate(h.cfg.Metrics.Tenant), auth),
+		authenticateBuiltin: bind("authenticate", h.authenticate(nil), auth),
+		open:                bind("open", h.open, func(t *callState) *open.State { return &t.open }),
+		self:                note("self", authenticate.Self),
 		late:                check("late", func(*filter.Call) *call.Refusal { return filter.ShuttingDown }),
 		scope:               check("scope", scope.Invoke),
 		scopeDownload:       check("scope", scope.Download),
@@ -78,7 +85,7 @@ func newFilters(h *handler) *filters {
 		peekSession:  bind("peek", peek.If{Filter: h.reader.With(enginefilter.ReadSession), Wanted: enginefilter.NamesSession}, peeked),
 		await:        bind("await", peek.Await{}, peeked),
 
-		resolve:        check("resolve", resolve.New(h.router).Check),
+		resolve:        check("resolve", resolve.New(h.cfg.Router).Check),
 		capability:     check("capability", enginefilter.Foreign),
 		method:         check("method", checks.Method),
 		engine:         check("engine", enginefilter.Fleet),
@@ -91,12 +98,12 @@ func newFilters(h *handler) *filters {
 		forgetSession: note("session", checks.ForgetSession),
 		artifacts:     check("artifacts", checks.Artifacts),
 		oneEngine:     check("session", enginefilter.Routed),
-		key:           checkWhole("key", h.readKey),
+		key:           bind("key", idempotency.NewKeyFilter(h.idempotency), key),
 
-		audit:       bind("audit", newAudit(h.audit), func(t *callState) *audit.State { return &t.audit }),
+		audit:       bind("audit", newAudit(h.cfg.Audit), place),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
-		idempotency: bind("idempotency", idempotent{h}, whole),
+		idempotency: bind("idempotency", idempotency.New(h.idempotency), key),
 	}
 	f.bindAttempt(h)
 	return f
@@ -115,19 +122,26 @@ func (f *filters) bindAttempt(h *handler) {
 	f.driver, f.repeat, f.attempt = h.driver, repeat, row{}
 
 	f.backoff = bind("backoff", retry.Filter{}, func(t *callState) *retry.State { return &t.retry })
-	f.affinity = bind("affinity", affinity.New(h.affinity), func(t *callState) *affinity.State { return &t.affinity })
+	f.affinity = bind("affinity", affinity.New(h.cfg.Affinity), func(t *callState) *affinity.State { return &t.affinity })
 	f.pick = bind("pick", pick.Filter{}, func(t *callState) *pick.State { return &t.pick })
 	f.warm = bind("warm", warm.Filter{}, func(t *callState) *warm.State { return &t.warm })
 
 	f.protocol = bind("protocol", protocol.Filter{}, said)
-	f.translate = bind("translate", translate{h}, whole)
-	f.guard = bind("guard", guarded{h}, whole)
+	f.translate = bind("translate", translate.New(h.translator), stateless)
+	f.guard = bind("guard", enginefilter.NewGuard(h.guard), stateless)
 
-	f.forward = bind("forward", forward{h: h, dialects: true}, whole)
-	f.forwardAsIs = bind("forward", forward{h: h}, whole)
-	f.serve = row{name: "serve", admit: h.serveInside}
+	response := func(t *callState) *forward.State { return &t.forward }
+	f.forward = bind("forward", forward.New(h.cfg.Recorder, h.cfg.Affinity, true), response)
+	f.forwardAsIs = bind("forward", forward.New(h.cfg.Recorder, h.cfg.Affinity, false), response)
+	f.serve = row{name: "serve", admit: func(t *callState) filter.Step { return t.ServeBy(h.services, nil) }}
 	f.health = row{name: "health", admit: answerHealth}
 }
+
+// stateless is the state of filters that remember nothing of a call.
+func stateless(*callState) *filter.Stateless { return nil }
+
+// answerHealth answers a Healthcheck, which no capability gets.
+func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }
 
 // list makes a list of rows, of which one may be where an attempt begins.
 func (f *filters) list(name string, all ...row) *list {

@@ -21,9 +21,9 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
-	"github.com/capgate/capgate/gateway/filter/bandwidth"
-	"github.com/capgate/capgate/gateway/filter/peek"
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -52,11 +52,11 @@ const maxMessage = 16 << 20
 // Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
-	Relay         relay.Config         // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
-	Audit         *audit.Log           // records who did what; whoever made it closes it, after the Gateway; nil: none
-	ClientAddr    *clientaddr.Resolver // who is believed about where calls come from; nil: nobody
-	Authenticator Authenticator        // of callers by their credentials; nil: there are none, and every call is of tenant.Single
-	Signed        Authenticator        // of those who show the signature of a URL; nil: nobody may
+	Relay         relay.Config               // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
+	Audit         *audit.Log                 // records who did what; whoever made it closes it, after the Gateway; nil: none
+	ClientAddr    *clientaddr.Resolver       // who is believed about where calls come from; nil: nobody
+	Authenticator authenticate.Authenticator // of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	Signed        authenticate.Authenticator // of those who show the signature of a URL; nil: nobody may
 	Decider       authorize.Decider
 	Router        *router.Router
 	Metrics       *telemetry.Metrics
@@ -70,7 +70,7 @@ type Config struct {
 	Drain         Drain
 	MaxWaiting    int                         // requests over HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
 	MaxMemory     int64                       // bytes that calls, requests and connections take together; default 2 GiB
-	OpenCalls     OpenCalls                   // that need no credential
+	OpenCalls     open.Limits                 // that need no credential
 	Exempt        []netip.Prefix              // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
 	MaxBodies     int64                       // of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
 	Hosts         Hosts                       // names that the ports answer to; default loopback's and addresses
@@ -101,21 +101,14 @@ type Drain struct {
 type Gateway struct {
 	cfg        Config
 	relay      *relay.Relay
-	services   *localgrpc.Server // our own, for calls that pass the relay
+	handler    *handler
 	health     *health.Server
-	fairQueue  *fairqueue.Queue
-	shares     *shares
 	bodies     *bodybudget.Budget
 	own        *localgrpc.Conn // makes the gateway's own calls
-	guard      *guard
+	guard      *engine.Guard
 	directory  *directory
 	draining   atomic.Bool
 	howToDrain atomic.Pointer[Drain]
-	callers    *callers
-	reader     *peek.Reader
-	authorize  *authorize.Filter
-	bandwidth  *bandwidth.Filter
-	answers    *answers
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -123,38 +116,29 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
 	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.MaxMemory, heldMemory))
 	own := newShares(&cfg)
-	g := &Gateway{cfg: cfg, shares: own, bodies: bodybudget.New(own.bodies)}
+	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), own: ownCalls()}
 	g.SetDrain(cfg.Drain)
 	cfg.Relay.Network = networks(cfg.ClientAddr, cfg.Exempt)
-	h := newHandler(&cfg, own)
-	g.answers = &h.answers
-	g.bandwidth = h.bandwidth
-	g.callers, g.reader, g.authorize = h.callers, h.reader, h.authorize
-	var err error
-	if g.fairQueue, err = fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests)); err != nil {
+	queue, err := fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests))
+	if err != nil {
 		return nil, err
 	}
-	h.fairQueue = g.fairQueue
+	g.guard = newGuard(&cfg, g.own)
+	h := newHandler(&cfg, own, queue, localgrpc.NewBytesServer(g.guard.Serve, maxMessage))
+	g.handler = h
+	g.registerServices()
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
-	web := h.entrance(g.fairQueue, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
+	web := h.entrance(queue, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
-	h.relay = g.relay
+	h.relay, g.own.Relay = g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
-	g.own = ownCalls(g.relay)
 	if doors, err = frontDoors(&localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}, &cfg); err != nil {
-		g.relay.Close()
-		g.fairQueue.Close()
+		g.Close()
 		return nil, err
 	}
-	onward := localgrpc.Continue(maxMessage)
-	g.guard = newGuard(&cfg, onward, g.own)
-	h.idempotency = newIdempotency(cfg.Answers, g.fairQueue, onward)
-	h.translator = newTranslator(g.fairQueue, onward)
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
-	g.services = g.newServices(h.translator)
-	h.guard, h.services = g.guard, g.services
 	return g, nil
 }
 
@@ -166,7 +150,7 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
 	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason, filter.OverAddressShare.Message)}
 	switch {
-	case !h.callers.credentials || r.ReservedConns < 0:
+	case !h.callers.Needed() || r.ReservedConns < 0:
 		r.ReservedConns = 0
 	case r.ReservedConns == 0:
 		r.ReservedConns = cmp.Or(r.MaxConns, relay.DefaultMaxConns) / reservedPart
@@ -196,7 +180,7 @@ func (g *Gateway) tell() {
 	cfg := &g.cfg
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
-	cfg.Metrics.WatchMemory(g.shares.stats)
+	cfg.Metrics.WatchMemory(g.handler.shares.stats)
 	cfg.Metrics.WatchConnections(func() telemetry.ConnectionRejections { return telemetry.ConnectionRejections(g.relay.Crowding()) })
 	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
 }
@@ -228,11 +212,11 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 
 // Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.
-func (g *Gateway) Single(s *tenant.Settings) { g.bandwidth.UpdateSingle(s) }
+func (g *Gateway) Single(s *tenant.Settings) { g.handler.bandwidth.UpdateSingle(s) }
 
 // Follow has streams that run follow what changes of their tenants' bytes per second, until ctx ends.
 func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) {
-	g.bandwidth.Follow(ctx, tenants)
+	g.handler.bandwidth.Follow(ctx, tenants)
 }
 
 // Turn returns when bytes of a client that came now would be dealt with.
@@ -244,17 +228,16 @@ func (g *Gateway) Bodies() float64 { return g.bodies.Used() }
 // SetDrain changes how the Gateway will stop.
 func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 
-// newServices makes the server of what the gateway itself offers over gRPC: health, reflection, and Config.Services.
+// registerServices registers what the gateway itself offers over gRPC: health, reflection, and Config.Services.
 // Reflection tells of the dialects, too.
-func (g *Gateway) newServices(dialects *localgrpc.Server) *localgrpc.Server {
-	server := &localgrpc.Server{Name: "services", Unknown: noMethod, MaxMessage: maxMessage}
+func (g *Gateway) registerServices() {
+	server := g.handler.services
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(server, g.health)
 	if g.cfg.Services != nil {
 		g.cfg.Services(server)
 	}
-	reflection.Register(reflected{server, dialects})
-	return server
+	reflection.Register(reflected{server, g.handler.translator})
 }
 
 // reflected are the services of two servers, of which reflection is one of the first.
@@ -279,7 +262,7 @@ func noMethod(any, grpc.ServerStream) error { return GRPCStatus(refusedMethod).E
 // closes both listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
-		Handler:           g.answers.knownToOperators(NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
+		Handler:           g.handler.answers.knownToOperators(NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
 		ReadHeaderTimeout: 10 * time.Second,
 		Protocols:         new(http.Protocols),
 	}
@@ -311,10 +294,10 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 // Close ends everything at once. Run does it; only a Gateway that is never run needs it.
 func (g *Gateway) Close() {
 	g.relay.Close()
-	g.fairQueue.Close()
-	g.callers.close()
-	g.reader.Close()
-	g.authorize.Close()
+	g.handler.fairQueue.Close()
+	g.handler.callers.Close()
+	g.handler.reader.Close()
+	g.handler.authorize.Close()
 	g.guard.Close()
 }
 
@@ -334,7 +317,7 @@ func (g *Gateway) drain() {
 	<-time.After(how.Delay) // load balancers need it to see that we are not ready
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
-	g.authorize.Leave() // a person may take longer
+	g.handler.authorize.Leave() // a person may take longer
 	if g.cfg.Leaving != nil {
 		g.cfg.Leaving()
 	}

@@ -1,26 +1,25 @@
 package gateway
 
 import (
-	"log/slog"
-
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter/accesslog"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/idempotency"
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/filter/trace"
+	"github.com/capgate/capgate/gateway/filter/translate"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/telemetry"
-	"github.com/capgate/capgate/internal/telemetry/tracing"
-	"github.com/capgate/capgate/router"
-	"github.com/capgate/capgate/router/affinity"
 )
 
 // metadata that names the capability, and the call.
@@ -31,62 +30,73 @@ const (
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
 // shard locked, so nothing in it blocks.
 type handler struct {
-	clientAddr  *clientaddr.Resolver
-	audit       *audit.Log // nil: there is none
-	callers     *callers
-	authorize   *authorize.Filter
-	router      *router.Router
-	recorder    *telemetry.Recorder
-	metrics     *telemetry.Metrics
-	tracer      *tracing.Tracer    // nil: no call is traced
-	services    *localgrpc.Server  // the gateway's own gRPC services
-	guard       *guard             // of OpenParallax engines
-	idempotency *idempotencyServer // nil: no call may have an idempotency key
-	translator  *localgrpc.Server  // between the dialects
-	log         *slog.Logger
-	statuses    *statuses
-	ratelimit   *ratelimit.Filter
-	reader      *peek.Reader
-	chain       *chain
-	driver      *driver
-	affinity    *affinity.Resolver
-	calls       callPool
-	overload    *overload.Filter
-	shares      *shares
-	bandwidth   *bandwidth.Filter
-	relay       *relay.Relay // that calls the handler
-	fairQueue   *fairqueue.Queue
-	answers     answers
-	openings    openings
+	cfg         *Config
+	callers     *authenticate.Callers
+	idempotency *idempotency.Server // nil: no call may have an idempotency key
+	translator  *localgrpc.Server   // between the dialects
+	services    *localgrpc.Server   // the gateway's own gRPC services
+	guard       *localgrpc.Server   // of OpenParallax engines
+
+	authorize *authorize.Filter
+	bandwidth *bandwidth.Filter
+	open      *open.Filter
+	overload  *overload.Filter
+	ratelimit *ratelimit.Filter
+	reader    *peek.Reader
+	trace     trace.Filter
+
+	chain     *chain
+	driver    *driver
+	statuses  *statuses
+	calls     callPool
+	answers   answers
+	shares    *shares
+	fairQueue *fairqueue.Queue
+	relay     *relay.Relay // that calls the handler
 }
 
-// newHandler makes the filters and their chain. What needs the relay comes later.
-func newHandler(cfg *Config, own *shares) *handler {
+// newHandler makes the filters and their chain. guard serves calls of engines. The relay comes later.
+func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.Server) *handler {
 	h := &handler{
-		clientAddr: cfg.ClientAddr,
-		audit:      cfg.Audit,
-		callers:    newCallers(cfg.Authenticator, cfg.Signed),
-		router:     cfg.Router,
-		recorder:   cfg.Recorder,
-		metrics:    cfg.Metrics,
-		tracer:     cfg.Tracer,
-		statuses:   newStatuses(),
+		cfg:        cfg,
+		callers:    authenticate.NewCallers(cfg.Authenticator, cfg.Signed),
+		translator: translate.NewServer(q, maxMessage, refuse),
+		services:   &localgrpc.Server{Name: "services", Unknown: noMethod, MaxMessage: maxMessage},
+		guard:      guard,
 		authorize:  newAuthorize(cfg, own.deciding),
-		affinity:   cfg.Affinity,
-		ratelimit:  newRatelimit(cfg, own),
-		log:        cfg.Log,
-		overload:   newOverload(cfg),
 		bandwidth:  bandwidth.New(bandwidth.Config{Metrics: cfg.Metrics, Accounts: own.calls, Replicas: cfg.Replicas}),
+		overload:   newOverload(cfg),
+		ratelimit:  newRatelimit(cfg, own),
+		trace:      trace.New(cfg.Tracer),
+		statuses:   newStatuses(),
 		shares:     own,
-		openings:   openings{most: cfg.OpenCalls.withDefaults()},
+		fairQueue:  q,
 	}
+	h.open = open.New(h.callers, cfg.OpenCalls)
 	h.reader = peek.NewReader(peek.Config{
 		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Router, Heeds: h.authorize.Heeds,
 	})
+	if cfg.Answers != nil {
+		h.idempotency = idempotency.NewServer(idempotency.ServerConfig{
+			Service: cfg.Answers, Queue: q, MaxMessage: maxMessage, Refuse: refuse,
+		})
+	}
 	h.driver = newDriver(h.statuses)
 	h.chain = newChain(h)
 	h.answers.set(cfg.Hosts)
 	return h
+}
+
+// accesslog makes the filter that records calls: of callers, or of the gateway itself.
+func (h *handler) accesslog(gateway bool) accesslog.Filter {
+	return accesslog.New(accesslog.Config{
+		Recorder: h.cfg.Recorder, Audit: h.cfg.Audit, Quiet: h.overload.Quiet, Gateway: gateway,
+	})
+}
+
+// authenticate makes the filter that finds out who calls. metrics counts calls by tenant; nil: they are not counted.
+func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
+	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.authenticated})
 }
 
 // newRatelimit makes the filter of tenants' limits. Without a limiter it limits nothing.
@@ -122,7 +132,7 @@ func (h *handler) Headers(s *relay.Stream) {
 	startDeadline(s)
 	switch v := s.RequestValue().(type) {
 	case *arrival:
-		t.auth.arrival, t.Client = v, v.client
+		t.authenticate.Arrival, t.Client, t.idempotency.Given = &v.Arrival, v.client, v.idempotencyKeys
 	case *ownCall:
 		t.Attempt.Address = v.backend
 		h.driver.begin(t, h.chain.ofGateway(t))
@@ -161,7 +171,7 @@ func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 func (h *handler) Unsent(s *relay.Stream, err error) {
 	t := callOf(s)
 	// Not for the caller: it names addresses.
-	h.log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
+	h.cfg.Log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
 	h.driver.again(t, err)
 }
 

@@ -21,7 +21,7 @@ type Hosts struct {
 type answers struct{ public, admin atomic.Pointer[hosts.Names] }
 
 // SetHosts changes the names that the ports answer to, from the next request on.
-func (g *Gateway) SetHosts(h Hosts) { g.answers.set(h) }
+func (g *Gateway) SetHosts(h Hosts) { g.handler.answers.set(h) }
 
 func (a *answers) set(h Hosts) {
 	if h.Public == nil {
@@ -38,7 +38,7 @@ func (a *answers) set(h Hosts) {
 // protects it.
 func (h *handler) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.callers.credentials && !h.answers.public.Load().Allows(r.Host, nil) {
+		if !h.callers.Needed() && !h.answers.public.Load().Allows(r.Host, nil) {
 			problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				problem.Write(w, r, problem.Of(visitOf(r).refuse(strangeHost(r.Host, "hosts"), 0), HTTPStatus))
 			})).ServeHTTP(w, r)
@@ -52,7 +52,7 @@ func (h *handler) known(next http.Handler) http.Handler {
 // browser send: TE is a forbidden request-header (Fetch §2.2.2). They may use any name.
 func (h *handler) strange(t *filter.Call) *call.Refusal {
 	s := t.Stream
-	if h.callers.credentials || s.Peer().Internal {
+	if h.callers.Needed() || s.Peer().Internal {
 		return nil
 	}
 	if te, _ := s.Header("te"); te == "trailers" || h.answers.public.Load().Allows(s.Authority(), nil) {

@@ -32,9 +32,10 @@ type ownCall struct {
 // ownCallKey is the key of a context's ownCall.
 type ownCallKey struct{}
 
-// ownCalls makes the gateway's own calls: those of a context with an ownCall, and others to any backend.
-func ownCalls(r *relay.Relay) *localgrpc.Conn {
-	return &localgrpc.Conn{Relay: r, MaxMessage: maxMessage, Caller: func(ctx context.Context, q *relay.Request) {
+// ownCalls makes the gateway's own calls: those of a context with an ownCall, and others to any backend. It lacks the
+// relay.
+func ownCalls() *localgrpc.Conn {
+	return &localgrpc.Conn{MaxMessage: maxMessage, Caller: func(ctx context.Context, q *relay.Request) {
 		own, _ := ctx.Value(ownCallKey{}).(*ownCall)
 		if own == nil {
 			own = &ownCall{}

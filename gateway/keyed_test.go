@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -56,7 +57,7 @@ func newKeyring() *keyring {
 	return r
 }
 
-func (r *keyring) authenticator() gateway.Authenticator {
+func (r *keyring) authenticator() authenticate.Authenticator {
 	keys := tenant.NewKeys(nil)
 	keys.Replace(r.keys, nil, nil)
 	r.issued = keys

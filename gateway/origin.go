@@ -25,7 +25,7 @@ type visitor struct {
 // meet is relay.Config.Meet.
 func meet(p *relay.Peer) any {
 	v := &visitor{addr: clientaddr.AddrOf(p.Addr)}
-	v.prefix = prefixOf(v.addr)
+	v.prefix = clientaddr.NetworkName(v.addr)
 	if v.addr.IsValid() {
 		v.text = v.addr.String()
 	}
@@ -48,7 +48,7 @@ func networks(e *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (net
 		if !a.IsValid() || e.Trusts(a) || slices.ContainsFunc(exempt, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return netip.Prefix{}, false
 		}
-		return networkOf(a), true
+		return clientaddr.Network(a), true
 	}
 }
 
@@ -58,7 +58,7 @@ const reservedPart = 8
 
 // authenticated has a connection's network be known by a credential that was found good.
 func (h *handler) authenticated(p *relay.Peer) {
-	if p != nil && h.callers.credentials {
+	if p != nil && h.callers.Needed() {
 		h.relay.Authenticated(p)
 	}
 }
@@ -74,14 +74,14 @@ type request interface {
 func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
 	v := p.Value.(*visitor)
 	o.Address, o.Peer = v.text, v.peer
-	if !h.clientAddr.Trusts(v.addr) {
+	if !h.cfg.ClientAddr.Trusts(v.addr) {
 		return o, netip.Addr{}
 	}
 	o.Told = true
 	o.Proto, _ = r.Header(clientaddr.XForwardedProto)
 	o.Host, _ = r.Header(clientaddr.XForwardedHost)
 	o.Port, _ = r.Header(clientaddr.XForwardedPort)
-	if client = h.clientAddr.Client(v.addr, filter.View(r.AppendHeader(scratch, h.clientAddr.Header()))); client == v.addr {
+	if client = h.cfg.ClientAddr.Client(v.addr, filter.View(r.AppendHeader(scratch, h.cfg.ClientAddr.Header()))); client == v.addr {
 		return o, netip.Addr{}
 	}
 	return o, client
@@ -107,14 +107,14 @@ const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 // web leaves where a request over HTTP/2 comes from to the front doors, which find it by clientOf.
 func (h *handler) web(s *relay.Stream) {
 	o, client := h.originOf(s.Peer(), s, nil)
-	o.Drawn = h.draw(s)
+	o.Drawn = h.trace.Draw(s)
 	s.Value = lasting(o, client)
 	recovery.Round("identity", func() { h.chargeWeb(s, o.Peer) })
 }
 
 // chargeWeb has a request's tenant, if memory knows it, hold what the relay holds for it.
 func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
-	claim, refusal := claimOf(looked{s}, h.callers.credentials, peer)
+	claim, refusal := h.callers.Credentials(looked{s}, peer)
 	if refusal != nil {
 		return
 	}

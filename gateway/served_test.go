@@ -10,30 +10,30 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// serving is a call on two streams: the caller's, which code in the process serves, and one that continues it.
-type serving struct {
+// twoStreams is a call on two streams: the caller's, which code in the process serves, and one that continues it.
+type twoStreams struct {
 	*driven
 	first, second filter.Stream
 }
 
 // serve makes a list whose filter b serves, and begins it. The filters c and d come after the one that serves.
-func serve(all ...steps) *serving {
+func serve(all ...steps) *twoStreams {
 	by := func(t *filter.Call) filter.Step { return filter.Continue }
 	d := drive(append([]steps{{goOn}, {by}}, all...)...)
 	server := localgrpc.Server{}
 	admit := d.list.rows[1].admit
 	d.list.rows[1].admit = func(t *callState) filter.Step {
 		admit(t)
-		return t.serveBy(&server)
+		return t.ServeBy(&server, nil)
 	}
 	d.list.rows[1].continued = func(_ *callState, r *relay.Result) { d.did(fmt.Sprintf("b continued %d", r.Code)) }
 	d.begin()
-	return &serving{d, d.t.Stream, &fakeStream{}}
+	return &twoStreams{d, d.t.Stream, &fakeStream{}}
 }
 
-func (s *serving) proceed() { s.driver.proceed(s.t, s.second) }
+func (s *twoStreams) proceed() { s.driver.proceed(s.t, s.second) }
 
-func (s *serving) ends(stream filter.Stream, r relay.Result) { s.driver.done(s.t, stream, &r) }
+func (s *twoStreams) ends(stream filter.Stream, r relay.Result) { s.driver.done(s.t, stream, &r) }
 
 // TestServed: what continues a served call passes the filters after the one that serves, and none twice. Those of the
 // attempt have the end of their stream, and the others that of the call.
@@ -59,14 +59,14 @@ func TestServedInAnAttempt(t *testing.T) {
 	server := localgrpc.Server{}
 	d.list.rows[2].admit = func(t *callState) filter.Step {
 		d.did("d")
-		if d.t.Keyed { // it was served
+		if d.t.Repeat.Keyed { // it was served
 			return filter.Continue
 		}
-		d.t.Keyed = true
-		return t.serveBy(&server)
+		d.t.Repeat.Keyed = true
+		return t.ServeBy(&server, nil)
 	}
 	d.begin()
-	s := &serving{d, d.t.Stream, &fakeStream{}}
+	s := &twoStreams{d, d.t.Stream, &fakeStream{}}
 	s.proceed()
 	s.ends(s.second, relay.Result{Forwarded: 1})
 	s.second = &fakeStream{}
@@ -83,10 +83,9 @@ func TestServedAlone(t *testing.T) {
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})
 	var heard time.Duration
 	d.list.rows[1].done = func(_ *callState, r *filter.Result) { heard = r.Forwarded }
-	d.list.rows[2].admit = func(t *callState) filter.Step { return t.serveBy(&localgrpc.Server{}) }
+	d.list.rows[2].admit = func(t *callState) filter.Step { return t.ServeBy(&localgrpc.Server{}, nil) }
 	d.begin()
-	v := d.t.walk.served
-	v.refused.Store(filter.Malformed)
+	d.t.walk.serving.Refused.Store(filter.Malformed)
 	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(codeOf(filter.Malformed.Kind)), Upstream: true, Forwarded: 7})
 	if heard != 0 || d.t.Reason != filter.Malformed.Reason || !d.t.walk.over {
 		t.Errorf("%v, %q, over %t", heard, d.t.Reason, d.t.walk.over)
@@ -133,7 +132,7 @@ func TestServedTwice(t *testing.T) {
 	again := s.list.rows[2].admit
 	s.list.rows[2].admit = func(t *callState) filter.Step {
 		again(t)
-		return t.serveBy(&localgrpc.Server{})
+		return t.ServeBy(&localgrpc.Server{}, nil)
 	}
 	s.proceed()
 	third := &fakeStream{}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"net/netip"
 	"runtime"
 
 	"github.com/capgate/capgate/gateway/relay"
@@ -100,32 +99,7 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 
 // connection is relay.Config.ConnAccount. Requests of strangers at an address do not take the room for its connections.
 func (p *shares) connection(peer *relay.Peer) relay.Account {
-	return p.connections.Of(prefixOf(clientaddr.AddrOf(peer.Addr)))
+	return p.connections.Of(clientaddr.NetworkName(clientaddr.AddrOf(peer.Addr)))
 }
 
 func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }
-
-// prefixOf is the part of an address that tells clients apart: one of IPv6 has a network of its own.
-func prefixOf(addr netip.Addr) string {
-	if !addr.IsValid() {
-		return ""
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	network, err := addr.Prefix(64)
-	if err != nil {
-		return ""
-	}
-	return network.String()
-}
-
-// addressOf is prefixOf of an address in text.
-func addressOf(client string) string {
-	addr, err := netip.ParseAddr(client)
-	if err != nil {
-		return ""
-	}
-	return prefixOf(addr)
-}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
@@ -36,7 +37,7 @@ func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Is
 }
 
 // identified is a front that asks somebody who calls.
-func identified(t *testing.T, by gateway.Authenticator, client, backend call.Dialect) *front {
+func identified(t *testing.T, by authenticate.Authenticator, client, backend call.Dialect) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)

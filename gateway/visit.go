@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -57,12 +60,12 @@ func (v *visit) address() string {
 			return who.prefix
 		}
 	}
-	return addressOf(v.client.Address)
+	return clientaddr.NetworkNameOf(v.client.Address)
 }
 
 // authenticate finds out whose request it is, or why that cannot be said.
 func (v *visit) authenticate() {
-	claim, refusal := claimOf((*doorHeaders)(v), v.h.callers.credentials, v.client.Peer)
+	claim, refusal := v.h.callers.Credentials((*doorHeaders)(v), v.client.Peer)
 	var who tenant.Identity
 	if refusal == nil {
 		var known bool
@@ -70,7 +73,7 @@ func (v *visit) authenticate() {
 			who, refusal = v.ask(claim)
 		}
 	}
-	if v.refusal = refusal; refusal != nil {
+	if v.Refusal = refusal; refusal != nil {
 		return
 	}
 	v.is(who)
@@ -89,7 +92,7 @@ func (v *visit) ask(claim tenant.Credentials) (who tenant.Identity, refusal *cal
 	}
 	ctx, cancel := v.patience()
 	defer cancel()
-	if who, refusal = v.h.callers.wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil && ctx.Err() != nil {
+	if who, refusal = v.h.callers.Wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil && ctx.Err() != nil {
 		refusal = refusedLate
 	}
 	return who, refusal
@@ -119,7 +122,7 @@ func (h *handler) clientOf(r *http.Request) filter.Client {
 	if other.IsValid() {
 		c.Address = other.String()
 	}
-	c.Drawn = h.draw(webHeaders(r.Header))
+	c.Drawn = h.trace.Draw(webHeaders(r.Header))
 	return c
 }
 
@@ -127,7 +130,7 @@ func (h *handler) clientOf(r *http.Request) filter.Client {
 func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
 
 func (v *visit) is(who tenant.Identity) {
-	if v.who, v.share = who, who.Tenant; who.Settings == nil {
+	if v.Identity, v.share = who, who.Tenant; who.Settings == nil {
 		v.share = ""
 	}
 	if p := relay.PeerOf(v.r.Context()); p != nil {
@@ -146,29 +149,27 @@ func (v *visit) Account() (share, from string) {
 
 // Authenticate implements bodybudget.Owner.
 func (v *visit) Authenticate(context.Context) error {
-	if v.refusal == nil {
+	if v.Refusal == nil {
 		return nil
 	}
-	return v.refuse(v.refusal, 0)
+	return v.refuse(v.Refusal, 0)
 }
 
 // Exceeded implements bodybudget.Owner.
-func (v *visit) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.who), read) }
+func (v *visit) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.Identity), read) }
 
 // refuse records a request that becomes no call as if it were one, and is the status of its answer.
 func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	h, st := v.h, GRPCStatus(refusal)
-	c := call.Call{Path: v.r.URL.Path, Tenant: v.who.Tenant, Key: v.who.Key, User: v.who.User, Agent: v.who.Agent}
+	c := call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User, Agent: v.Identity.Agent}
 	rec := telemetry.Record{
 		Call: &c, Client: v.client.Address, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
 		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare || refusal == filter.Overloaded,
 	}
 	if c.Tenant != "" {
-		rec.Tenant = h.metrics.Tenant(c.Tenant)
+		rec.Tenant = h.cfg.Metrics.Tenant(c.Tenant)
 	}
-	rec.Quiet = rec.Shed && h.overload.Quiet(time.Now())
-	h.recorder.Record(&rec)
-	accessLog{h: h}.recordAudit(&callState{Call: filter.Call{Info: c}}, &rec)
+	h.accesslog(false).Record(&rec, false)
 	return st.Err()
 }
 
@@ -186,15 +187,15 @@ func (w webHeaders) Contradicts(name string) bool {
 // canonical is a header's name as http.Header has it. Those that each request is asked for take no memory.
 func canonical(name string) string {
 	switch name {
-	case authorizationHeader:
+	case authenticate.AuthorizationHeader:
 		return "Authorization"
-	case apiKeyHeader:
+	case authenticate.APIKeyHeader:
 		return "X-Api-Key"
-	case signatureHeader:
+	case authenticate.SignatureHeader:
 		return "X-Capgate-Signature"
 	case filter.UserHeader:
 		return "X-User-Id"
-	case agentHeader:
+	case authenticate.AgentHeader:
 		return "X-Agent-Id"
 	}
 	return http.CanonicalHeaderKey(name)
@@ -207,7 +208,7 @@ type doorHeaders visit
 // only a signed URL has a signature.
 func (d *doorHeaders) Header(name string) (string, bool) {
 	switch {
-	case name == signatureHeader, name == apiKeyHeader && !connect.Speaks(d.r) && !rest.OwnKey(d.r.Header):
+	case name == authenticate.SignatureHeader, name == authenticate.APIKeyHeader && !connect.Speaks(d.r) && !rest.OwnKey(d.r.Header):
 		return "", false
 	}
 	return webHeaders(d.r.Header).Header(name)
@@ -221,3 +222,13 @@ func (d *doorHeaders) Contradicts(name string) bool {
 
 // DropHeader drops nothing: the call that the request becomes has its own headers.
 func (*doorHeaders) DropHeader(string) {}
+
+// naming lets problems name the traces that draw has decided upon.
+func naming(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o := visitOf(r).client; o.Drawn != nil && !o.Drawn.IsZero() {
+			r = problem.WithTrace(r, o.Drawn.Text())
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
@@ -81,7 +81,7 @@ func (i *authentication) set(s *settings) {
 func (i *authentication) pepper() []byte { return *i.peppered.Load() }
 
 // authenticator returns the authenticator of callers; nil: callers need no credential.
-func (i *authentication) authenticator() gateway.Authenticator {
+func (i *authentication) authenticator() authenticate.Authenticator {
 	if i.all == nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -216,8 +217,8 @@ func (p *process) relayConfig(s *settings, share memoryPools) relay.Config {
 	return c
 }
 
-func openCallsOf(of *config.ClientLimits) gateway.OpenCalls {
-	return gateway.OpenCalls{All: of.OpenCalls, Network: of.NetworkOpenCalls, Connection: of.ConnectionOpenCalls}
+func openCallsOf(of *config.ClientLimits) open.Limits {
+	return open.Limits{All: of.OpenCalls, Network: of.NetworkOpenCalls, Connection: of.ConnectionOpenCalls}
 }
 
 // restOf is how the JSON API is set up.

@@ -38,7 +38,7 @@ type Call struct {
 
 	Span     *tracing.Span     // nil: the call is not traced
 	Trace    telemetry.TraceID // that it belongs to, also where it is not traced here
-	Keyed    bool              // it has an idempotency key
+	Repeat   Repeat
 	Shed     bool              // rejected, as the process has too much to do
 	InFlight bool              // counted so for fleet and tenant
 	Outcome  telemetry.Outcome // of the tool, as its answer says
@@ -52,6 +52,12 @@ type Call struct {
 type Artifacts struct {
 	IDs    []string
 	Unread bool // they are not known yet: the message takes long to read
+}
+
+// Repeat is what filters share of a call's idempotency key.
+type Repeat struct {
+	Keyed    bool // there is one
+	Replayed bool // the call got a stored response
 }
 
 // Decision is what was decided about a call.
@@ -78,6 +84,7 @@ type Answer struct {
 	Refusal  *call.Refusal
 	Upstream *relay.Upstream
 	Server   Server
+	Served   *Served // by Server
 	Message  []byte
 }
 
@@ -107,12 +114,6 @@ func (c *Call) Reply(msg []byte) Step {
 // Forward asks the driver to send a call to an upstream.
 func (c *Call) Forward(u *relay.Upstream) Step {
 	c.answer.Upstream = u
-	return Stop
-}
-
-// Serve asks the driver to have a call answered in the process.
-func (c *Call) Serve(s Server) Step {
-	c.answer.Server = s
 	return Stop
 }
 

@@ -14,9 +14,6 @@ func Owns(path string) bool { return engine.Lookup(path) != nil }
 // method is the one that a call is of.
 func method(c *filter.Call) *engine.Method { return engine.Lookup(c.Info.Path) }
 
-// Guarded reports whether the Guard handles a call.
-func Guarded(c *filter.Call) bool { return method(c).Guarded }
-
 // Scope rejects calls whose caller lacks the scope of their method.
 func Scope(c *filter.Call) *call.Refusal {
 	switch scope := method(c).Scope; {

@@ -27,6 +27,8 @@ type Stream struct {
 	Tap      relay.Tap
 	Resumed  chan struct{} // gets a value for each Resume
 
+	dropped map[string][]string
+
 	mu    sync.Mutex
 	waits int // number of times that the call was parked; only the last one can be resumed
 	woken bool
@@ -50,16 +52,22 @@ func (s *Stream) Header(name string) (string, bool) {
 	return "", false
 }
 
-// Contradicts implements filter.Headers.
+// Contradicts implements filter.Headers. It looks at headers that were dropped, too, as the relay does.
 func (s *Stream) Contradicts(name string) bool {
-	return len(slices.Compact(slices.Clone(s.Fields[name]))) > 1
+	return len(slices.Compact(slices.Concat(s.Fields[name], s.dropped[name]))) > 1
 }
 
 // SetHeader implements filter.Headers.
 func (s *Stream) SetHeader(name, value string) { s.Fields[name] = []string{value} }
 
 // DropHeader implements filter.Headers.
-func (s *Stream) DropHeader(name string) { delete(s.Fields, name) }
+func (s *Stream) DropHeader(name string) {
+	if s.dropped == nil {
+		s.dropped = map[string][]string{}
+	}
+	s.dropped[name] = append(s.dropped[name], s.Fields[name]...)
+	delete(s.Fields, name)
+}
 
 // Authority implements filter.Stream.
 func (s *Stream) Authority() string { return s.Host }

@@ -21,7 +21,9 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -57,16 +59,16 @@ type Options struct {
 	Affinity affinity.Config    // default Wait: Patience
 	Policy   policy.Options     // default Source: every fleet allows every tool
 
-	Audit         *audit.Log            // default none
-	ClientAddr    *clientaddr.Resolver  // default: no trusted proxy
-	Authenticator gateway.Authenticator // default: one tenant for all calls
-	Signed        gateway.Authenticator // default: no signed URLs
-	MaxWaiting    int                   // as gateway.Config's
-	MaxMemory     int64                 // as gateway.Config's
-	MaxBodies     int64                 // as gateway.Config's
-	OpenCalls     gateway.OpenCalls     // as gateway.Config's
-	Exempt        []netip.Prefix        // as gateway.Config's
-	Overload      *overload.Shedder     // ticked by its creator; default none
+	Audit         *audit.Log                 // default none
+	ClientAddr    *clientaddr.Resolver       // default: no trusted proxy
+	Authenticator authenticate.Authenticator // default: one tenant for all calls
+	Signed        authenticate.Authenticator // default: no signed URLs
+	MaxWaiting    int                        // as gateway.Config's
+	MaxMemory     int64                      // as gateway.Config's
+	MaxBodies     int64                      // as gateway.Config's
+	OpenCalls     open.Limits                // as gateway.Config's
+	Exempt        []netip.Prefix             // as gateway.Config's
+	Overload      *overload.Shedder          // ticked by its creator; default none
 
 	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
 

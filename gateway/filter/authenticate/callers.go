@@ -1,4 +1,4 @@
-package gateway
+package authenticate
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
@@ -22,16 +23,16 @@ const lookupPatience = 5 * time.Second
 
 // Authenticator says who calls.
 type Authenticator interface {
-	// Lookup answers from memory, and must not block: it runs on a connection's reader. The
-	// claim's strings are parts of the call's headers; User and Agent of the answer may be
-	// parts of them, Tenant and Key may not. Where it does not know, Ask does.
+	// Lookup answers from memory, and must not block: it runs on a connection's reader. The strings of the
+	// credentials are parts of the call's headers; User and Agent of the answer may be parts of them, Tenant and Key
+	// may not. Where it does not know, Authenticate does.
 	Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal)
-	// Authenticate may wait, until ctx ends. The claim's strings are its own.
+	// Authenticate may wait, until ctx ends. The strings of the credentials are its own.
 	Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal)
 }
 
-// callers finds out who calls: at once where memory knows, else beside the relay.
-type callers struct {
+// Callers finds out who calls: at once where memory knows, else beside the relay.
+type Callers struct {
 	by          Authenticator
 	signed      Authenticator   // of those who show the signature of a URL; nil: nobody may
 	credentials bool            // callers need them
@@ -41,8 +42,10 @@ type callers struct {
 	stop        context.CancelFunc
 }
 
-func newCallers(by, signed Authenticator) *callers {
-	c := &callers{by: by, signed: signed, credentials: by != nil, waiting: fairshare.New("identities", maxStrangers)}
+// NewCallers returns Callers, which are to be closed. by may be nil: every call is of tenant.Single. signed
+// authenticates those who show the signature of a URL; nil: nobody may.
+func NewCallers(by, signed Authenticator) *Callers {
+	c := &Callers{by: by, signed: signed, credentials: by != nil, waiting: fairshare.New("identities", maxStrangers)}
 	if by == nil {
 		c.by = tenant.Single{}
 	}
@@ -50,8 +53,11 @@ func newCallers(by, signed Authenticator) *callers {
 	return c
 }
 
+// Needed says whether callers need a credential.
+func (c *Callers) Needed() bool { return c.credentials }
+
 // Lookup answers from memory.
-func (c *callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (c *Callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	switch {
 	case claim.Signature == "":
 		return c.by.Lookup(claim)
@@ -61,21 +67,24 @@ func (c *callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known b
 	return c.signed.Lookup(claim)
 }
 
-// Authenticate may wait.
-func (c *callers) Authenticate(ctx context.Context, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
+// Authenticate may wait, until ctx ends.
+func (c *Callers) Authenticate(ctx context.Context, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	if claim.Signature == "" {
 		return c.by.Authenticate(ctx, claim)
 	}
 	return c.signed.Authenticate(ctx, claim)
 }
 
-// ask lets a call wait until it is known who makes its claim, or ctx ends.
-func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim tenant.Credentials) *call.Refusal {
-	place := c.waiting.Of(addressOf(t.Client.Address))
+// ask lets a call wait until it is known whose its credentials are, or ctx ends.
+func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenant.Credentials) *call.Refusal {
+	place := c.waiting.Of(clientaddr.NetworkNameOf(t.Client.Address))
 	if !place.Reserve(1) {
-		return refusedStrangers
+		return rejectedStrangers
 	}
-	own := tenant.Credentials{Credential: strings.Clone(claim.Credential), User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Signature: strings.Clone(claim.Signature), Peer: claim.Peer}
+	own := tenant.Credentials{
+		Credential: strings.Clone(claim.Credential), Signature: strings.Clone(claim.Signature),
+		User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Peer: claim.Peer,
+	}
 	p := t.Park(tracing.ForIdentity)
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, lookupPatience)
@@ -88,11 +97,11 @@ func (c *callers) ask(ctx context.Context, t *filter.Call, s *authState, claim t
 	return nil
 }
 
-// wait finds out who at an address makes a claim that memory does not know. It blocks, until ctx ends.
-func (c *callers) wait(ctx context.Context, from string, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
+// Wait finds out whose credentials are that memory does not know, of a client at an address. It blocks, until ctx ends.
+func (c *Callers) Wait(ctx context.Context, from string, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	place := c.waiting.Of(from)
 	if !place.Reserve(1) {
-		return tenant.Identity{}, refusedStrangers
+		return tenant.Identity{}, rejectedStrangers
 	}
 	defer place.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
@@ -100,11 +109,11 @@ func (c *callers) wait(ctx context.Context, from string, claim tenant.Credential
 	return c.Authenticate(ctx, claim)
 }
 
-// close waits for those that are at work.
-func (c *callers) close() {
+// Close ends the lookups of calls, and waits for them.
+func (c *Callers) Close() {
 	c.stop()
 	c.running.Wait()
 }
 
-var refusedStrangers = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED",
+var rejectedStrangers = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED",
 	Message: "too many calls wait until it is known who makes them; try again later"}

@@ -1,0 +1,77 @@
+package accesslog
+
+import (
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter"
+	auditfilter "github.com/capgate/capgate/gateway/filter/audit"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// Config is for a Filter. Recorder and Quiet are needed.
+type Config struct {
+	Recorder *telemetry.Recorder
+	Audit    *audit.Log              // nil: there is none
+	Quiet    func(at time.Time) bool // says whether the line of a call that was shed is to be left out
+	Gateway  bool                    // the calls are made by the gateway itself
+}
+
+// Filter records each call once: in the access log, the metrics, the call's trace and the audit log.
+type Filter struct{ cfg Config }
+
+// New returns a Filter.
+func New(cfg Config) Filter { return Filter{cfg} }
+
+// Admit implements filter.Filter.
+func (Filter) Admit(*filter.Call, *auditfilter.State) filter.Step { return filter.Continue }
+
+// Done implements filter.Filter.
+func (f Filter) Done(c *filter.Call, place *auditfilter.State, r *filter.Result) {
+	rec := recordOf(c, r.Result)
+	rec.Shard = uint32(c.Stream.Shard())
+	c.Span.End(&rec)
+	f.Record(&rec, place.Reserved)
+}
+
+// Record records a call, or a request that became none. reserved says whether it has a place in the audit log.
+func (f Filter) Record(rec *telemetry.Record, reserved bool) {
+	rec.Quiet = rec.Shed && f.cfg.Quiet(rec.Started)
+	f.cfg.Recorder.Record(rec)
+	switch log := f.cfg.Audit; {
+	case log == nil:
+	case !rec.Quiet:
+		log.RecordCall(&audit.Call{
+			Call: rec.Call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.cfg.Gateway,
+			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
+			Code: telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(),
+			Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
+		}, reserved)
+	case reserved:
+		log.Release()
+	}
+}
+
+// recordOf is what is to be recorded of a call that ended with r.
+func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
+	rec := telemetry.Record{
+		Call: &c.Info, Client: c.Client.Address, RequestID: c.RequestID,
+		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
+		Code: r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed,
+		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Repeat.Replayed,
+		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
+		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
+	}
+	if d := &c.Decision; d.Made {
+		rec.Decision = telemetry.Decision{Made: true, Level: d.Level, Verdict: d.Verdict, Cached: d.Cached,
+			Differs: d.Differs, Candidate: d.Candidate, Approval: d.Approval}
+	}
+	if c.Endpoint != nil {
+		rec.Backend = c.Endpoint.Addr
+	}
+	if r.Code == 0 {
+		rec.Outcome = c.Outcome
+	}
+	return rec
+}

@@ -1,0 +1,153 @@
+package authenticate_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+)
+
+// store knows one credential, and what is in memory of it.
+type store struct {
+	cached bool
+	asked  chan tenant.Credentials
+}
+
+var (
+	ann     = tenant.Identity{Tenant: "acme", User: "ann", Key: "k1", Scopes: tenant.Invoke}
+	unknown = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID"}
+)
+
+func (s *store) Lookup(c tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
+	if !s.cached {
+		return tenant.Identity{}, false, nil
+	}
+	if c.Credential != "good" {
+		return tenant.Identity{}, true, unknown
+	}
+	return ann, true, nil
+}
+
+func (s *store) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
+	s.asked <- c
+	if c.Credential != "good" {
+		return tenant.Identity{}, unknown
+	}
+	return ann, nil
+}
+
+func newFilter(t testing.TB, s *store, told func(*relay.Peer)) authenticate.Filter {
+	callers := authenticate.NewCallers(s, nil)
+	t.Cleanup(callers.Close)
+	return authenticate.New(authenticate.Config{Callers: callers, Authenticated: told})
+}
+
+func reason(c *filter.Call) string {
+	if r := c.Answer().Refusal; r != nil {
+		return r.Reason
+	}
+	return ""
+}
+
+// TestCredentials: one credential at most, which goes no further, whether it is good or not.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		headers []string
+		reason  string
+	}{
+		"a bearer token":         {[]string{"authorization", "Bearer good"}, ""},
+		"an API key":             {[]string{"x-api-key", "good"}, ""},
+		"the same in both":       {[]string{"authorization", "Bearer good", "x-api-key", "good"}, ""},
+		"another":                {[]string{"authorization", "Bearer bad"}, "CREDENTIAL_INVALID"},
+		"another scheme":         {[]string{"authorization", "Basic good"}, "CREDENTIAL_INVALID"},
+		"none":                   {nil, "CREDENTIAL_MISSING"},
+		"two keys":               {[]string{"x-api-key", "good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
+		"a key and a token":      {[]string{"authorization", "Bearer good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
+		"two users":              {[]string{"x-api-key", "good", "x-user-id", "ann", "x-user-id", "bob"}, filter.TwoIdentities.Reason},
+		"a signature beside it":  {[]string{"x-api-key", "good", "x-capgate-signature", "s"}, "CREDENTIAL_INVALID"},
+		"a signature of nothing": {[]string{"x-capgate-signature", "s"}, tenant.RefuseSignature().Reason},
+	} {
+		told := 0
+		f := newFilter(t, &store{cached: true}, func(*relay.Peer) { told++ })
+		c, stream := filtertest.NewCall(test.headers...)
+		step := f.Admit(c, &authenticate.State{})
+		if good := test.reason == ""; reason(c) != test.reason || good != (step == filter.Continue) || good != (told == 1) {
+			t.Errorf("%s: step %d, %q, %d times told", name, step, reason(c), told)
+		}
+		if test.reason == "" && (c.Info.Tenant != "acme" || c.Info.User != "ann" || c.Info.Key != "k1" || c.Principal.Scopes != tenant.Invoke) {
+			t.Errorf("%s: %+v", name, c.Info)
+		}
+		for _, header := range []string{"authorization", "x-api-key"} {
+			if _, left := stream.Header(header); left {
+				t.Errorf("%s: the backend gets %s", name, header)
+			}
+		}
+	}
+}
+
+// TestLookup: a call waits where memory does not know its credential. One that ends meanwhile ends the lookup.
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	for credential, want := range map[string]string{"good": "", "bad": "CREDENTIAL_INVALID"} {
+		s := &store{asked: make(chan tenant.Credentials, 1)}
+		f := newFilter(t, s, nil)
+		c, stream := filtertest.NewCall("x-api-key", credential, "x-agent-id", "bot")
+		state := &authenticate.State{}
+		if step := f.Admit(c, state); step != filter.Wait {
+			t.Fatalf("step %d", step)
+		}
+		if asked := <-s.asked; asked.Credential != credential || asked.Agent != "bot" {
+			t.Errorf("the store was asked for %+v", asked)
+		}
+		<-stream.Resumed
+		f.Admit(c, state)
+		if reason(c) != want {
+			t.Errorf("%s: %q", credential, reason(c))
+		}
+		f.Done(c, state, &filter.Result{Final: true})
+	}
+}
+
+// TestArrival: a caller whom a front door has authenticated is not authenticated again.
+func TestArrival(t *testing.T) {
+	t.Parallel()
+	f := newFilter(t, &store{}, nil)
+	c, _ := filtertest.NewCall("x-api-key", "bad")
+	if step := f.Admit(c, &authenticate.State{Arrival: &authenticate.Arrival{Identity: ann}}); step != filter.Continue || c.Info.Key != "k1" {
+		t.Errorf("step %d, %+v", step, c.Info)
+	}
+	c, _ = filtertest.NewCall()
+	if f.Admit(c, &authenticate.State{Arrival: &authenticate.Arrival{Refusal: unknown}}); reason(c) != unknown.Reason {
+		t.Errorf("%q", reason(c))
+	}
+}
+
+// TestWait: a front door's lookup ends with its context.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	callers := authenticate.NewCallers(&store{asked: make(chan tenant.Credentials, 1)}, nil)
+	defer callers.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "good"}); refusal != nil || who.Tenant != "acme" {
+		t.Errorf("%+v, %v", who, refusal)
+	}
+}
+
+// Example: without tenants every call is of the only one, and a credential is not looked at.
+func Example() {
+	callers := authenticate.NewCallers(nil, nil)
+	defer callers.Close()
+	c, _ := filtertest.NewCall("x-user-id", "ann")
+	authenticate.New(authenticate.Config{Callers: callers}).Admit(c, &authenticate.State{})
+	fmt.Println(c.Info.Tenant, c.Info.User)
+	// Output: default ann
+}

@@ -1,0 +1,111 @@
+package authenticate
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Arrival is what a front door knows of the request that a call is made for. The caller was authenticated there, and is
+// not again.
+type Arrival struct {
+	Identity  tenant.Identity
+	Refusal   *call.Refusal // of the credential: the call is rejected with it; nil: Identity is known
+	Signature string        // of a signed URL, which is checked in the call; "": there is none
+}
+
+// State is what is remembered while it is found out who calls.
+type State struct {
+	Arrival *Arrival           // of a call that a front door makes; nil: the call's own headers say who makes it
+	quit    context.CancelFunc // of the lookup; nil: there is none
+	found   *found             // by the lookup; nil: there was none
+}
+
+// found is what a lookup came to.
+type found struct {
+	who     tenant.Identity
+	refusal *call.Refusal
+}
+
+// Config is for a Filter. Callers is needed.
+type Config struct {
+	Callers *Callers
+	// Metrics counts calls by tenant; nil: they are not counted.
+	Metrics func(tenant string) *telemetry.TenantMetrics
+	// Authenticated is told of a connection on which a good credential was shown; nil: nobody is told.
+	Authenticated func(*relay.Peer)
+}
+
+// Filter finds out who calls: by a credential where there are tenants.
+type Filter struct{ cfg Config }
+
+// New returns a Filter.
+func New(cfg Config) Filter { return Filter{cfg} }
+
+// Admit implements filter.Filter.
+func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
+	if s.found != nil {
+		s.end()
+		return f.is(t, s.found.who, s.found.refusal)
+	}
+	var who tenant.Identity
+	claim, refusal := f.cfg.Callers.Credentials(t.Stream, t.Client.Peer)
+	if a := s.Arrival; a != nil {
+		if a.Signature == "" {
+			return f.is(t, a.Identity, a.Refusal)
+		}
+		claim, refusal = tenant.Credentials{Signature: a.Signature}, nil
+	}
+	if refusal == nil {
+		var known bool
+		if who, known, refusal = f.cfg.Callers.Lookup(claim); !known {
+			if refusal = f.ask(t, s, claim); refusal == nil {
+				return filter.Wait
+			}
+		}
+	}
+	return f.is(t, who, refusal)
+}
+
+// ask lets the call wait until it is known who makes it.
+func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Refusal {
+	var ctx context.Context
+	ctx, s.quit = context.WithCancel(f.cfg.Callers.closing)
+	refusal := f.cfg.Callers.ask(ctx, t, s, claim)
+	if refusal != nil {
+		s.end()
+	}
+	return refusal
+}
+
+// is takes note of the caller. A call that is rejected is recorded as that one's, too.
+func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
+	p := &t.Principal
+	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
+	t.Info.Tenant, t.Info.Key, t.Info.User, t.Info.Agent = who.Tenant, who.Key, t.Keep(who.User), t.Keep(who.Agent)
+	if f.cfg.Metrics != nil {
+		p.Metrics = f.cfg.Metrics(who.Tenant)
+	}
+	if refusal == nil && f.cfg.Authenticated != nil {
+		f.cfg.Authenticated(t.Stream.Peer())
+	}
+	return t.ContinueUnless(refusal)
+}
+
+// Done implements filter.Filter.
+func (Filter) Done(_ *filter.Call, s *State, _ *filter.Result) { s.end() }
+
+// end ends the lookup.
+func (s *State) end() {
+	if s.quit != nil {
+		s.quit()
+		s.quit = nil
+	}
+}
+
+// Self has a call be the gateway's own.
+func Self(t *filter.Call) { t.Info.Tenant = tenant.Default }

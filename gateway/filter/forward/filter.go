@@ -1,0 +1,136 @@
+package forward
+
+import (
+	"slices"
+	"time"
+
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/affinity"
+)
+
+// Recorder counts calls in flight, as *telemetry.Recorder does.
+type Recorder interface {
+	Begin(*telemetry.CapabilityMetrics, *telemetry.TenantMetrics, uint32)
+}
+
+// Learner takes note of artifacts, as *affinity.Resolver does.
+type Learner interface {
+	Learn(affinity.Mention)
+}
+
+// Filter forwards calls to their endpoints.
+type Filter struct {
+	recorder Recorder
+	learner  Learner
+	dialects bool
+}
+
+// New returns a Filter. With dialects the calls have another path in each dialect.
+func New(r Recorder, l Learner, dialects bool) Filter { return Filter{r, l, dialects} }
+
+// State is what is remembered of a call's response. Its memory is used again, see Keep.
+type State struct {
+	call     *filter.Call
+	scanned  bool // outcome sees the response
+	outcome  dialect.Scanner
+	mentions *dialect.Mentions // sees the response; nil until it is needed
+}
+
+var _ relay.Tap = (*State)(nil)
+
+// Keep returns the state for another call, with the memory of this one.
+func (s *State) Keep() State {
+	return State{outcome: s.outcome, mentions: s.mentions}
+}
+
+// Admit implements filter.Filter.
+func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
+	if !c.InFlight {
+		c.InFlight = true
+		f.recorder.Begin(c.Metrics(), c.Principal.Metrics, uint32(c.Stream.Shard()))
+	}
+	c.Client.Tell(c.Stream)
+	path := c.Info.Path
+	if f.dialects {
+		d := c.Endpoint.Dialect()
+		path = pathAt(c, d)
+		if d != call.Auto && d != c.Spoken.Dialect || c.Attempt.Past > 0 { // the first may have gone by another path
+			c.Stream.SetPath(path)
+		}
+	}
+	if s.outcome.Reset(c.Spoken.Method, c.Spoken.Dialect) {
+		s.call, s.scanned = c, true
+		f.watchArtifacts(c, s)
+		c.Stream.TapResponse(s)
+	}
+	if c.Span != nil { // the backend's spans are children of the attempt's
+		c.Stream.SetHeader(tracing.Traceparent, c.Span.StartAttempt(c.Endpoint.Addr, path))
+	}
+	c.Attempt.Started = true
+	return c.Forward(UpstreamOf(c.Endpoint))
+}
+
+// UpstreamOf returns the connections to a backend.
+func UpstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.Upstream) }
+
+// Done implements filter.Filter.
+func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
+	if !r.Final {
+		return
+	}
+	if c.Span != nil {
+		var first time.Time
+		if r.FirstByte > 0 {
+			first = r.Started.Add(r.FirstByte)
+		}
+		c.Span.EndAttempt(r.Code, first, r.Started.Add(r.Ended))
+	}
+	if s.scanned {
+		c.Outcome = filter.OutcomeOf(&s.outcome)
+	}
+}
+
+// Body implements relay.Tap: it sees the response before the client does. From then on there may be state of the session
+// at the backend, of which the client may know.
+func (s *State) Body(p []byte) {
+	s.call.Pin.Pinned.MarkUsed()
+	s.outcome.Body(p)
+}
+
+// pathAt is the path of the call's RPC at a backend that speaks d.
+func pathAt(c *filter.Call, d call.Dialect) string {
+	if d == call.Auto {
+		d = c.Spoken.Dialect
+	}
+	path, _ := dialect.Path(c.Spoken.Method, d) // there is one, or the call had not come so far
+	return path
+}
+
+// watchArtifacts lets the response tell which artifacts its backend gives out.
+func (f Filter) watchArtifacts(c *filter.Call, s *State) {
+	if !c.Principal.Bound() && !c.Fleet.TracksArtifacts() || !dialect.Watches(c.Info.Method) {
+		return
+	}
+	if s.mentions == nil { // it is kept for calls to come
+		s.mentions = dialect.NewMentions(func(id string) { f.learn(s.call, id) })
+	}
+	s.mentions.Reset(c.Info.Method)
+	if c.Principal.Bound() {
+		s.mentions.All()
+	}
+	s.outcome.Watch(s.mentions)
+}
+
+// learn takes note of an artifact. What the call itself has named is no news where a tool repeats it.
+func (f Filter) learn(c *filter.Call, id string) {
+	if !slices.Contains(c.Artifacts.IDs, id) {
+		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, ID: id, Backend: c.Endpoint,
+			Authoritative: c.Info.Method == call.UploadInputArtifact, OwnedOnly: c.Principal.Bound()})
+	}
+}

@@ -1,0 +1,68 @@
+package idempotency
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/idempotency"
+)
+
+// keyHeader is metadata with the idempotency key of a call over gRPC, where its fleet has that.
+const keyHeader = "idempotency-key"
+
+// KeyFilter finds out whether a call has an idempotency key, and may have one.
+type KeyFilter struct{ off bool }
+
+// NewKeyFilter returns a KeyFilter for the calls of s.
+func NewKeyFilter(s *Server) KeyFilter { return KeyFilter{off: s == nil} }
+
+// Admit implements filter.Filter.
+func (f KeyFilter) Admit(c *filter.Call, s *State) filter.Step {
+	key, given, twice := keyOf(c, s)
+	switch {
+	case !given:
+	case c.Info.Method == call.StreamInvoke || c.Info.Method == call.UploadInputArtifact:
+		return c.Reject(rejectedStream)
+	case c.Info.Method != call.Invoke:
+	case twice || !idempotency.Valid(key):
+		return c.Reject(rejectedKey)
+	case f.off:
+		return c.Reject(rejectedOff)
+	default:
+		s.keyed, c.Repeat.Keyed = &keyed{key: strings.Clone(key), ended: make(chan ending, 1)}, true
+	}
+	return filter.Continue
+}
+
+// Done implements filter.Filter.
+func (KeyFilter) Done(*filter.Call, *State, *filter.Result) {}
+
+// keyOf takes the idempotency key out of a call: from the front door that makes it, or, where the fleet's keys are the
+// gateway's, from its metadata. twice says whether there are different ones.
+func keyOf(c *filter.Call, s *State) (key string, given, twice bool) {
+	if len(s.Given) > 0 {
+		key = s.Given[0]
+		return key, true, slices.ContainsFunc(s.Given, func(other string) bool { return other != key })
+	}
+	if !c.Fleet.Keyed() {
+		return "", false, false
+	}
+	if key, given = c.Stream.Header(keyHeader); !given {
+		return "", false, false
+	}
+	twice = c.Stream.Contradicts(keyHeader)
+	c.Stream.DropHeader(keyHeader)
+	return key, true, twice
+}
+
+var (
+	rejectedStream = &call.Refusal{Kind: call.Unimplemented, Reason: "IDEMPOTENCY_UNSUPPORTED",
+		Message: "answers of streams and uploads are not kept: send this call without an idempotency key, " +
+			"or, if it is of a tool, not as a stream"}
+	rejectedKey = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_INVALID",
+		Message: "an idempotency key has 1 to 255 printable characters of ASCII, and a call has one at most"}
+	rejectedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF",
+		Message: "this gateway takes no idempotency keys"}
+)

@@ -1,0 +1,113 @@
+package open
+
+import (
+	"cmp"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Limits bound the calls of services that need no credential. Health/Watch lasts as long as its client likes, and so
+// does reflection: somebody without a credential must not have all of them.
+type Limits struct {
+	All        int // at once; default 4096
+	Network    int // of a network, an IPv4 address or a /64 of IPv6; default 512
+	Connection int // default 100
+}
+
+func (c Limits) withDefaults() Limits {
+	return Limits{cmp.Or(c.All, 4096), cmp.Or(c.Network, 512), cmp.Or(c.Connection, 100)}
+}
+
+// Filter lets calls in that need no credential, as many as there may be.
+type Filter struct {
+	callers *authenticate.Callers
+	most    Limits
+
+	mu    sync.Mutex
+	all   int
+	conns map[*relay.Peer]int
+	nets  map[netip.Prefix]int
+}
+
+// New returns a Filter. Zero limits are the defaults.
+func New(callers *authenticate.Callers, most Limits) *Filter {
+	return &Filter{callers: callers, most: most.withDefaults(), conns: map[*relay.Peer]int{}, nets: map[netip.Prefix]int{}}
+}
+
+// Admit implements filter.Filter.
+func (f *Filter) Admit(t *filter.Call, s *State) filter.Step {
+	_, _ = f.callers.Credentials(t.Stream, t.Client.Peer) // no backend gets a credential
+	t.Info.Tenant, t.Principal.Scopes = tenant.Default, tenant.Read
+	var fits bool
+	if *s, fits = f.begin(t.Stream.Peer(), t.Client.Address); !fits {
+		return t.Reject(rejectedOpen)
+	}
+	return filter.Continue
+}
+
+// Done implements filter.Filter.
+func (f *Filter) Done(_ *filter.Call, s *State, _ *filter.Result) { f.end(*s) }
+
+// State is a call that is counted; the zero value is none.
+type State struct {
+	peer *relay.Peer  // nil: the connection is the gateway's own
+	net  netip.Prefix // not valid: the address is not known
+	open bool
+}
+
+// begin counts a call of a client at that address, unless there are too many. end is due then.
+func (f *Filter) begin(p *relay.Peer, client string) (State, bool) {
+	c := State{open: true}
+	if !p.Internal {
+		c.peer = p
+	}
+	if a, err := netip.ParseAddr(client); err == nil {
+		c.net = clientaddr.Network(a)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.all >= f.most.All || c.peer != nil && f.conns[c.peer] >= f.most.Connection ||
+		c.net.IsValid() && f.nets[c.net] >= f.most.Network {
+		return State{}, false
+	}
+	f.add(c, 1)
+	return c, true
+}
+
+// end takes a call off the count.
+func (f *Filter) end(c State) {
+	if !c.open {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.add(c, -1)
+}
+
+func (f *Filter) add(c State, n int) {
+	f.all += n
+	if c.peer != nil {
+		count(f.conns, c.peer, n)
+	}
+	if c.net.IsValid() {
+		count(f.nets, c.net, n)
+	}
+}
+
+// count keeps no keys of which there are none.
+func count[K comparable](of map[K]int, key K, n int) {
+	if of[key] += n; of[key] == 0 {
+		delete(of, key)
+	}
+}
+
+var rejectedOpen = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OPEN_CALLS_FULL", RetryAfter: time.Second,
+	Message: "too many calls that need no credential are open already, of this connection, address or gateway: end some"}

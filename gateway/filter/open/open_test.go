@@ -1,0 +1,76 @@
+package open_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/filter/open"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/filtertest"
+)
+
+// of is a call on a connection, of a client at an address.
+func of(conn *filtertest.Stream, address string) *filter.Call {
+	return &filter.Call{Stream: conn, Client: filter.Client{Address: address}}
+}
+
+// TestLimits: of the gateway, of a network and of a connection there are so many calls at once, and no more. What has
+// ended makes room.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	_, one := filtertest.NewCall()
+	_, other := filtertest.NewCall()
+	_, third := filtertest.NewCall()
+	callers := authenticate.NewCallers(nil, nil)
+	defer callers.Close()
+	f := open.New(callers, open.Limits{All: 3, Network: 2, Connection: 1})
+	var states [5]open.State
+	admit := func(i int, conn *filtertest.Stream, address string) bool {
+		return f.Admit(of(conn, address), &states[i]) == filter.Continue
+	}
+	if !admit(0, one, "10.0.0.1") || admit(1, one, "10.0.0.1") {
+		t.Error("a connection has one call")
+	}
+	if !admit(1, other, "10.0.0.1") || admit(2, third, "10.0.0.1") {
+		t.Error("an address has two calls")
+	}
+	_, fourth := filtertest.NewCall()
+	if !admit(2, third, "2001:db8::1") || admit(3, fourth, "2001:db9::1") {
+		t.Error("the gateway has three calls")
+	}
+	f.Done(nil, &states[0], &filter.Result{Final: true})
+	if !admit(3, fourth, "2001:db9::1") {
+		t.Error("a call that has ended leaves no room")
+	}
+	c := of(one, "10.0.0.2")
+	if f.Admit(c, &states[4]); c.Answer().Refusal == nil || c.Answer().Refusal.Reason != "OPEN_CALLS_FULL" || c.Answer().Refusal.RetryAfter == 0 {
+		t.Errorf("%+v", c.Answer().Refusal)
+	}
+}
+
+// TestOwnCalls: the gateway's own connection is not one of a client.
+func TestOwnCalls(t *testing.T) {
+	t.Parallel()
+	callers := authenticate.NewCallers(nil, nil)
+	defer callers.Close()
+	f := open.New(callers, open.Limits{Connection: 1})
+	_, own := filtertest.NewCall()
+	own.Client = relay.Peer{Internal: true}
+	for range 3 {
+		if step := f.Admit(of(own, ""), &open.State{}); step != filter.Continue {
+			t.Errorf("step %d", step)
+		}
+	}
+}
+
+// Example: a load balancer needs no credential, and one that it shows goes no further.
+func Example() {
+	callers := authenticate.NewCallers(nil, nil)
+	defer callers.Close()
+	c, stream := filtertest.NewCall("x-capgate-signature", "s")
+	step := open.New(callers, open.Limits{}).Admit(c, &open.State{})
+	fmt.Println(step == filter.Continue, c.Info.Tenant, stream.Waits())
+	// Output: true default false
+}

@@ -1,0 +1,16 @@
+package filter
+
+import (
+	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// OutcomeOf is the outcome of a tool, as its response has told a scanner.
+func OutcomeOf(s *dialect.Scanner) telemetry.Outcome { return outcomes[s.Outcome()] }
+
+var outcomes = [...]telemetry.Outcome{
+	dialect.OutcomeUnknown: telemetry.NoOutcome,
+	dialect.OK:             telemetry.Succeeded,
+	dialect.ToolError:      telemetry.ToolError,
+	dialect.CutOff:         telemetry.CutOff,
+}

@@ -1,0 +1,55 @@
+package filter
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/router"
+)
+
+// Served is a call that code in the process answers: the translator, the server of idempotency keys, the guard of
+// engines, or a service of the gateway's own. The code may continue the call on another stream by localgrpc.Continue,
+// which passes the filters after the one that serves, and no filter twice.
+type Served struct {
+	// The code may read these. They do not change.
+	Call      call.Call
+	Caller    tenant.Identity
+	RequestID string
+	Fleet     *router.Fleet
+	Endpoint  *router.Backend // nil: none was picked yet
+	Value     any             // of the filter that serves the call
+
+	// The code sets these.
+	Refused atomic.Pointer[call.Refusal] // why the code has refused the call
+	Outcome atomic.Int32                 // telemetry.Outcome of the tool; 0: the answer of the backend says it
+
+	Begun atomic.Bool // the code has continued the call
+}
+
+// servedKey is the key of a context's Served.
+type servedKey struct{}
+
+// ServedOf is the call that ctx is of, for the code that serves it; nil: there is none.
+func ServedOf(ctx context.Context) *Served {
+	v, _ := ctx.Value(servedKey{}).(*Served)
+	return v
+}
+
+// ServeBy has a server answer a call. Its context has the call and its caller, see ServedOf and tenant.FromContext.
+func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
+	v := &Served{
+		Call: c.Info, RequestID: c.RequestID, Fleet: c.Fleet, Endpoint: c.Endpoint, Value: value,
+		Caller: tenant.Identity{
+			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Principal.Scopes,
+			User: c.Info.User, Agent: c.Info.Agent, Settings: c.Principal.Settings,
+		},
+	}
+	c.answer.Served = v
+	c.answer.Server = server.With(func(ctx context.Context) context.Context {
+		return tenant.NewContext(context.WithValue(ctx, servedKey{}, v), v.Caller)
+	})
+	return Stop
+}
