@@ -6,7 +6,6 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/affinity"
-	"github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
@@ -36,7 +35,6 @@ type callState struct {
 	bandwidth    bandwidth.State
 	peek         peek.State
 	idempotency  idempotency.State
-	audit        audit.State
 	ratelimit    ratelimit.State
 	authorize    authorize.State
 	retry        retry.State

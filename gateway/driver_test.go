@@ -208,7 +208,7 @@ func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step 
 		p := t.Park("")
 		by(func() bool {
 			goesOn := true
-			p.ResumeOr(func() { t.Repeat.Keyed = true }, func() { goesOn = false })
+			p.ResumeOr(func() { t.Keyed = true }, func() { goesOn = false })
 			return goesOn
 		})
 		return filter.Wait
@@ -232,7 +232,7 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 			<-started // the other is ahead of Admit, and has the shard's lock next
 		})
 		d.list.rows[1].admit = func(t *callState) filter.Step {
-			if t.Repeat.Keyed {
+			if t.Keyed {
 				d.did("b again")
 				return filter.Continue
 			}

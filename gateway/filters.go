@@ -54,13 +54,12 @@ type filters struct {
 
 func newFilters(h *handler) *filters {
 	auth := func(t *callState) *authenticate.State { return &t.authenticate }
-	place := func(t *callState) *audit.State { return &t.audit }
 	key := func(t *callState) *idempotency.State { return &t.idempotency }
 	peeked := func(t *callState) *peek.State { return &t.peek }
 	f := &filters{
 
-		accesslog:         bind("accesslog", h.accesslog(false), place),
-		accesslogInternal: bind("accesslog", h.accesslog(true), place),
+		accesslog:         bind("accesslog", h.accesslog(false), stateless),
+		accesslogInternal: bind("accesslog", h.accesslog(true), stateless),
 		trace:             note("trace", h.trace.Note),
 		host:              check("host", h.strange),
 
@@ -100,7 +99,7 @@ func newFilters(h *handler) *filters {
 		oneEngine:     check("session", enginefilter.Routed),
 		key:           bind("key", idempotency.NewKeyFilter(h.idempotency), key),
 
-		audit:       bind("audit", newAudit(h.cfg.Audit), place),
+		audit:       check("audit", newAudit(h.cfg.Audit).Check),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
 		idempotency: bind("idempotency", idempotency.New(h.idempotency), key),

@@ -72,7 +72,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		shares:     own,
 		fairQueue:  q,
 	}
-	h.open = open.New(h.callers, cfg.OpenCalls)
+	h.open = open.New(h.callers.Drop, cfg.OpenCalls)
 	h.reader = peek.NewReader(peek.Config{
 		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Router, Heeds: h.authorize.Heeds,
 	})

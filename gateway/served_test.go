@@ -59,10 +59,10 @@ func TestServedInAnAttempt(t *testing.T) {
 	server := localgrpc.Server{}
 	d.list.rows[2].admit = func(t *callState) filter.Step {
 		d.did("d")
-		if d.t.Repeat.Keyed { // it was served
+		if d.t.Keyed { // it was served
 			return filter.Continue
 		}
-		d.t.Repeat.Keyed = true
+		d.t.Keyed = true
 		return t.ServeBy(&server, nil)
 	}
 	d.begin()

@@ -36,13 +36,11 @@ type Call struct {
 	Endpoint *router.Backend // of the attempt; nil: none was picked yet
 	Attempt  Attempt
 
-	Span     *tracing.Span     // nil: the call is not traced
-	Trace    telemetry.TraceID // that it belongs to, also where it is not traced here
-	Repeat   Repeat
-	Shed     bool              // rejected, as the process has too much to do
-	InFlight bool              // counted so for fleet and tenant
-	Outcome  telemetry.Outcome // of the tool, as its answer says
-	Reason   string            // of the gateway's rejection
+	Span  *tracing.Span     // nil: the call is not traced
+	Trace telemetry.TraceID // that it belongs to, also where it is not traced here
+	Marks
+	Outcome telemetry.Outcome // of the tool, as its answer says
+	Reason  string            // of the gateway's rejection
 
 	answer Answer
 	words  []byte // the memory of strings that Keep has made
@@ -54,10 +52,13 @@ type Artifacts struct {
 	Unread bool // they are not known yet: the message takes long to read
 }
 
-// Repeat is what filters share of a call's idempotency key.
-type Repeat struct {
-	Keyed    bool // there is one
-	Replayed bool // the call got a stored response
+// Marks are what filters have noted of a call.
+type Marks struct {
+	Keyed    bool // it has an idempotency key
+	Replayed bool // it got a stored response
+	Audited  bool // it has a place in the audit log
+	Shed     bool // rejected, as the process has too much to do
+	InFlight bool // counted so for fleet and tenant
 }
 
 // Decision is what was decided about a call.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/accesslog"
-	auditfilter "github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -77,11 +76,11 @@ func TestRecord(t *testing.T) {
 		}
 		f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool { return true }})
 		c, result := ended(code)
-		place := &auditfilter.State{Reserved: l.audit.Reserve()}
-		if step := f.Admit(c, place); step != filter.Continue {
+		c.Audited = l.audit.Reserve()
+		if step := f.Admit(c, nil); step != filter.Continue {
 			t.Errorf("step %d", step)
 		}
-		f.Done(c, place, result)
+		f.Done(c, nil, result)
 		access, audited, err := l.read()
 		if err != nil || len(access) != 1 || len(audited) != 1 {
 			t.Fatalf("%d lines, %d in the audit log, %v", len(access), len(audited), err)
@@ -114,7 +113,8 @@ func TestQuiet(t *testing.T) {
 	for _, reserved := range []bool{false, true} {
 		c, result := ended(8)
 		c.Shed = true
-		f.Done(c, &auditfilter.State{Reserved: reserved && l.audit.Reserve()}, result)
+		c.Audited = reserved && l.audit.Reserve()
+		f.Done(c, nil, result)
 	}
 	if access, audited, err := l.read(); err != nil || len(access) != 0 || len(audited) != 0 {
 		t.Errorf("%q, %q, %v", access, audited, err)
@@ -131,7 +131,7 @@ func Example() {
 	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Quiet: func(time.Time) bool { return false }})
 	c, result := ended(16)
 	c.Reason = "CREDENTIAL_MISSING"
-	f.Done(c, &auditfilter.State{}, result)
+	f.Done(c, nil, result)
 	access, _, _ := l.read()
 	fmt.Println(strings.Contains(access[0], `"reason":"CREDENTIAL_MISSING"`))
 	// Output: true

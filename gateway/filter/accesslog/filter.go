@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
-	auditfilter "github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -25,14 +24,14 @@ type Filter struct{ cfg Config }
 func New(cfg Config) Filter { return Filter{cfg} }
 
 // Admit implements filter.Filter.
-func (Filter) Admit(*filter.Call, *auditfilter.State) filter.Step { return filter.Continue }
+func (Filter) Admit(*filter.Call, *filter.Stateless) filter.Step { return filter.Continue }
 
 // Done implements filter.Filter.
-func (f Filter) Done(c *filter.Call, place *auditfilter.State, r *filter.Result) {
+func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
 	rec := recordOf(c, r.Result)
 	rec.Shard = uint32(c.Stream.Shard())
 	c.Span.End(&rec)
-	f.Record(&rec, place.Reserved)
+	f.Record(&rec, c.Audited)
 }
 
 // Record records a call, or a request that became none. reserved says whether it has a place in the audit log.
@@ -59,7 +58,7 @@ func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 		Call: &c.Info, Client: c.Client.Address, RequestID: c.RequestID,
 		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
 		Code: r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed,
-		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Repeat.Replayed,
+		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 	}

@@ -3,7 +3,6 @@ package audit_test
 import (
 	"fmt"
 
-	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/audit"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
@@ -22,12 +21,11 @@ func Example() {
 	f := audit.New(&left)
 	for range 2 {
 		c, _ := filtertest.NewCall()
-		s := &audit.State{}
-		if f.Admit(c, s) == filter.Stop {
-			fmt.Println(c.Answer().Refusal.Reason)
+		if rejection := f.Check(c); rejection != nil {
+			fmt.Println(rejection.Reason)
 			continue
 		}
-		fmt.Println(s.Reserved)
+		fmt.Println(c.Audited)
 	}
 	// Output:
 	// true

@@ -11,30 +11,23 @@ type Log interface {
 	Reserve() bool
 }
 
-// State is what is remembered for the audit log.
-type State struct {
-	Reserved bool // there is a place for the call's record, which the access log uses or gives back
-}
-
 // Filter sees to it that there is a place for the record of a call that goes on.
 type Filter struct{ log Log }
 
 // New returns a Filter. A nil log records nothing.
 func New(log Log) Filter { return Filter{log} }
 
-// Admit implements filter.Filter.
-func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
+// Check reserves a place for the call's record, which the access log uses or gives back. It rejects the call where there
+// is none.
+func (f Filter) Check(c *filter.Call) *call.Refusal {
 	if f.log == nil {
-		return filter.Continue
+		return nil
 	}
-	if s.Reserved = f.log.Reserve(); !s.Reserved {
-		return c.Reject(rejectedUnaudited)
+	if c.Audited = f.log.Reserve(); !c.Audited {
+		return rejectedUnaudited
 	}
-	return filter.Continue
+	return nil
 }
-
-// Done implements filter.Filter.
-func (Filter) Done(*filter.Call, *State, *filter.Result) {}
 
 var rejectedUnaudited = &call.Refusal{Kind: call.Unavailable, Reason: "AUDIT_UNAVAILABLE",
 	Message: "the call cannot be recorded, and may not be made without that; try again later"}

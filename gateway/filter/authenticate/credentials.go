@@ -51,6 +51,9 @@ func (c *Callers) Credentials(s Headers, peer *tenant.Peer) (claim tenant.Creden
 	return claim, refusal
 }
 
+// Drop takes the credentials out of a call that needs none: no backend gets them.
+func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, t.Client.Peer) }
+
 // showsAny is whether a call shows a credential, which is taken out of it.
 func showsAny(s Headers) bool {
 	_, refusal := credentialOf(s)

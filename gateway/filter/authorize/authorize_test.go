@@ -150,7 +150,7 @@ func TestUsedApprovalOfAKey(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
 		f, _ := newFilter(decider{call.Ask, true, nil}, &approver{used: true})
 		c, stream := toolCall("x-approval-id", "a1")
-		c.Repeat.Keyed = keyed
+		c.Keyed = keyed
 		if step, _ := pass(f, c, stream); keyed != (step == filter.Continue) || keyed != (c.Decision.Redeemed != nil) {
 			t.Errorf("keyed %t: step %d, %+v", keyed, step, c.Decision)
 		}

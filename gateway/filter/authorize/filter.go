@@ -109,7 +109,7 @@ func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
 		c.Span.Approved(r.use.Trace)
 	}
 	refusal := r.refusal
-	if c.Repeat.Keyed && refusal != nil && refusal.Reason == "APPROVAL_USED" {
+	if c.Keyed && refusal != nil && refusal.Reason == "APPROVAL_USED" {
 		c.Decision.Redeemed, refusal = refusal, nil // by the first call of its key, perhaps
 	}
 	if refusal == nil && r.decision.Verdict == call.Block {

@@ -87,7 +87,7 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	switch k := s.keyed; {
 	case k == nil || !r.Final:
 	case k.replayed.Load():
-		c.Repeat.Replayed, c.Outcome = true, filter.OutcomeOf(&k.outcome)
+		c.Replayed, c.Outcome = true, filter.OutcomeOf(&k.outcome)
 	case k.last != nil && r.Failure == relay.ClientGone:
 		r.Code, r.Failure = k.last.Code, k.last.Failure
 	}

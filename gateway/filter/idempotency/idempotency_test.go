@@ -67,8 +67,8 @@ func TestKey(t *testing.T) {
 		if r := c.Answer().Refusal; r != nil {
 			reason = r.Reason
 		}
-		if c.Repeat.Keyed != test.keyed || reason != test.reason || (step == filter.Continue) != (reason == "") {
-			t.Errorf("%s: step %d, keyed %t, %q", name, step, c.Repeat.Keyed, reason)
+		if c.Keyed != test.keyed || reason != test.reason || (step == filter.Continue) != (reason == "") {
+			t.Errorf("%s: step %d, keyed %t, %q", name, step, c.Keyed, reason)
 		}
 		if _, left := stream.Header("idempotency-key"); left != (test.backend && test.headers != nil) {
 			t.Errorf("%s: the backend gets the key: %t", name, left)

@@ -31,7 +31,7 @@ func (f KeyFilter) Admit(c *filter.Call, s *State) filter.Step {
 	case f.off:
 		return c.Reject(rejectedOff)
 	default:
-		s.keyed, c.Repeat.Keyed = &keyed{key: strings.Clone(key), ended: make(chan ending, 1)}, true
+		s.keyed, c.Keyed = &keyed{key: strings.Clone(key), ended: make(chan ending, 1)}, true
 	}
 	return filter.Continue
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -28,8 +27,8 @@ func (c Limits) withDefaults() Limits {
 
 // Filter lets calls in that need no credential, as many as there may be.
 type Filter struct {
-	callers *authenticate.Callers
-	most    Limits
+	drop func(*filter.Call)
+	most Limits
 
 	mu    sync.Mutex
 	all   int
@@ -37,14 +36,14 @@ type Filter struct {
 	nets  map[netip.Prefix]int
 }
 
-// New returns a Filter. Zero limits are the defaults.
-func New(callers *authenticate.Callers, most Limits) *Filter {
-	return &Filter{callers: callers, most: most.withDefaults(), conns: map[*relay.Peer]int{}, nets: map[netip.Prefix]int{}}
+// New returns a Filter. drop takes the credentials out of a call. Zero limits are the defaults.
+func New(drop func(*filter.Call), most Limits) *Filter {
+	return &Filter{drop: drop, most: most.withDefaults(), conns: map[*relay.Peer]int{}, nets: map[netip.Prefix]int{}}
 }
 
 // Admit implements filter.Filter.
 func (f *Filter) Admit(t *filter.Call, s *State) filter.Step {
-	_, _ = f.callers.Credentials(t.Stream, t.Client.Peer) // no backend gets a credential
+	f.drop(t)
 	t.Info.Tenant, t.Principal.Scopes = tenant.Default, tenant.Read
 	var fits bool
 	if *s, fits = f.begin(t.Stream.Peer(), t.Client.Address); !fits {

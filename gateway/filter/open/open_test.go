@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
+
+// drop takes a key out of a call.
+func drop(c *filter.Call) { c.Stream.DropHeader("x-api-key") }
 
 // of is a call on a connection, of a client at an address.
 func of(conn *filtertest.Stream, address string) *filter.Call {
@@ -23,9 +25,7 @@ func TestLimits(t *testing.T) {
 	_, one := filtertest.NewCall()
 	_, other := filtertest.NewCall()
 	_, third := filtertest.NewCall()
-	callers := authenticate.NewCallers(nil, nil)
-	defer callers.Close()
-	f := open.New(callers, open.Limits{All: 3, Network: 2, Connection: 1})
+	f := open.New(drop, open.Limits{All: 3, Network: 2, Connection: 1})
 	var states [5]open.State
 	admit := func(i int, conn *filtertest.Stream, address string) bool {
 		return f.Admit(of(conn, address), &states[i]) == filter.Continue
@@ -53,9 +53,7 @@ func TestLimits(t *testing.T) {
 // TestOwnCalls: the gateway's own connection is not one of a client.
 func TestOwnCalls(t *testing.T) {
 	t.Parallel()
-	callers := authenticate.NewCallers(nil, nil)
-	defer callers.Close()
-	f := open.New(callers, open.Limits{Connection: 1})
+	f := open.New(drop, open.Limits{Connection: 1})
 	_, own := filtertest.NewCall()
 	own.Client = relay.Peer{Internal: true}
 	for range 3 {
@@ -67,10 +65,9 @@ func TestOwnCalls(t *testing.T) {
 
 // Example: a load balancer needs no credential, and one that it shows goes no further.
 func Example() {
-	callers := authenticate.NewCallers(nil, nil)
-	defer callers.Close()
-	c, stream := filtertest.NewCall("x-capgate-signature", "s")
-	step := open.New(callers, open.Limits{}).Admit(c, &open.State{})
-	fmt.Println(step == filter.Continue, c.Info.Tenant, stream.Waits())
+	c, stream := filtertest.NewCall("x-api-key", "k")
+	step := open.New(drop, open.Limits{}).Admit(c, &open.State{})
+	_, left := stream.Header("x-api-key")
+	fmt.Println(step == filter.Continue, c.Info.Tenant, left)
 	// Output: true default false
 }
