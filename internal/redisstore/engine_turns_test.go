@@ -252,7 +252,8 @@ func TestTurnsLeaveLittle(t *testing.T) {
 		q.says("then", q.wait("a2", "b1"), "a2")
 		q.leave("a2", true)
 		q.says("at last", q.wait("b1"), "b1")
-		if ok, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: "x", Lease: time.Hour}); !ok ||
+		if ok, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: "x",
+			Lease: time.Hour}); !ok ||
 			err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
@@ -328,7 +329,8 @@ func TestTurnsAreTold(t *testing.T) {
 		q.leave("b1", true)
 		q.says("after the second", receive(t, told, "the next"), "a2")
 		for _, id := range []string{"x", "y"} {
-			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour, Takeover: true})
+			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour,
+				Takeover: true})
 			must(t, err)
 		}
 		q.says("who lost a lease", receive(t, told, "that"), "x")

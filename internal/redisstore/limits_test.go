@@ -127,7 +127,8 @@ func TestPlacesOfTenantsAreShared(t *testing.T) {
 		if got := b("acme", ratelimit.Demand{Bounds: five, Need: 4}); got.Permits != 2 {
 			t.Errorf("%+v", got)
 		}
-		if got := a("acme", ratelimit.Demand{Bounds: five, Used: 1, Retain: 1, Spare: 2}); got.Permits != 1 || got.Sharing != 2 {
+		if got := a("acme", ratelimit.Demand{Bounds: five, Used: 1, Retain: 1, Spare: 2}); got.Permits != 1 ||
+			got.Sharing != 2 {
 			t.Errorf("a replica with spare permits: %+v", got)
 		}
 		if got := b("acme", ratelimit.Demand{Bounds: five, Used: 2, Retain: 2, Need: 3}); got.Permits != 4 {
