@@ -31,9 +31,11 @@ type Readiness struct {
 // ConfigState is what became of the configuration. None of it makes a gateway unready:
 // what was in force before still is.
 type ConfigState struct {
-	LoadedAt     time.Time `json:"loaded_at"`               // when that in force was
-	Error        string    `json:"error,omitempty"`         // why the newest is not in force; file, line, field and reason, one problem a line
-	NeedsRestart []string  `json:"needs_restart,omitempty"` // fields that were changed, and are in force only after a restart
+	LoadedAt time.Time `json:"loaded_at"` // when that in force was
+	// why the newest is not in force; file, line, field and reason, one problem a line
+	Error string `json:"error,omitempty"`
+	// fields that were changed, and are in force only after a restart
+	NeedsRestart []string `json:"needs_restart,omitempty"`
 }
 
 // FleetReadiness is one fleet as health sees it.
@@ -63,7 +65,8 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 		cfg.API(a.mux)
 		a.list("/v1/fleets", "fleets and their backends; capgate status shows them")
 	}
-	a.page("/debug/pprof/", "profiles: go tool pprof http://<this>/debug/pprof/profile?seconds=10", http.HandlerFunc(pprof.Index))
+	a.page("/debug/pprof/", "profiles: go tool pprof http://<this>/debug/pprof/profile?seconds=10",
+		http.HandlerFunc(pprof.Index))
 	a.mux.HandleFunc("GET /debug/pprof/cmdline", cmdline)
 	a.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
@@ -76,9 +79,10 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 
 // recovered answers requests whose handler has panicked.
 func recovered(where string, next http.Handler) http.Handler {
-	return recovery.Handler(where, next, problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, r, problem.Of(GRPCStatus(filter.Panicked).Err(), HTTPStatus))
-	})))
+	return recovery.Handler(where, next,
+		problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			problem.Write(w, r, problem.Of(GRPCStatus(filter.Panicked).Err(), HTTPStatus))
+		})))
 }
 
 type admin struct {
@@ -115,9 +119,10 @@ func plain(w http.ResponseWriter, status int, body string) {
 
 // readinessBody is the JSON of /readyz.
 type readinessBody struct {
-	Ready    bool             `json:"ready"`
-	Draining bool             `json:"draining"`
-	Degraded bool             `json:"degraded,omitempty"` // it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
+	Ready    bool `json:"ready"`
+	Draining bool `json:"draining"`
+	// it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
+	Degraded bool             `json:"degraded,omitempty"`
 	Redis    string           `json:"redis,omitempty"`
 	Audit    string           `json:"audit,omitempty"`
 	Warnings []string         `json:"warnings,omitempty"`      // of what works, but not as it should
@@ -136,8 +141,9 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 		state = a.cfg.Ready()
 	}
 	body := readinessBody{
-		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis, Audit: state.Audit, Warnings: state.Warnings,
-		Fleets: len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
+		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis, Audit: state.Audit,
+		Warnings: state.Warnings,
+		Fleets:   len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
 		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}
 	for _, f := range state.Fleets {

@@ -119,9 +119,9 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // TestACallWithEverythingAllocatesNothing: a call with an API key that is known, of a tenant with
 // limits of every kind, counted and recorded, with a trace that is not sampled, behind a trusted
-// proxy, of a gateway that keeps answers: it has no idempotency key, whether its fleet takes them or not. It goes through
-// sockets. Not parallel, as AllocsPerRun counts what every goroutine allocates, and not under the race detector, which
-// allocates, too.
+// proxy, of a gateway that keeps answers: it has no idempotency key, whether its fleet takes them or not. It goes
+// through sockets. Not parallel, as AllocsPerRun counts what every goroutine allocates, and not under the race
+// detector, which allocates, too.
 func TestACallWithEverythingAllocatesNothing(t *testing.T) {
 	for name, keyed := range map[string]bool{"a fleet without keys": false, "a fleet with idempotency keys": true} {
 		t.Run(name, func(t *testing.T) { allocatesNothing(t, keyed) })
@@ -144,14 +144,16 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		<-served
 	})
 	id, secret := tenant.NewCredential()
-	most := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls, PerMonth: tenant.MaxCalls}
+	most := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls,
+		PerMonth: tenant.MaxCalls}
 	all, err := tenant.ParseGrants([]string{"*"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings := &tenant.Settings{ID: "acme", Capabilities: all, Limits: tenant.Limits{Bounds: most}}
 	keys := tenant.NewKeys(nil)
-	keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke, Asserts: tenant.User}}, map[string]*tenant.Settings{"acme": settings}, nil)
+	keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke,
+		Asserts: tenant.User}}, map[string]*tenant.Settings{"acme": settings}, nil)
 	// Its timer is not to fire meanwhile. No call is sampled.
 	tracer, err := tracing.New(tracing.Config{Endpoint: oteltest.Start(t).Addr, Service: "capgate", Delay: time.Minute})
 	if err != nil {
@@ -159,7 +161,8 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	}
 	t.Cleanup(func() { tracer.Close(context.WithoutCancel(t.Context())) })
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed, Backends: []string{listener.Addr().String()}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed,
+			Backends: []string{listener.Addr().String()}}},
 		Answers:    gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
 		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: loopback}), Authenticator: keys,
 		Limits: ratelimit.New(ratelimit.Config{Store: gatewaytest.StartRedis(t).Open(t).Limits("a")}),
@@ -177,8 +180,10 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	_, _ = conn.Write(append([]byte(preface), hello()...)) // reading tells
 	block := []byte(nil)
 	for _, h := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/selu.capability.Capability/Invoke"}, {":authority", "caps.example.com"}, {"content-type", "application/grpc"}, {"te", "trailers"},
-		{"user-agent", "grpc-go/1.85.0"}, {"authorization", "Bearer " + tenant.Credential(id, secret)}, {"x-user-id", "ann"}, {"x-forwarded-for", "192.0.2.1"}, {"traceparent", ignored},
+		{":method", "POST"}, {":scheme", "http"}, {":path", "/selu.capability.Capability/Invoke"},
+		{":authority", "caps.example.com"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{"user-agent", "grpc-go/1.85.0"}, {"authorization", "Bearer " + tenant.Credential(id, secret)}, {"x-user-id", "ann"},
+		{"x-forwarded-for", "192.0.2.1"}, {"traceparent", ignored},
 	} {
 		block = literal(block, h[0], h[1])
 	}
@@ -217,7 +222,8 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	}
 	calls := g.Log.Calls(t, 2500)
 	for _, c := range calls {
-		if c.Text("code") != "OK" || c.Text("tenant") != "acme" || c.Text("user") != "ann" || c.Text("client") != "192.0.2.1" {
+		if c.Text("code") != "OK" || c.Text("tenant") != "acme" || c.Text("user") != "ann" ||
+			c.Text("client") != "192.0.2.1" {
 			t.Fatal(c)
 		}
 	}

@@ -79,7 +79,8 @@ func TestAmbiguousMessage(t *testing.T) {
 			}
 			// The connection is as good as before, and so is what encoders write.
 			path, _ := dialect.Path(call.Invoke, d)
-			if a := peer.call(plainFields(path), rawhttp2.Message([]byte(field(1, gatewaytest.Echo)+field(1000, "new")))); a.code != codes.OK {
+			if a := peer.call(plainFields(path),
+				rawhttp2.Message([]byte(field(1, gatewaytest.Echo)+field(1000, "new")))); a.code != codes.OK {
 				t.Errorf("a field of a newer schema: %v", a)
 			}
 		})
@@ -94,7 +95,9 @@ func TestAmbiguousDownload(t *testing.T) {
 	peer := dialRaw(t, f.gateway)
 	path, _ := dialect.Path(call.DownloadOutputArtifact, call.Live)
 	for name, follows := range ambiguous {
-		if a := peer.call(plainFields(path), rawhttp2.Message([]byte(field(1, id)+follows))); a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_MESSAGE" {
+		if a := peer.call(plainFields(path),
+			rawhttp2.Message([]byte(field(1, id)+follows))); a.code != codes.InvalidArgument ||
+			a.reason != "AMBIGUOUS_MESSAGE" {
 			t.Errorf("%s: %v %s", name, a.code, a.reason)
 		}
 	}
@@ -131,7 +134,8 @@ func TestOnlyOneMessage(t *testing.T) {
 	}
 	path, _ := dialect.Path(call.Invoke, call.Doc)
 	echo := rawhttp2.Message([]byte(field(1, gatewaytest.Echo)))
-	for name, body := range map[string][][]byte{"whole": {echo}, "in pieces": {echo[:3], echo[3:6], echo[6:]}, "ended later": {echo, nil}} {
+	for name, body := range map[string][][]byte{"whole": {echo}, "in pieces": {echo[:3], echo[3:6], echo[6:]},
+		"ended later": {echo, nil}} {
 		if a := peer.call(plainFields(path), body...); a.code != codes.OK {
 			t.Errorf("%s: %v", name, a)
 		}
@@ -143,22 +147,26 @@ func TestAmbiguousMessagesOfEngines(t *testing.T) {
 	t.Parallel()
 	b := &tape{}
 	addr := rawEngine(t, b.serve)
-	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
+		func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 	peer := dialRaw(t, e.gateway)
 	plain := func(method string) []string {
 		return plainFields("/openparallax.v1.ClientService/"+method, "x-capability-id", "engine-1")
 	}
 	for method, requests := range map[string]map[string]string{
-		"SendMessage":     {"a session twice": field(2, "a") + field(2, "b"), "a mode as a text": field(2, "a") + field(3, "\x02")},
-		"GetHistory":      {"a session as a number": "\x08\x01", "a long tag": field(1, "a") + "\x8a\x00\x01b"},
-		"ResolveApproval": {"an answer of 33 bits": field(1, "q") + "\x18\x80\x80\x80\x80\x10", "answers twice": field(1, "q") + "\x18\x00\x18\x01"},
-		"ListSessions":    {"a limit twice": "\x08\x01\x08\x02"},
+		"SendMessage": {"a session twice": field(2, "a") + field(2, "b"),
+			"a mode as a text": field(2, "a") + field(3, "\x02")},
+		"GetHistory": {"a session as a number": "\x08\x01", "a long tag": field(1, "a") + "\x8a\x00\x01b"},
+		"ResolveApproval": {"an answer of 33 bits": field(1, "q") + "\x18\x80\x80\x80\x80\x10",
+			"answers twice": field(1, "q") + "\x18\x00\x18\x01"},
+		"ListSessions": {"a limit twice": "\x08\x01\x08\x02"},
 	} {
 		for follows, text := range ambiguous {
 			requests[follows] = field(1, "s") + text
 		}
 		for name, request := range requests {
-			if a := peer.call(plain(method), rawhttp2.Message([]byte(request))); a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_MESSAGE" {
+			if a := peer.call(plain(method), rawhttp2.Message([]byte(request))); a.code != codes.InvalidArgument ||
+				a.reason != "AMBIGUOUS_MESSAGE" {
 				t.Errorf("%s, %s: %v %s", method, name, a.code, a.reason)
 			}
 		}
@@ -182,11 +190,15 @@ func TestOneGzipMember(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		"one member":                 {packed(t, good), codes.OK, ""},
-		"two":                        {slices.Concat(packed(t, field(1, "hidden")), packed(t, field(5, "caps"))), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
-		"an empty one after it":      {slices.Concat(packed(t, good), packed(t, "")), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
-		"one after an empty one":     {slices.Concat(packed(t, ""), packed(t, good)), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
-		"zeroes after it":            {append(packed(t, good), make([]byte, 16)...), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"one member": {packed(t, good), codes.OK, ""},
+		"two": {slices.Concat(packed(t, field(1, "hidden")), packed(t, field(5, "caps"))),
+			codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
+		"an empty one after it": {slices.Concat(packed(t, good), packed(t, "")), codes.InvalidArgument,
+			"AMBIGUOUS_MESSAGE"},
+		"one after an empty one": {slices.Concat(packed(t, ""), packed(t, good)), codes.InvalidArgument,
+			"AMBIGUOUS_MESSAGE"},
+		"zeroes after it": {append(packed(t, good), make([]byte, 16)...), codes.InvalidArgument,
+			"AMBIGUOUS_MESSAGE"},
 		"no gzip after it":           {append(packed(t, good), "x"...), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
 		"an ambiguous message in it": {packed(t, good+field(5, "caps")), codes.InvalidArgument, "AMBIGUOUS_MESSAGE"},
 		"cut off":                    {packed(t, good)[:15], codes.InvalidArgument, "REQUEST_MALFORMED"},

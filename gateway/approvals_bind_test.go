@@ -47,7 +47,8 @@ func TestAnApprovalBindsAllOfACall(t *testing.T) {
 		}
 	}
 	for _, config := range []string{``, `{}`, `{"KEY":"canary-1"}`} {
-		err := errOf(f.client.Invoke(with(t.Context(), "x-approval-id", id), call(func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(config) })))
+		err := errOf(f.client.Invoke(with(t.Context(), "x-approval-id", id),
+			call(func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(config) })))
 		wants(t, err, codes.PermissionDenied, "APPROVAL_MISMATCH")
 	}
 	for config, reason := range map[string]string{
@@ -55,13 +56,15 @@ func TestAnApprovalBindsAllOfACall(t *testing.T) {
 		"\ufeff" + string(same.GetConfigJson()):         "AMBIGUOUS_ARGUMENTS",
 		`{"KEY":`:                                       "CONFIG_INVALID",
 	} {
-		err := errOf(f.client.Invoke(with(t.Context(), "x-approval-id", id), call(func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(config) })))
+		err := errOf(f.client.Invoke(with(t.Context(), "x-approval-id", id),
+			call(func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(config) })))
 		wants(t, err, codes.InvalidArgument, reason)
 		if strings.Contains(err.Error(), "canary") {
 			t.Errorf("the refusal repeats the configuration: %v", err)
 		}
 	}
-	again := call(func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(` {"URL": "a", "KEY": "canary-1"}`) }) // in another order
+	// in another order
+	again := call(func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(` {"URL": "a", "KEY": "canary-1"}`) })
 	if _, err := f.client.Invoke(with(t.Context(), "x-approval-id", id), again); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +85,8 @@ func TestAnApprovalBindsALegacyContext(t *testing.T) {
 	f := behindDesk(t, d, nil)
 	c := legacypb.NewCapabilityServiceClient(f.conn)
 	call := func(change map[string]string) *legacypb.InvokeRequest {
-		said := map[string]string{"capability_id": "caps", "session_id": "s1", "thread_id": "t1", "region": "eu", "team": "a", "tier": "1", "config_json": `{"KEY":"1"}`}
+		said := map[string]string{"capability_id": "caps", "session_id": "s1", "thread_id": "t1", "region": "eu",
+			"team": "a", "tier": "1", "config_json": `{"KEY":"1"}`}
 		for name, value := range change {
 			said[name] = value
 		}
@@ -98,7 +102,8 @@ func TestAnApprovalBindsALegacyContext(t *testing.T) {
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
 		t.Fatal(err)
 	}
-	for name, differs := range map[string]string{"region": "config_json", "more": "config_json", "config_json": "config_json", "session_id": "session", "thread_id": "thread"} {
+	for name, differs := range map[string]string{"region": "config_json", "more": "config_json",
+		"config_json": "config_json", "session_id": "session", "thread_id": "thread"} {
 		value := "other"
 		if name == "config_json" {
 			value = `{"KEY":"2"}`

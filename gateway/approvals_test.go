@@ -95,8 +95,10 @@ func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:   []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{f.backend.Addr}}},
-		Policy:   policy.Options{Store: rules, Source: tools, Timeout: gatewaytest.Patience, TTL: 1}, // each is asked for anew
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
+			Backends: []string{f.backend.Addr}}},
+		// each is asked for anew
+		Policy:   policy.Options{Store: rules, Source: tools, Timeout: gatewaytest.Patience, TTL: 1},
 		Approver: d,
 	})
 	f.conn = f.gateway.Conn(t)
@@ -191,8 +193,10 @@ func TestApprovalsByJSON(t *testing.T) {
 		Approval string    `json:"approval_id"`
 		Expires  time.Time `json:"expire_time"`
 	}
-	if err := json.Unmarshal([]byte(body), &said); err != nil || resp.StatusCode != http.StatusAccepted || said.Status != "approval_required" ||
-		resp.Header.Get("Location") != "/v1/approvals/"+said.Approval || resp.Header.Get("Retry-After") != "5" || said.Expires.IsZero() {
+	if err := json.Unmarshal([]byte(body), &said); err != nil || resp.StatusCode != http.StatusAccepted ||
+		said.Status != "approval_required" ||
+		resp.Header.Get("Location") != "/v1/approvals/"+said.Approval || resp.Header.Get("Retry-After") != "5" ||
+		said.Expires.IsZero() {
 		t.Fatalf("%s %v %s", resp.Status, resp.Header, body)
 	}
 	answered := make(chan error, 1)
@@ -201,10 +205,12 @@ func TestApprovalsByJSON(t *testing.T) {
 		answered <- err
 	}()
 	resp, body = post("Prefer", "respond-async, wait=20")
-	if err := <-answered; err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Preference-Applied") != "wait=20" {
+	if err := <-answered; err != nil || resp.StatusCode != http.StatusOK ||
+		resp.Header.Get("Preference-Applied") != "wait=20" {
 		t.Errorf("%v %s %v %s", err, resp.Status, resp.Header, body)
 	}
-	if resp, body = post("X-Approval-Id", said.Approval); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "APPROVAL_USED") {
+	if resp, body = post("X-Approval-Id", said.Approval); resp.StatusCode != http.StatusForbidden ||
+		!strings.Contains(body, "APPROVAL_USED") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }

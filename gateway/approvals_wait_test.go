@@ -26,9 +26,10 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	d, tools := openDesk(t), catalog.New(catalog.Options{})
 	say := func(v call.Verdict) {
-		tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Credentials: credentials.New([]string{"API_KEY"}), Manifest: &manifest.Manifest{
-			Tools: []manifest.Tool{{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: v}},
-		}}})
+		tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true,
+			Credentials: credentials.New([]string{"API_KEY"}), Manifest: &manifest.Manifest{
+				Tools: []manifest.Tool{{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: v}},
+			}}})
 	}
 	say(call.Ask)
 	capability := gatewaytest.NewCapability("b1")
@@ -42,7 +43,8 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			_, err := client.Invoke(with(t.Context(), "x-approval-wait", "60"),
-				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args), ConfigJson: []byte(`{"API_KEY": "x"}`)})
+				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args),
+					ConfigJson: []byte(`{"API_KEY": "x"}`)})
 			ended <- err
 		}()
 		return ended

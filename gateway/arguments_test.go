@@ -27,10 +27,11 @@ func TestArgumentsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
-		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
-		{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
-	}}}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
+		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+			{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
+		}}}})
 	for name, rules := range map[string]policy.Store{"manifest": nil, "rules": &ruled{}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,21 +54,24 @@ func TestArgumentsAreChecked(t *testing.T) {
 					_, stream := f.client.StreamInvoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)
 					for _, err := range []error{unary, stream} {
 						info := errorInfo(err)
-						if status.Code(err) != test.code || info.GetReason() != test.reason || info.GetMetadata()["pointer"] != test.pointer ||
+						if status.Code(err) != test.code || info.GetReason() != test.reason ||
+							info.GetMetadata()["pointer"] != test.pointer ||
 							err != nil && strings.Contains(err.Error(), "secret") {
 							t.Errorf("%s, %s: %v, %v", test.args, way, err, info)
 						}
 					}
 				}
 			}
-			if r, ok := rules.(*ruled); ok && r.questions() != 6 { // the tenant's rules and the global ones, for each of three tools
+			// the tenant's rules and the global ones, for each of three tools
+			if r, ok := rules.(*ruled); ok && r.questions() != 6 {
 				t.Errorf("%d questions to the store", r.questions())
 			}
 			if n := len(f.capability.Seen()); n != 4 {
 				t.Errorf("%d calls at the backend", n)
 			}
 			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","args":{"n":"secret"}}`)
-			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"pointer":"/n"`) || strings.Contains(body, "secret") {
+			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"pointer":"/n"`) ||
+				strings.Contains(body, "secret") {
 				t.Errorf("JSON: %s %s", resp.Status, body)
 			}
 		})
@@ -78,7 +82,8 @@ func TestArgumentsAreChecked(t *testing.T) {
 // brought a manifest, or not said yet which tools there are.
 func TestArgumentsThatNobodyCanCheck(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]*manifest.Manifest{"no manifest": nil, "not discovered": {Dynamic: true, DiscoveryTool: "list_tools"}} {
+	for name, m := range map[string]*manifest.Manifest{"no manifest": nil,
+		"not discovered": {Dynamic: true, DiscoveryTool: "list_tools"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tools := catalog.New(catalog.Options{})

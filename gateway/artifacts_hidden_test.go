@@ -38,7 +38,8 @@ func startSharing(t *testing.T, backend call.Dialect) *sharing {
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	s := &sharing{room: newRoom(t, 1, backend), keys: ring.credentials}
 	s.acme, s.globex = to(bearer(t.Context(), s.keys["acme"]), "caps"), to(bearer(t.Context(), s.keys["globex"]), "caps")
-	s.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{s.room.fleet(backend)}, Authenticator: keys})
+	s.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{s.room.fleet(backend)},
+		Authenticator: keys})
 	s.conn = s.gateway.Conn(t)
 	up, err := gatewaytest.NewClient(s.conn, call.Doc).Upload(s.acme, gatewaytest.File{Name: "a.txt", Data: []byte("x")})
 	if err != nil || up.ID == "" {
@@ -96,19 +97,20 @@ func hidings(id string) map[string]struct{ args, reason string } {
 		"UTF-32 LE":         {utf(plain, 4, false), "AMBIGUOUS_ARGUMENTS"},
 		"UTF-32 BE":         {utf(plain, 4, true), "AMBIGUOUS_ARGUMENTS"},
 		"a BOM":             {"\ufeff" + plain, "AMBIGUOUS_ARGUMENTS"},
-		"twice":             {`{"capability_artifact_id":"mine","capability_artifact_id":"` + id + `"}`, "AMBIGUOUS_ARGUMENTS"},
-		"a NUL":             {`{"capability_artifact_id\u0000":"` + id + `"}`, "AMBIGUOUS_ARGUMENTS"},
-		"half a character":  {`{"x":"\ud800","capability_artifact_id":"` + id + `"}`, "AMBIGUOUS_ARGUMENTS"},
-		"after the end":     {`{} ` + plain, "AMBIGUOUS_ARGUMENTS"},
-		"in another case":   {`{"Capability_Artifact_ID":"` + id + `"}`, "ARTIFACT_UNKNOWN"},
-		"escaped":           {`{"\u0063apability\u005fartifact_id":"` + id + `"}`, "ARTIFACT_UNKNOWN"},
-		"in a string":       {`{"request":` + string(quoted) + `}`, "ARTIFACT_UNKNOWN"},
-		"in two strings":    {`{"request":` + string(twice) + `}`, "ARTIFACT_UNKNOWN"},
-		"in a list":         {`{"capability_artifact_id":["` + id + `"]}`, "ARTIFACT_UNKNOWN"},
-		"not in JSON":       {`{'capability_artifact_id':'` + id + `'}`, "ARGUMENTS_INVALID"},
-		"long":              {`{` + long + `,"capability_artifact_id":"` + id + `"}`, "ARTIFACT_UNKNOWN"},
-		"long, in UTF-16":   {utf(`{`+long+`,"capability_artifact_id":"`+id+`"}`, 2, false), "AMBIGUOUS_ARGUMENTS"},
-		"deep":              {strings.Repeat(`{"a":`, 101) + plain + strings.Repeat("}", 101), "ARGUMENTS_INVALID"},
+		"twice": {`{"capability_artifact_id":"mine","capability_artifact_id":"` + id + `"}`,
+			"AMBIGUOUS_ARGUMENTS"},
+		"a NUL":            {`{"capability_artifact_id\u0000":"` + id + `"}`, "AMBIGUOUS_ARGUMENTS"},
+		"half a character": {`{"x":"\ud800","capability_artifact_id":"` + id + `"}`, "AMBIGUOUS_ARGUMENTS"},
+		"after the end":    {`{} ` + plain, "AMBIGUOUS_ARGUMENTS"},
+		"in another case":  {`{"Capability_Artifact_ID":"` + id + `"}`, "ARTIFACT_UNKNOWN"},
+		"escaped":          {`{"\u0063apability\u005fartifact_id":"` + id + `"}`, "ARTIFACT_UNKNOWN"},
+		"in a string":      {`{"request":` + string(quoted) + `}`, "ARTIFACT_UNKNOWN"},
+		"in two strings":   {`{"request":` + string(twice) + `}`, "ARTIFACT_UNKNOWN"},
+		"in a list":        {`{"capability_artifact_id":["` + id + `"]}`, "ARTIFACT_UNKNOWN"},
+		"not in JSON":      {`{'capability_artifact_id':'` + id + `'}`, "ARGUMENTS_INVALID"},
+		"long":             {`{` + long + `,"capability_artifact_id":"` + id + `"}`, "ARTIFACT_UNKNOWN"},
+		"long, in UTF-16":  {utf(`{`+long+`,"capability_artifact_id":"`+id+`"}`, 2, false), "AMBIGUOUS_ARGUMENTS"},
+		"deep":             {strings.Repeat(`{"a":`, 101) + plain + strings.Repeat("}", 101), "ARGUMENTS_INVALID"},
 	}
 }
 
@@ -129,11 +131,13 @@ func TestHiddenArtifacts(t *testing.T) {
 			for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
 				err := errOf(c.Invoke(s.globex, request(gatewaytest.Echo, test.args), opts...))
 				s.refused(t, name, err, seen)
-				if reason := errorInfo(err).GetReason(); reason != test.reason && (client != call.Legacy || reason != "AMBIGUOUS_MESSAGE") {
+				if reason := errorInfo(err).GetReason(); reason != test.reason && (client != call.Legacy ||
+					reason != "AMBIGUOUS_MESSAGE") {
 					t.Errorf("%s: %v, want %s", name, err, test.reason)
 				}
 			}
-			if err := errOf(c.Invoke(s.acme, request(gatewaytest.Echo, test.args))); test.reason == "ARTIFACT_UNKNOWN" && err != nil {
+			if err := errOf(c.Invoke(s.acme, request(gatewaytest.Echo, test.args))); test.reason == "ARTIFACT_UNKNOWN" &&
+				err != nil {
 				t.Errorf("%s, by its tenant: %v", name, err)
 			}
 		}
@@ -176,7 +180,8 @@ func TestArtifactsOfLegacyTools(t *testing.T) {
 	r := newRoom(t, 1, call.Legacy)
 	r.all[0].Lists = func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"report-1"}`), "", nil }
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Legacy)}, Authenticator: keys})
-	acme, globex := to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
+	acme, globex := to(bearer(t.Context(), ring.credentials["acme"]), "caps"),
+		to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 	for _, d := range []call.Dialect{call.Legacy, call.Doc} {
 		c := gatewaytest.NewClient(g.Conn(t), d)
 		naming := request(gatewaytest.Echo, `{"capability_artifact_id":"report-1"}`)
@@ -206,7 +211,8 @@ func TestHiddenArtifactsOverHTTP(t *testing.T) {
 		"in a string":     `{"tool_name":"echo","args":{"x":"{\"capability_artifact_id\":\"THIS\"}"}}`,
 		"twice":           `{"tool_name":"echo","args":{"capability_artifact_id":"mine","capability_artifact_id":"THIS"}}`,
 	} {
-		resp, text := post(t, client, s.gateway, "caps", strings.ReplaceAll(body, "THIS", s.id), "Authorization", "Bearer "+s.keys["globex"])
+		resp, text := post(t, client, s.gateway, "caps", strings.ReplaceAll(body, "THIS", s.id), "Authorization",
+			"Bearer "+s.keys["globex"])
 		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s %s", name, resp.Status, text)
 		}
@@ -238,7 +244,8 @@ func TestHiddenArtifactsOverHTTP(t *testing.T) {
 	if n := len(s.room.all[0].Seen()) - seen; n != 0 {
 		t.Errorf("the backend saw %d calls", n)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.gateway.URL("/v1/capabilities/caps/artifacts/"+s.id), http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		s.gateway.URL("/v1/capabilities/caps/artifacts/"+s.id), http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

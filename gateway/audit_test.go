@@ -74,11 +74,13 @@ func TestCallsAreAudited(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		f, r, log := audited(t, audit.Config{Path: path, Required: true}, client, backend)
-		ctx := with(bearer(t.Context(), r.credentials["orchestrator"]), "x-user-id", "ann", "x-agent-id", "bot", "x-request-id", "r1")
+		ctx := with(bearer(t.Context(), r.credentials["orchestrator"]), "x-user-id", "ann", "x-agent-id", "bot",
+			"x-request-id", "r1")
 		if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{"secret":"hunter2"}`)); err != nil {
 			t.Fatal(err)
 		}
-		streamed, filedAs := "StreamInvoke acme ann bot echo allow OK  success", "UploadInputArtifact acme ann bot   OK  success"
+		streamed, filedAs := "StreamInvoke acme ann bot echo allow OK  success",
+			"UploadInputArtifact acme ann bot   OK  success"
 		switch {
 		case client == call.Legacy:
 			streamed = "Other acme ann bot   UNIMPLEMENTED DIALECT_UNSUPPORTED "
@@ -86,13 +88,16 @@ func TestCallsAreAudited(t *testing.T) {
 		case backend == call.Legacy:
 			filedAs = "UploadInputArtifact acme ann bot   UNIMPLEMENTED DIALECT_UNSUPPORTED "
 		}
-		if _, err := f.client.StreamInvoke(to(ctx, "caps"), request(gatewaytest.Echo, `{}`)); err != nil && client != call.Legacy {
+		if _, err := f.client.StreamInvoke(to(ctx, "caps"), request(gatewaytest.Echo, `{}`)); err != nil &&
+			client != call.Legacy {
 			t.Fatal(err)
 		}
-		if _, err := f.client.Upload(to(ctx, "caps"), gatewaytest.File{Data: []byte("hunter2")}); err != nil && filed(client, backend) {
+		if _, err := f.client.Upload(to(ctx, "caps"), gatewaytest.File{Data: []byte("hunter2")}); err != nil &&
+			filed(client, backend) {
 			t.Fatal(err)
 		}
-		if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`, "Authorization", "Bearer "+r.credentials["acme"], "X-Request-Id", "r1"); resp.StatusCode != 200 {
+		if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`,
+			"Authorization", "Bearer "+r.credentials["acme"], "X-Request-Id", "r1"); resp.StatusCode != 200 {
 			t.Fatal(resp.Status, body)
 		}
 		_, err := f.client.Invoke(with(t.Context(), "x-request-id", "r1"), request(gatewaytest.Echo, `{}`))
@@ -143,26 +148,30 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	for _, key := range []string{r.credentials["orchestrator"], "cg_wrong"} {
 		header := append(said[:7:7], said[7]+key)
 		for _, p := range protocols {
-			if resp, body := post(t, p.client(g, t), g, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`, header...); !strings.Contains(body, "OVERLOADED") {
+			if resp, body := post(t, p.client(g, t), g, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`,
+				header...); !strings.Contains(body, "OVERLOADED") {
 				t.Error(p.name, resp.Status, body)
 			}
 		}
 	}
-	ctx := with(bearer(t.Context(), r.credentials["orchestrator"]), "x-user-id", "ann", "x-agent-id", "bot", "x-request-id", "r1")
+	ctx := with(bearer(t.Context(), r.credentials["orchestrator"]), "x-user-id", "ann", "x-agent-id", "bot",
+		"x-request-id", "r1")
 	_, err = gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(ctx, request(gatewaytest.Echo, `{"secret":"hunter2"}`))
 	wants(t, err, codes.ResourceExhausted, "OVERLOADED") // it would have been translated
 	g.Stop(t)
 	log.Close()
 	text, got := verified(t, path)
 	for want, n := range map[string]int{
-		"Other acme ann bot   RESOURCE_EXHAUSTED OVERLOADED ": len(protocols), "Other      UNAVAILABLE OVERLOADED ": len(protocols),
+		"Other acme ann bot   RESOURCE_EXHAUSTED OVERLOADED ":           len(protocols),
+		"Other      UNAVAILABLE OVERLOADED ":                            len(protocols),
 		"Invoke acme ann bot echo allow RESOURCE_EXHAUSTED OVERLOADED ": 1,
 	} {
 		if got[want] != n {
 			t.Errorf("%d records %q, want %d: %v", got[want], want, n, got)
 		}
 	}
-	if len(got) != 3 || bytes.Contains(text, []byte("hunter2")) || bytes.Contains(text, []byte("cg_")) || len(capability.Seen()) > 0 {
+	if len(got) != 3 || bytes.Contains(text, []byte("hunter2")) || bytes.Contains(text, []byte("cg_")) ||
+		len(capability.Seen()) > 0 {
 		t.Errorf("%d calls came through; the records are\n%s", len(capability.Seen()), text)
 	}
 }
@@ -172,16 +181,19 @@ func TestNoCallWithoutRecord(t *testing.T) {
 	t.Parallel()
 	for _, required := range []bool{false, true} {
 		told := gatewaytest.NewLog()
-		f, r, _ := audited(t, audit.Config{Path: "/dev/full", Required: required, Retry: time.Hour, Patience: time.Millisecond, Log: slog.New(slog.NewJSONHandler(told, nil))}, call.Doc, call.Doc)
+		f, r, _ := audited(t, audit.Config{Path: "/dev/full", Required: required, Retry: time.Hour,
+			Patience: time.Millisecond, Log: slog.New(slog.NewJSONHandler(told, nil))}, call.Doc, call.Doc)
 		told.Wait(t, "the audit log cannot be written") // the first record
-		if code, body := f.gateway.Admin(t, "/readyz"); (code == http.StatusOK) == required || !strings.Contains(body, `"degraded":true`) || !strings.Contains(body, `"audit":"failing"`) {
+		if code, body := f.gateway.Admin(t, "/readyz"); (code == http.StatusOK) == required ||
+			!strings.Contains(body, `"degraded":true`) || !strings.Contains(body, `"audit":"failing"`) {
 			t.Errorf("required %v: /readyz: %d %s", required, code, body)
 		}
 		_, err := f.client.Invoke(bearer(t.Context(), r.credentials["acme"]), request(gatewaytest.Echo, `{}`))
 		switch {
 		case !required && err != nil:
 			t.Error(err)
-		case required && (status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "AUDIT_UNAVAILABLE" || len(f.capability.Seen()) > 0):
+		case required && (status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "AUDIT_UNAVAILABLE" ||
+			len(f.capability.Seen()) > 0):
 			t.Errorf("%v, and the backend has seen %d calls", err, len(f.capability.Seen()))
 		}
 	}

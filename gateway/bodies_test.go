@@ -29,7 +29,8 @@ var bodyDoors = []struct {
 	pack                    func(json string) string
 }{
 	{"JSON", "/v1/capabilities/caps/tools/echo", "application/json", func(s string) string { return s }},
-	{"Connect", invokePath, "application/json", func(s string) string { return `{"capabilityId":"caps","toolName":"echo","x":` + s + `}` }},
+	{"Connect", invokePath, "application/json",
+		func(s string) string { return `{"capabilityId":"caps","toolName":"echo","x":` + s + `}` }},
 	{"gRPC-Web", invokePath, "application/grpc-web+json", func(s string) string {
 		s = `{"capabilityId":"caps","toolName":"echo","x":` + s + `}`
 		return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(s)))) + s
@@ -50,7 +51,8 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path, contentType, length)
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path,
+		contentType, length)
 	for i := 0; i < len(header); i += 2 {
 		head += header[i] + ": " + header[i+1] + "\r\n"
 	}
@@ -110,7 +112,8 @@ func TestBodiesOfStrangers(t *testing.T) {
 	r.strangers = true
 	f := keyed(t, r, call.Doc, call.Doc)
 	for _, p := range protocols {
-		resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo","args":{"a":"`+strings.Repeat("x", mib)+`"}}`,
+		resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps",
+			`{"tool_name":"echo","args":{"a":"`+strings.Repeat("x", mib)+`"}}`,
 			"Authorization", "Bearer "+r.credentials["acme"])
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %.200s", p.name, resp.Status, text)
@@ -140,7 +143,8 @@ func TestBodiesOfATenant(t *testing.T) {
 		if _, err := io.WriteString(other, text); err != nil {
 			t.Fatal(err)
 		}
-		if got := other.answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") || strings.Contains(strings.ToLower(got), "grpc-status: 8") {
+		if got := other.answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") ||
+			strings.Contains(strings.ToLower(got), "grpc-status: 8") {
 			t.Errorf("%s: another's: %.500s", door.name, got)
 		}
 		for _, s := range held {
@@ -154,12 +158,13 @@ func TestBodiesOfATenant(t *testing.T) {
 	}
 }
 
-// TestBodiesThatDoNotCome: a client without a credential that begins requests, and sends nothing of them, leaves room for
-// those of another address, and for tenants.
+// TestBodiesThatDoNotCome: a client without a credential that begins requests, and sends nothing of them, leaves room
+// for those of another address, and for tenants.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
-	options := gatewaytest.Options{MaxBodies: mib, Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}}
+	options := gatewaytest.Options{MaxBodies: mib,
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}}
 	open := &front{gateway: gatewaytest.Start(t, options)}
 	closed, acme, _ := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
 	for _, test := range []struct {
@@ -178,7 +183,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = conn.Close() })
 			_ = conn.SetDeadline(time.Now().Add(time.Minute))
-			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head
+			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+				head
 			if _, err := io.WriteString(conn, head); err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +221,8 @@ func TestCompressedBodies(t *testing.T) {
 		z := gzip.NewWriter(&packed)
 		_, _ = io.WriteString(z, door.pack(`{"a":"`+strings.Repeat("x", 2*mib)+`"}`))
 		_ = z.Close()
-		s := declare(t, f, door.path, door.contentType, packed.Len(), "Content-Encoding", "gzip", "Authorization", credential(acme))
+		s := declare(t, f, door.path, door.contentType, packed.Len(), "Content-Encoding", "gzip", "Authorization",
+			credential(acme))
 		if _, err := s.Write(packed.Bytes()); err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,8 @@ func startBound(t *testing.T, sticky router.Affinity, client, backend call.Diale
 	fleet.Affinity = sticky
 	for range 2 {
 		b.store = &switched{Store: redis.Open(t).Sessions()}
-		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Authenticator: keys, Store: b.store})
+		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Authenticator: keys,
+			Store: b.store})
 		if b.packed == nil {
 			b.packed = gatewaytest.NewClient(g.Conn(t, grpc.WithDefaultCallOptions(grpc.UseCompressor("gzip"))), client)
 		}
@@ -176,7 +177,8 @@ func TestRepeatedArtifactsStayTheirTenants(t *testing.T) {
 			}
 			// The others are told beside the call, which may take them longer than a call waits.
 			err := invoke()
-			for deadline := time.Now().Add(gatewaytest.Patience); status.Code(err) == codes.NotFound && time.Now().Before(deadline); err = invoke() {
+			for deadline := time.Now().Add(gatewaytest.Patience); status.Code(err) == codes.NotFound &&
+				time.Now().Before(deadline); err = invoke() {
 				<-time.After(10 * time.Millisecond)
 			}
 			if err != nil {
@@ -196,7 +198,9 @@ func TestManyArtifacts(t *testing.T) {
 		mine[i] = b.upload(b.acme, t, b.clients[0])
 	}
 	invoke := func(ids ...string) error {
-		return errOf(b.clients[0].Invoke(b.acme, request(gatewaytest.Echo, `[{"capability_artifact_id":"`+strings.Join(ids, `"},{"capability_artifact_id":"`)+`"}]`)))
+		return errOf(b.clients[0].Invoke(b.acme,
+			request(gatewaytest.Echo, `[{"capability_artifact_id":"`+strings.Join(ids,
+				`"},{"capability_artifact_id":"`)+`"}]`)))
 	}
 	if err := invoke(mine...); err != nil {
 		t.Error(err)
@@ -244,7 +248,8 @@ func TestArtifactsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range b.clients {
-		eventually(t, "it is forgotten", func() bool { return errorInfo(errOf(c.Download(b.acme, id))).GetReason() == "ARTIFACT_UNKNOWN" })
+		eventually(t, "it is forgotten",
+			func() bool { return errorInfo(errOf(c.Download(b.acme, id))).GetReason() == "ARTIFACT_UNKNOWN" })
 	}
 }
 

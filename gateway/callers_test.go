@@ -55,8 +55,10 @@ func (u unsure) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.
 func TestStrangersLeaveRoom(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		ClientAddr:    clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Protocol: clientaddr.V1}),
 		Authenticator: unsure{},
 	})
 	come := func(addr, credential string, streams int) *rawhttp2.Conn {
@@ -68,7 +70,8 @@ func TestStrangersLeaveRoom(t *testing.T) {
 		err = errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet())
 		for i := range streams {
 			block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", invokePath,
-				"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization", "Bearer "+credential)
+				"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization",
+				"Bearer "+credential)
 			err = errors.Join(err, c.Write(rawhttp2.Headers(uint32(2*i+1), false, block)))
 		}
 		if err == nil && streams > 1 { // all of them wait then; one's answer must not be passed over

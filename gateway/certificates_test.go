@@ -46,11 +46,13 @@ type secured struct {
 
 func secure(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: certtest.New(t), ring: newKeyring()}
+	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: certtest.New(t),
+		ring: newKeyring()}
 	keys := s.ring.authenticator().(*tenant.Keys)
 	s.certificates = tenant.NewCertificates(everyTenant{}, nil)
 	s.certificates.Replace([]tenant.Certificate{
-		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke | tenant.Read, Asserts: tenant.User},
+		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke | tenant.Read,
+			Asserts: tenant.User},
 		{DNS: "*.agents.example.org", Tenant: "globex", Scopes: tenant.Invoke},
 	})
 	s.backend = s.capability.Serve(t, call.Doc)
@@ -58,7 +60,8 @@ func secure(t *testing.T) *secured {
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{s.backend.Addr}}},
 		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys, Certificates: s.certificates}),
 		Relay: relay.Config{TLS: &tls.Config{
-			Certificates: []tls.Certificate{s.authority.Server(t)}, ClientCAs: s.authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
+			Certificates: []tls.Certificate{s.authority.Server(t)}, ClientCAs: s.authority.Pool,
+			ClientAuth: tls.VerifyClientCertIfGiven,
 		}},
 	})
 	return s
@@ -89,7 +92,8 @@ func (s *secured) byGRPC(t *testing.T, cert *tls.Certificate) func(meta ...strin
 func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(meta ...string) string {
 	client := s.client(t, cert, second)
 	return func(meta ...string) string {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.gateway.Addr+"/v1/capabilities/caps/invoke", strings.NewReader(`{"tool_name":"echo"}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"https://"+s.gateway.Addr+"/v1/capabilities/caps/invoke", strings.NewReader(`{"tool_name":"echo"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +116,8 @@ func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(
 }
 
 // byWeb does the same as a browser's client.
-func (s *secured) byWeb(t *testing.T, cert *tls.Certificate, second bool, options ...connect.ClientOption) func(meta ...string) string {
+func (s *secured) byWeb(t *testing.T, cert *tls.Certificate, second bool,
+	options ...connect.ClientOption) func(meta ...string) string {
 	client := newWebClient(s.client(t, cert, second), "https://"+s.gateway.Addr, options...)
 	return func(meta ...string) string {
 		req := connect.NewRequest(request(gatewaytest.Echo, `{}`))
@@ -157,19 +162,26 @@ func TestCertificates(t *testing.T) {
 		key    string
 		user   string
 	}{
-		"SPIFFE":               {of(nil, spiffeOrch), []string{"x-user-id", "ann", "x-agent-id", "bot"}, "", "acme", spiffeOrch, "ann"},
-		"a name":               {of(nil, "a.agents.example.org"), []string{"x-user-id", "ann"}, "", "globex", "a.agents.example.org", ""},
-		"a key wins":           {of(nil, spiffeOrch), []string{"authorization", key}, "", "globex", s.ring.keys[1].ID, ""},
-		"a wrong key wins":     {of(nil, spiffeOrch), []string{"authorization", "Bearer nonsense"}, "CREDENTIAL_INVALID", "", "", ""},
+		"SPIFFE": {of(nil, spiffeOrch), []string{"x-user-id", "ann", "x-agent-id", "bot"}, "", "acme",
+			spiffeOrch, "ann"},
+		"a name": {of(nil, "a.agents.example.org"), []string{"x-user-id", "ann"}, "", "globex",
+			"a.agents.example.org", ""},
+		"a key wins": {of(nil, spiffeOrch), []string{"authorization", key}, "", "globex", s.ring.keys[1].ID, ""},
+		"a wrong key wins": {of(nil, spiffeOrch), []string{"authorization", "Bearer nonsense"}, "CREDENTIAL_INVALID", "",
+			"", ""},
 		"another trust domain": {of(nil, "spiffe://example.com/ns/tools/sa/orch"), nil, "CREDENTIAL_INVALID", "", "", ""},
-		"two URIs":             {of(nil, spiffeOrch, "spiffe://example.org/ns/b/sa/orch"), nil, "CREDENTIAL_MISSING", "", "", ""},
-		"no names":             {of(nil), nil, "CREDENTIAL_MISSING", "", "", ""},
-		"no certificate":       {nil, nil, "CREDENTIAL_MISSING", "", "", ""},
-		"a key alone":          {nil, []string{"authorization", key}, "", "globex", s.ring.keys[1].ID, ""},
-		"expired":              {of(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, spiffeOrch), nil, "no connection", "", "", ""},
-		"of a server":          {of(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }, spiffeOrch), nil, "no connection", "", "", ""},
-		"not verified":         {&stranger, nil, "no connection", "", "", ""},
-		"says it inside":       {nil, []string{"x-capgate-origin", "spiffe=" + spiffeOrch + "&expires=9999999999", "grpc-metadata-x-capgate-origin", "spiffe=" + spiffeOrch}, "CREDENTIAL_MISSING", "", "", ""},
+		"two URIs": {of(nil, spiffeOrch, "spiffe://example.org/ns/b/sa/orch"), nil, "CREDENTIAL_MISSING", "", "",
+			""},
+		"no names":       {of(nil), nil, "CREDENTIAL_MISSING", "", "", ""},
+		"no certificate": {nil, nil, "CREDENTIAL_MISSING", "", "", ""},
+		"a key alone":    {nil, []string{"authorization", key}, "", "globex", s.ring.keys[1].ID, ""},
+		"expired": {of(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, spiffeOrch),
+			nil, "no connection", "", "", ""},
+		"of a server": {of(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} },
+			spiffeOrch), nil, "no connection", "", "", ""},
+		"not verified": {&stranger, nil, "no connection", "", "", ""},
+		"says it inside": {nil, []string{"x-capgate-origin", "spiffe=" + spiffeOrch + "&expires=9999999999",
+			"grpc-metadata-x-capgate-origin", "spiffe=" + spiffeOrch}, "CREDENTIAL_MISSING", "", "", ""},
 	}
 	for name, test := range tests {
 		for door, do := range map[string]func(...string) string{
@@ -193,7 +205,8 @@ func TestCertificates(t *testing.T) {
 			refused++
 			continue
 		}
-		if line.Text("tenant") != test.tenant || line.Text("key") != test.key || line.Text("user") != test.user || line.Text("client") != "127.0.0.1" {
+		if line.Text("tenant") != test.tenant || line.Text("key") != test.key || line.Text("user") != test.user ||
+			line.Text("client") != "127.0.0.1" {
 			t.Errorf("%s: %v", name, line)
 		}
 	}

@@ -26,9 +26,10 @@ func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Con
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
-		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
-	}}}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
+		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+		}}}})
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	f = &front{capability: gatewaytest.NewCapability("b1")}
@@ -39,7 +40,8 @@ func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Con
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
-	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
+	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"),
+		to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 }
 
 // doubling has each level of its arguments checked twice as often as the one above.
@@ -82,7 +84,8 @@ func TestTooManyChecks(t *testing.T) {
 	var all sync.WaitGroup
 	for range 400 {
 		all.Go(func() {
-			if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, nested(90))); errorInfo(err).GetReason() == "TOO_MANY_CHECKS" {
+			if _, err := f.client.Invoke(acme,
+				request(gatewaytest.Echo, nested(90))); errorInfo(err).GetReason() == "TOO_MANY_CHECKS" {
 				refused <- struct{}{}
 			}
 		})

@@ -31,11 +31,12 @@ func TestCredentialsAreEnforced(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Credentials: credentials.New([]string{"API_KEY", "REGION"}), Manifest: &manifest.Manifest{Tools: []manifest.Tool{
-		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
-		{Name: "asked", Schema: schema, Recommends: true, Recommended: call.Ask},
-		{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
-	}}}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Credentials: credentials.New([]string{"API_KEY", "REGION"}),
+		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+			{Name: "asked", Schema: schema, Recommends: true, Recommended: call.Ask},
+			{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
+		}}}})
 	for name, rules := range map[string]policy.Store{"manifest": nil, "rules": &ruled{}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,12 +49,15 @@ func TestCredentialsAreEnforced(t *testing.T) {
 			}{
 				{gatewaytest.Echo, ``, codes.OK, "", ""},
 				{gatewaytest.Echo, `{"REGION": {"x": "hush"}, "API_KEY": "hush"}`, codes.OK, "", ""},
-				{gatewaytest.Echo, `{"hush": 1, "API_KEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID", "has 1 names that are not declared; the capability's manifest declares API_KEY, REGION"},
-				{gatewaytest.Echo, `{"API_KEY": "hush", "API\u005fKEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID", "has API_KEY twice"},
+				{gatewaytest.Echo, `{"hush": 1, "API_KEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID",
+					"has 1 names that are not declared; the capability's manifest declares API_KEY, REGION"},
+				{gatewaytest.Echo, `{"API_KEY": "hush", "API\u005fKEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID",
+					"has API_KEY twice"},
 				{gatewaytest.Echo, `"hush"`, codes.InvalidArgument, "CONFIG_INVALID", "is not a JSON object"},
 				{gatewaytest.Echo, `hush`, codes.InvalidArgument, "CONFIG_INVALID", "is not JSON"},
 				{gatewaytest.Echo, "\xff", codes.InvalidArgument, "CONFIG_INVALID", "is not valid UTF-8"},
-				{gatewaytest.Echo, strings.Repeat("[", 200), codes.InvalidArgument, "CONFIG_INVALID", "is more than 100 levels deep"},
+				{gatewaytest.Echo, strings.Repeat("[", 200), codes.InvalidArgument, "CONFIG_INVALID",
+					"is more than 100 levels deep"},
 				{"asked", `{"hush": 1}`, codes.InvalidArgument, "CONFIG_INVALID", "names"},
 				{"blocked", `{"hush": 1}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
 			} {
@@ -66,7 +70,8 @@ func TestCredentialsAreEnforced(t *testing.T) {
 							seen++
 						}
 						info := errorInfo(err)
-						if status.Code(err) != test.code || info.GetReason() != test.reason || !strings.Contains(status.Convert(err).Message(), test.says) ||
+						if status.Code(err) != test.code || info.GetReason() != test.reason ||
+							!strings.Contains(status.Convert(err).Message(), test.says) ||
 							strings.Contains(fmt.Sprint(err, info), "hush") {
 							t.Errorf("%.80s, %s: %v, %v", test.config, way, err, info)
 						}
@@ -78,10 +83,12 @@ func TestCredentialsAreEnforced(t *testing.T) {
 			}
 			client := f.gateway.HTTP1(t)
 			resp, body := post(t, client, f.gateway, "caps", `{"tool_name":"echo","config":{"hush":"hush","REGION":"eu"}}`)
-			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"reason":"CONFIG_INVALID"`) || strings.Contains(body, "hush") {
+			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"reason":"CONFIG_INVALID"`) ||
+				strings.Contains(body, "hush") {
 				t.Errorf("JSON: %s %s", resp.Status, body)
 			}
-			if resp, body := post(t, client, f.gateway, "caps", `{"tool_name":"echo","config":{"REGION":"hush"}}`); resp.StatusCode != http.StatusOK {
+			if resp, body := post(t, client, f.gateway, "caps",
+				`{"tool_name":"echo","config":{"REGION":"hush"}}`); resp.StatusCode != http.StatusOK {
 				t.Errorf("JSON: %s %s", resp.Status, body)
 			}
 			if strings.Contains(f.gateway.Log.String(), "hush") {

@@ -17,10 +17,12 @@ func TestATranslatedCallIsTraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, clients := f.pair(t, 1)
-	if server.GetName() != "selu.capability.Capability/StreamInvoke" || clients[0].GetName() != "selu.capability.v1.CapabilityService/Invoke" {
+	if server.GetName() != "selu.capability.Capability/StreamInvoke" ||
+		clients[0].GetName() != "selu.capability.v1.CapabilityService/Invoke" {
 		t.Errorf("the spans are %s and %s", server.GetName(), clients[0].GetName())
 	}
-	saysOf(t, server, map[string]string{"gen_ai.tool.name": "fail", "capgate.outcome": "tool_error", "capgate.policy": "allow", "capgate.tenant": "default"})
+	saysOf(t, server, map[string]string{"gen_ai.tool.name": "fail", "capgate.outcome": "tool_error",
+		"capgate.policy": "allow", "capgate.tenant": "default"})
 	if parent, _, _ := f.seen(t); parent != "00-"+server.Trace+"-"+clients[0].ID+"-01" {
 		t.Errorf("the backend got %q", parent)
 	}

@@ -34,7 +34,9 @@ func curl(t *testing.T, args ...string) curled {
 	t.Helper()
 	dir := t.TempDir()
 	head, body := filepath.Join(dir, "head"), filepath.Join(dir, "body")
-	cmd := exec.CommandContext(t.Context(), "curl", append([]string{"-q", "-sS", "--noproxy", "*", "-D", head, "-o", body, "-w", "%{http_code} %{http_version}"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "curl",
+		append([]string{"-q", "-sS", "--noproxy", "*", "-D", head, "-o", body, "-w", "%{http_code} %{http_version}"},
+			args...)...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if err != nil {
@@ -64,7 +66,8 @@ func curl(t *testing.T, args ...string) curled {
 func (c *curled) problem(t *testing.T) problem.Problem {
 	t.Helper()
 	var p problem.Problem
-	if err := json.Unmarshal([]byte(c.body), &p); err != nil || c.header.Get("Content-Type") != "application/problem+json" || p.Status != c.status {
+	if err := json.Unmarshal([]byte(c.body), &p); err != nil ||
+		c.header.Get("Content-Type") != "application/problem+json" || p.Status != c.status {
 		t.Errorf("no problem: %d %v %q: %v", c.status, c.header, c.body, err)
 	}
 	return p
@@ -107,23 +110,30 @@ func TestMannersByCurl(t *testing.T) {
 				}
 				return c
 			}
-			if c := ask(calls+"tools/echo", "-d", `{"a":1}`, "-H", "X-Request-Id: mine"); c.status != 200 || c.body != `{"a":1}` || c.header.Get("X-Request-Id") != "mine" {
+			if c := ask(calls+"tools/echo", "-d", `{"a":1}`, "-H", "X-Request-Id: mine"); c.status != 200 ||
+				c.body != `{"a":1}` || c.header.Get("X-Request-Id") != "mine" {
 				t.Errorf("a call: %d %v %s", c.status, c.header, c.body)
 			}
-			if c := ask(calls+"tools/echo", "-d", `{}`, "-H", "X-Request-Id: "+strings.Repeat("x", 129)); c.status != 400 || c.problem(t).Reason != "INVALID_HEADER" {
+			if c := ask(calls+"tools/echo", "-d", `{}`, "-H", "X-Request-Id: "+strings.Repeat("x", 129)); c.status != 400 ||
+				c.problem(t).Reason != "INVALID_HEADER" {
 				t.Errorf("a long id: %d %s", c.status, c.body)
 			}
 			health := ask(calls + "health")
-			if c := ask("-I", calls+"health"); c.status != 200 || health.body == "" || c.header.Get("Content-Length") != fmt.Sprint(len(health.body)) || c.header.Get("ETag") != health.header.Get("ETag") {
+			if c := ask("-I", calls+"health"); c.status != 200 || health.body == "" ||
+				c.header.Get("Content-Length") != fmt.Sprint(len(health.body)) ||
+				c.header.Get("ETag") != health.header.Get("ETag") {
 				t.Errorf("HEAD: %d %v, of %v", c.status, c.header, health.header)
 			}
-			if c := ask("-X", "OPTIONS", calls+"invoke"); c.status != 204 || c.header.Get("Allow") != "POST, OPTIONS" || c.body != "" {
+			if c := ask("-X", "OPTIONS", calls+"invoke"); c.status != 204 || c.header.Get("Allow") != "POST, OPTIONS" ||
+				c.body != "" {
 				t.Errorf("OPTIONS: %d %v %q", c.status, c.header, c.body)
 			}
-			if c := ask("-X", "DELETE", calls+"invoke"); c.status != 405 || c.header.Get("Allow") != "POST, OPTIONS" || c.problem(t).Reason != "METHOD_NOT_ALLOWED" {
+			if c := ask("-X", "DELETE", calls+"invoke"); c.status != 405 || c.header.Get("Allow") != "POST, OPTIONS" ||
+				c.problem(t).Reason != "METHOD_NOT_ALLOWED" {
 				t.Errorf("DELETE: %d %v %s", c.status, c.header, c.body)
 			}
-			if c := ask(f.gateway.URL("/v1/nothing"), "-H", "X-Request-Id: lost"); c.status != 404 || c.problem(t).Reason != "NO_SUCH_PATH" || c.problem(t).RequestID != "lost" {
+			if c := ask(f.gateway.URL("/v1/nothing"), "-H", "X-Request-Id: lost"); c.status != 404 ||
+				c.problem(t).Reason != "NO_SUCH_PATH" || c.problem(t).RequestID != "lost" {
 				t.Errorf("nothing: %d %s", c.status, c.body)
 			}
 			whole := ask(errors)
@@ -131,13 +141,15 @@ func TestMannersByCurl(t *testing.T) {
 			if c := ask(calls+"health", "-H", "If-None-Match: "+health.header.Get("ETag")); c.status != 304 || c.body != "" {
 				t.Errorf("a health that is known: %d %v", c.status, c.header)
 			}
-			if c := ask(errors, "-H", "If-None-Match: "+tag); tag == "" || c.status != 304 || c.body != "" || c.header.Get("ETag") != tag {
+			if c := ask(errors, "-H", "If-None-Match: "+tag); tag == "" || c.status != 304 || c.body != "" ||
+				c.header.Get("ETag") != tag {
 				t.Errorf("If-None-Match: %d %v %.99q", c.status, c.header, c.body)
 			}
 			if c := ask(errors, "-H", `If-None-Match: "another"`); c.status != 200 || c.body != whole.body {
 				t.Errorf("another's ETag: %d", c.status)
 			}
-			if c := ask("--path-as-is", f.gateway.URL("/v1/../docs/errors")); c.status != 404 || c.problem(t).Reason != "NO_SUCH_PATH" {
+			if c := ask("--path-as-is", f.gateway.URL("/v1/../docs/errors")); c.status != 404 ||
+				c.problem(t).Reason != "NO_SUCH_PATH" {
 				t.Errorf("..: %d %s", c.status, c.body)
 			}
 		})
@@ -154,7 +166,8 @@ func TestCompressionByCurl(t *testing.T) {
 			args := `{"text":"` + strings.Repeat("an answer that is long enough ", 99) + `"}`
 			for _, coding := range []string{"gzip", "zstd", ""} {
 				c := curl(t, speak, calls+"tools/echo", "-d", args, "--compressed", "-H", "Accept-Encoding: "+coding)
-				if got := c.header.Get("Content-Encoding"); got != coding || c.body != args || !slices.Contains(c.header.Values("Vary"), "Accept-Encoding") {
+				if got := c.header.Get("Content-Encoding"); got != coding || c.body != args ||
+					!slices.Contains(c.header.Values("Vary"), "Accept-Encoding") {
 					t.Errorf("%q: %d %v, %d bytes", coding, c.status, c.header, len(c.body))
 				}
 			}
@@ -170,7 +183,8 @@ func TestCompressionByCurl(t *testing.T) {
 			if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if c := curl(t, speak, calls+"tools/echo", "-H", "Content-Encoding: gzip", "--data-binary", "@"+file); c.status != 200 || c.body != args {
+			if c := curl(t, speak, calls+"tools/echo", "-H", "Content-Encoding: gzip", "--data-binary",
+				"@"+file); c.status != 200 || c.body != args {
 				t.Errorf("a request by gzip: %d %.99s", c.status, c.body)
 			}
 		})
@@ -194,7 +208,8 @@ func TestLimitsByCurl(t *testing.T) {
 				return `{"a":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`
 			}
 			for name, text := range map[string]string{
-				"deep": nested(101), "large": `{"a":"` + strings.Repeat("x", 16<<20) + `"}`, "fits": nested(100), "headers": many.String(),
+				"deep": nested(101), "large": `{"a":"` + strings.Repeat("x", 16<<20) + `"}`, "fits": nested(100),
+				"headers": many.String(),
 			} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
@@ -206,13 +221,14 @@ func TestLimitsByCurl(t *testing.T) {
 				status int
 				reason string
 			}{
-				"100 levels":     {[]string{"--data-binary", file("fits")}, 200, ""},
-				"101 levels":     {[]string{"--data-binary", file("deep")}, 400, "INVALID_BODY"},
-				"a name twice":   {[]string{"-d", `{"a":1,"b":{"c":1,"c":2}}`}, 400, "AMBIGUOUS_ARGUMENTS"},
-				"16 MiB":         {[]string{"--data-binary", file("large"), "-H", "Expect:"}, 413, "BODY_TOO_LARGE"},
-				"16 MiB, asked":  {[]string{"--data-binary", file("large"), "-H", "Expect: 100-continue"}, 413, "BODY_TOO_LARGE"},
-				"16 MiB, pieces": {[]string{"--data-binary", file("large"), "-H", "Transfer-Encoding: chunked"}, 413, "BODY_TOO_LARGE"},
-				"headers":        {[]string{"-H", file("headers")}, 431, "HEADER_TOO_LARGE"},
+				"100 levels":    {[]string{"--data-binary", file("fits")}, 200, ""},
+				"101 levels":    {[]string{"--data-binary", file("deep")}, 400, "INVALID_BODY"},
+				"a name twice":  {[]string{"-d", `{"a":1,"b":{"c":1,"c":2}}`}, 400, "AMBIGUOUS_ARGUMENTS"},
+				"16 MiB":        {[]string{"--data-binary", file("large"), "-H", "Expect:"}, 413, "BODY_TOO_LARGE"},
+				"16 MiB, asked": {[]string{"--data-binary", file("large"), "-H", "Expect: 100-continue"}, 413, "BODY_TOO_LARGE"},
+				"16 MiB, pieces": {[]string{"--data-binary", file("large"), "-H", "Transfer-Encoding: chunked"}, 413,
+					"BODY_TOO_LARGE"},
+				"headers": {[]string{"-H", file("headers")}, 431, "HEADER_TOO_LARGE"},
 			} {
 				if version == "2" && test.status == 413 {
 					continue // whatever server says so while it sends, this curl does not read what it says
@@ -229,7 +245,8 @@ func TestLimitsByCurl(t *testing.T) {
 				t.Errorf("after all that: %d %s", c.status, c.body)
 			}
 			if version == "1.1" { // over HTTP/2 the connection ends, and curl cannot say so much
-				if c := curl(t, speak, f.gateway.URL("/docs/errors"), "-H", "X: "+strings.Repeat("x", 65<<10)); c.status != 431 || c.problem(t).Reason != "HEADER_TOO_LARGE" {
+				if c := curl(t, speak, f.gateway.URL("/docs/errors"), "-H", "X: "+strings.Repeat("x", 65<<10)); c.status != 431 ||
+					c.problem(t).Reason != "HEADER_TOO_LARGE" {
 					t.Errorf("a long field: %d %s", c.status, c.body)
 				}
 			}
@@ -267,26 +284,30 @@ func TestProblemsNameTheirTrace(t *testing.T) {
 					if test.spans == 2 {
 						capability, tool = "caps", gatewaytest.Fail
 					}
-					resp, body := post(t, protocol.client(f.gateway, t), f.gateway, capability, `{"tool_name":"`+tool+`"}`, tracing.Traceparent, test.parent, "Prefer", "errors=http")
+					resp, body := post(t, protocol.client(f.gateway, t), f.gateway, capability, `{"tool_name":"`+tool+`"}`,
+						tracing.Traceparent, test.parent, "Prefer", "errors=http")
 					var p problem.Problem
 					if err := json.Unmarshal([]byte(body), &p); err != nil || resp.StatusCode < 400 {
 						t.Fatalf("%d %s: %v", resp.StatusCode, body, err)
 					}
 					line := f.gateway.Log.Calls(t, 1)[0]
-					if p.TraceID != line.Text("trace_id") || (p.TraceID != "") != (test.want != "") || test.want != "new" && p.TraceID != test.want {
+					if p.TraceID != line.Text("trace_id") || (p.TraceID != "") != (test.want != "") || test.want != "new" &&
+						p.TraceID != test.want {
 						t.Errorf("the problem has the trace %q, and the log %q", p.TraceID, line.Text("trace_id"))
 					}
 					if test.spans == 0 {
 						return
 					}
-					if all := f.collector.Spans(t, test.spans); all[0].Trace != p.TraceID || test.want == "new" && len(all) == 2 && all[0].Parent != "" && all[1].Parent != "" {
+					if all := f.collector.Spans(t, test.spans); all[0].Trace != p.TraceID || test.want == "new" && len(all) == 2 &&
+						all[0].Parent != "" && all[1].Parent != "" {
 						t.Errorf("the problem has the trace %q, and the spans are %v", p.TraceID, all)
 					}
 				})
 			}
 			// What did not become a call is in no trace.
 			f := tracedFront(t, 1, call.Doc, nil)
-			if resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{`); resp.StatusCode != 400 || strings.Contains(body, "trace_id") {
+			if resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{`); resp.StatusCode != 400 ||
+				strings.Contains(body, "trace_id") {
 				t.Errorf("%d %s", resp.StatusCode, body)
 			}
 		})

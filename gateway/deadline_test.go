@@ -69,11 +69,13 @@ func (s stuckShield) Check(ctx context.Context, _ *call.Call, _ []byte) (extauth
 
 type stuckApprover struct{ stuck }
 
-func (s stuckApprover) Create(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal) {
+func (s stuckApprover) Create(ctx context.Context, _ *approvals.Request) (a approvals.Approval, granted bool,
+	refusal *call.Refusal) {
 	return approvals.Approval{}, true, s.refusal(ctx)
 }
 
-func (s stuckApprover) Redeem(ctx context.Context, id string, _ *approvals.Request) (approvals.Redemption, *call.Refusal) {
+func (s stuckApprover) Redeem(ctx context.Context, id string, _ *approvals.Request) (approvals.Redemption,
+	*call.Refusal) {
 	return approvals.Redemption{ID: id}, s.refusal(ctx)
 }
 
@@ -85,7 +87,8 @@ func (s stuckApprover) Wait(ctx context.Context, _, _ string) (approvals.Approva
 
 type stuckLimits struct{ stuck }
 
-func (s stuckLimits) Exchange(ctx context.Context, _ ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant, error) {
+func (s stuckLimits) Exchange(ctx context.Context, _ ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant,
+	error) {
 	answers := make([]ratelimit.Grant, len(asks))
 	for i, a := range asks {
 		answers[i] = ratelimit.Grant{Calls: a.Want, Permits: a.Retain + a.Need + a.Spare}
@@ -117,7 +120,8 @@ func (stuckSessions) Unavailable() bool { return false }
 var asks = map[string]func(stuck, *gatewaytest.Options){
 	"who calls": func(s stuck, o *gatewaytest.Options) { o.Authenticator = stuckAuthenticator{s} },
 	"rules": func(s stuck, o *gatewaytest.Options) {
-		rules := &ruled{gate: s.gate, asked: make(chan struct{}), rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}
+		rules := &ruled{gate: s.gate, asked: make(chan struct{}),
+			rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}
 		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: gatewaytest.Patience}
 	},
 	"shield": func(s stuck, o *gatewaytest.Options) { o.Shield = stuckShield{s} },
@@ -155,11 +159,14 @@ var overdue = []struct {
 	named bool
 	call  func(*testing.T, *gatewaytest.Gateway) codes.Code
 }{
-	{"gRPC with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return rawCall(t, g, "grpc-timeout", "30m") }},
+	{"gRPC with a caller's time", true,
+		func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return rawCall(t, g, "grpc-timeout", "30m") }},
 	{"gRPC with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return rawCall(t, g) }},
-	{"JSON with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g, "Grpc-Timeout", "30m") }},
+	{"JSON with a caller's time", true,
+		func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g, "Grpc-Timeout", "30m") }},
 	{"JSON with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return jsonCall(t, g) }},
-	{"Connect with the fleet's", false, func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return webCall(t, g, "", "") }},
+	{"Connect with the fleet's", false,
+		func(t *testing.T, g *gatewaytest.Gateway) codes.Code { return webCall(t, g, "", "") }},
 	{"Connect with a caller's time", true, func(t *testing.T, g *gatewaytest.Gateway) codes.Code {
 		return webCall(t, g, "Connect-Timeout-Ms", "30")
 	}},
@@ -192,7 +199,8 @@ func rawCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code 
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := c.Block(append([]string{":method", "POST", ":scheme", "http", ":path", docpb.Capability_Invoke_FullMethodName, ":authority", "caps",
+	block := c.Block(append([]string{":method", "POST", ":scheme", "http", ":path",
+		docpb.Capability_Invoke_FullMethodName, ":authority", "caps",
 		"content-type", "application/grpc", "te", "trailers", "authorization", "Bearer secret"}, header...)...)
 	if err := c.Greet(); err != nil {
 		t.Fatal(err)
@@ -219,7 +227,8 @@ func inASession() *docpb.InvokeRequest {
 
 func jsonCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code {
 	t.Helper()
-	resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":{},"session_id":"s"}`, append(header, "authorization", "Bearer secret")...)
+	resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":{},"session_id":"s"}`,
+		append(header, "authorization", "Bearer secret")...)
 	if resp.StatusCode != http.StatusGatewayTimeout {
 		t.Errorf("%s %s", resp.Status, body)
 		return codes.Unknown
@@ -227,8 +236,8 @@ func jsonCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code
 	return codes.DeadlineExceeded
 }
 
-// TestDeadlineWhileDeciding: whatever a call waits for before it is forwarded, its caller is told that its time is over,
-// what it had is given back, and it does not run later.
+// TestDeadlineWhileDeciding: whatever a call waits for before it is forwarded, its caller is told that its time is
+// over, what it had is given back, and it does not run later.
 func TestDeadlineWhileDeciding(t *testing.T) {
 	t.Parallel()
 	for what, ask := range asks {
@@ -242,7 +251,8 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 				shedder := overload.New(overload.Config{MaxInFlight: 100})
 				f := &front{capability: gatewaytest.NewCapability("b1")}
 				o := gatewaytest.Options{
-					Fleets:   []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr}, Deadlines: router.Deadlines{Default: fleetTime}}},
+					Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
+						Deadlines: router.Deadlines{Default: fleetTime}}},
 					Overload: shedder,
 				}
 				if way.named {
@@ -255,10 +265,12 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 				}
 				waitIdle(t, shedder)
 				close(waits.gate)
-				if _, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(bearer(t.Context(), "secret"), request(gatewaytest.Echo, `{"after":1}`)); err != nil && status.Code(err) != codes.DeadlineExceeded {
+				if _, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(bearer(t.Context(), "secret"),
+					request(gatewaytest.Echo, `{"after":1}`)); err != nil && status.Code(err) != codes.DeadlineExceeded {
 					t.Error(err)
 				}
-				if seen := f.capability.Seen(); slices.ContainsFunc(seen, func(s gatewaytest.Seen) bool { return string(s.Request.GetArgsJson()) == `{}` }) {
+				if seen := f.capability.Seen(); slices.ContainsFunc(seen,
+					func(s gatewaytest.Seen) bool { return string(s.Request.GetArgsJson()) == `{}` }) {
 					t.Errorf("it came to a backend: %+v", seen)
 				}
 			})
@@ -273,7 +285,8 @@ func TestApprovalWaitEndsBeforeTheDeadline(t *testing.T) {
 	d := openDesk(t)
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr}, Deadlines: router.Deadlines{Default: time.Second}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
+			Deadlines: router.Deadlines{Default: time.Second}}},
 		Policy: policy.Options{Source: asksAlways()}, Approver: d,
 	})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)

@@ -168,7 +168,8 @@ func TestTranslationKeepsMetadataAndAuthority(t *testing.T) {
 		t.Run(dialects[0].String(), func(t *testing.T) {
 			t.Parallel()
 			f := startFront(t, dialects[0], dialects[1])
-			ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", "a", "custom", "b", "raw-bin", "\x00\xff", "x-user-id", "mallory")
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", "a", "custom", "b", "raw-bin", "\x00\xff",
+				"x-user-id", "mallory")
 			var trailer metadata.MD
 			up, err := f.client.Upload(ctx, gatewaytest.File{Name: "f", Data: []byte("d")},
 				grpc.CallAuthority("caps.caps.example.com"), grpc.Trailer(&trailer))
@@ -183,7 +184,8 @@ func TestTranslationKeepsMetadataAndAuthority(t *testing.T) {
 				t.Fatalf("%d calls reached the backend", len(seen))
 			}
 			md := seen[0].Metadata
-			for name, want := range map[string]string{"custom": "a|b", "raw-bin": "\x00\xff", "x-user-id": "", ":authority": "caps.caps.example.com"} {
+			for name, want := range map[string]string{"custom": "a|b", "raw-bin": "\x00\xff", "x-user-id": "",
+				":authority": "caps.caps.example.com"} {
 				if got := strings.Join(md.Get(name), "|"); got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}

@@ -40,7 +40,8 @@ type link struct {
 type TLSOf func(capability string) *tls.Config
 
 func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf) *directory {
-	d := &directory{relay: r, router: routing, metrics: m, table: routing.Table(), links: map[way]*link{}, tls: map[string]*tls.Config{}}
+	d := &directory{relay: r, router: routing, metrics: m, table: routing.Table(), links: map[way]*link{},
+		tls: map[string]*tls.Config{}}
 	for _, f := range d.table.Fleets() {
 		d.attach(f, secure(f.Capability))
 	}
@@ -154,9 +155,11 @@ func fleetStats(r *router.Router) iter.Seq[telemetry.Fleet] {
 		for _, f := range r.Table().Fleets() {
 			s := f.Stats()
 			if !yield(telemetry.Fleet{
-				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining, Panic: s.Panic,
+				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining,
+				Panic:     s.Panic,
 				Ejections: s.Ejections, EjectionsPrevented: s.EjectionOverflow, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
-				Limited: s.Limited, ConcurrencyLimit: s.Permits, InFlight: s.PermitsUsed, Waiting: s.Waiting, Waits: s.Waits, LimitRefused: s.LimitRejected,
+				Limited: s.Limited, ConcurrencyLimit: s.Permits, InFlight: s.PermitsUsed, Waiting: s.Waiting, Waits: s.Waits,
+				LimitRefused: s.LimitRejected,
 			}) {
 				return
 			}

@@ -42,7 +42,8 @@ func (o *offer) lists() ([]byte, string, error) {
 
 // listed is one tool in an offer.
 func listed(name, description, recommended string) string {
-	return fmt.Sprintf(`{"name": %q, "description": %q, "input_schema": {"type": "object"}, "recommended_policy": %q}`, name, description, recommended)
+	return fmt.Sprintf(`{"name": %q, "description": %q, "input_schema": {"type": "object"}, "recommended_policy": %q}`,
+		name, description, recommended)
 }
 
 func offering(tools ...string) string { return "[" + strings.Join(tools, ",") + "]" }
@@ -62,7 +63,8 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	d := &discovering{rules: store.Policies()}
 	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(), Round: 20 * time.Millisecond})
 	d.catalog.Replace(map[string]catalog.Declaration{"caps": {
-		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval, Timeout: gatewaytest.Patience,
+		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval,
+		Timeout: gatewaytest.Patience,
 	}})
 	d.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend}}},
@@ -163,7 +165,8 @@ func TestToolsComeAndGo(t *testing.T) {
 		}
 	}
 	// One is gone, one is new, one has changed.
-	offer.set(offering(listed(gatewaytest.Echo, "repeats, and sends it elsewhere", "allow"), listed("new", "is new", "allow")), "", nil)
+	offer.set(offering(listed(gatewaytest.Echo, "repeats, and sends it elsewhere", "allow"),
+		listed("new", "is new", "allow")), "", nil)
 	if err := b.now(t); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +254,8 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	to(offering(repeats, listed("new", "is new", "allow")), "echo new", a, b, fresh)
 	check("back as it was", codes.OK, a, b, fresh)
 	to(offering(listed("new", "is new", "allow")), "new", a, b, fresh)
-	named := policy.Rule{Tenant: "default", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Echo}, Verdict: call.Allow}
+	named := policy.Rule{Tenant: "default", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Echo},
+		Verdict: call.Allow}
 	if err := a.rules.Set(t.Context(), named); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +298,8 @@ func TestABadDiscoveryChangesNothing(t *testing.T) {
 			t.Errorf("%s: asked %d times", name, n)
 		}
 		l, _ := d.catalog.Inspect("caps")
-		if d.tools() != "echo" || l.Last.Error == "" || l.Last.Succeeded.IsZero() || l.Last.Failed.IsZero() || strings.Contains(l.Last.Error, "password") {
+		if d.tools() != "echo" || l.Last.Error == "" || l.Last.Succeeded.IsZero() || l.Last.Failed.IsZero() ||
+			strings.Contains(l.Last.Error, "password") {
 			t.Errorf("%s: %q, %+v", name, d.tools(), l.Last)
 		}
 	}

@@ -58,7 +58,8 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	t.Parallel()
 	ann, bob := on("a", "first"), on("b", "x")
 	ann.User, bob.User = "ann", "bob"
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Ask, on("a", "last"): call.Ask}},
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Ask,
+		on("a", "last"): call.Ask}},
 		map[string]catalog.Declaration{
 			"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
@@ -71,7 +72,8 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	} {
 		for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
 			resp, doc := documentOf(t, g, path, "x-user-id", user)
-			if got := fmt.Sprint(doc.tools()); got != want || resp.Header.Get("Content-Type") != form || resp.Header.Get("Cache-Control") != "private, no-cache" {
+			if got := fmt.Sprint(doc.tools()); got != want || resp.Header.Get("Content-Type") != form ||
+				resp.Header.Get("Cache-Control") != "private, no-cache" {
 				t.Errorf("%s for %q: %s, want %s; %v", path, user, got, want, resp.Header)
 			}
 			if doc.Paths["/v1/capabilities/{capability_id}/invoke"]["post"] == nil || doc.LeftOut {
@@ -83,10 +85,12 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	if got := fmt.Sprint(doc.tools()); got != "[a/tools/last]" {
 		t.Error(got)
 	}
-	if schema := fmt.Sprint(doc.Components.Schemas["a.last"]); schema != "map[properties:map[n:map[maximum:9 type:integer]] type:object]" {
+	if schema := fmt.Sprint(doc.Components.Schemas["a.last"]); schema != "map[properties:map[n:map[maximum:9 "+
+		"type:integer]] type:object]" {
 		t.Error(schema)
 	}
-	if resp, body := getJSON(t, g, "/openapi.json?capability=b", "x-user-id", "ann"); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CAPABILITY_UNKNOWN") {
+	if resp, body := getJSON(t, g, "/openapi.json?capability=b", "x-user-id",
+		"ann"); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CAPABILITY_UNKNOWN") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
@@ -97,7 +101,8 @@ func TestDocumentsHaveETags(t *testing.T) {
 	ann := on("a", "last")
 	ann.User = "ann"
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", "first"): call.Allow, ann: call.Allow}},
-		map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
+		map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"),
+			tool(t, "last")}}}})
 	seen := map[string]string{}
 	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
 		for _, user := range []string{"", "ann"} {
@@ -107,10 +112,12 @@ func TestDocumentsHaveETags(t *testing.T) {
 				t.Errorf("%s for %q has the ETag %s of %s", path, user, etag, seen[etag])
 			}
 			seen[etag] = path + user
-			if resp, none := getJSON(t, g, path, "x-user-id", user, "If-None-Match", etag); resp.StatusCode != http.StatusNotModified || none != "" {
+			if resp, none := getJSON(t, g, path, "x-user-id", user, "If-None-Match",
+				etag); resp.StatusCode != http.StatusNotModified || none != "" {
 				t.Errorf("%s: %s %s", path, resp.Status, none)
 			}
-			if resp, again := getJSON(t, g, path, "x-user-id", user, "If-None-Match", `"x"`); resp.Header.Get("ETag") != etag || again != body {
+			if resp, again := getJSON(t, g, path, "x-user-id", user, "If-None-Match", `"x"`); resp.Header.Get("ETag") != etag ||
+				again != body {
 				t.Errorf("%s: another answer: %s", path, again)
 			}
 		}
@@ -127,7 +134,8 @@ func TestLargeCatalogsAreCut(t *testing.T) {
 	for i := range 60 {
 		one := tool(t, "x")
 		one.Description = strings.Repeat("x", 100<<10)
-		tools[fmt.Sprintf("c%02d", i)] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{one}}}
+		tools[fmt.Sprintf("c%02d", i)] = catalog.Declaration{Fleet: call.Allow,
+			Manifest: &manifest.Manifest{Tools: []manifest.Tool{one}}}
 	}
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, tools)
 	_, doc := documentOf(t, g, "/openapi.json")
@@ -148,14 +156,17 @@ func TestDocumentsOfKeys(t *testing.T) {
 	if len(doc.tools()) != 0 || doc.Paths["/v1/capabilities"] == nil {
 		t.Errorf("%v", doc.Paths)
 	}
-	for credential, want := range map[string]string{ring.credentials["expired"]: "CREDENTIAL_EXPIRED", ring.credentials["caller"]: "SCOPE_MISSING", "cg_nonsense": "CREDENTIAL_INVALID"} {
+	for credential, want := range map[string]string{ring.credentials["expired"]: "CREDENTIAL_EXPIRED",
+		ring.credentials["caller"]: "SCOPE_MISSING", "cg_nonsense": "CREDENTIAL_INVALID"} {
 		for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi.json?capability=caps"} {
-			if resp, body := getJSON(t, f.gateway, path, "Authorization", "Bearer "+credential); resp.StatusCode < 400 || !strings.Contains(body, want) {
+			if resp, body := getJSON(t, f.gateway, path, "Authorization", "Bearer "+credential); resp.StatusCode < 400 ||
+				!strings.Contains(body, want) {
 				t.Errorf("%s: %s %s, want %s", path, resp.Status, body, want)
 			}
 		}
 	}
-	if resp, body := getJSON(t, f.gateway, "/docs"); resp.StatusCode != http.StatusOK || !strings.Contains(body, "docs/page.js") {
+	if resp, body := getJSON(t, f.gateway, "/docs"); resp.StatusCode != http.StatusOK ||
+		!strings.Contains(body, "docs/page.js") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
@@ -169,10 +180,11 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 		one.Description = strings.Repeat("x", 100<<10)
 		many = append(many, one)
 	}
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Declaration{
-		"big":   {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: many}},
-		"small": {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
-	})
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}},
+		map[string]catalog.Declaration{
+			"big":   {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: many}},
+			"small": {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
+		})
 	if _, doc := documentOf(t, g, "/openapi.json"); !doc.LeftOut || fmt.Sprint(doc.tools()) != "[small/tools/x]" {
 		t.Errorf("%v, %v", doc.tools(), doc.LeftOut)
 	}

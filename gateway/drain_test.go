@@ -38,7 +38,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	for _, protocol := range protocols {
 		client := protocol.client(f.gateway, t)
 		run(protocol.name, func() error {
-			resp, err := client.Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json", strings.NewReader(`{"tool_name":"block"}`))
+			resp, err := client.Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json",
+				strings.NewReader(`{"tool_name":"block"}`))
 			if err != nil {
 				return err
 			}
@@ -64,7 +65,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 
 	f.gateway.Drain()
 	f.gateway.Log.Wait(t, `"msg":"draining","delay":"`)
-	if code, body := f.gateway.Admin(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, `"draining":true`) {
+	if code, body := f.gateway.Admin(t, "/readyz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, `"draining":true`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
 	if code, _ := f.gateway.Admin(t, "/livez"); code != http.StatusOK {

@@ -106,7 +106,8 @@ func drive(all ...steps) *driven {
 		f := &fakeFilter{name: string(rune('a' + i)), s: s, steps: does}
 		rows = append(rows, bind(f.name, f, func(t *callState) *peek.State { return &t.peek }))
 	}
-	d.list = (&filters{driver: d.driver, repeat: func(*callState, error) *call.Refusal { return d.no }}).list("test", rows...)
+	d.list = (&filters{driver: d.driver, repeat: func(*callState, error) *call.Refusal { return d.no }}).list("test",
+		rows...)
 	return d
 }
 
@@ -183,7 +184,8 @@ func TestDoneInReverse(t *testing.T) {
 	panicked.is(t, "a", "b", "-b"+final, "-a"+final)
 }
 
-// TestReadCallsAgain: the filter that asked for the message gets it. Nothing of that is left when the call has its answer.
+// TestReadCallsAgain: the filter that asked for the message gets it. Nothing of that is left when the call has its
+// answer.
 func TestReadCallsAgain(t *testing.T) {
 	t.Parallel()
 	var saw string
@@ -248,7 +250,8 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 	})
 }
 
-// TestEndedWhileParked: a call that ends while it waits gives back what the waiting filter has, too, and does not go on.
+// TestEndedWhileParked: a call that ends while it waits gives back what the waiting filter has, too, and does not go
+// on.
 func TestEndedWhileParked(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, steps{goOn}, steps{send})
@@ -287,7 +290,8 @@ func TestAttempts(t *testing.T) {
 	d.is(t, "a", "c", "d", "forward", "-d"+retried, "-c"+retried, "c", "d", "forward", "-d"+final, "-c"+final, "-a"+final)
 }
 
-// TestNoFurtherAttempt: a call that may not be made again is rejected. The filters of its attempt learn why it was none.
+// TestNoFurtherAttempt: a call that may not be made again is rejected. The filters of its attempt learn why it was
+// none.
 func TestNoFurtherAttempt(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{send})
@@ -310,7 +314,8 @@ func TestAgain(t *testing.T) {
 // TestServedInside: what did not get to a server inside the process is not tried again.
 func TestServedInside(t *testing.T) {
 	t.Parallel()
-	for _, d := range []*driven{drive(steps{goOn}, steps{send}, attemptHere, steps{send}), drive(steps{goOn}, steps{send})} {
+	for _, d := range []*driven{drive(steps{goOn}, steps{send}, attemptHere, steps{send}),
+		drive(steps{goOn}, steps{send})} {
 		d.begin()
 		d.unsent()
 		d.end()
@@ -343,7 +348,8 @@ func TestChain(t *testing.T) {
 		if inside == slices.Contains(names, "resolve") || inside == (names[0] == "accesslog") {
 			t.Errorf("%s: %v", l.name, names)
 		}
-		if resolve, pick := slices.Index(names, "resolve"), slices.Index(names, "pick"); pick >= 0 && (pick < l.attempt || pick < resolve) {
+		if resolve, pick := slices.Index(names, "resolve"), slices.Index(names, "pick"); pick >= 0 &&
+			(pick < l.attempt || pick < resolve) {
 			t.Errorf("%s picks before it may: %v", l.name, names)
 		}
 	}

@@ -78,7 +78,8 @@ func TestAssertionsAreStripped(t *testing.T) {
 				if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := f.client.Upload(metadata.AppendToOutgoingContext(ctx, "x-capability-id", "caps"), gatewaytest.File{Data: []byte("x")}); err != nil {
+				if _, err := f.client.Upload(metadata.AppendToOutgoingContext(ctx, "x-capability-id", "caps"),
+					gatewaytest.File{Data: []byte("x")}); err != nil {
 					t.Fatal(err)
 				}
 				var header []string
@@ -86,7 +87,8 @@ func TestAssertionsAreStripped(t *testing.T) {
 					header = append(header, a.name, a.value)
 				}
 				for _, p := range protocols {
-					if resp, body := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, header...); resp.StatusCode != 200 {
+					if resp, body := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`,
+						header...); resp.StatusCode != 200 {
 						t.Fatal(p.name, resp.Status, body)
 					}
 				}
@@ -122,7 +124,8 @@ func through(header string) func(context.Context, string) (net.Conn, error) {
 	}
 }
 
-const proxyHeader = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0f" + "\xc0\x00\x02\x01\x0a\x00\x00\x01\xd4\x31\x01\xbb" + "\x04\x00\x00"
+const proxyHeader = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0f" + "\xc0\x00\x02\x01\x0a\x00\x00\x01\xd4\x31\x01\xbb" +
+	"\x04\x00\x00"
 
 // TestProxyProtocol: a trusted proxy says whose each connection is, by all doors; one that does
 // not, and anybody else who does, is refused, and nobody waits for one that says nothing.
@@ -147,7 +150,8 @@ func TestProxyProtocol(t *testing.T) {
 		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return through(proxyHeader)(ctx, addr)
 		}
-		if resp, body := post(t, client, f.gateway, "caps", `{"tool_name":"echo"}`, "X-Forwarded-For", "6.6.6.6"); resp.StatusCode != 200 {
+		if resp, body := post(t, client, f.gateway, "caps", `{"tool_name":"echo"}`, "X-Forwarded-For",
+			"6.6.6.6"); resp.StatusCode != 200 {
 			t.Fatal(p.name, resp.Status, body)
 		}
 	}
@@ -163,7 +167,8 @@ func TestProxyProtocol(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		if answer, _ := io.ReadAll(nc); strings.Contains(string(answer), "200 OK") || strings.Contains(string(answer), "404") {
+		if answer, _ := io.ReadAll(nc); strings.Contains(string(answer), "200 OK") ||
+			strings.Contains(string(answer), "404") {
 			t.Errorf("%s: %q", what, answer)
 		}
 	}

@@ -37,8 +37,8 @@ func (c *handClock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// TestOneShieldForCallersAndPolicies: those who may ask it themselves get the verdicts by which the calls of others are judged,
-// and judging asks it again when a verdict has expired, not before.
+// TestOneShieldForCallersAndPolicies: those who may ask it themselves get the verdicts by which the calls of others
+// are judged, and judging asks it again when a verdict has expired, not before.
 func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	t.Parallel()
 	clock := &handClock{now: time.Now()}
@@ -62,8 +62,10 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	}
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
-			{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}},
-			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName}, Backends: []string{ln.Addr().String()}, Protocol: &guard.Settings{}, Unprobed: true},
+			{Capability: "caps", Services: []string{"test.Other"},
+				Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}},
+			{Capability: "shield-1", Services: []string{openparallaxv1.ShieldService_ServiceDesc.ServiceName},
+				Backends: []string{ln.Addr().String()}, Protocol: &guard.Settings{}, Unprobed: true},
 		},
 		Approver: openDesk(t), Shield: s,
 	})

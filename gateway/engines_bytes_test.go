@@ -43,7 +43,8 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 	t.Parallel()
 	b := &tape{}
 	addr := rawEngine(t, b.serve)
-	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
+		func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 	conn := e.gateway.Conn(t)
 	const complete = "\x18\x0a" // event_type: 10
 	for method, test := range map[string]struct{ requests, answers [][]byte }{
@@ -51,8 +52,10 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 			[][]byte{newer(text(2, "s"), []byte{3 << 3, 2}, text(1, "hello"))},
 			[][]byte{newer(text(1, "s"), text(17, "no token")), newer([]byte(complete), text(2, "m"))},
 		},
-		"AgentService/RunSession":             {[][]byte{odd(longText(1, "ready")), odd(), odd(longText(2, "\xfe"))}, [][]byte{odd(longText(5, "")), odd(longText(9, "what is that"))}},
-		"ClientService/GetHistory":            {[][]byte{newer(text(1, "s"))}, [][]byte{newer(text(1, string(newer(text(2, "s")))))}},
+		"AgentService/RunSession": {[][]byte{odd(longText(1, "ready")), odd(), odd(longText(2, "\xfe"))},
+			[][]byte{odd(longText(5, "")), odd(longText(9, "what is that"))}},
+		"ClientService/GetHistory": {[][]byte{newer(text(1, "s"))},
+			[][]byte{newer(text(1, string(newer(text(2, "s")))))}},
 		"SubAgentService/SubAgentPollMessage": {[][]byte{odd(longText(1, "token"))}, [][]byte{odd(longText(3, "message"))}},
 		"ClientService/GetStatus":             {[][]byte{odd()}, [][]byte{odd(longText(1, "Atlas"))}},
 		"ShieldService/Evaluate":              {[][]byte{odd(longText(2, "{}"))}, [][]byte{odd(longText(1, ""))}},
@@ -60,7 +63,8 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 		b.mu.Lock()
 		b.answer = test.answers
 		b.mu.Unlock()
-		stream, err := conn.NewStream(to(patient(t), "engine-1"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/openparallax.v1."+method, grpc.ForceCodec(rawCodec{}))
+		stream, err := conn.NewStream(to(patient(t), "engine-1"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/openparallax.v1."+method, grpc.ForceCodec(rawCodec{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,8 +130,10 @@ func TestQueueOfAnEngine(t *testing.T) {
 		}
 	}
 	count(map[string]float64{
-		`capgate_engine_messages_waiting{capability="engine-1"}`: 1, `capgate_engine_messages_running{capability="engine-1"}`: 1, `capgate_engine_agents{capability="engine-1"}`: 1,
-		`capgate_engine_turns_total{capability="engine-1",result="full"}`: 1, `capgate_tenant_engine_turns_total{result="full",tenant="default"}`: 1,
+		`capgate_engine_messages_waiting{capability="engine-1"}`: 1,
+		`capgate_engine_messages_running{capability="engine-1"}`: 1, `capgate_engine_agents{capability="engine-1"}`: 1,
+		`capgate_engine_turns_total{capability="engine-1",result="full"}`:   1,
+		`capgate_tenant_engine_turns_total{result="full",tenant="default"}`: 1,
 	})
 	close(let)
 	for range 2 {
@@ -136,8 +142,10 @@ func TestQueueOfAnEngine(t *testing.T) {
 		}
 	}
 	count(map[string]float64{
-		`capgate_engine_messages_waiting{capability="engine-1"}`: 0, `capgate_engine_turns_total{capability="engine-1",result="came"}`: 2,
-		`capgate_tenant_engine_turns_total{result="came",tenant="default"}`: 2, `capgate_engine_turn_wait_seconds_count{capability="engine-1"}`: 2,
+		`capgate_engine_messages_waiting{capability="engine-1"}`:            0,
+		`capgate_engine_turns_total{capability="engine-1",result="came"}`:   2,
+		`capgate_tenant_engine_turns_total{result="came",tenant="default"}`: 2,
+		`capgate_engine_turn_wait_seconds_count{capability="engine-1"}`:     2,
 	})
 }
 
@@ -148,7 +156,8 @@ func TestEnginesByAuthority(t *testing.T) {
 		o.Fleets[0].Services, o.Domains = nil, []string{"caps.example.com"}
 	})
 	named := parallaxpb.NewClientServiceClient(e.gateway.Conn(t, grpc.WithAuthority("engine-1.caps.example.com")))
-	if status, err := named.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil || status.GetAgentName() != "Atlas" {
+	if status, err := named.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil ||
+		status.GetAgentName() != "Atlas" {
 		t.Errorf("%v, %v", status, err)
 	}
 	if _, err := named.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{}); err != nil {
@@ -160,10 +169,12 @@ func TestEnginesByAuthority(t *testing.T) {
 	}
 }
 
-// TestWhatComesAfterTheLastEvent changes nothing any more, and an engine that waits for its client to go is not waited for.
+// TestWhatComesAfterTheLastEvent changes nothing any more, and an engine that waits for its client to go is not waited
+// for.
 func TestWhatComesAfterTheLastEvent(t *testing.T) {
 	t.Parallel()
-	for last, want := range map[string]string{"\x18\x0a": "success", "\x18\x0d": "tool_error"} { // RESPONSE_COMPLETE, ERROR
+	// RESPONSE_COMPLETE, ERROR
+	for last, want := range map[string]string{"\x18\x0a": "success", "\x18\x0d": "tool_error"} {
 		addr := rawEngine(t, func(_ any, s grpc.ServerStream) error {
 			for _, event := range []string{"\x0a\x01s", last, "\x0a\x01s\x18\x10"} {
 				msg := []byte(event)
@@ -174,7 +185,8 @@ func TestWhatComesAfterTheLastEvent(t *testing.T) {
 			<-s.Context().Done()
 			return nil
 		})
-		e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
+		e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
+			func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 		for range 2 { // the second has its turn
 			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{Content: "hello"})
 			if err != nil {

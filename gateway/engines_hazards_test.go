@@ -15,7 +15,8 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// Each of these happens to clients that reach an engine without a gateway: examples/openparallax/engine/hazards_test.go.
+// Each of these happens to clients that reach an engine without a gateway:
+// examples/openparallax/engine/hazards_test.go.
 
 // attentive is an agent that works on messages when it is let, and remembers which it had.
 type attentive struct {
@@ -43,8 +44,8 @@ func (a *attentive) config() agent.Config {
 	}
 }
 
-// TestMessagesDoNotOverlap, of one session or of two, whatever their modes, and whether engines end their streams or wait for
-// their clients to do so.
+// TestMessagesDoNotOverlap, of one session or of two, whatever their modes, and whether engines end their streams or
+// wait for their clients to do so.
 func TestMessagesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	const normal, otr = parallaxpb.SessionMode_NORMAL, parallaxpb.SessionMode_OTR
@@ -53,11 +54,12 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 		sessions [2]string
 		modes    [2]parallaxpb.SessionMode
 	}{
-		"two sessions":          {engine.Config{}, [2]string{"a", "b"}, [2]parallaxpb.SessionMode{normal, normal}},
-		"one session":           {engine.Config{}, [2]string{"a", "a"}, [2]parallaxpb.SessionMode{normal, normal}},
-		"the second OTR":        {engine.Config{}, [2]string{"a", "b"}, [2]parallaxpb.SessionMode{normal, otr}},
-		"the first OTR":         {engine.Config{}, [2]string{"a", "b"}, [2]parallaxpb.SessionMode{otr, normal}},
-		"streams that are kept": {engine.Config{KeepStreams: true}, [2]string{"a", "a"}, [2]parallaxpb.SessionMode{normal, normal}},
+		"two sessions":   {engine.Config{}, [2]string{"a", "b"}, [2]parallaxpb.SessionMode{normal, normal}},
+		"one session":    {engine.Config{}, [2]string{"a", "a"}, [2]parallaxpb.SessionMode{normal, normal}},
+		"the second OTR": {engine.Config{}, [2]string{"a", "b"}, [2]parallaxpb.SessionMode{normal, otr}},
+		"the first OTR":  {engine.Config{}, [2]string{"a", "b"}, [2]parallaxpb.SessionMode{otr, normal}},
+		"streams that are kept": {engine.Config{KeepStreams: true}, [2]string{"a", "a"},
+			[2]parallaxpb.SessionMode{normal, normal}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +87,8 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 				if err != nil || len(events) == 0 {
 					t.Fatalf("%d: %v, %v", i, events, err)
 				}
-				if got, want := events[len(events)-1].GetResponseComplete().GetContent(), fmt.Sprintf("what %d says", i); got != want {
+				if got, want := events[len(events)-1].GetResponseComplete().GetContent(),
+					fmt.Sprintf("what %d says", i); got != want {
 					t.Errorf("%d: %q, want %q", i, got, want)
 				}
 			}

@@ -29,7 +29,8 @@ type engineJSON struct {
 
 func (e *engineJSON) begin(method, path, body string) *http.Response {
 	e.t.Helper()
-	req, err := http.NewRequestWithContext(patient(e.t), method, e.gateway.URL("/v1/engines"+path), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(patient(e.t), method, e.gateway.URL("/v1/engines"+path),
+		strings.NewReader(body))
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func TestEnginesByJSON(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP ", version), func(t *testing.T) {
 			t.Parallel()
-			e := startEngines(t, &guard.Settings{Queue: 100, Clients: guard.BySeed, Engines: guard.BySeed}, engine.Config{SeedModes: true})
+			e := startEngines(t, &guard.Settings{Queue: 100, Clients: guard.BySeed, Engines: guard.BySeed},
+				engine.Config{SeedModes: true})
 			e.attend(t, agent.Config{})
 			by := &engineJSON{t: t, gateway: e.gateway, client: e.gateway.HTTP1(t)}
 			if version == 2 {
@@ -123,21 +125,25 @@ func TestEnginesByJSON(t *testing.T) {
 			if v := by.version(); v != version {
 				t.Fatal("HTTP/", v)
 			}
-			by.wants("GET", "/engine-1/status", "", 200, `{"agent_name":"Atlas","model":"scripted","shield_connected":true,"shield_max_tier":3,`)
+			by.wants("GET", "/engine-1/status", "", 200,
+				`{"agent_name":"Atlas","model":"scripted","shield_connected":true,"shield_max_tier":3,`)
 
 			next := by.say(`{"content":"hello there","session_id":"one","source":"web"}`)
-			if r, names := until(next, "response_complete"); r.Response.Content != "You said: hello there" || !strings.HasPrefix(names, " llm_token llm_token") {
+			if r, names := until(next, "response_complete"); r.Response.Content != "You said: hello there" ||
+				!strings.HasPrefix(names, " llm_token llm_token") {
 				t.Errorf("%s: %+v", names, r)
 			}
 			if last := next(); last.Event != "done" {
 				t.Errorf("%+v", last)
 			}
 			last, names := until(by.say(`{"content":"fail","session_id":"two"}`), "done", "failed")
-			if last.Event != "failed" || last.Problem.Reason != "ENGINE_ERROR" || last.Problem.Metadata["code"] != "LLM_CALL_FAILED" || !strings.HasSuffix(names, " error failed") {
+			if last.Event != "failed" || last.Problem.Reason != "ENGINE_ERROR" ||
+				last.Problem.Metadata["code"] != "LLM_CALL_FAILED" || !strings.HasSuffix(names, " error failed") {
 				t.Errorf("%s: %+v", names, last)
 			}
 			// By the seed's numbers 1 is OTR; by name it is what it is.
-			if last, names := until(by.say(`{"content":"hello","session_id":"secret","mode":"OTR"}`), "done", "failed"); last.Event != "done" {
+			if last, names := until(by.say(`{"content":"hello","session_id":"secret","mode":"OTR"}`), "done",
+				"failed"); last.Event != "done" {
 				t.Errorf("%s: %+v", names, last)
 			}
 			by.wants("GET", "/engine-1/sessions?page_size=1", "", 200, `{"sessions":[{"id":"two",`)
@@ -163,7 +169,8 @@ func TestEnginesQuestionsByJSON(t *testing.T) {
 		path := "/engine-1/approvals/" + asked.Approval.ID + "/"
 		by.wants("POST", path+verb, `{"session_id":"s"}`, 200, `{"received":true}`)
 		by.wants("POST", path+"approve", "", 400, `"code":"FAILED_PRECONDITION"`)
-		if last, names := until(next, "done", "failed"); last.Event != "done" || want != "" && !strings.Contains(names, "action_completed") {
+		if last, names := until(next, "done", "failed"); last.Event != "done" || want != "" &&
+			!strings.Contains(names, "action_completed") {
 			t.Errorf("%s: %s: %+v", verb, names, last)
 		}
 	}
@@ -177,7 +184,8 @@ func TestWhatIsNoEngine(t *testing.T) {
 	capability := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
-			{Capability: "engine-1", Backends: []string{serveEngine(t, engine.Config{})}, Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true},
+			{Capability: "engine-1", Backends: []string{serveEngine(t, engine.Config{})},
+				Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true},
 			{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}},
 		},
 		Engines: shared,
@@ -185,7 +193,8 @@ func TestWhatIsNoEngine(t *testing.T) {
 	by := &engineJSON{t: t, gateway: g, client: g.HTTP1(t)}
 	for id, reason := range map[string]string{"caps": "ENGINE_UNKNOWN", "absent": "CAPABILITY_UNKNOWN"} {
 		for _, route := range []struct{ method, path, body string }{
-			{"POST", "/messages", `{"content":"c"}`}, {"GET", "/status", ""}, {"GET", "/sessions", ""}, {"GET", "/sessions/s/history", ""},
+			{"POST", "/messages", `{"content":"c"}`}, {"GET", "/status", ""}, {"GET", "/sessions", ""},
+			{"GET", "/sessions/s/history", ""},
 			{"POST", "/approvals/a/approve", ""}, {"POST", "/approvals/a/deny", ""},
 		} {
 			by.wants(route.method, "/"+id+route.path, route.body, 404, `"code":"NOT_FOUND","reason":"`+reason+`"`)
@@ -198,8 +207,10 @@ type breaking struct {
 	openparallaxv1.UnimplementedClientServiceServer
 }
 
-func (b *breaking) SendMessage(_ *openparallaxv1.ClientMessageRequest, stream grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error {
-	err := stream.Send(&openparallaxv1.PipelineEvent{SessionId: "s", EventType: openparallaxv1.PipelineEventType_LLM_TOKEN, LlmToken: &openparallaxv1.LLMToken{Text: "I"}})
+func (b *breaking) SendMessage(_ *openparallaxv1.ClientMessageRequest,
+	stream grpc.ServerStreamingServer[openparallaxv1.PipelineEvent]) error {
+	err := stream.Send(&openparallaxv1.PipelineEvent{SessionId: "s",
+		EventType: openparallaxv1.PipelineEventType_LLM_TOKEN, LlmToken: &openparallaxv1.LLMToken{Text: "I"}})
 	<-stream.Context().Done()
 	return err
 }
@@ -210,7 +221,8 @@ func TestAnEngineThatBreaksByJSON(t *testing.T) {
 	backend := gatewaytest.Serve(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, &breaking{}) })
 	shared, _ := shareEngines(t)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Backends: []string{backend.Addr}, Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true}},
+		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Backends: []string{backend.Addr},
+			Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true}},
 		Engines: shared,
 	})
 	by := &engineJSON{t: t, gateway: g, client: g.HTTP1(t)}
@@ -220,7 +232,9 @@ func TestAnEngineThatBreaksByJSON(t *testing.T) {
 	}
 	backend.Stop()
 	last := next()
-	if last.Event != "failed" || last.Problem.Reason != "ENGINE_STREAM_LOST" || last.Problem.Metadata["recover"] != "openparallax.v1.ClientService/GetHistory" || last.Problem.Metadata["session"] != "s" {
+	if last.Event != "failed" || last.Problem.Reason != "ENGINE_STREAM_LOST" ||
+		last.Problem.Metadata["recover"] != "openparallax.v1.ClientService/GetHistory" ||
+		last.Problem.Metadata["session"] != "s" {
 		t.Errorf("%+v", last)
 	}
 }

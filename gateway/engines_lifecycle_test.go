@@ -37,7 +37,8 @@ func behind(t *testing.T, addr string, settings *guard.Settings) *engines {
 	shared, keeper := shareEngines(t)
 	e := &engines{addr: addr, keeper: keeper, agent: make(chan error, 1)}
 	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:  []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr}, Protocol: settings, Unprobed: true}},
+		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr},
+			Protocol: settings, Unprobed: true}},
 		Engines: shared,
 	})
 	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
@@ -77,7 +78,8 @@ func kinds(events []*parallaxpb.PipelineEvent) (kinds []string) {
 	return slices.Compact(kinds)
 }
 
-// TestLifecycleOfAnEngine from the agent's coming to its going, with two clients and a sub-agent that know of no gateway.
+// TestLifecycleOfAnEngine from the agent's coming to its going, with two clients and a sub-agent that know of no
+// gateway.
 func TestLifecycleOfAnEngine(t *testing.T) {
 	t.Parallel()
 	ctx := patient(t)
@@ -103,13 +105,18 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 		answer           string
 	}{
 		{e.client, "one", "hello there", []string{"LLM_TOKEN", "RESPONSE_COMPLETE"}, "You said: hello there"},
-		{other, "two", `tool: read_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"}, "what a says"},
+		{other, "two", `tool: read_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED",
+			"LLM_TOKEN", "RESPONSE_COMPLETE"}, "what a says"},
 		{e.client, "one", "load: shell", []string{"LLM_TOKEN", "RESPONSE_COMPLETE"}, "execute_command"},
 		{other, "two", "fail", []string{"ERROR"}, ""},
-		{other, "two", `tool: delete_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"}, "Blocked by security: actions of this type are not done here"},
-		{e.client, "one", "delegate: sums", []string{"ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_SPAWNED", "ACTION_COMPLETED", "ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_COMPLETED", "ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"}, "did sums"},
+		{other, "two", `tool: delete_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED",
+			"LLM_TOKEN", "RESPONSE_COMPLETE"}, "Blocked by security: actions of this type are not done here"},
+		{e.client, "one", "delegate: sums", []string{"ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_SPAWNED",
+			"ACTION_COMPLETED", "ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_COMPLETED", "ACTION_COMPLETED", "LLM_TOKEN",
+			"RESPONSE_COMPLETE"}, "did sums"},
 	} {
-		stream, err := step.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: step.session, Content: step.content, Mode: parallaxpb.SessionMode_NORMAL})
+		stream, err := step.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: step.session,
+			Content: step.content, Mode: parallaxpb.SessionMode_NORMAL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +128,8 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 		if strings.HasPrefix(step.content, "delegate") { // when the sub-agent is done is its own affair
 			got, step.want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(step.want))
 		}
-		if answer := events[len(events)-1].GetResponseComplete().GetContent(); !slices.Equal(got, step.want) || answer != step.answer {
+		if answer := events[len(events)-1].GetResponseComplete().GetContent(); !slices.Equal(got, step.want) ||
+			answer != step.answer {
 			t.Errorf("%s: %v, %q", step.content, got, answer)
 		}
 	}
@@ -142,7 +150,8 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 	}
 }
 
-// TestEngineKilledWhileItAnswers: the client is told where to look, and the next message goes to the engine once it is back.
+// TestEngineKilledWhileItAnswers: the client is told where to look, and the next message goes to the engine once it is
+// back.
 func TestEngineKilledWhileItAnswers(t *testing.T) {
 	t.Parallel()
 	own := engine.New(engine.Config{})
@@ -153,7 +162,8 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 		close(thinking)
 		<-ctx.Done()
 	}})
-	stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: parallaxpb.SessionMode_NORMAL})
+	stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "s", Content: "hello",
+		Mode: parallaxpb.SessionMode_NORMAL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func TestAMessageOutlastsItsCaller(t *testing.T) {
 		Think:    func(context.Context, *parallaxpb.ProcessRequest) { <-let },
 	})
 	ctx, leave := context.WithCancel(patient(t))
-	if _, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: "s", Content: "first"}); err != nil {
+	if _, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: "s",
+		Content: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-received; got != "first" {
@@ -131,7 +132,8 @@ func TestAgentsHaveNoDeadline(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
+		func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{ln.Addr().String()} })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := parallaxpb.NewAgentServiceClient(e.gateway.Conn(t)).RunSession(ctx)

@@ -56,7 +56,8 @@ func attendDirectly(t *testing.T, addr string) {
 	gatewaytest.Wait(t, ready, "the agent to be connected")
 }
 
-func sessionsOf(ctx context.Context, t *testing.T, c parallaxpb.ClientServiceClient, r *parallaxpb.ListSessionsRequest) string {
+func sessionsOf(ctx context.Context, t *testing.T, c parallaxpb.ClientServiceClient,
+	r *parallaxpb.ListSessionsRequest) string {
 	t.Helper()
 	list, err := c.ListSessions(ctx, r)
 	if err != nil {
@@ -93,10 +94,12 @@ func TestEnginesOfTenants(t *testing.T) {
 	if got := sessionsOf(globex(), t, e.client, &parallaxpb.ListSessionsRequest{Limit: 5}); got != "" {
 		t.Errorf("globex has %q", got)
 	}
-	if h, err := e.client.GetHistory(acme(), &parallaxpb.GetHistoryRequest{SessionId: "mine"}); err != nil || len(h.GetMessages()) != 2 {
+	if h, err := e.client.GetHistory(acme(), &parallaxpb.GetHistoryRequest{SessionId: "mine"}); err != nil ||
+		len(h.GetMessages()) != 2 {
 		t.Errorf("%v, %v", h, err)
 	}
-	stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: "approve: ls"})
+	stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine",
+		Content: "approve: ls"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,17 +123,20 @@ func TestEnginesOfTenants(t *testing.T) {
 		if session == "absent" {
 			continue
 		}
-		if _, err := e.say(globex(), session, "hello"); status.Code(err) != codes.NotFound || reasonIn(err) != "ENGINE_SESSION_UNKNOWN" {
+		if _, err := e.say(globex(), session, "hello"); status.Code(err) != codes.NotFound ||
+			reasonIn(err) != "ENGINE_SESSION_UNKNOWN" {
 			t.Errorf("a message to %s: %v", session, err)
 		}
 	}
 	for _, id := range []string{asked.GetApprovalId(), "absent"} {
-		_, err := e.client.ResolveApproval(globex(), &parallaxpb.ApprovalResponse{ApprovalId: id, SessionId: "mine", Approved: true})
+		_, err := e.client.ResolveApproval(globex(), &parallaxpb.ApprovalResponse{ApprovalId: id, SessionId: "mine",
+			Approved: true})
 		if status.Code(err) != codes.NotFound || reasonIn(err) != "ENGINE_APPROVAL_UNKNOWN" {
 			t.Errorf("the approval %s: %v", id, err)
 		}
 	}
-	if _, err := e.client.ResolveApproval(acme(), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: true}); err != nil {
+	if _, err := e.client.ResolveApproval(acme(), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(),
+		Approved: true}); err != nil {
 		t.Error(err)
 	}
 	if events, err := hearAll(stream); err != nil || events[len(events)-1].GetResponseComplete() == nil {
@@ -173,7 +179,8 @@ func TestManySessionsOfTenants(t *testing.T) {
 				t.Errorf("%v: %q, want %q", r, got, want)
 			}
 		}
-		if _, err := e.client.ListSessions(acme(), &parallaxpb.ListSessionsRequest{Limit: -1}); status.Code(err) != codes.InvalidArgument {
+		if _, err := e.client.ListSessions(acme(),
+			&parallaxpb.ListSessionsRequest{Limit: -1}); status.Code(err) != codes.InvalidArgument {
 			t.Error(err)
 		}
 	}
@@ -183,15 +190,21 @@ func TestManySessionsOfTenants(t *testing.T) {
 func TestScopesOfEngines(t *testing.T) {
 	t.Parallel()
 	methods := map[string]tenant.Scopes{
-		"ClientService/SendMessage": tenant.EngineChat, "ClientService/ResolveApproval": tenant.EngineChat, "ClientService/GetStatus": tenant.EngineChat,
-		"ClientService/ListSessions": tenant.EngineChat, "ClientService/GetHistory": tenant.EngineChat, "ClientService/Shutdown": tenant.EngineAdmin,
-		"AgentService/RunSession": tenant.EngineAgent, "ShieldService/Evaluate": tenant.EngineShield, "ShieldService/Health": tenant.EngineShield,
+		"ClientService/SendMessage": tenant.EngineChat, "ClientService/ResolveApproval": tenant.EngineChat,
+		"ClientService/GetStatus":    tenant.EngineChat,
+		"ClientService/ListSessions": tenant.EngineChat, "ClientService/GetHistory": tenant.EngineChat,
+		"ClientService/Shutdown":  tenant.EngineAdmin,
+		"AgentService/RunSession": tenant.EngineAgent, "ShieldService/Evaluate": tenant.EngineShield,
+		"ShieldService/Health":          tenant.EngineShield,
 		"ShieldService/GetShieldStatus": tenant.EngineShield, "SubAgentService/RegisterSubAgent": tenant.EngineSubAgent,
-		"SubAgentService/SubAgentExecuteTool": tenant.EngineSubAgent, "SubAgentService/SubAgentComplete": tenant.EngineSubAgent,
-		"SubAgentService/SubAgentFailed": tenant.EngineSubAgent, "SubAgentService/SubAgentPollMessage": tenant.EngineSubAgent,
+		"SubAgentService/SubAgentExecuteTool": tenant.EngineSubAgent,
+		"SubAgentService/SubAgentComplete":    tenant.EngineSubAgent,
+		"SubAgentService/SubAgentFailed":      tenant.EngineSubAgent,
+		"SubAgentService/SubAgentPollMessage": tenant.EngineSubAgent,
 	}
 	keys := map[string]tenant.Scopes{
-		"chat": tenant.EngineChat, "agent": tenant.EngineAgent, "sub": tenant.EngineSubAgent, "stop": tenant.EngineAdmin, "shield": tenant.EngineShield,
+		"chat": tenant.EngineChat, "agent": tenant.EngineAgent, "sub": tenant.EngineSubAgent, "stop": tenant.EngineAdmin,
+		"shield":          tenant.EngineShield,
 		"all but engines": tenant.Invoke | tenant.Read | tenant.Approve | tenant.Policy | tenant.Admin,
 	}
 	ring := newKeyring()
@@ -218,16 +231,19 @@ func TestScopesOfEngines(t *testing.T) {
 			}
 		}
 	}
-	if err := conn.Invoke(to(patient(t), "engine-1"), "/openparallax.v1.ClientService/GetStatus", &parallaxpb.StatusRequest{}, &parallaxpb.StatusResponse{}); status.Code(err) != codes.Unauthenticated {
+	if err := conn.Invoke(to(patient(t), "engine-1"), "/openparallax.v1.ClientService/GetStatus",
+		&parallaxpb.StatusRequest{}, &parallaxpb.StatusResponse{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("without a key: %v", err)
 	}
 	ctx := to(bearer(patient(t), ring.credentials["all but engines"]), "engine-1")
 	for _, method := range []string{"/openparallax.v1.ClientService/Backdoor", "/grpc.testing.TestService/UnaryCall"} {
-		if err := conn.Invoke(ctx, method, &parallaxpb.StatusRequest{}, &parallaxpb.StatusResponse{}); status.Code(err) != codes.Unimplemented || reasonIn(err) != "METHOD_UNKNOWN" {
+		if err := conn.Invoke(ctx, method, &parallaxpb.StatusRequest{},
+			&parallaxpb.StatusResponse{}); status.Code(err) != codes.Unimplemented || reasonIn(err) != "METHOD_UNKNOWN" {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if _, err := docpb.NewCapabilityClient(conn).Invoke(ctx, &docpb.InvokeRequest{ToolName: "x"}); status.Code(err) != codes.Unimplemented {
+	if _, err := docpb.NewCapabilityClient(conn).Invoke(ctx,
+		&docpb.InvokeRequest{ToolName: "x"}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a tool of an engine: %v", err)
 	}
 }
@@ -256,13 +272,15 @@ func TestFleetOfEngines(t *testing.T) {
 		if got, err := e.say(patient(t), session, "hello"); err != nil || got != "You said: hello" {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if h, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: session}); err != nil || len(h.GetMessages()) != 2*(i/10+1) {
+		if h, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: session}); err != nil ||
+			len(h.GetMessages()) != 2*(i/10+1) {
 			t.Fatalf("%v, %v", h, err)
 		}
 	}
 	held := 0
 	for _, addr := range []string{e.addr, second} {
-		list, err := parallaxpb.NewClientServiceClient(direct(t, addr)).ListSessions(patient(t), &parallaxpb.ListSessionsRequest{})
+		list, err := parallaxpb.NewClientServiceClient(direct(t, addr)).ListSessions(patient(t),
+			&parallaxpb.ListSessionsRequest{})
 		if err != nil || len(list.GetSessions()) == 0 {
 			t.Errorf("%v, %v", list, err)
 		}
@@ -271,10 +289,13 @@ func TestFleetOfEngines(t *testing.T) {
 	if held != 10 {
 		t.Errorf("%d sessions", held)
 	}
-	if _, err := e.client.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{}); status.Code(err) != codes.FailedPrecondition || reasonIn(err) != "ENGINE_AMBIGUOUS" {
+	if _, err := e.client.ListSessions(patient(t),
+		&parallaxpb.ListSessionsRequest{}); status.Code(err) != codes.FailedPrecondition ||
+		reasonIn(err) != "ENGINE_AMBIGUOUS" {
 		t.Error(err)
 	}
-	if _, err := e.client.ListSessions(with(patient(t), "x-session-id", "s3", "x-capability-id", "engine-1"), &parallaxpb.ListSessionsRequest{}); status.Code(err) == codes.FailedPrecondition {
+	if _, err := e.client.ListSessions(with(patient(t), "x-session-id", "s3", "x-capability-id", "engine-1"),
+		&parallaxpb.ListSessionsRequest{}); status.Code(err) == codes.FailedPrecondition {
 		t.Error(err)
 	}
 	if _, err := e.client.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil {

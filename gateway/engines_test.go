@@ -49,7 +49,8 @@ func shareEngines(t *testing.T) (guard.Shared, *approvals.Service) {
 	running.Go(func() { keeper.Run(ctx) })
 	running.Go(func() { all.Run(ctx) })
 	t.Cleanup(func() { all.Close(); stop(); running.Wait() })
-	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: keeper, Questions: store.EngineQuestions()}, keeper
+	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: keeper,
+		Questions: store.EngineQuestions()}, keeper
 }
 
 func serveEngine(t *testing.T, cfg engine.Config) string {
@@ -70,7 +71,8 @@ func serveEngine(t *testing.T, cfg engine.Config) string {
 	return ln.Addr().String()
 }
 
-func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config, change ...func(*gatewaytest.Options)) *engines {
+func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config,
+	change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
 	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1)}
 	var shared guard.Shared
@@ -79,7 +81,8 @@ func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config, cha
 		settings.Buffer = 4 << 20
 	}
 	o := gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: []string{"openparallax.v1.ClientService", "openparallax.v1.AgentService"},
+		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: []string{"openparallax.v1.ClientService",
+			"openparallax.v1.AgentService"},
 			Backends: []string{e.addr}, Protocol: settings, Unprobed: true}},
 		Engines: shared,
 	}
@@ -116,7 +119,8 @@ func hearAll(stream parallaxpb.ClientService_SendMessageClient) (events []*paral
 }
 
 func (e *engines) say(ctx context.Context, session, content string) (answer string, err error) {
-	stream, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: session, Content: content, Mode: parallaxpb.SessionMode_NORMAL})
+	stream, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: session, Content: content,
+		Mode: parallaxpb.SessionMode_NORMAL})
 	if err != nil {
 		return "", err
 	}
@@ -150,7 +154,8 @@ func TestMessagesOneAtATime(t *testing.T) {
 	if err != nil || len(history.GetMessages()) != 2 {
 		t.Errorf("%v, %v", history, err)
 	}
-	if status, err := e.client.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil || status.GetAgentName() != "Atlas" {
+	if status, err := e.client.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil ||
+		status.GetAgentName() != "Atlas" {
 		t.Errorf("%v, %v", status, err)
 	}
 }
@@ -168,7 +173,8 @@ func TestEnginesQuestions(t *testing.T) {
 	e.attend(t, agent.Config{})
 	for _, approve := range []bool{true, false} {
 		for _, direct := range []bool{true, false} {
-			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: `tool: execute_command {"command":"ls","password":"hunter2"}`})
+			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "mine",
+				Content: `tool: execute_command {"command":"ls","password":"hunter2"}`})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,18 +190,21 @@ func TestEnginesQuestions(t *testing.T) {
 			if err != nil || len(page) != 1 || page[0].Capability != "engine-1" || page[0].Session != "mine" {
 				t.Fatalf("%+v, %v", page, err)
 			}
-			if kept := fmt.Sprintf("%+v", page[0]); strings.Contains(kept, "hunter2") || !strings.Contains(page[0].Preview, "command") {
+			if kept := fmt.Sprintf("%+v", page[0]); strings.Contains(kept, "hunter2") ||
+				!strings.Contains(page[0].Preview, "command") {
 				t.Errorf("what people see: %s", kept)
 			}
 			if d := page[0].Expires.Sub(time.Unix(asked.GetTimeoutAt(), 0)).Abs(); d > 2*time.Second {
 				t.Errorf("expires %v from timeout_at", d)
 			}
 			if direct {
-				ack, err := e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: approve})
+				ack, err := e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(),
+					Approved: approve})
 				if err != nil || !ack.GetReceived() {
 					t.Fatalf("%v, %v", ack, err)
 				}
-				_, err = e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: !approve})
+				_, err = e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(),
+					Approved: !approve})
 				if status.Code(err) != codes.FailedPrecondition {
 					t.Errorf("again: %v", err)
 				}
@@ -204,7 +213,8 @@ func TestEnginesQuestions(t *testing.T) {
 				if approve {
 					answer = e.keeper.Approve
 				}
-				if _, err := answer(t.Context(), "default", page[0].ID, approvals.Answer{By: "eve", Remember: approvals.Always}); err == nil {
+				if _, err := answer(t.Context(), "default", page[0].ID,
+					approvals.Answer{By: "eve", Remember: approvals.Always}); err == nil {
 					t.Error("an engine's question was answered for always")
 				}
 				if _, err := answer(t.Context(), "default", page[0].ID, approvals.Answer{By: "eve"}); err != nil {
@@ -241,7 +251,8 @@ func TestSlowReadersOfEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 1024"})
+	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t),
+		&parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 1024"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +287,8 @@ func TestAgentsOfOneEngine(t *testing.T) {
 			if err := <-e.agent; err != nil {
 				t.Errorf("the first: %v", err) // it was told to go
 			}
-		} else if err := agent.Run(patient(t), e.gateway.Conn(t), agent.Config{}); status.Code(err) != codes.AlreadyExists || reasonIn(err) != "ENGINE_HAS_AGENT" {
+		} else if err := agent.Run(patient(t), e.gateway.Conn(t), agent.Config{}); status.Code(err) != codes.AlreadyExists ||
+			reasonIn(err) != "ENGINE_HAS_AGENT" {
 			t.Errorf("a second: %v", err)
 		}
 		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
@@ -290,28 +302,34 @@ func TestModesOfSessions(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []guard.Numbering{guard.BySource, guard.BySeed} {
 		for _, clients := range []guard.Numbering{guard.BySource, guard.BySeed} {
-			e := startEngines(t, &guard.Settings{Queue: 100, Clients: clients, Engines: engines}, engine.Config{SeedModes: engines == guard.BySeed})
+			e := startEngines(t, &guard.Settings{Queue: 100, Clients: clients, Engines: engines},
+				engine.Config{SeedModes: engines == guard.BySeed})
 			e.attend(t, agent.Config{})
 			normal, otr, none := parallaxpb.SessionMode(1), parallaxpb.SessionMode(2), parallaxpb.SessionMode(4)
 			if clients == guard.BySeed {
 				normal, otr, none = 0, 1, 2
 			}
 			for session, mode := range map[string]parallaxpb.SessionMode{"recorded": normal, "off": otr, "none": none} {
-				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: session, Content: "hello", Mode: mode})
+				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: session,
+					Content: "hello", Mode: mode})
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, err = hearAll(stream)
-				if want := map[bool]codes.Code{false: codes.OK, true: codes.InvalidArgument}[session == "none"]; status.Code(err) != want {
+				if want := map[bool]codes.Code{false: codes.OK,
+					true: codes.InvalidArgument}[session == "none"]; status.Code(err) != want {
 					t.Errorf("%v %v: %s: %v", clients, engines, session, err)
 				}
 			}
 			list, err := e.client.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{})
-			if err != nil || len(list.GetSessions()) != 1 || list.GetSessions()[0].GetId() != "recorded" || list.GetSessions()[0].GetMode() != normal {
+			if err != nil || len(list.GetSessions()) != 1 || list.GetSessions()[0].GetId() != "recorded" ||
+				list.GetSessions()[0].GetMode() != normal {
 				t.Errorf("%v %v: %v, %v", clients, engines, list, err)
 			}
-			other := metadata.AppendToOutgoingContext(patient(t), "x-session-modes", map[guard.Numbering]string{guard.BySource: "seed", guard.BySeed: "source"}[clients])
-			if list, err = e.client.ListSessions(other, &parallaxpb.ListSessionsRequest{}); err != nil || list.GetSessions()[0].GetMode() == normal {
+			other := metadata.AppendToOutgoingContext(patient(t), "x-session-modes",
+				map[guard.Numbering]string{guard.BySource: "seed", guard.BySeed: "source"}[clients])
+			if list, err = e.client.ListSessions(other, &parallaxpb.ListSessionsRequest{}); err != nil ||
+				list.GetSessions()[0].GetMode() == normal {
 				t.Errorf("told otherwise: %v, %v", list, err)
 			}
 		}

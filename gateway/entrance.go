@@ -24,7 +24,8 @@ func (h *handler) entrance(t *fairqueue.Queue, pool *bodybudget.Budget, doors ht
 		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.Identity), 0), HTTPStatus))
 	}))
 	doors = pool.Handler(func(r *http.Request) bodybudget.Owner { return visitOf(r) }, doors)
-	return h.visiting(h.charging(full, h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Account() }, full, doors))))
+	return h.visiting(h.charging(full,
+		h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Account() }, full, doors))))
 }
 
 // charging has requests over HTTP/1.1 hold what they take besides their bodies; the relay does so for others.

@@ -27,7 +27,8 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\n"+
+			"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
 			t.Fatal(err)
 		}
 		line, err := bufio.NewReader(conn).ReadString('\n') // comes when the gateway begins to wait
@@ -36,7 +37,8 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 		}
 	}
 	for _, p := range protocols {
-		if resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`); resp.StatusCode != http.StatusOK {
+		if resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps",
+			`{"tool_name":"echo"}`); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %s", p.name, resp.Status, text)
 		}
 	}
@@ -48,16 +50,19 @@ func TestTooManyRequestsWait(t *testing.T) {
 	capability := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
-			{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}, {Capability: "old", Backends: []string{capability.Serve(t, call.Legacy).Addr}},
+			{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}},
+			{Capability: "old", Backends: []string{capability.Serve(t, call.Legacy).Addr}},
 			{Capability: "weather", Backends: []string{capability.Serve(t, call.Doc).Addr}, Keyed: true},
 		}, MaxWaiting: -1, Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
 	})
 	for i, p := range protocols {
 		resp, text := post(t, p.client(g, t), g, "caps", `{"tool_name":"echo"}`)
-		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "OVERLOADED") || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("X-Request-Id") == "" {
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "OVERLOADED") ||
+			resp.Header.Get("Retry-After") != "1" || resp.Header.Get("X-Request-Id") == "" {
 			t.Errorf("%s: %s %v %s", p.name, resp.Status, resp.Header, text)
 		}
-		if line := g.Log.Calls(t, i+1)[i]; line["reason"] != "OVERLOADED" || line["request_id"] != resp.Header.Get("X-Request-Id") {
+		if line := g.Log.Calls(t, i+1)[i]; line["reason"] != "OVERLOADED" ||
+			line["request_id"] != resp.Header.Get("X-Request-Id") {
 			t.Errorf("%s: the log says %v", p.name, line)
 		}
 	}

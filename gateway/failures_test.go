@@ -59,13 +59,15 @@ func TestNoBackendIsUnavailable(t *testing.T) {
 				}
 			}
 			resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`)
-			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, test.reason) {
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+				!strings.Contains(body, test.reason) {
 				t.Errorf("REST: %s, Retry-After %q, %s", resp.Status, resp.Header.Get("Retry-After"), body)
 			}
 			if test.unprobed {
 				return
 			}
-			if ready, message, err := client.Healthcheck(to(t.Context(), "caps")); err != nil || ready || message != "0 of 2 backends ready" {
+			if ready, message, err := client.Healthcheck(to(t.Context(), "caps")); err != nil || ready ||
+				message != "0 of 2 backends ready" {
 				t.Errorf("healthcheck: %v, %q, %v", ready, message, err)
 			}
 		})
@@ -190,7 +192,8 @@ func TestBackendDiesDuringCalls(t *testing.T) {
 	gatewaytest.Wait(t, f.capability.Blocked(), "the second call")
 	f.backend.Stop()
 	for range 2 {
-		if err := <-results; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "UPSTREAM_LOST" || retryDelay(err) != 0 {
+		if err := <-results; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "UPSTREAM_LOST" ||
+			retryDelay(err) != 0 {
 			t.Errorf("%v, retry after %v", err, retryDelay(err))
 		}
 	}
@@ -222,7 +225,8 @@ func TestTheFleetsDeadline(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 		Capability: "caps", Backends: []string{gatewaytest.Silent(t)}, Unprobed: true, Dialect: call.Doc,
-		Deadlines: router.Deadlines{Default: 50 * time.Millisecond, Max: 100 * time.Millisecond, Stream: 150 * time.Millisecond},
+		Deadlines: router.Deadlines{Default: 50 * time.Millisecond, Max: 100 * time.Millisecond,
+			Stream: 150 * time.Millisecond},
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	long, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -245,7 +249,8 @@ func TestTheFleetsDeadline(t *testing.T) {
 				if resp.StatusCode != http.StatusGatewayTimeout {
 					t.Errorf("%s %s", resp.Status, body)
 				}
-			} else if err := test.run(test.ctx); status.Code(err) != codes.DeadlineExceeded || errorInfo(err).GetReason() != "DEADLINE_EXCEEDED" {
+			} else if err := test.run(test.ctx); status.Code(err) != codes.DeadlineExceeded ||
+				errorInfo(err).GetReason() != "DEADLINE_EXCEEDED" {
 				t.Error(err)
 			}
 			if took := time.Since(began); took < test.limit-10*time.Millisecond || took > gatewaytest.Patience/2 {

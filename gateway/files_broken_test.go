@@ -227,13 +227,17 @@ func TestDownloadsThatBreak(t *testing.T) {
 			status int
 			reason string
 		}{
-			"an error at once":   {0, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false, 404, `"detail":"no disk"`},
-			"nothing":            {0, func(downloads) error { return nil }, false, 502, "ANSWER_CUT_OFF"},
-			"a status at once":   {0, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 500, `"code":"DATA_LOSS"`},
-			"an error later":     {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false, 200, ""},
-			"no last piece":      {3, func(downloads) error { return nil }, false, 200, ""},
-			"a status later":     {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
-			"behind its end":     {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Done: true}) }, false, 200, ""},
+			"an error at once": {0, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false,
+				404, `"detail":"no disk"`},
+			"nothing": {0, func(downloads) error { return nil }, false, 502, "ANSWER_CUT_OFF"},
+			"a status at once": {0, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 500,
+				`"code":"DATA_LOSS"`},
+			"an error later": {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false,
+				200, ""},
+			"no last piece":  {3, func(downloads) error { return nil }, false, 200, ""},
+			"a status later": {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
+			"behind its end": {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Done: true}) }, false, 200,
+				""},
 			"a status after all": {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
 			"death": {3, func(s downloads) error {
 				<-s.Context().Done()
@@ -264,7 +268,8 @@ func TestDownloadsThatBreak(t *testing.T) {
 					b.Stop()
 				}
 				body, err := io.ReadAll(resp.Body)
-				if resp.StatusCode != test.status || (err != nil) != (test.status == 200) || !strings.Contains(string(body), test.reason) {
+				if resp.StatusCode != test.status || (err != nil) != (test.status == 200) ||
+					!strings.Contains(string(body), test.reason) {
 					t.Errorf("%s, %d bytes, %v", resp.Status, len(body), err)
 				}
 			})
@@ -283,14 +288,16 @@ func TestRefusedUploads(t *testing.T) {
 			}
 		}
 	}})
-	for name, head := range map[string]string{"of a length": "Content-Length: 41943040\r\n", "in chunks": "Transfer-Encoding: chunked\r\n"} {
+	for name, head := range map[string]string{"of a length": "Content-Length: 41943040\r\n",
+		"in chunks": "Transfer-Encoding: chunked\r\n"} {
 		conn, err := net.Dial("tcp", g.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n", filesPath, head); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n",
+			filesPath, head); err != nil {
 			t.Fatal(err)
 		}
 		piece := strings.Repeat("x", 1<<20)
@@ -303,7 +310,8 @@ func TestRefusedUploads(t *testing.T) {
 			}
 		}
 		answer, err := io.ReadAll(conn)
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") || !strings.Contains(string(answer), "BODY_TOO_LARGE") {
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") ||
+			!strings.Contains(string(answer), "BODY_TOO_LARGE") {
 			t.Errorf("%s: %v, %.500q", name, err, answer)
 		}
 	}
@@ -325,7 +333,8 @@ func TestRefusedUploadsByCurl(t *testing.T) {
 	}
 	for version, speak := range curlSpeaks(t) {
 		for _, length := range []string{"Expect:", "Transfer-Encoding: chunked"} {
-			got := curl(t, speak, "-H", length, "-H", "Expect:", "-H", "Content-Type: text/plain", "--data-binary", "@"+file, g.URL(filesPath))
+			got := curl(t, speak, "-H", length, "-H", "Expect:", "-H", "Content-Type: text/plain", "--data-binary", "@"+file,
+				g.URL(filesPath))
 			if p := got.problem(t); p.Status != 413 || p.Reason != "BODY_TOO_LARGE" {
 				t.Errorf("%s, %s: %+v", version, length, p)
 			}
@@ -349,7 +358,8 @@ func TestAfterAnUploadThatIsTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n%s\r\n0\r\n\r\n", filesPath, "eleven byte")
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: "+
+		"chunked\r\n\r\nb\r\n%s\r\n0\r\n\r\n", filesPath, "eleven byte")
 	if err != nil {
 		t.Fatal(err)
 	}

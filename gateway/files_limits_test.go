@@ -20,8 +20,8 @@ func authorization(ctx context.Context) string {
 	return md.Get("authorization")[0]
 }
 
-// TestArtifactSizeOverHTTP: of a file that is larger than its tenant's may be nothing is kept, and what is downloaded of one
-// breaks off. Nobody else's is smaller for it.
+// TestArtifactSizeOverHTTP: of a file that is larger than its tenant's may be nothing is kept, and what is downloaded
+// of one breaks off. Nobody else's is smaller for it.
 func TestArtifactSizeOverHTTP(t *testing.T) {
 	t.Parallel()
 	const most = 600_000
@@ -35,11 +35,13 @@ func TestArtifactSizeOverHTTP(t *testing.T) {
 		if up.StatusCode != http.StatusCreated {
 			t.Fatalf("%s: %s %s", protocol.name, up.Status, up.body)
 		}
-		if down := send(acme, http.MethodGet, up.told(t).Path, nil); down.StatusCode != 200 || !bytes.Equal(down.body, pattern(most)) {
+		if down := send(acme, http.MethodGet, up.told(t).Path, nil); down.StatusCode != 200 ||
+			!bytes.Equal(down.body, pattern(most)) {
 			t.Errorf("%s: %s, %d bytes, %v", protocol.name, down.Status, len(down.body), down.err)
 		}
 		large := send(acme, http.MethodPost, filesPath, pattern(2*most))
-		if large.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(large.body), "ARTIFACT_TOO_LARGE") || f.capability.Kept() != 1 {
+		if large.StatusCode != http.StatusRequestEntityTooLarge ||
+			!strings.Contains(string(large.body), "ARTIFACT_TOO_LARGE") || f.capability.Kept() != 1 {
 			t.Errorf("%s: %s %s; %d files are kept", protocol.name, large.Status, large.body, f.capability.Kept())
 		}
 		theirs := send(globex, http.MethodPost, filesPath, pattern(2*most))
@@ -49,7 +51,8 @@ func TestArtifactSizeOverHTTP(t *testing.T) {
 		if down := send(globex, http.MethodGet, theirs.told(t).Path, nil); !bytes.Equal(down.body, pattern(2*most)) {
 			t.Errorf("%s: %s, %d bytes, %v", protocol.name, down.Status, len(down.body), down.err)
 		}
-		if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil || !strings.Contains(string(told.GetResultJson()), `"`+theirs.told(t).ID+`"`) {
+		if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
+			!strings.Contains(string(told.GetResultJson()), `"`+theirs.told(t).ID+`"`) {
 			t.Fatalf("%s: acme is told of %s, not of %s: %v", protocol.name, told.GetResultJson(), theirs.told(t).ID, err)
 		}
 		if down := send(acme, http.MethodGet, theirs.told(t).Path, nil); down.err == nil || len(down.body) > most {

@@ -67,7 +67,8 @@ func (p *passage) check(t *testing.T, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	more := int64(p.peak) - int64(p.before)
-	t.Logf("%s: %d MiB, at most %.1f MiB ahead, %.1f MiB of memory", what, p.read>>20, float64(p.most)/(1<<20), float64(more)/(1<<20))
+	t.Logf("%s: %d MiB, at most %.1f MiB ahead, %.1f MiB of memory", what, p.read>>20, float64(p.most)/(1<<20),
+		float64(more)/(1<<20))
 	if p.read != largeFile() || p.most > ahead || more > grown {
 		t.Errorf("%s: %d bytes, %d ahead, %d of memory", what, p.read, p.most, more)
 	}

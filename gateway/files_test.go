@@ -104,13 +104,16 @@ func TestFilesGoThere(t *testing.T) {
 				data := pattern(size)
 				what := fmt.Sprintf("%s, %s, %d bytes", protocol.name, backend, size)
 				up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), io.MultiReader(bytes.NewReader(data)),
-					"Content-Type", "image/png", "Content-Disposition", `attachment; filename="x.bin"; filename*=UTF-8''%E2%82%AC%20rates.png`)
+					"Content-Type", "image/png", "Content-Disposition",
+					`attachment; filename="x.bin"; filename*=UTF-8''%E2%82%AC%20rates.png`)
 				got := up.told(t)
-				if up.StatusCode != http.StatusCreated || got.Name != "capabilities/caps/artifacts/"+got.ID || got.Size != int64(size) || got.SHA256 != hexOf(data) || got.Filename != "€ rates.png" ||
+				if up.StatusCode != http.StatusCreated || got.Name != "capabilities/caps/artifacts/"+got.ID ||
+					got.Size != int64(size) || got.SHA256 != hexOf(data) || got.Filename != "€ rates.png" ||
 					up.Header.Get("Location") != got.Path || up.Header.Get("Digest") != digestOf(data) {
 					t.Fatalf("%s: %s %v %s", what, up.Status, up.Header, up.body)
 				}
-				if has, _ := f.capability.File(got.ID); !bytes.Equal(has.Data, data) || has.Name != "€ rates.png" || has.MIME != "image/png" {
+				if has, _ := f.capability.File(got.ID); !bytes.Equal(has.Data, data) || has.Name != "€ rates.png" ||
+					has.MIME != "image/png" {
 					t.Fatalf("%s: the capability has %q %q, %d bytes", what, has.Name, has.MIME, len(has.Data))
 				}
 				comesBack(t, client, f.gateway.URL(got.Path), what, data)
@@ -134,7 +137,8 @@ func comesBack(t *testing.T, client *http.Client, url, what string, data []byte)
 		if down.err != nil || down.StatusCode != 200 || !bytes.Equal(down.body, want) {
 			t.Fatalf("%s, %s: %s, %d bytes, %v", what, name, down.Status, len(down.body), down.err)
 		}
-		if h := down.Header; h.Get("Content-Type") != "image/png" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Accept-Ranges") != "none" ||
+		if h := down.Header; h.Get("Content-Type") != "image/png" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Accept-Ranges") != "none" ||
 			h.Get("Content-Disposition") != `attachment; filename="_ rates.png"; filename*=UTF-8''%E2%82%AC%20rates.png` {
 			t.Errorf("%s, %s: %v", what, name, h)
 		}
@@ -194,24 +198,31 @@ func TestFormsOfFiles(t *testing.T) {
 			typ, body := form(t, parts...)
 			return transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(body), "Content-Type", typ)
 		}
-		up := send([3]string{"a.txt", "text/plain", "a"}, [3]string{"-", "", "a field"}, [3]string{"b.bin", "", long}, [3]string{"c", "text/css", ""})
+		up := send([3]string{"a.txt", "text/plain", "a"}, [3]string{"-", "", "a field"}, [3]string{"b.bin", "", long},
+			[3]string{"c", "text/css", ""})
 		got := up.told(t).Artifacts
 		if up.StatusCode != http.StatusCreated || len(got) != 3 || up.Header.Get("Location") != "" {
 			t.Fatalf("%s: %s %s", protocol.name, up.Status, up.body)
 		}
-		for i, want := range []gatewaytest.File{{Name: "a.txt", MIME: "text/plain", Data: []byte("a")}, {Name: "b.bin", MIME: "application/octet-stream", Data: []byte(long)}, {Name: "c", MIME: "text/css"}} {
-			if has, _ := f.capability.File(got[i].ID); has.Name != want.Name || has.MIME != want.MIME || !bytes.Equal(has.Data, want.Data) || got[i].SHA256 != hexOf(want.Data) {
-				t.Errorf("%s: %d: %+v; the capability has %q %q, %d bytes", protocol.name, i, got[i], has.Name, has.MIME, len(has.Data))
+		for i, want := range []gatewaytest.File{{Name: "a.txt", MIME: "text/plain", Data: []byte("a")},
+			{Name: "b.bin", MIME: "application/octet-stream", Data: []byte(long)}, {Name: "c", MIME: "text/css"}} {
+			if has, _ := f.capability.File(got[i].ID); has.Name != want.Name || has.MIME != want.MIME ||
+				!bytes.Equal(has.Data, want.Data) || got[i].SHA256 != hexOf(want.Data) {
+				t.Errorf("%s: %d: %+v; the capability has %q %q, %d bytes", protocol.name, i, got[i], has.Name, has.MIME,
+					len(has.Data))
 			}
 		}
 		one := send([3]string{"a.txt", "text/plain", "a"})
-		if all := one.told(t).Artifacts; one.StatusCode != http.StatusCreated || len(all) != 1 || one.Header.Get("Location") != all[0].Path {
+		if all := one.told(t).Artifacts; one.StatusCode != http.StatusCreated || len(all) != 1 ||
+			one.Header.Get("Location") != all[0].Path {
 			t.Errorf("%s, one: %s %v %s", protocol.name, one.Status, one.Header, one.body)
 		}
 		some := send([3]string{gatewaytest.RefusedFile, "", long}, [3]string{"b", "", "b"})
 		all := some.told(t).Artifacts
-		if some.StatusCode != http.StatusMultiStatus || len(all) != 2 || all[0].Problem == nil || all[0].ID != "" || all[1].Problem != nil || all[1].ID == "" ||
-			all[0].Problem.Status != 422 || all[0].Problem.Reason != "ARTIFACT_REFUSED" || all[0].Problem.Detail != "this file is not wanted" {
+		if some.StatusCode != http.StatusMultiStatus || len(all) != 2 || all[0].Problem == nil || all[0].ID != "" ||
+			all[1].Problem != nil || all[1].ID == "" ||
+			all[0].Problem.Status != 422 || all[0].Problem.Reason != "ARTIFACT_REFUSED" ||
+			all[0].Problem.Detail != "this file is not wanted" {
 			t.Errorf("%s, one refused: %s %s", protocol.name, some.Status, some.body)
 		}
 	}
@@ -222,7 +233,8 @@ func TestBadUploads(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	typ, body := form(t, [3]string{"a.txt", "text/plain", "some text"})
-	empty, fields := "multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--x--\r\n"
+	empty, fields := "multipart/form-data; boundary=x",
+		"--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--x--\r\n"
 	var many [][3]string
 	for range 101 {
 		many = append(many, [3]string{"a", "", "a"})
@@ -236,25 +248,30 @@ func TestBadUploads(t *testing.T) {
 			header           []string
 		}{
 			{"no boundary", filesPath, string(body), 400, "INVALID_FORM", []string{"Content-Type", "multipart/form-data"}},
-			{"a bad boundary", filesPath, string(body), 400, "INVALID_FORM", []string{"Content-Type", "Multipart/Form-Data; boundary=" + strings.Repeat("x", 71)}},
+			{"a bad boundary", filesPath, string(body), 400, "INVALID_FORM",
+				[]string{"Content-Type", "Multipart/Form-Data; boundary=" + strings.Repeat("x", 71)}},
 			{"no file part", filesPath, fields, 400, "INVALID_FORM", []string{"Content-Type", empty}},
 			{"no part", filesPath, "--x--\r\n", 400, "INVALID_FORM", []string{"Content-Type", empty}},
 			{"no form", filesPath, "hello", 400, "UPLOAD_CUT_OFF", []string{"Content-Type", empty}},
 			{"nothing", filesPath, "", 400, "UPLOAD_CUT_OFF", []string{"Content-Type", empty}},
 			{"a form cut off", filesPath, string(body[:len(body)-20]), 400, "UPLOAD_CUT_OFF", []string{"Content-Type", typ}},
-			{"a garbled part", filesPath, "--x\r\nno header\r\n\r\nx\r\n--x--\r\n", 400, "INVALID_FORM", []string{"Content-Type", empty}},
+			{"a garbled part", filesPath, "--x\r\nno header\r\n\r\nx\r\n--x--\r\n", 400, "INVALID_FORM",
+				[]string{"Content-Type", empty}},
 			{"a bad name", filesPath, "x", 400, "INVALID_HEADER", []string{"Content-Disposition", `attachment; filename="a`}},
-			{"another digest", filesPath, "x", 400, "DIGEST_MISMATCH", []string{"Repr-Digest", "sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + ":"}},
+			{"another digest", filesPath, "x", 400, "DIGEST_MISMATCH",
+				[]string{"Repr-Digest", "sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + ":"}},
 			{"an odd digest", filesPath, "x", 400, "DIGEST_MISMATCH", []string{"Content-Digest", "sha-256=x"}},
 			{"a refused file", filesPath + "?filename=" + gatewaytest.RefusedFile, "x", 422, "ARTIFACT_REFUSED", nil},
 			{"an unknown capability", "/v1/capabilities/nope/artifacts", "x", 404, "CAPABILITY_UNKNOWN", nil},
-			{"a form for an unknown capability", "/v1/capabilities/nope/artifacts", string(body), 404, "CAPABILITY_UNKNOWN", []string{"Content-Type", typ}},
+			{"a form for an unknown capability", "/v1/capabilities/nope/artifacts", string(body), 404, "CAPABILITY_UNKNOWN",
+				[]string{"Content-Type", typ}},
 			{"a capability that cannot be", "/v1/capabilities/%00/artifacts", "x", 404, "NO_SUCH_PATH", nil},
 			{"two capabilities", filesPath, "x", 400, "ROUTING_KEY_CONFLICT", []string{"X-Capability-Id", "other"}},
 		} {
 			before := f.capability.Kept()
 			got := transfer(t, client, http.MethodPost, f.gateway.URL(test.path), strings.NewReader(test.body), test.header...)
-			if got.StatusCode != test.status || !strings.Contains(string(got.body), `"reason":"`+test.reason+`"`) || got.Header.Get("Content-Type") != "application/problem+json" {
+			if got.StatusCode != test.status || !strings.Contains(string(got.body), `"reason":"`+test.reason+`"`) ||
+				got.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s, %s: %s %s", protocol.name, test.name, got.Status, got.body)
 			}
 			if n := f.capability.Kept(); n != before {
@@ -264,7 +281,8 @@ func TestBadUploads(t *testing.T) {
 		mtype, mbody := form(t, many...)
 		got := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(mbody), "Content-Type", mtype)
 		all := got.told(t).Artifacts
-		if got.StatusCode != http.StatusMultiStatus || len(all) != 101 || all[99].ID == "" || all[100].Problem == nil || all[100].Problem.Reason != "INVALID_FORM" {
+		if got.StatusCode != http.StatusMultiStatus || len(all) != 101 || all[99].ID == "" || all[100].Problem == nil ||
+			all[100].Problem.Reason != "INVALID_FORM" {
 			t.Errorf("%s, many: %s, %d", protocol.name, got.Status, len(all))
 		}
 	}
@@ -277,8 +295,10 @@ func TestDigestOfAnUpload(t *testing.T) {
 	data := pattern(300 << 10)
 	for _, protocol := range protocols {
 		client := protocol.client(f.gateway, t)
-		for _, header := range [][]string{{"Digest", digestOf(data)}, {"Repr-Digest", strings.Replace(digestOf(data), "=", "=:", 1) + ":"}, {"Content-Digest", "md5=:x:"}} {
-			if up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(data), header...); up.StatusCode != http.StatusCreated {
+		for _, header := range [][]string{{"Digest", digestOf(data)},
+			{"Repr-Digest", strings.Replace(digestOf(data), "=", "=:", 1) + ":"}, {"Content-Digest", "md5=:x:"}} {
+			if up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(data),
+				header...); up.StatusCode != http.StatusCreated {
 				t.Errorf("%s, %q: %s %s", protocol.name, header, up.Status, up.body)
 			}
 		}
@@ -292,8 +312,10 @@ func TestNamesOfUploads(t *testing.T) {
 	f := startFront(t, call.Doc, call.Doc)
 	client := f.gateway.HTTP1(t)
 	for said, want := range map[string]string{
-		"../../etc/passwd": "passwd", `C:\dir\a.txt`: "a.txt", "a/..": "", "..": "", "/": "", "a\x00b\r\nc.txt": "abc.txt", "\u202Etxt.exe": "txt.exe", "x\u2066y\u2069": "xy",
-		" a b.txt. ": "a b.txt", "\xff.txt": "\uFFFD.txt", "ö€😀.txt": "ö€😀.txt", strings.Repeat("é", 700) + ".tar": strings.Repeat("é", 125) + ".tar", "": "",
+		"../../etc/passwd": "passwd", `C:\dir\a.txt`: "a.txt", "a/..": "", "..": "", "/": "", "a\x00b\r\nc.txt": "abc.txt",
+		"\u202Etxt.exe": "txt.exe", "x\u2066y\u2069": "xy",
+		" a b.txt. ": "a b.txt", "\xff.txt": "\uFFFD.txt", "ö€😀.txt": "ö€😀.txt",
+		strings.Repeat("é", 700) + ".tar": strings.Repeat("é", 125) + ".tar", "": "",
 		`a"b;c'%41.txt`: `a"b;c'%41.txt`,
 	} {
 		req := "?filename=" + url.QueryEscape(said)
@@ -316,57 +338,21 @@ func TestTypesOfDownloads(t *testing.T) {
 	f := startFront(t, call.Doc, call.Doc)
 	client := f.gateway.HTTP2(t)
 	for typ, want := range map[string]struct{ typ, how string }{
-		"text/html": {"text/html", "attachment"}, "image/svg+xml": {"image/svg+xml", "attachment"}, "text/plain;charset=utf-8": {"text/plain; charset=utf-8", "inline"},
-		"IMAGE/PNG": {"image/png", "inline"}, "": {"application/octet-stream", "attachment"}, "rubbish": {"application/octet-stream", "attachment"}, "a/b;;=": {"application/octet-stream", "attachment"},
+		"text/html": {"text/html", "attachment"}, "image/svg+xml": {"image/svg+xml", "attachment"},
+		"text/plain;charset=utf-8": {"text/plain; charset=utf-8", "inline"},
+		"IMAGE/PNG":                {"image/png", "inline"}, "": {"application/octet-stream", "attachment"},
+		"rubbish": {"application/octet-stream", "attachment"}, "a/b;;=": {"application/octet-stream", "attachment"},
 	} {
-		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("x"), "Content-Type", typ).told(t)
-		for query, how := range map[string]string{"": "attachment", "?disposition=inline": want.how, "?disposition=other": "attachment"} {
+		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("x"), "Content-Type",
+			typ).told(t)
+		for query, how := range map[string]string{"": "attachment", "?disposition=inline": want.how,
+			"?disposition=other": "attachment"} {
 			down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path+query), nil)
 			sandboxed := down.Header.Get("Content-Security-Policy") != ""
-			if down.Header.Get("Content-Type") != want.typ || down.Header.Get("Content-Disposition") != how || sandboxed != (how == "attachment") || down.Header.Get("X-Content-Type-Options") != "nosniff" {
+			if down.Header.Get("Content-Type") != want.typ || down.Header.Get("Content-Disposition") != how ||
+				sandboxed != (how == "attachment") || down.Header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("%q%s: %v", typ, query, down.Header)
 			}
-		}
-	}
-}
-
-// TestPathsOfFiles: what there is at them, and what is not.
-func TestPathsOfFiles(t *testing.T) {
-	t.Parallel()
-	f := startFront(t, call.Doc, call.Doc)
-	f.capability.Files = "a/b c%"
-	client := f.gateway.HTTP1(t)
-	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("x")).told(t)
-	if down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path), nil); down.StatusCode != 200 || string(down.body) != "x" || up.ID != "a/b c%-1" {
-		t.Errorf("%q at %s: %s %s", up.ID, up.Path, down.Status, down.body)
-	}
-	for _, test := range []struct {
-		method, path string
-		status       int
-		want         string
-	}{
-		{"GET", filesPath + "/nothing", 404, `"reason":"ARTIFACT_REFUSED"`}, {"HEAD", filesPath + "/nothing", 404, ""}, {"GET", "/v1/capabilities/nope/artifacts/x", 404, "CAPABILITY_UNKNOWN"},
-		{"GET", filesPath, 405, "METHOD_NOT_ALLOWED"}, {"HEAD", filesPath, 405, ""}, {"GET", filesPath + "/", 404, "NO_SUCH_PATH"}, {"OPTIONS", filesPath + "/", 404, ""}, {"OPTIONS", filesPath, 204, ""}, {"PUT", filesPath + "/x", 405, "METHOD_NOT_ALLOWED"}, {"OPTIONS", filesPath + "/x", 204, ""},
-	} {
-		if got := transfer(t, client, test.method, f.gateway.URL(test.path), nil); got.StatusCode != test.status || !strings.Contains(string(got.body), test.want) {
-			t.Errorf("%s %s: %s %s", test.method, test.path, got.Status, got.body)
-		}
-	}
-}
-
-// TestFilesOfSessions: an upload and what follows it come to the session's backend.
-func TestFilesOfSessions(t *testing.T) {
-	t.Parallel()
-	room := newRoom(t, 3, call.Doc)
-	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{room.fleet(call.Doc)}})
-	client := g.HTTP2(t)
-	for i := range 10 {
-		session := fmt.Sprint("s", i)
-		up := transfer(t, client, http.MethodPost, g.URL(filesPath), strings.NewReader(session), "X-Session-Id", session).told(t)
-		down := transfer(t, client, http.MethodGet, g.URL(up.Path), nil, "X-Session-Id", session)
-		served, err := inSession(t.Context(), gatewaytest.NewClient(g.Conn(t), call.Doc), session)
-		if err != nil || string(down.body) != session || !strings.HasPrefix(up.ID, served+"-") {
-			t.Errorf("%s: %s is at %s, %s %s, %v", session, up.ID, served, down.Status, down.body, err)
 		}
 	}
 }

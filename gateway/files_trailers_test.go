@@ -22,17 +22,21 @@ import (
 // whether its trailer was announced or not.
 func TestDigestInTrailer(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}}})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}}})
 	sum := func(s string) string {
 		b := sha256.Sum256([]byte(s))
 		return base64.StdEncoding.EncodeToString(b[:])
 	}
 	const file = "some bytes"
 	for _, announced := range []bool{true, false} {
-		for name, want := range map[string]string{"Repr-Digest: sha-256=:" + sum(file) + ":": "201", "Digest: sha-256=" + sum(file): "201",
-			"Repr-Digest: sha-256=:" + sum("other") + ":": "400", "Content-Digest: sha-256=:" + sum("other") + ":": "400", "Digest: sha-256=" + sum("other"): "400"} {
+		for name, want := range map[string]string{"Repr-Digest: sha-256=:" + sum(file) + ":": "201",
+			"Digest: sha-256=" + sum(file):                "201",
+			"Repr-Digest: sha-256=:" + sum("other") + ":": "400", "Content-Digest: sha-256=:" + sum("other") + ":": "400",
+			"Digest: sha-256=" + sum("other"): "400"} {
 			trailer, value, _ := strings.Cut(name, ": ")
-			for protocol, upload := range map[string]func(addr, file, trailer, value string, announced bool) (string, string, error){
+			for protocol, upload := range map[string]func(addr, file, trailer, value string, announced bool) (string, string,
+				error){
 				"HTTP/1.1": upload1, "HTTP/2": upload2,
 			} {
 				code, body, err := upload(g.Addr, file, trailer, value, announced)
@@ -54,7 +58,8 @@ func upload1(addr, file, trailer, value string, announced bool) (code, body stri
 	if announced {
 		announce = "Trailer: " + trailer + "\r\n"
 	}
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n%s\r\n%x\r\n%s\r\n0\r\n%s: %s\r\n\r\n",
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: "+
+		"chunked\r\n%s\r\n%x\r\n%s\r\n0\r\n%s: %s\r\n\r\n",
 		filesPath, announce, len(file), file, trailer, value)
 	if err != nil {
 		return "", "", err
@@ -73,11 +78,13 @@ func upload2(addr, file, trailer, value string, announced bool) (code, body stri
 		return "", "", err
 	}
 	defer conn.Close()
-	fields := []string{":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", filesPath, "content-type", "text/plain"}
+	fields := []string{":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", filesPath,
+		"content-type", "text/plain"}
 	if announced {
 		fields = append(fields, "trailer", trailer)
 	}
-	err = errors.Join(conn.Greet(), conn.Write(rawhttp2.Headers(1, false, conn.Block(fields...)), rawhttp2.Data(1, false, []byte(file)),
+	err = errors.Join(conn.Greet(), conn.Write(rawhttp2.Headers(1, false, conn.Block(fields...)),
+		rawhttp2.Data(1, false, []byte(file)),
 		rawhttp2.Headers(1, true, conn.Block(strings.ToLower(trailer), value))))
 	if err != nil {
 		return "", "", err

@@ -81,8 +81,9 @@ func newFilters(h *handler) *filters {
 
 		peek:         bind("peek", h.reader.With(peek.ReadInvoke), peeked),
 		peekDownload: bind("peek", h.reader.With(peek.ReadDownload), peeked),
-		peekSession:  bind("peek", peek.If{Filter: h.reader.With(enginefilter.ReadSession), Wanted: enginefilter.NamesSession}, peeked),
-		await:        bind("await", peek.Await{}, peeked),
+		peekSession: bind("peek", peek.If{Filter: h.reader.With(enginefilter.ReadSession),
+			Wanted: enginefilter.NamesSession}, peeked),
+		await: bind("await", peek.Await{}, peeked),
 
 		resolve:        check("resolve", resolve.New(h.cfg.Router).Check),
 		capability:     check("capability", enginefilter.Foreign),

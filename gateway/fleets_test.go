@@ -18,7 +18,8 @@ import (
 
 // answerWith lets a backend end every call with a status.
 func answerWith(code codes.Code) grpc.ServerOption {
-	return grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		_, _ = handler(ctx, req)
 		return nil, status.Error(code, "as it always says")
 	})
@@ -61,7 +62,8 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 	if lost > workers {
 		t.Errorf("%d calls of %d workers were lost", lost, workers)
 	}
-	if seen := len(first.Seen()) + len(second.Seen()); seen > workers*each || seen < workers*each-lost || len(first.Seen()) == 0 {
+	if seen := len(first.Seen()) + len(second.Seen()); seen > workers*each || seen < workers*each-lost ||
+		len(first.Seen()) == 0 {
 		t.Errorf("%d calls were made %d times, %d of them by the one that died", workers*each, seen, len(first.Seen()))
 	}
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
@@ -75,7 +77,8 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 			t.Fatalf("no call found out: %v", m)
 		}
 	}
-	if m[`capgate_ejections_total{capability="caps",result="ejected"}`] != 1 || m[`capgate_retries_total{capability="caps",result="denied"}`] != 0 {
+	if m[`capgate_ejections_total{capability="caps",result="ejected"}`] != 1 ||
+		m[`capgate_retries_total{capability="caps",result="denied"}`] != 0 {
 		t.Errorf("%v", m)
 	}
 	for range each {
@@ -104,9 +107,11 @@ func TestEjection(t *testing.T) {
 		"DEADLINE_EXCEEDED as it says": {code: codes.DeadlineExceeded, tool: gatewaytest.Echo},
 		"a tool's error":               {tool: gatewaytest.Fail},
 		"a tool's status":              {tool: gatewaytest.Break},
-		"no answer in time":            {tool: gatewaytest.Echo, silent: true, timeout: 100 * time.Millisecond, least: time.Millisecond, want: 1},
-		"callers in a hurry":           {tool: gatewaytest.Echo, silent: true, timeout: 10 * time.Millisecond, least: time.Hour},
-		"callers that leave":           {tool: gatewaytest.Block, cancel: true},
+		"no answer in time": {tool: gatewaytest.Echo, silent: true, timeout: 100 * time.Millisecond,
+			least: time.Millisecond, want: 1},
+		"callers in a hurry": {tool: gatewaytest.Echo, silent: true, timeout: 10 * time.Millisecond,
+			least: time.Hour},
+		"callers that leave": {tool: gatewaytest.Block, cancel: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +165,8 @@ func TestTheEjectedReturn(t *testing.T) {
 		Ejection: router.Ejection{Failures: 1, Base: 20 * time.Millisecond, Max: 100 * time.Millisecond},
 		Backends: []string{
 			gatewaytest.NewCapability("fine").Serve(t, call.Doc).Addr,
-			flaky.Serve(t, call.Doc, grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			flaky.Serve(t, call.Doc, grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+				handler grpc.UnaryHandler) (any, error) {
 				if broken.Load() {
 					return nil, status.Error(codes.Unavailable, "broken")
 				}
@@ -189,7 +195,8 @@ func TestTheEjectedReturn(t *testing.T) {
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	notReady := gatewaytest.NewCapability("not ready")
-	says := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	says := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		if info.FullMethod == "/selu.capability.Capability/Healthcheck" {
 			return nil, status.Error(codes.Internal, "the check itself is broken")
 		}
@@ -197,7 +204,8 @@ func TestPanic(t *testing.T) {
 	})
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 		Capability: "caps", Dialect: call.Doc,
-		Backends: []string{gatewaytest.Refusing(t), notReady.Serve(t, call.Doc, says).Addr, notReady.Serve(t, call.Doc, says).Addr},
+		Backends: []string{gatewaytest.Refusing(t), notReady.Serve(t, call.Doc, says).Addr,
+			notReady.Serve(t, call.Doc, says).Addr},
 	}}})
 	g.WaitHealth(t, "caps", gatewaytest.States(health.Down, health.Down, health.Down))
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
@@ -207,7 +215,8 @@ func TestPanic(t *testing.T) {
 		}
 	}
 	m := g.Metrics(t)
-	if m[`capgate_fleet_panic{capability="caps"}`] != 1 || m[`capgate_fleet_backends{capability="caps",state="usable"}`] != 2 ||
+	if m[`capgate_fleet_panic{capability="caps"}`] != 1 ||
+		m[`capgate_fleet_backends{capability="caps",state="usable"}`] != 2 ||
 		m[`capgate_retries_total{capability="caps",result="sent"}`] != 0 {
 		t.Errorf("%v", m)
 	}
@@ -219,7 +228,8 @@ func TestTheSlowGetsLess(t *testing.T) {
 	t.Parallel()
 	fast, slow := gatewaytest.NewCapability("fast"), gatewaytest.NewCapability("slow")
 	var worst atomic.Int64 // of the fast one's calls, in nanoseconds
-	waits := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	waits := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		<-time.After(100*time.Millisecond + 4*time.Duration(worst.Load()))
 		return handler(ctx, req)
 	})
@@ -261,7 +271,8 @@ func TestRetryBudget(t *testing.T) {
 		}
 	}
 	m := g.Metrics(t)
-	sent, denied := m[`capgate_retries_total{capability="caps",result="sent"}`], m[`capgate_retries_total{capability="caps",result="denied"}`]
+	sent, denied := m[`capgate_retries_total{capability="caps",result="sent"}`],
+		m[`capgate_retries_total{capability="caps",result="denied"}`]
 	most := 21 + time.Since(began).Seconds() // a tenth of the calls, the floor's 10 s of one each, and what has come since
 	if denied != failed || denied == 0 || sent < 10 || sent > most {
 		t.Errorf("%v sent, at most %v, %v denied, %v failed", sent, most, denied, failed)

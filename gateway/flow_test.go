@@ -19,8 +19,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestDrainOfPacedStreams: who gets its bytes slowly, as its tenant has had too many, is let finish while a gateway stops,
-// and is cut off where that takes longer than calls may then.
+// TestDrainOfPacedStreams: who gets its bytes slowly, as its tenant has had too many, is let finish while a gateway
+// stops, and is cut off where that takes longer than calls may then.
 func TestDrainOfPacedStreams(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -33,7 +33,8 @@ func TestDrainOfPacedStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, acme, _ := boundedFor(t, gatewaytest.Options{Drain: &gateway.Drain{Timeout: test.drain}}, tenant.Limits{BytesPerSecond: 1}, call.Doc)
+			f, acme, _ := boundedFor(t, gatewaytest.Options{Drain: &gateway.Drain{Timeout: test.drain}},
+				tenant.Limits{BytesPerSecond: 1}, call.Doc)
 			change := follow(t, f, 1)
 			ended := make(chan error, 1)
 			go func() {
@@ -85,7 +86,8 @@ func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acm
 }
 
 // boundedFor is bounded with further options.
-func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend call.Dialect) (f *front, acme, globex context.Context) {
+func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend call.Dialect) (f *front, acme,
+	globex context.Context) {
 	t.Helper()
 	ring := newKeyring()
 	all, err := tenant.ParseGrants([]string{"*"})
@@ -103,7 +105,8 @@ func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend ca
 	f.gateway = gatewaytest.Start(t, o)
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
-	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"), to(bearer(t.Context(), ring.credentials["globex"]), "caps")
+	return f, to(bearer(t.Context(), ring.credentials["acme"]), "caps"),
+		to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 }
 
 // TestRatesChangeUnderAStream: a stream follows what its tenant may bring, without another call of it.
@@ -154,7 +157,8 @@ func isQuota(t *testing.T, err error, reason, limit string) {
 	t.Helper()
 	info := wants(t, err, codes.ResourceExhausted, reason)
 	for _, d := range status.Convert(err).Details() {
-		if q, ok := d.(*errdetails.QuotaFailure); ok && q.GetViolations()[0].GetSubject() == "tenant:acme" && info.GetMetadata()["limit"] == limit {
+		if q, ok := d.(*errdetails.QuotaFailure); ok && q.GetViolations()[0].GetSubject() == "tenant:acme" &&
+			info.GetMetadata()["limit"] == limit {
 			return
 		}
 	}
@@ -186,7 +190,8 @@ func TestArtifactSize(t *testing.T) {
 			if up, err = f.client.Upload(globex, file(2*most)); err != nil {
 				t.Fatal(err)
 			}
-			if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil || !strings.Contains(string(told.GetResultJson()), `"`+up.ID+`"`) {
+			if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
+				!strings.Contains(string(told.GetResultJson()), `"`+up.ID+`"`) {
 				t.Errorf("acme is told of %s, not of %s: %v", told.GetResultJson(), up.ID, err)
 			}
 			_, err = f.client.Download(acme, up.ID)

@@ -20,9 +20,11 @@ import (
 )
 
 // post sends JSON to the invoke path of a capability.
-func post(t *testing.T, client *http.Client, g *gatewaytest.Gateway, capability, body string, header ...string) (*http.Response, string) {
+func post(t *testing.T, client *http.Client, g *gatewaytest.Gateway, capability, body string,
+	header ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/"+capability+"/invoke"), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/"+capability+"/invoke"),
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,8 @@ func TestGRPCAndBothHTTPOnOnePort(t *testing.T) {
 		}()
 		for _, c := range clients {
 			go func() {
-				resp, err := c.Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json", strings.NewReader(`{"tool_name":"echo"}`))
+				resp, err := c.Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json",
+					strings.NewReader(`{"tool_name":"echo"}`))
 				if err == nil {
 					_, err = io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
@@ -124,7 +127,8 @@ func TestCompressedInvoke(t *testing.T) {
 		if err != nil || string(resp.GetResultJson()) != args {
 			t.Errorf("%d bytes, %v", len(resp.GetResultJson()), err)
 		}
-		if got := f.capability.Seen()[0].Metadata.Get("grpc-accept-encoding"); len(got) == 0 || !strings.Contains(got[0], "gzip") {
+		if got := f.capability.Seen()[0].Metadata.Get("grpc-accept-encoding"); len(got) == 0 ||
+			!strings.Contains(got[0], "gzip") {
 			t.Errorf("grpc-accept-encoding %q", got)
 		}
 		// Nothing but the message names the capability.
@@ -135,7 +139,8 @@ func TestCompressedInvoke(t *testing.T) {
 		if !filed(client, backend) {
 			return
 		}
-		up, err := f.client.Upload(to(t.Context(), "caps"), gatewaytest.File{Name: "f", Data: []byte(args)}, grpc.UseCompressor(gzip.Name))
+		up, err := f.client.Upload(to(t.Context(), "caps"), gatewaytest.File{Name: "f", Data: []byte(args)},
+			grpc.UseCompressor(gzip.Name))
 		if kept, _ := f.capability.File(up.ID); err != nil || string(kept.Data) != args {
 			t.Errorf("upload: %+v, %v", up, err)
 		}

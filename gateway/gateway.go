@@ -49,46 +49,58 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Audit, Edge, Identifier, Signed, Affinity, BackendTLS, Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas,
-// Shield, Approver, Describe, Services, Limits, Leaving, Operators and Log are required.
+// Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Redis, Drain,
+// MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas, Shield, Approver, Describe,
+// Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
-	Relay         relay.Config               // but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
-	Audit         *audit.Log                 // records who did what; whoever made it closes it, after the Gateway; nil: none
-	ClientAddr    *clientaddr.Resolver       // who is believed about where calls come from; nil: nobody
-	Authenticator authenticate.Authenticator // of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
+	Relay relay.Config
+	// records who did what; whoever made it closes it, after the Gateway; nil: none
+	Audit      *audit.Log
+	ClientAddr *clientaddr.Resolver // who is believed about where calls come from; nil: nobody
+	// of callers by their credentials; nil: there are none, and every call is of tenant.Single
+	Authenticator authenticate.Authenticator
 	Signed        authenticate.Authenticator // of those who show the signature of a URL; nil: nobody may
 	Decider       authorize.Decider
 	Router        *router.Router
 	Metrics       *telemetry.Metrics
 	Recorder      *telemetry.Recorder
-	Tracer        *tracing.Tracer      // nil: no call is traced. Whoever made it closes it
-	BackendTLS    TLSOf                // of Router's table; nil: all cleartext
-	Redis         func() string        // how the store that replicas share is, for operators; nil: there is none
-	Affinity      *affinity.Resolver   // whoever made it runs it; nil: one for this gateway alone
-	Answers       *idempotency.Service // of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
-	Engines       engine.Shared        // what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
-	Drain         Drain
-	MaxWaiting    int                         // requests over HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
-	MaxMemory     int64                       // bytes that calls, requests and connections take together; default 2 GiB
-	OpenCalls     open.Limits                 // that need no credential
-	Exempt        []netip.Prefix              // addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
-	MaxBodies     int64                       // of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
-	Hosts         Hosts                       // names that the ports answer to; default loopback's and addresses
-	CORS          cors.Config                 // which pages of other sites may call; none: none
-	REST          rest.Config                 // of the JSON API; but for MaxBody and EventSource
-	Replicas      func() int                  // that share the limits of tenants; it must not block; nil: this one alone
-	Overload      *overload.Shedder           // turns calls away that are too much; whoever made it watches with Turn; nil: none are
-	Warnings      func() []string             // of what works, but not as it should, for /readyz; nil: nothing is said of it
-	Loads         func() ConfigState          // of the configuration, for /readyz; nil: nothing is said of it
-	Shield        authorize.Shield            // judges calls, besides Decider; nil: none does
-	Approver      authorize.Approver          // asks people about calls that need their consent; nil: nobody is asked
-	Describe      authorize.Describe          // for people who are asked; nil: nothing is known
-	Tools         authorize.ToolNames         // for callers that call another; nil: nobody knows them
-	Services      func(grpc.ServiceRegistrar) // registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing
-	Limits        *ratelimit.Limiter          // of tenants; whoever made it runs it; nil: there are none
-	Leaving       func()                      // told when calls are to finish, for what would else go on; nil: nobody
-	Operators     func(*http.ServeMux)        // adds to what the operators' port serves; nil: nothing
-	Log           *slog.Logger                // nil: discard
+	Tracer        *tracing.Tracer    // nil: no call is traced. Whoever made it closes it
+	BackendTLS    TLSOf              // of Router's table; nil: all cleartext
+	Redis         func() string      // how the store that replicas share is, for operators; nil: there is none
+	Affinity      *affinity.Resolver // whoever made it runs it; nil: one for this gateway alone
+	// of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
+	Answers *idempotency.Service
+	// what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
+	Engines engine.Shared
+	Drain   Drain
+	// requests over HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
+	MaxWaiting int
+	MaxMemory  int64       // bytes that calls, requests and connections take together; default 2 GiB
+	OpenCalls  open.Limits // that need no credential
+	// addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
+	Exempt []netip.Prefix
+	// of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
+	MaxBodies int64
+	Hosts     Hosts       // names that the ports answer to; default loopback's and addresses
+	CORS      cors.Config // which pages of other sites may call; none: none
+	REST      rest.Config // of the JSON API; but for MaxBody and EventSource
+	Replicas  func() int  // that share the limits of tenants; it must not block; nil: this one alone
+	// turns calls away that are too much; whoever made it watches with Turn; nil: none are
+	Overload *overload.Shedder
+	// of what works, but not as it should, for /readyz; nil: nothing is said of it
+	Warnings func() []string
+	Loads    func() ConfigState  // of the configuration, for /readyz; nil: nothing is said of it
+	Shield   authorize.Shield    // judges calls, besides Decider; nil: none does
+	Approver authorize.Approver  // asks people about calls that need their consent; nil: nobody is asked
+	Describe authorize.Describe  // for people who are asked; nil: nothing is known
+	Tools    authorize.ToolNames // for callers that call another; nil: nobody knows them
+	// registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing
+	Services  func(grpc.ServiceRegistrar)
+	Limits    *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
+	Leaving   func()               // told when calls are to finish, for what would else go on; nil: nobody
+	Operators func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
+	Log       *slog.Logger         // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -129,11 +141,13 @@ func New(cfg Config) (*Gateway, error) {
 	g.registerServices()
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
-	web := h.entrance(queue, g.bodies, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
+	web := h.entrance(queue, g.bodies,
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
 	h.relay, g.own.Relay = g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
-	if doors, err = frontDoors(&localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}, &cfg); err != nil {
+	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}
+	if doors, err = frontDoors(inside, &cfg); err != nil {
 		g.Close()
 		return nil, err
 	}
@@ -148,7 +162,8 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
-	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason, filter.OverAddressShare.Message)}
+	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason,
+		filter.OverAddressShare.Message)}
 	switch {
 	case !h.callers.Needed() || r.ReservedConns < 0:
 		r.ReservedConns = 0
@@ -181,20 +196,25 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.handler.shares.stats)
-	cfg.Metrics.WatchConnections(func() telemetry.ConnectionRejections { return telemetry.ConnectionRejections(g.relay.Crowding()) })
+	cfg.Metrics.WatchConnections(func() telemetry.ConnectionRejections {
+		return telemetry.ConnectionRejections(g.relay.Crowding())
+	})
 	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
 func frontDoors(inside *localgrpc.Conn, cfg *Config) (http.Handler, error) {
 	cfg.REST.MaxBody, cfg.REST.Unary = maxMessage, inside.Unary
-	cfg.REST.EventSource = func(capability, tool string) bool { return cfg.Router.Table().Fleet(capability).EventSource(tool) }
+	cfg.REST.EventSource = func(capability, tool string) bool {
+		return cfg.Router.Table().Fleet(capability).EventSource(tool)
+	}
 	api, err := rest.New(inside, HTTPStatus, cfg.REST)
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
 	pages := cfg.CORS
-	pages.Headers, pages.Expose = append(connect.RequestHeaders(), pages.Headers...), append(connect.ResponseHeaders(), pages.Expose...)
+	pages.Headers, pages.Expose = append(connect.RequestHeaders(), pages.Headers...),
+		append(connect.ResponseHeaders(), pages.Expose...)
 	doors := cors.Handler(pages, connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))
 	if cfg.Tracer != nil {
 		doors = naming(doors)
@@ -262,7 +282,8 @@ func noMethod(any, grpc.ServerStream) error { return GRPCStatus(refusedMethod).E
 // closes both listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
-		Handler:           g.handler.answers.knownToOperators(NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
+		Handler: g.handler.answers.knownToOperators(NewAdmin(AdminConfig{Ready: g.Readiness,
+			Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
 		ReadHeaderTimeout: 10 * time.Second,
 		Protocols:         new(http.Protocols),
 	}

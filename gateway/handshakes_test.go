@@ -24,9 +24,9 @@ func from(addr string) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
 }
 
-// TestHandshakesOfOneNetworkDoNotKeepOthersOut: one address floods the gateway with TLS handshakes: with some that never
-// end, which hold as many connections as it may have, and with new ones that are waiting for a processor. A client at
-// another address connects and is served meanwhile.
+// TestHandshakesOfOneNetworkDoNotKeepOthersOut: one address floods the gateway with TLS handshakes: with some that
+// never end, which hold as many connections as it may have, and with new ones that are waiting for a processor. A
+// client at another address connects and is served meanwhile.
 func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	t.Parallel()
 	ca := certtest.New(t)
@@ -34,7 +34,8 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
 		Exempt: []netip.Prefix{}, // none is: 127.0.0.2 and 127.0.0.3 are networks
-		Relay:  relay.Config{TLS: &tls.Config{Certificates: []tls.Certificate{ca.Server(t)}}, MaxConns: 64, MaxNetworkConns: 48, MaxHandshakes: 2},
+		Relay: relay.Config{TLS: &tls.Config{Certificates: []tls.Certificate{ca.Server(t)}}, MaxConns: 64,
+			MaxNetworkConns: 48, MaxHandshakes: 2},
 	})
 	shake := &tls.Config{RootCAs: ca.Pool, ServerName: "localhost", NextProtos: []string{"h2"}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -66,7 +67,8 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, "{}"), grpc.WaitForReady(true)); err != nil {
+		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, "{}"),
+			grpc.WaitForReady(true)); err != nil {
 			t.Errorf("a client at another address: %v", err)
 		}
 		if err = errors.Join(err, conn.Close()); err != nil {
@@ -75,8 +77,8 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
-// shakeHands begins a handshake, so that the gateway computes its part of it. Then it waits until the gateway has had enough,
-// or is gone at once.
+// shakeHands begins a handshake, so that the gateway computes its part of it. Then it waits until the gateway has had
+// enough, or is gone at once.
 func shakeHands(ctx context.Context, nc net.Conn, shake *tls.Config, waits bool) {
 	defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
 	_ = tls.Client(&mute{Conn: nc}, shake).HandshakeContext(ctx)

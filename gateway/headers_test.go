@@ -28,7 +28,8 @@ func TestContentTypes(t *testing.T) {
 	f := startFront(t, call.Live, call.Live)
 	peer := dialRaw(t, f.gateway)
 	id := f.capability.Keep(gatewaytest.File{Name: "a.txt", Data: []byte("a")})
-	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact, call.Healthcheck} {
+	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact,
+		call.Healthcheck} {
 		path, _ := dialect.Path(m, call.Live)
 		first := gatewaytest.Echo
 		if m == call.DownloadOutputArtifact {
@@ -38,12 +39,15 @@ func TestContentTypes(t *testing.T) {
 		fields := without("content-type", plainFields(path))
 		for contentType, want := range map[string]codes.Code{
 			"application/grpc": codes.OK, "application/grpc+proto": codes.OK,
-			"application/grpc+json": codes.Unimplemented, "application/grpc+PROTO": codes.Unimplemented, "application/grpc;charset=utf-8": codes.Unimplemented,
-			"application/grpc+proto; x=y": codes.Unimplemented, "application/grpc+": codes.Unimplemented, "application/grpc+proto2": codes.Unimplemented,
+			"application/grpc+json": codes.Unimplemented, "application/grpc+PROTO": codes.Unimplemented,
+			"application/grpc;charset=utf-8": codes.Unimplemented,
+			"application/grpc+proto; x=y":    codes.Unimplemented, "application/grpc+": codes.Unimplemented,
+			"application/grpc+proto2": codes.Unimplemented,
 		} {
 			before := len(f.capability.Seen())
 			a := peer.call(append(fields, "content-type", contentType), message)
-			if a.code != want || want != codes.OK && (a.reason != "CONTENT_TYPE_UNSUPPORTED" || len(f.capability.Seen()) != before) {
+			if a.code != want || want != codes.OK && (a.reason != "CONTENT_TYPE_UNSUPPORTED" ||
+				len(f.capability.Seen()) != before) {
 				t.Errorf("%s, %s: %v %s %q", m, contentType, a.code, a.reason, a.fields["grpc-message"])
 			}
 		}
@@ -67,19 +71,22 @@ func TestRepeatedHeaders(t *testing.T) {
 		"grpc-encoding":        {"grpc-encoding", "identity", "grpc-encoding", "gzip"},
 	} {
 		for _, path := range []string{path, "/grpc.health.v1.Health/Check"} {
-			if a := peer.call(plainFields(path, more...), message); a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_HEADERS" {
+			if a := peer.call(plainFields(path, more...), message); a.code != codes.InvalidArgument ||
+				a.reason != "AMBIGUOUS_HEADERS" {
 				t.Errorf("%s, %s: %v %s", path, name, a.code, a.reason)
 			}
 		}
 	}
 	plain, pseudo := plainFields(path), 8
-	if a := peer.call(slices.Concat(plain[:pseudo], []string{"content-type", "application/json"}, plain[pseudo:]), message); a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_HEADERS" {
+	if a := peer.call(slices.Concat(plain[:pseudo], []string{"content-type", "application/json"}, plain[pseudo:]),
+		message); a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_HEADERS" {
 		t.Errorf("content-type of HTTP before that of gRPC: %v %s", a.code, a.reason)
 	}
 	if seen := f.capability.Seen(); len(seen) > 0 {
 		t.Errorf("%d calls reached the backend", len(seen))
 	}
-	if a := peer.call(plainFields(path, "grpc-accept-encoding", "gzip", "grpc-accept-encoding", "identity", "x-more", "a", "x-more", "b"), message); a.code != codes.OK {
+	if a := peer.call(plainFields(path, "grpc-accept-encoding", "gzip", "grpc-accept-encoding", "identity", "x-more", "a",
+		"x-more", "b"), message); a.code != codes.OK {
 		t.Errorf("lists in more than one header: %v", a)
 	}
 }
@@ -91,7 +98,8 @@ func TestNoTime(t *testing.T) {
 	peer := dialRaw(t, f.gateway)
 	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.UploadInputArtifact} {
 		path, _ := dialect.Path(m, call.Doc)
-		for _, timeout := range []string{"0S", "0n", "00000000H", "0m", "", "S", "1", "-1S", "+1S", "123456789S", "1s", "1.5S", "0x1S"} {
+		for _, timeout := range []string{"0S", "0n", "00000000H", "0m", "", "S", "1", "-1S", "+1S", "123456789S", "1s",
+			"1.5S", "0x1S"} {
 			a := peer.call(plainFields(path, "grpc-timeout", timeout), rawhttp2.Message([]byte(field(1, gatewaytest.Echo))))
 			if a.code != codes.DeadlineExceeded || a.reason != "DEADLINE_EXCEEDED" {
 				t.Errorf("%s, %q: %v %s", m, timeout, a.code, a.reason)

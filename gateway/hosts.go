@@ -80,6 +80,8 @@ func (a *answers) knownToOperators(next http.Handler) http.Handler {
 func nativeGRPC(r *http.Request) bool { return r.ProtoMajor == 2 && r.Header.Get("Te") == "trailers" }
 
 func strangeHost(host, setting string) *call.Refusal {
-	return &call.Refusal{Kind: call.PermissionDenied, Reason: "HOST_UNKNOWN", Metadata: map[string]string{"host": call.Quote(host)},
-		Message: "this port does not answer to the name " + call.Quote(host) + ": use localhost or its address, or have the gateway's configuration name it under " + setting}
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "HOST_UNKNOWN",
+		Metadata: map[string]string{"host": call.Quote(host)},
+		Message: "this port does not answer to the name " + call.Quote(host) +
+			": use localhost or its address, or have the gateway's configuration name it under " + setting}
 }

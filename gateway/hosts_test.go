@@ -43,15 +43,18 @@ func askAs(t *testing.T, client *http.Client, url, host string) (int, string) {
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Hosts: gateway.Hosts{
 			Public: hosts.New([]string{"gate.example.com", "*.caps.example.com"}).WithAddresses(),
 			Admin:  hosts.New([]string{"ops.example.com"}),
 		},
 	})
 	for _, port := range []struct{ name, url, addr, known, foreign string }{
-		{"public", g.URL("/docs/errors"), g.Addr, "weather.caps.example.com,gate.example.com:8080,192.0.2.7", "ops.example.com"},
-		{"operators", "http://" + g.AdminAddr + "/metrics", g.AdminAddr, "ops.example.com", "gate.example.com,192.0.2.7,10.0.0.1:8081"},
+		{"public", g.URL("/docs/errors"), g.Addr, "weather.caps.example.com,gate.example.com:8080,192.0.2.7",
+			"ops.example.com"},
+		{"operators", "http://" + g.AdminAddr + "/metrics", g.AdminAddr, "ops.example.com",
+			"gate.example.com,192.0.2.7,10.0.0.1:8081"},
 	} {
 		for protocol, client := range map[string]*http.Client{"HTTP/1.1": g.HTTP1(t), "HTTP/2": g.HTTP2(t)} {
 			for host := range strings.SplitSeq(port.addr+",localhost,LOCALHOST.:8080,a.localhost,127.0.0.7,[::1]:80,"+port.known, ",") {
@@ -61,7 +64,8 @@ func TestHosts(t *testing.T) {
 			}
 			for host := range strings.SplitSeq("evil.example,evil.example:8081,localhost.evil.example,127.0.0.1.evil.example,"+port.foreign, ",") {
 				code, body := askAs(t, client, port.url, host)
-				if code != http.StatusMisdirectedRequest || !strings.Contains(body, "HOST_UNKNOWN") || !strings.Contains(body, "hosts") {
+				if code != http.StatusMisdirectedRequest || !strings.Contains(body, "HOST_UNKNOWN") ||
+					!strings.Contains(body, "hosts") {
 					t.Errorf("%s, %s, %s: %d %.200s", port.name, protocol, host, code, body)
 				}
 			}
@@ -74,7 +78,8 @@ func TestHosts(t *testing.T) {
 func TestHostsOfGRPC(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 	})
 	client := gatewaytest.NewClient(g.Conn(t, grpc.WithAuthority("capgate:8080")), call.Doc)
 	if _, err := client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); err != nil {
@@ -85,12 +90,14 @@ func TestHostsOfGRPC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fields := []string{":method", "POST", ":scheme", "http", ":authority", "evil.example", ":path", "/grpc.health.v1.Health/Check", "content-type", "application/grpc"}
+		fields := []string{":method", "POST", ":scheme", "http", ":authority", "evil.example", ":path",
+			"/grpc.health.v1.Health/Check", "content-type", "application/grpc"}
 		want := "7" // PERMISSION_DENIED
 		if te != "" {
 			fields, want = append(fields, "te", te), "0"
 		}
-		err = errors.Join(peer.Greet(), peer.Write(rawhttp2.Headers(1, false, peer.Block(fields...)), rawhttp2.Data(1, true, rawhttp2.Message(nil))))
+		err = errors.Join(peer.Greet(), peer.Write(rawhttp2.Headers(1, false, peer.Block(fields...)),
+			rawhttp2.Data(1, true, rawhttp2.Message(nil))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +112,8 @@ func TestHostsOfGRPC(t *testing.T) {
 func TestHostsWithTenants(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Authenticator: nobody{},
 	})
 	if code, body := askAs(t, g.HTTP1(t), g.URL("/v1/capabilities"), "gate.example.com"); code != http.StatusUnauthorized {

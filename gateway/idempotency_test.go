@@ -29,7 +29,8 @@ func keyedCall(t *testing.T, c gatewaytest.Client, key, tool, args string) (text
 	t.Helper()
 	var header, trailer metadata.MD
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", key)
-	resp, err := c.Invoke(ctx, &docpb.InvokeRequest{ToolName: tool, ArgsJson: []byte(args)}, grpc.Header(&header), grpc.Trailer(&trailer))
+	resp, err := c.Invoke(ctx, &docpb.InvokeRequest{ToolName: tool, ArgsJson: []byte(args)}, grpc.Header(&header),
+		grpc.Trailer(&trailer))
 	replayed = len(trailer.Get("idempotency-replayed")) > 0
 	if err == nil && replayed != (len(header.Get("idempotency-replayed")) > 0) {
 		t.Errorf("replayed is said in the trailer, %v, and not in the header: %v", trailer, header)
@@ -40,7 +41,8 @@ func keyedCall(t *testing.T, c gatewaytest.Client, key, tool, args string) (text
 // keyedPost makes one over JSON.
 func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status int, replayed bool, text string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/weather/invoke"), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/weather/invoke"),
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func reasonIn(err error) string {
 func keyedGateway(t *testing.T, k *idempotency.Service, backends ...string) *gatewaytest.Gateway {
 	t.Helper()
 	return gatewaytest.Start(t, gatewaytest.Options{Answers: k,
-		Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: backends, Keyed: true}, {Capability: "plain", Backends: backends}}})
+		Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: backends, Keyed: true},
+			{Capability: "plain", Backends: backends}}})
 }
 
 // TestARepeatGetsTheFirstAnswer in every pair of dialects, whatever the tool says.
@@ -82,7 +85,8 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
 				t.Parallel()
 				c := gatewaytest.NewCapability("a")
-				g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, to).Addr)
+				g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+					c.Serve(t, to).Addr)
 				client := gatewaytest.NewClient(g.Conn(t), from)
 				for i, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break, "none"} {
 					key := fmt.Sprint("key ", i)
@@ -91,10 +95,12 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 						t.Errorf("%s: the first is a repeat", tool)
 					}
 					got, replayed, err := keyedCall(t, client, key, tool, `{"a":1}`)
-					if !replayed || got != want || status.Code(err) != status.Code(wantErr) || status.Convert(err).Message() != status.Convert(wantErr).Message() || reasonIn(err) != reasonIn(wantErr) {
+					if !replayed || got != want || status.Code(err) != status.Code(wantErr) ||
+						status.Convert(err).Message() != status.Convert(wantErr).Message() || reasonIn(err) != reasonIn(wantErr) {
 						t.Errorf("%s: the first got %q, %v; the repeat %q, %v, %v", tool, want, wantErr, got, err, replayed)
 					}
-					if _, _, err := keyedCall(t, client, key, tool, `{"a":2}`); status.Code(err) != codes.InvalidArgument || reasonIn(err) != "IDEMPOTENCY_KEY_REUSED" {
+					if _, _, err := keyedCall(t, client, key, tool, `{"a":2}`); status.Code(err) != codes.InvalidArgument ||
+						reasonIn(err) != "IDEMPOTENCY_KEY_REUSED" {
 						t.Errorf("%s: with other arguments: %v", tool, err)
 					}
 					if n := len(c.Seen()); n != i+1 {
@@ -109,8 +115,8 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestARepeatOfWhatCouldNotBeTranslated: the tool has run, and what it answered cannot be said in the caller's dialect. A
-// repeat does not run it again, and hears that it is in doubt.
+// TestARepeatOfWhatCouldNotBeTranslated: the tool has run, and what it answered cannot be said in the caller's
+// dialect. A repeat does not run it again, and hears that it is in doubt.
 func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
 	t.Parallel()
 	for _, to := range []call.Dialect{call.Doc, call.Live} {
@@ -118,7 +124,8 @@ func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
 			t.Parallel()
 			c := gatewaytest.NewCapability("a")
 			c.Lists = func() ([]byte, string, error) { return []byte("[\xff]"), "", nil }
-			g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, to).Addr)
+			g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+				c.Serve(t, to).Addr)
 			client := gatewaytest.NewClient(g.Conn(t), call.Legacy)
 			_, _, err := keyedCall(t, client, "one", gatewaytest.List, `{}`)
 			wants(t, err, codes.DataLoss, "DIALECT_TEXT_ONLY")
@@ -131,7 +138,8 @@ func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
 			if n := len(c.Seen()); n != 1 {
 				t.Errorf("%d calls came", n)
 			}
-			if lines := g.Log.Calls(t, 3); lines[0].Text("reason") != "DIALECT_TEXT_ONLY" || lines[2].Text("reason") != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
+			if lines := g.Log.Calls(t, 3); lines[0].Text("reason") != "DIALECT_TEXT_ONLY" ||
+				lines[2].Text("reason") != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
 				t.Errorf("logged %v", lines)
 			}
 		})
@@ -141,20 +149,24 @@ func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
 func TestRepeatsByJSON(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")
-	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, call.Live).Addr)
+	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+		c.Serve(t, call.Live).Addr)
 	const echo = `{"tool_name":"echo","args":{"a":1},"config":{"secret":"one"}}`
 	code, replayed, first := keyedPost(t, g, "k", echo)
 	if code != 200 || replayed {
 		t.Fatalf("%d %s, %v", code, first, replayed)
 	}
-	if code, replayed, text := keyedPost(t, g, "k", strings.Replace(echo, "one", "two", 1)); code != 200 || !replayed || text != first {
+	if code, replayed, text := keyedPost(t, g, "k", strings.Replace(echo, "one", "two", 1)); code != 200 || !replayed ||
+		text != first {
 		t.Errorf("a repeat: %d %s, %v", code, text, replayed)
 	}
-	if code, _, text := keyedPost(t, g, "k", `{"tool_name":"echo","args":{"a":2}}`); code != 422 || !strings.Contains(text, "IDEMPOTENCY_KEY_REUSED") {
+	if code, _, text := keyedPost(t, g, "k", `{"tool_name":"echo","args":{"a":2}}`); code != 422 ||
+		!strings.Contains(text, "IDEMPOTENCY_KEY_REUSED") {
 		t.Errorf("with other arguments: %d %s", code, text)
 	}
 	code, _, first = keyedPost(t, g, "broken", `{"tool_name":"break"}`)
-	if again, replayed, text := keyedPost(t, g, "broken", `{"tool_name":"break"}`); again != code || !replayed || text != first {
+	if again, replayed, text := keyedPost(t, g, "broken", `{"tool_name":"break"}`); again != code || !replayed ||
+		text != first {
 		t.Errorf("an error: %d %s, then %d %s, %v", code, first, again, text, replayed)
 	}
 	for _, bad := range []string{"", strings.Repeat("a", 256)} {
@@ -167,7 +179,8 @@ func TestRepeatsByJSON(t *testing.T) {
 	}
 	lines := g.Log.Calls(t, 7)
 	for i, want := range []bool{false, true, false, false, true} {
-		if got := lines[i]["replayed"] == true; got != want || want && (lines[i]["backend"] != nil || lines[i].Text("code") == "") || i == 2 && lines[i].Text("reason") != "IDEMPOTENCY_KEY_REUSED" {
+		if got := lines[i]["replayed"] == true; got != want || want && (lines[i]["backend"] != nil ||
+			lines[i].Text("code") == "") || i == 2 && lines[i].Text("reason") != "IDEMPOTENCY_KEY_REUSED" {
 			t.Errorf("line %d: %v", i, lines[i])
 		}
 	}
@@ -178,28 +191,35 @@ func TestRepeatsByJSON(t *testing.T) {
 func TestKeysOfOthers(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")
-	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, call.Doc).Addr)
+	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+		c.Serve(t, call.Doc).Addr)
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "plain", "idempotency-key", "k", "x-capgate-idempotency-key", "k")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "plain", "idempotency-key", "k",
+		"x-capgate-idempotency-key", "k")
 	for range 2 {
 		if _, err := client.Invoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Echo}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	seen := c.Seen()
-	if len(seen) != 2 || len(seen[0].Metadata.Get("idempotency-key")) != 1 || len(seen[0].Metadata.Get("x-capgate-idempotency-key")) != 0 {
+	if len(seen) != 2 || len(seen[0].Metadata.Get("idempotency-key")) != 1 ||
+		len(seen[0].Metadata.Get("x-capgate-idempotency-key")) != 0 {
 		t.Errorf("the backend saw %v", seen)
 	}
 	ctx = metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", "k")
-	if _, err := client.StreamInvoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Echo}); status.Code(err) != codes.Unimplemented || reasonIn(err) != "IDEMPOTENCY_UNSUPPORTED" {
+	if _, err := client.StreamInvoke(ctx,
+		&docpb.InvokeRequest{ToolName: gatewaytest.Echo}); status.Code(err) != codes.Unimplemented ||
+		reasonIn(err) != "IDEMPOTENCY_UNSUPPORTED" {
 		t.Errorf("a stream: %v", err)
 	}
 	twice := metadata.AppendToOutgoingContext(ctx, "idempotency-key", "other")
-	if _, err := client.Invoke(twice, &docpb.InvokeRequest{ToolName: gatewaytest.Echo}); reasonIn(err) != "IDEMPOTENCY_KEY_INVALID" {
+	if _, err := client.Invoke(twice,
+		&docpb.InvokeRequest{ToolName: gatewaytest.Echo}); reasonIn(err) != "IDEMPOTENCY_KEY_INVALID" {
 		t.Errorf("two keys: %v", err)
 	}
 	off := keyedGateway(t, nil, c.Serve(t, call.Doc).Addr)
-	if _, _, err := keyedCall(t, gatewaytest.NewClient(off.Conn(t), call.Doc), "k", gatewaytest.Echo, "{}"); status.Code(err) != codes.FailedPrecondition || reasonIn(err) != "IDEMPOTENCY_OFF" {
+	if _, _, err := keyedCall(t, gatewaytest.NewClient(off.Conn(t), call.Doc), "k", gatewaytest.Echo,
+		"{}"); status.Code(err) != codes.FailedPrecondition || reasonIn(err) != "IDEMPOTENCY_OFF" {
 		t.Errorf("without a keeper: %v", err)
 	}
 }
@@ -251,9 +271,11 @@ func TestRepeatsAtThreeReplicas(t *testing.T) {
 func TestACallerComesBack(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")
-	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), c.Serve(t, call.Doc).Addr)
+	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+		c.Serve(t, call.Doc).Addr)
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
-	ctx, leave := context.WithCancel(metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", "k"))
+	ctx, leave := context.WithCancel(metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather",
+		"idempotency-key", "k"))
 	left := make(chan error)
 	go func() {
 		_, err := client.Invoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Block})
@@ -281,9 +303,12 @@ func TestACallThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	k := gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{})
 	c := gatewaytest.NewCapability("a")
-	nobody := gatewaytest.Start(t, gatewaytest.Options{Answers: k, Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: []string{gatewaytest.Unreachable(t)}, Keyed: true, Unprobed: true}}})
+	nobody := gatewaytest.Start(t, gatewaytest.Options{Answers: k,
+		Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: []string{gatewaytest.Unreachable(t)}, Keyed: true,
+			Unprobed: true}}})
 	for range 2 {
-		if _, replayed, err := keyedCall(t, gatewaytest.NewClient(nobody.Conn(t), call.Doc), "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Unavailable || replayed {
+		if _, replayed, err := keyedCall(t, gatewaytest.NewClient(nobody.Conn(t), call.Doc), "k", gatewaytest.Block,
+			"{}"); status.Code(err) != codes.Unavailable || replayed {
 			t.Errorf("no backend: %v, %v", err, replayed)
 		}
 	}
@@ -300,7 +325,8 @@ func TestACallThatDoesNotStart(t *testing.T) {
 	if err := <-lost; status.Code(err) != codes.Unavailable {
 		t.Errorf("the first got %v", err)
 	}
-	if _, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Aborted || reasonIn(err) != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
+	if _, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Aborted ||
+		reasonIn(err) != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
 		t.Errorf("the repeat got %v", err)
 	}
 }
@@ -314,7 +340,8 @@ func TestARepeatOfAnApprovedCall(t *testing.T) {
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), Approver: d, Policy: policy.Options{Source: tools},
+		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), Approver: d,
+		Policy: policy.Options{Source: tools},
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, call.Doc).Addr}, Keyed: true}},
 	})
 	client, req := gatewaytest.NewClient(g.Conn(t), call.Doc), request(gatewaytest.Echo, `{}`)

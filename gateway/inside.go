@@ -19,7 +19,8 @@ import (
 // tools there are. It takes the way of every call, is limited, tried again and recorded like
 // one, but no policy is asked, and its session gets no place that would be kept for it. An
 // error is a status of gRPC.
-func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
+	error) {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability))
 	return docpb.NewCapabilityClient(g.own).Invoke(ctx, req)
 }

@@ -32,7 +32,8 @@ func TestOurOwnCallsPass(t *testing.T) {
 				t.Fatal(resp, err)
 			}
 			seen := c.Seen()
-			if len(seen) != 1 || seen[0].Request.GetSessionId() != "discovery-caps-1" || seen[0].Metadata.Get("x-capgate-ticket") != nil {
+			if len(seen) != 1 || seen[0].Request.GetSessionId() != "discovery-caps-1" ||
+				seen[0].Metadata.Get("x-capgate-ticket") != nil {
 				t.Errorf("the backend saw %+v", seen)
 			}
 			if lines := g.Log.Calls(t, 1); lines[0]["tool"] != gatewaytest.Echo {

@@ -27,14 +27,17 @@ import (
 func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
-	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
+	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow,
+		Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
 	decider, err := policy.New(policy.Options{Source: known})
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := approval.New(approval.Config{Approvals: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
+	answers := approval.New(approval.Config{Approvals: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Authenticator: ring.authenticator(),
 		Leaving:       answers.Leave,
 		Services: func(g grpc.ServiceRegistrar) {
@@ -51,7 +54,8 @@ func TestScopesOfServices(t *testing.T) {
 	keeper := openDesk(t).Service
 	asked := func(of string) string {
 		outside()
-		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of, Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
+		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of,
+			Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -99,16 +103,20 @@ func TestScopesOfServices(t *testing.T) {
 		{"POST", "/v1/approvals/" + theirs + "/approve", "approver", "{}", 404, "APPROVAL_UNKNOWN"},
 		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"remember":"always"}`, 403, `"scope":"policy"`},
 		{"POST", "/v1/approvals/" + ours + "/approve", "ruler", `{"remember":"always"}`, 400, "APPROVAL_NOT_REMEMBERED"},
-		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"by":"mallory"}`, 200, `"answered_by":"key ` + ring.credentials["approver"][3:19] + `"`},
+		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"by":"mallory"}`, 200,
+			`"answered_by":"key ` + ring.credentials["approver"][3:19] + `"`},
 	} {
-		if code, body := ask(step.method, step.path, step.key, step.body); code != step.status || !strings.Contains(strings.ReplaceAll(body, `": `, `":`), step.want) {
+		if code, body := ask(step.method, step.path, step.key, step.body); code != step.status ||
+			!strings.Contains(strings.ReplaceAll(body, `": `, `":`), step.want) {
 			t.Errorf("%s %s as %s: %d %s", step.method, step.path, step.key, code, body)
 		}
 	}
 	client := capgatepb.NewApprovalsClient(g.Conn(t))
 	ctx := metadata.AppendToOutgoingContext(bearer(t.Context(), ring.credentials["ruler"]), "x-user-id", "bob")
-	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.NotFound, "APPROVAL_UNKNOWN") // ann's
-	wants(t, errOf(client.ListApprovals(bearer(t.Context(), ring.credentials["caller"]), &capgatepb.ListApprovalsRequest{})), codes.PermissionDenied, "SCOPE_MISSING")
+	// ann's
+	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.NotFound, "APPROVAL_UNKNOWN")
+	wants(t, errOf(client.ListApprovals(bearer(t.Context(), ring.credentials["caller"]),
+		&capgatepb.ListApprovalsRequest{})), codes.PermissionDenied, "SCOPE_MISSING")
 }
 
 func errOf[T any](_ T, err error) error { return err }

@@ -48,7 +48,8 @@ func newKeyring() *keyring {
 	r := &keyring{}
 	r.issue("acme", "acme", tenant.Invoke|tenant.Read, nil)
 	r.issue("globex", "globex", tenant.Invoke|tenant.Read, nil)
-	r.issue("orchestrator", "acme", tenant.Invoke|tenant.Read, func(k *tenant.Key) { k.Asserts = tenant.User | tenant.Agent })
+	r.issue("orchestrator", "acme", tenant.Invoke|tenant.Read,
+		func(k *tenant.Key) { k.Asserts = tenant.User | tenant.Agent })
 	r.issue("reader", "acme", tenant.Read, nil)
 	r.issue("caller", "acme", tenant.Invoke, nil)
 	r.issue("approver", "acme", tenant.Approve, nil)
@@ -108,25 +109,30 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		code   codes.Code
 		reason string
 	}{
-		"nothing":               {nil, codes.Unauthenticated, "CREDENTIAL_MISSING"},
-		"a bearer":              {[]string{"authorization", "Bearer " + good}, codes.OK, ""},
-		"a bearer by any name":  {[]string{"authorization", "bEARER " + good}, codes.OK, ""},
-		"a bare key":            {[]string{"x-api-key", good}, codes.OK, ""},
-		"both":                  {[]string{"x-api-key", good, "authorization", "Bearer " + good}, codes.OK, ""},
-		"two keys":              {[]string{"x-api-key", good, "authorization", "Bearer " + ring.credentials["globex"]}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"another scheme":        {[]string{"authorization", "Basic " + good}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"no scheme":             {[]string{"authorization", good}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"garbled":               {[]string{"authorization", "Bearer " + garbled}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"garbled and bare":      {[]string{"x-api-key", garbled}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"forged":                {[]string{"authorization", "Bearer " + forged}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"empty":                 {[]string{"authorization", ""}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"expired":               {[]string{"x-api-key", ring.credentials["expired"]}, codes.Unauthenticated, "CREDENTIAL_EXPIRED"},
-		"of another scope":      {[]string{"x-api-key", ring.credentials["reader"]}, codes.PermissionDenied, "SCOPE_MISSING"},
-		"says it is our caller": {[]string{"x-capgate-caller", "tenant=acme&scopes=invoke"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
-		"says it is ours":       {[]string{"x-capgate-ticket", "ours"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
-		"says its tenant":       {[]string{"x-tenant-id", "acme"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"nothing":              {nil, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"a bearer":             {[]string{"authorization", "Bearer " + good}, codes.OK, ""},
+		"a bearer by any name": {[]string{"authorization", "bEARER " + good}, codes.OK, ""},
+		"a bare key":           {[]string{"x-api-key", good}, codes.OK, ""},
+		"both":                 {[]string{"x-api-key", good, "authorization", "Bearer " + good}, codes.OK, ""},
+		"two keys": {[]string{"x-api-key", good, "authorization", "Bearer " + ring.credentials["globex"]},
+			codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"another scheme": {[]string{"authorization", "Basic " + good}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"no scheme":      {[]string{"authorization", good}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"garbled": {[]string{"authorization", "Bearer " + garbled}, codes.Unauthenticated,
+			"CREDENTIAL_INVALID"},
+		"garbled and bare": {[]string{"x-api-key", garbled}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"forged":           {[]string{"authorization", "Bearer " + forged}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"empty":            {[]string{"authorization", ""}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"expired": {[]string{"x-api-key", ring.credentials["expired"]}, codes.Unauthenticated,
+			"CREDENTIAL_EXPIRED"},
+		"of another scope": {[]string{"x-api-key", ring.credentials["reader"]}, codes.PermissionDenied, "SCOPE_MISSING"},
+		"says it is our caller": {[]string{"x-capgate-caller", "tenant=acme&scopes=invoke"}, codes.Unauthenticated,
+			"CREDENTIAL_MISSING"},
+		"says it is ours": {[]string{"x-capgate-ticket", "ours"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
+		"says its tenant": {[]string{"x-tenant-id", "acme"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 	} {
-		want := map[string]string{"CREDENTIAL_MISSING": "Bearer", "CREDENTIAL_INVALID": `Bearer error="invalid_token"`, "CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`}[test.reason]
+		want := map[string]string{"CREDENTIAL_MISSING": "Bearer", "CREDENTIAL_INVALID": `Bearer error="invalid_token"`,
+			"CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`}[test.reason]
 		var trailer metadata.MD
 		ctx := metadata.AppendToOutgoingContext(t.Context(), test.header...)
 		_, err := docpb.NewCapabilityClient(f.conn).Invoke(ctx, request(gatewaytest.Echo, `{}`), grpc.Trailer(&trailer))
@@ -181,12 +187,14 @@ func TestWhatAKeyAsserts(t *testing.T) {
 			if i >= 2 {
 				key, user, agent = ring.credentials["orchestrator"], "ann", "bot"
 			}
-			if line.Text("tenant") != "acme" || line.Text("key") != key[3:19] || line.Text("user") != user || line.Text("agent") != agent {
+			if line.Text("tenant") != "acme" || line.Text("key") != key[3:19] || line.Text("user") != user ||
+				line.Text("agent") != agent {
 				t.Errorf("%d: %v", i, line)
 			}
 		}
 		for _, seen := range f.capability.Seen() {
-			for _, name := range append([]string{"authorization", "x-capgate-ticket", "x-capgate-caller"}, said[0], said[2], said[4]) {
+			for _, name := range append([]string{"authorization", "x-capgate-ticket", "x-capgate-caller"}, said[0], said[2],
+				said[4]) {
 				if got := seen.Metadata.Get(name); got != nil {
 					t.Errorf("%s: the backend saw %s: %q", seen.Path, name, got)
 				}
@@ -236,7 +244,8 @@ func TestSecretsOfKeysStayInside(t *testing.T) {
 		}
 	}), tenant.Credential(ring.keys[0].ID, canary), "cg_"+canary)
 	for _, credential := range shown {
-		for _, header := range [][2]string{{"authorization", "Bearer " + credential}, {"x-api-key", credential}, {"authorization", credential}, {"authorization", "Basic " + credential}} {
+		for _, header := range [][2]string{{"authorization", "Bearer " + credential}, {"x-api-key", credential},
+			{"authorization", credential}, {"authorization", "Basic " + credential}} {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), header[0], header[1])
 			_, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
 			told.WriteString(status.Convert(err).Proto().String())
@@ -276,10 +285,12 @@ func TestTenantsAreCountedApart(t *testing.T) {
 	if _, err := f.client.Upload(to(globex, "caps"), gatewaytest.File{Name: "a"}); err != nil { // translated
 		t.Fatal(err)
 	}
-	if _, err := f.client.Invoke(bearer(t.Context(), tenant.Credential("mzxw6ytboi4tcmrt", strings.Repeat("a", 32))), request(gatewaytest.Echo, `{}`)); err == nil {
+	if _, err := f.client.Invoke(bearer(t.Context(), tenant.Credential("mzxw6ytboi4tcmrt", strings.Repeat("a", 32))),
+		request(gatewaytest.Echo, `{}`)); err == nil {
 		t.Fatal("a key that nobody issued is taken")
 	}
-	if _, err := f.client.Invoke(bearer(t.Context(), ring.credentials["reader"]), request(gatewaytest.Echo, `{}`)); err == nil {
+	if _, err := f.client.Invoke(bearer(t.Context(), ring.credentials["reader"]),
+		request(gatewaytest.Echo, `{}`)); err == nil {
 		t.Fatal("a key without the scope is taken")
 	}
 	f.gateway.Log.Calls(t, 4)

@@ -26,12 +26,14 @@ func TestLegacyBackendsByHTTP(t *testing.T) {
 			status                     int
 			want                       string // the body, or a part of a problem
 		}{
-			{"POST", "caps/stream", `{"tool_name":"echo","args":{"a":"ü"}}`, asEvents, 200, "id: 1\nevent: chunk\ndata: {\"data\":{\"a\":\"ü\"}}\n\nid: 2\nevent: done\ndata: {}\n\n"},
+			{"POST", "caps/stream", `{"tool_name":"echo","args":{"a":"ü"}}`, asEvents, 200,
+				"id: 1\nevent: chunk\ndata: {\"data\":{\"a\":\"ü\"}}\n\nid: 2\nevent: done\ndata: {}\n\n"},
 			{"POST", "caps/stream", `{"tool_name":"echo","args":{"a":"ü"}}`, asLines, 200, whole},
 			{"POST", "caps/tools/echo/stream", `{"a":"ü"}`, asLines, 200, whole},
 			{"GET", "caps/tools/echo/stream?args=%7B%22a%22%3A%22%C3%BC%22%7D", "", asLines, 200, whole},
 			{"POST", "caps/invoke", `{"tool_name":"fail"}`, asLines, 200, failed},
-			{"POST", "caps/tools/mute/stream", `{}`, asLines, 200, `{"event":"done","id":"1","error":"the tool failed, and did not say why"}` + "\n"},
+			{"POST", "caps/tools/mute/stream", `{}`, asLines, 200,
+				`{"event":"done","id":"1","error":"the tool failed, and did not say why"}` + "\n"},
 			{"POST", "caps/stream", `{"tool_name":"break"}`, asLines, 500, `"code":"DATA_LOSS","reason":"BROKE"`},
 			{"POST", "caps/stream", `{"tool_name":"echo","args_json":"/w=="}`, asLines, 400, `"reason":"DIALECT_TEXT_ONLY"`},
 			{"POST", "caps/tools/echo", `{"a":"ü"}`, "", 200, `{"a":"ü"}`},
@@ -47,13 +49,15 @@ func TestLegacyBackendsByHTTP(t *testing.T) {
 			resp := ask(t.Context(), t, client, g, test.method, test.path, test.body, header...)
 			body := bodyOf(t, resp)
 			problem := resp.Header.Get("Content-Type") == "application/problem+json"
-			if resp.StatusCode != test.status || problem != (test.status >= 400) || !problem && body != test.want || !strings.Contains(body, test.want) {
+			if resp.StatusCode != test.status || problem != (test.status >= 400) || !problem && body != test.want ||
+				!strings.Contains(body, test.want) {
 				t.Errorf("%s, %s %s: %s %q", protocol.name, test.method, test.path, resp.Status, body)
 			}
 			calls++
 		}
 		resp := ask(t.Context(), t, client, g, http.MethodPost, "caps/tools/fail", `{}`, "Prefer", "errors=http")
-		if body := bodyOf(t, resp); resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(body, "the tool failed for {}") {
+		if body := bodyOf(t, resp); resp.StatusCode != http.StatusUnprocessableEntity ||
+			!strings.Contains(body, "the tool failed for {}") {
 			t.Errorf("%s: %s %s", protocol.name, resp.Status, body)
 		}
 		calls++

@@ -34,23 +34,32 @@ func TestFieldsToLegacy(t *testing.T) {
 			args    string
 			context map[string]string
 		}{
-			"all": {func(*docpb.InvokeRequest) {}, `{"a": 1}`, map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps", "config_json": ` {"KEY": "k", "n": 1}`}},
+			"all": {func(*docpb.InvokeRequest) {}, `{"a": 1}`, map[string]string{"session_id": "s", "thread_id": "t",
+				"capability_id": "caps", "config_json": ` {"KEY": "k", "n": 1}`}},
 			"no arguments": {func(r *docpb.InvokeRequest) { r.ArgsJson = nil }, `{}`,
-				map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps", "config_json": ` {"KEY": "k", "n": 1}`}},
-			"nothing more":       {func(r *docpb.InvokeRequest) { *r = docpb.InvokeRequest{ToolName: r.ToolName, ArgsJson: r.ArgsJson} }, `{"a": 1}`, map[string]string{}},
-			"configured nothing": {func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(" {}\n") }, `{"a": 1}`, map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps"}},
-			"no JSON at all":     {func(r *docpb.InvokeRequest) { r.ArgsJson, r.ConfigJson = []byte("ärgs"), []byte("{") }, "ärgs", map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps", "config_json": "{"}},
+				map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps",
+					"config_json": ` {"KEY": "k", "n": 1}`}},
+			"nothing more": {func(r *docpb.InvokeRequest) {
+				*r = docpb.InvokeRequest{ToolName: r.ToolName,
+					ArgsJson: r.ArgsJson}
+			}, `{"a": 1}`, map[string]string{}},
+			"configured nothing": {func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(" {}\n") }, `{"a": 1}`,
+				map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps"}},
+			"no JSON at all": {func(r *docpb.InvokeRequest) { r.ArgsJson, r.ConfigJson = []byte("ärgs"), []byte("{") },
+				"ärgs", map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps", "config_json": "{"}},
 		} {
 			t.Run(client.String()+", "+name, func(t *testing.T) {
 				t.Parallel()
 				f := startFront(t, client, call.Legacy)
-				req := &docpb.InvokeRequest{ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"a": 1}`), ConfigJson: []byte(` {"KEY": "k", "n": 1}`), SessionId: "s", ThreadId: "t", CapabilityId: "caps"}
+				req := &docpb.InvokeRequest{ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"a": 1}`),
+					ConfigJson: []byte(` {"KEY": "k", "n": 1}`), SessionId: "s", ThreadId: "t", CapabilityId: "caps"}
 				test.change(req)
 				resp, err := f.client.Invoke(with(t.Context(), "x-user-id", "ann"), req)
 				if err != nil || string(resp.GetResultJson()) != test.args {
 					t.Fatalf("%v, %v", resp, err)
 				}
-				if seen := f.capability.Seen()[0]; seen.Request.GetToolName() != gatewaytest.Echo || string(seen.Request.GetArgsJson()) != test.args || !maps.Equal(seen.Context, test.context) {
+				if seen := f.capability.Seen()[0]; seen.Request.GetToolName() != gatewaytest.Echo ||
+					string(seen.Request.GetArgsJson()) != test.args || !maps.Equal(seen.Context, test.context) {
 					t.Errorf("the backend got %v, %v", seen.Request, seen.Context)
 				}
 			})
@@ -67,20 +76,25 @@ func TestFieldsFromLegacy(t *testing.T) {
 			want    *docpb.InvokeRequest
 			config  string
 		}{
-			"all": {`{"a": 1}`, map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps", "user_id": "ann", "color": `"blü" & <grün>`, "config_json": `{"KEY":1}`},
-				&docpb.InvokeRequest{SessionId: "s", ThreadId: "t", CapabilityId: "caps"}, `{"context":{"color":"\"blü\" & <grün>","config_json":"{\"KEY\":1}"}}`},
+			"all": {`{"a": 1}`, map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps",
+				"user_id": "ann", "color": `"blü" & <grün>`, "config_json": `{"KEY":1}`},
+				&docpb.InvokeRequest{SessionId: "s", ThreadId: "t", CapabilityId: "caps"},
+				`{"context":{"color":"\"blü\" & <grün>","config_json":"{\"KEY\":1}"}}`},
 			"nothing": {"", nil, &docpb.InvokeRequest{CapabilityId: "caps"}, `{"context":{}}`},
 		} {
 			t.Run(backend.String()+", "+name, func(t *testing.T) {
 				t.Parallel()
 				f := startFront(t, call.Legacy, backend)
-				resp, err := legacypb.NewCapabilityServiceClient(f.conn).Invoke(to(t.Context(), "caps"), &legacypb.InvokeRequest{ToolName: gatewaytest.Echo, Parameters: test.args, Context: test.context})
+				resp, err := legacypb.NewCapabilityServiceClient(f.conn).Invoke(to(t.Context(), "caps"),
+					&legacypb.InvokeRequest{ToolName: gatewaytest.Echo, Parameters: test.args, Context: test.context})
 				if err != nil || resp.GetResult() != test.args || !resp.GetSuccess() || resp.GetError() != "" {
 					t.Fatalf("%v, %v", resp, err)
 				}
 				seen := f.capability.Seen()[0].Request
-				if seen.GetToolName() != gatewaytest.Echo || string(seen.GetArgsJson()) != test.args || seen.GetSessionId() != test.want.GetSessionId() ||
-					seen.GetThreadId() != test.want.GetThreadId() || seen.GetCapabilityId() != test.want.GetCapabilityId() || !sameJSON(t, string(seen.GetConfigJson()), test.config) {
+				if seen.GetToolName() != gatewaytest.Echo || string(seen.GetArgsJson()) != test.args ||
+					seen.GetSessionId() != test.want.GetSessionId() ||
+					seen.GetThreadId() != test.want.GetThreadId() || seen.GetCapabilityId() != test.want.GetCapabilityId() ||
+					!sameJSON(t, string(seen.GetConfigJson()), test.config) {
 					t.Errorf("the backend got %v", seen)
 				}
 			})
@@ -108,8 +122,9 @@ func TestWhatIsNoText(t *testing.T) {
 			t.Parallel()
 			f := startFront(t, other, call.Legacy)
 			for what, req := range map[string]*docpb.InvokeRequest{
-				"arguments":     {CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("\xff")},
-				"configuration": {CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"), ConfigJson: []byte("\xff")},
+				"arguments": {CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("\xff")},
+				"configuration": {CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}"),
+					ConfigJson: []byte("\xff")},
 			} {
 				wants(t, second(f.client.Invoke(t.Context(), req)), codes.InvalidArgument, "DIALECT_TEXT_ONLY")
 				wants(t, second(f.client.StreamInvoke(t.Context(), req)), codes.InvalidArgument, "DIALECT_TEXT_ONLY")
@@ -117,22 +132,26 @@ func TestWhatIsNoText(t *testing.T) {
 					t.Errorf("%s: the backend got %v", what, seen)
 				}
 			}
-			if lines := f.gateway.Log.Calls(t, 4); len(lines) != 4 || lines[0].Text("code") != "INVALID_ARGUMENT" || lines[3].Text("reason") != "DIALECT_TEXT_ONLY" {
+			if lines := f.gateway.Log.Calls(t, 4); len(lines) != 4 || lines[0].Text("code") != "INVALID_ARGUMENT" ||
+				lines[3].Text("reason") != "DIALECT_TEXT_ONLY" {
 				t.Errorf("logged %v", lines)
 			}
 			back := startFront(t, call.Legacy, other)
 			back.capability.Lists = func() ([]byte, string, error) { return []byte("[\xff]"), "", nil }
-			wants(t, second(back.client.Invoke(t.Context(), request(gatewaytest.List, `{}`))), codes.DataLoss, "DIALECT_TEXT_ONLY")
+			wants(t, second(back.client.Invoke(t.Context(), request(gatewaytest.List, `{}`))), codes.DataLoss,
+				"DIALECT_TEXT_ONLY")
 			tellsOf(t, back, codes.DataLoss, "DIALECT_TEXT_ONLY")
 			// A failure stays that, and is the tool's.
 			failing := startFront(t, call.Legacy, other)
 			failing.capability.Lists = func() ([]byte, string, error) { return []byte("\xff"), "no list", nil }
-			if resp, err := failing.client.Invoke(t.Context(), request(gatewaytest.List, `{}`)); err != nil || resp.GetError() != "no list" {
+			if resp, err := failing.client.Invoke(t.Context(), request(gatewaytest.List, `{}`)); err != nil ||
+				resp.GetError() != "no list" {
 				t.Errorf("%v, %v", resp, err)
 			}
 			// What is no text in legacy is read by no decoder.
 			malformed := []byte("\x0a\x01t\x12\x01\xff")
-			err := f.conn.Invoke(to(t.Context(), "caps"), legacypb.CapabilityService_Invoke_FullMethodName, &malformed, new([]byte), grpc.ForceCodec(rawCodec{}))
+			err := f.conn.Invoke(to(t.Context(), "caps"), legacypb.CapabilityService_Invoke_FullMethodName, &malformed,
+				new([]byte), grpc.ForceCodec(rawCodec{}))
 			wants(t, err, codes.InvalidArgument, "AMBIGUOUS_MESSAGE")
 		})
 	}
@@ -163,7 +182,8 @@ func TestUsersOfLegacyClients(t *testing.T) {
 					if test.header != "" {
 						ctx = metadata.AppendToOutgoingContext(ctx, "x-user-id", test.header)
 					}
-					_, err := client.Invoke(ctx, &legacypb.InvokeRequest{ToolName: gatewaytest.Echo, Parameters: "{}", Context: map[string]string{"user_id": test.said}}, opts...)
+					_, err := client.Invoke(ctx, &legacypb.InvokeRequest{ToolName: gatewaytest.Echo, Parameters: "{}",
+						Context: map[string]string{"user_id": test.said}}, opts...)
 					if errorInfo(err).GetReason() != test.reason {
 						t.Errorf("%v: %v", test, err)
 					}
@@ -186,15 +206,17 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{
-		{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
-	}}}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
+		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
+			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
+		}}}})
 	for _, backend := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
 		t.Run(backend.String(), func(t *testing.T) {
 			t.Parallel()
 			c := gatewaytest.NewCapability("b1")
 			g := gatewaytest.Start(t, gatewaytest.Options{
-				Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, backend).Addr}}}, Policy: policy.Options{Source: tools},
+				Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, backend).Addr}}},
+				Policy: policy.Options{Source: tools},
 			})
 			client := gatewaytest.NewClient(g.Conn(t), call.Legacy)
 			for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
@@ -274,13 +296,15 @@ func TestOtherDoorsToLegacy(t *testing.T) {
 	} {
 		for _, client := range []*http.Client{f.gateway.HTTP1(t), f.gateway.HTTP2(t)} {
 			resp, body := post(t, client, f.gateway, "caps", test.body)
-			if resp.StatusCode != test.status || test.status == 200 && !sameJSON(t, body, test.want) || !strings.Contains(body, strings.Trim(test.want, "{}")) && test.status != 200 {
+			if resp.StatusCode != test.status || test.status == 200 && !sameJSON(t, body, test.want) ||
+				!strings.Contains(body, strings.Trim(test.want, "{}")) && test.status != 200 {
 				t.Errorf("%s: %s %s", test.body, resp.Status, body)
 			}
 		}
 	}
 	f.capability.Lists = func() ([]byte, string, error) { return []byte(`[]`), "", nil }
-	if got, err := f.gateway.AskForTools(t.Context(), catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got) != "[]" {
+	if got, err := f.gateway.AskForTools(t.Context(),
+		catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got) != "[]" {
 		t.Errorf("%s, %v", got, err)
 	}
 	f.gateway.Log.Calls(t, 11)
@@ -304,7 +328,8 @@ func TestFleetOfAllDialects(t *testing.T) {
 			}
 			leaving := gatewaytest.NewCapability("leaving")
 			gone := leaving.Serve(t, call.Legacy)
-			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: append(addrs, gone.Addr)}}})
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+				Backends: append(addrs, gone.Addr)}}})
 			c := gatewaytest.NewClient(g.Conn(t), client)
 			const each = 30
 			calls := 0

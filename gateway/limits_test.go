@@ -23,7 +23,8 @@ import (
 type crowded struct{ now, most, all atomic.Int64 }
 
 func (c *crowded) option() grpc.ServerOption {
-	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		c.all.Add(1)
 		n := c.now.Add(1)
 		defer c.now.Add(-1)
@@ -101,8 +102,9 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	redis := gatewaytest.StartRedis(t)
 	one, crowd := gatewaytest.NewCapability("one"), &crowded{}
 	fleets := []gatewaytest.Fleet{{
-		Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{one.Serve(t, call.Doc, crowd.option()).Addr},
-		Limit: router.Limit{PerBackend: 2, Wait: time.Hour},
+		Capability: "caps", Dialect: call.Doc, Unprobed: true,
+		Backends: []string{one.Serve(t, call.Doc, crowd.option()).Addr},
+		Limit:    router.Limit{PerBackend: 2, Wait: time.Hour},
 	}}
 	slots := &mortal{PermitStore: redis.Permits(t)}
 	dying := gatewaytest.Start(t, gatewaytest.Options{Permits: slots, Fleets: fleets})
@@ -173,11 +175,13 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	waitWaiting(t, g, 1)
 	_, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
 	info := errorInfo(err)
-	if status.Code(err) != codes.ResourceExhausted || info.GetReason() != "CONCURRENCY_LIMIT" || info.GetMetadata()["capability"] != "caps" || retryDelay(err) <= 0 {
+	if status.Code(err) != codes.ResourceExhausted || info.GetReason() != "CONCURRENCY_LIMIT" ||
+		info.GetMetadata()["capability"] != "caps" || retryDelay(err) <= 0 {
 		t.Errorf("%v, %v, retry after %v", err, info, retryDelay(err))
 	}
 	resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`)
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "CONCURRENCY_LIMIT") {
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" ||
+		!strings.Contains(body, "CONCURRENCY_LIMIT") {
 		t.Errorf("REST: %s, Retry-After %q, %s", resp.Status, resp.Header.Get("Retry-After"), body)
 	}
 	leave()
@@ -210,7 +214,8 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	}
 	g.Log.Calls(t, 6) // a client may see the end of its call before the place is free
 	m := g.Metrics(t)
-	if m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 || m[`capgate_fleet_places{capability="caps",state="free"}`] != 1 ||
+	if m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 ||
+		m[`capgate_fleet_places{capability="caps",state="free"}`] != 1 ||
 		m[`capgate_limit_refused_total{capability="caps"}`] != 2 || m[`capgate_limit_waits_total{capability="caps"}`] < 2 {
 		t.Errorf("%v", m)
 	}

@@ -39,7 +39,8 @@ func tool(t testing.TB, name string) manifest.Tool {
 }
 
 // cataloged is a gateway that lists some capabilities, and engines, which are sorted.
-func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declaration, engines ...string) *gatewaytest.Gateway {
+func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declaration,
+	engines ...string) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(tools)
@@ -88,9 +89,11 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	ann.User = "ann"
 	bob := on("a", policy.Any)
 	bob.User = "bob"
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Block, on("a", "last"): call.Ask, on("b", policy.Any): call.Block}},
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Block,
+		on("a", "last"): call.Ask, on("b", policy.Any): call.Block}},
 		map[string]catalog.Declaration{
-			"a": {Class: call.Environment, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"), tool(t, "hidden")}}},
+			"a": {Class: call.Environment, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"),
+				tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 			"c": {Fleet: call.Allow}, // whose tools nobody knows
 			"d": {Manifest: &manifest.Manifest{Dynamic: true}},
@@ -139,13 +142,15 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &list); err != nil || resp.StatusCode != http.StatusOK || len(list.Tools) != 2 {
 		t.Fatalf("%s %s", resp.Status, body)
 	}
-	if last := list.Tools[0]; last.Name != "last" || last.Policy != "ask" || !last.Terminal || last.Description != "Does last." || string(last.Schema) != schema {
+	if last := list.Tools[0]; last.Name != "last" || last.Policy != "ask" || !last.Terminal ||
+		last.Description != "Does last." || string(last.Schema) != schema {
 		t.Errorf("%+v", last)
 	}
 	if first := list.Tools[1]; first.Name != "first" || first.Policy != "allow" || first.Terminal {
 		t.Errorf("%+v", first)
 	}
-	if resp, body = getJSON(t, g, "/v1/capabilities/b"); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CAPABILITY_UNKNOWN") {
+	if resp, body = getJSON(t, g, "/v1/capabilities/b"); resp.StatusCode != http.StatusNotFound ||
+		!strings.Contains(body, "CAPABILITY_UNKNOWN") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
@@ -153,13 +158,17 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 // TestToolsHavePages, in their author's order. Without page_size there is one, with all.
 func TestToolsHavePages(t *testing.T) {
 	t.Parallel()
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", policy.Any): call.Allow, on("a", "blocked"): call.Block}},
-		map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "z"), tool(t, "blocked"), tool(t, "a"), tool(t, "m")}}}})
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", policy.Any): call.Allow,
+		on("a", "blocked"): call.Block}},
+		map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "z"),
+			tool(t, "blocked"), tool(t, "a"), tool(t, "m")}}}})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
-	for size, want := range map[int32]string{0: "[z a m]", 1: "[z] [a] [m]", 2: "[z a] [m]", 3: "[z a m]", 1000: "[z a m]"} {
+	for size, want := range map[int32]string{0: "[z a m]", 1: "[z] [a] [m]", 2: "[z a] [m]", 3: "[z a m]",
+		1000: "[z a m]"} {
 		var pages []string
 		for token := ""; len(pages) == 0 || token != ""; {
-			resp, err := client.ListTools(t.Context(), &capgatepb.ListToolsRequest{CapabilityId: "a", PageSize: size, PageToken: token})
+			resp, err := client.ListTools(t.Context(), &capgatepb.ListToolsRequest{CapabilityId: "a", PageSize: size,
+				PageToken: token})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +183,8 @@ func TestToolsHavePages(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"page_size=1001", "page_size=-1", "page_token=*"} {
-		if resp, body := getJSON(t, g, "/v1/capabilities/a/tools?"+query); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "LIST_INVALID") {
+		if resp, body := getJSON(t, g, "/v1/capabilities/a/tools?"+query); resp.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(body, "LIST_INVALID") {
 			t.Errorf("%s: %s %s", query, resp.Status, body)
 		}
 	}
@@ -193,14 +203,18 @@ func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
 	t.Parallel()
 	ann := on("a", policy.Any)
 	ann.User = "ann"
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow}}, map[string]catalog.Declaration{"a": {}})
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow}},
+		map[string]catalog.Declaration{"a": {}})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-caller", "tenant=default&user=ann", "x-capgate-caller", "tenant=default&user=ann")
-	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil || len(resp.GetCapabilities()) != 0 {
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-caller", "tenant=default&user=ann",
+		"x-capgate-caller", "tenant=default&user=ann")
+	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil ||
+		len(resp.GetCapabilities()) != 0 {
 		t.Error(resp, err)
 	}
 	ctx = metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann", "x-capgate-caller", "tenant=default")
-	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil || len(resp.GetCapabilities()) != 1 {
+	if resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{}); err != nil ||
+		len(resp.GetCapabilities()) != 1 {
 		t.Error(resp, err)
 	}
 }
@@ -213,18 +227,21 @@ func TestListsHaveETags(t *testing.T) {
 	for _, path := range []string{"/v1/capabilities", "/v1/capabilities/a", "/v1/capabilities/a/tools"} {
 		resp, body := getJSON(t, g, path)
 		etag := resp.Header.Get("ETag")
-		if resp.StatusCode != http.StatusOK || len(etag) < 10 || !strings.Contains(body, "first") || resp.Header.Get("Cache-Control") != "private, no-cache" {
+		if resp.StatusCode != http.StatusOK || len(etag) < 10 || !strings.Contains(body, "first") ||
+			resp.Header.Get("Cache-Control") != "private, no-cache" {
 			t.Fatalf("%s: %s %v %s", path, resp.Status, resp.Header, body)
 		}
 		for _, known := range []string{etag, "W/" + etag, `"x", ` + etag, "*"} {
-			if resp, body := getJSON(t, g, path, "If-None-Match", known); resp.StatusCode != http.StatusNotModified || body != "" || resp.Header.Get("ETag") != etag {
+			if resp, body := getJSON(t, g, path, "If-None-Match", known); resp.StatusCode != http.StatusNotModified ||
+				body != "" || resp.Header.Get("ETag") != etag {
 				t.Errorf("%s, %s: %s %v %s", path, known, resp.Status, resp.Header, body)
 			}
 		}
 		if resp, again := getJSON(t, g, path, "If-None-Match", `"other"`); resp.StatusCode != http.StatusOK || again != body {
 			t.Errorf("%s: %s %s", path, resp.Status, again)
 		}
-		if resp, _ := getJSON(t, g, path, "If-None-Match", etag, "x-user-id", "somebody"); resp.StatusCode != http.StatusNotModified {
+		if resp, _ := getJSON(t, g, path, "If-None-Match", etag, "x-user-id",
+			"somebody"); resp.StatusCode != http.StatusNotModified {
 			t.Errorf("%s: the same list for another user: %s", path, resp.Status)
 		}
 	}
@@ -260,11 +277,13 @@ func TestListsHavePages(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for _, path := range []string{"?page_size=-1", "?page_size=201", "?page_token=!"} {
-		if resp, body := getJSON(t, g, "/v1/capabilities"+path); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "LIST_INVALID") {
+		if resp, body := getJSON(t, g, "/v1/capabilities"+path); resp.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(body, "LIST_INVALID") {
 			t.Errorf("%s: %s %s", path, resp.Status, body)
 		}
 	}
-	if resp, body := getJSON(t, g, "/v1/capabilities?page_size=x"); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "INVALID_QUERY") {
+	if resp, body := getJSON(t, g, "/v1/capabilities?page_size=x"); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(body, "INVALID_QUERY") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
@@ -282,23 +301,29 @@ func TestAListNeedsToBeKnown(t *testing.T) {
 // TestEnginesAreListed apart from capabilities, by pages, and with an ETag.
 func TestEnginesAreListed(t *testing.T) {
 	t.Parallel()
-	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, map[string]catalog.Declaration{"a": {}}, "e1", "e2", "e3")
+	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}},
+		map[string]catalog.Declaration{"a": {}}, "e1", "e2", "e3")
 	resp, body := getJSON(t, g, "/v1/engines?page_size=2")
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, `{"engines":[{"id":"e1"},{"id":"e2"}],"next_page_token":"ZTI","etag":"`) {
+	if resp.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(body, `{"engines":[{"id":"e1"},{"id":"e2"}],"next_page_token":"ZTI","etag":"`) {
 		t.Errorf("%s %s", resp.Status, body)
 	}
-	if same, body := getJSON(t, g, "/v1/engines?page_size=2", "If-None-Match", resp.Header.Get("ETag")); same.StatusCode != http.StatusNotModified || body != "" {
+	if same, body := getJSON(t, g, "/v1/engines?page_size=2", "If-None-Match",
+		resp.Header.Get("ETag")); same.StatusCode != http.StatusNotModified || body != "" {
 		t.Errorf("%s %s", same.Status, body)
 	}
-	if resp, body := getJSON(t, g, "/v1/engines?page_token=ZTI"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, `{"engines":[{"id":"e3"}],"next_page_token":""`) {
+	if resp, body := getJSON(t, g, "/v1/engines?page_token=ZTI"); resp.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(body, `{"engines":[{"id":"e3"}],"next_page_token":""`) {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 	for _, query := range []string{"page_size=-1", "page_size=201", "page_token=!"} {
-		if resp, body := getJSON(t, g, "/v1/engines?"+query); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "LIST_INVALID") {
+		if resp, body := getJSON(t, g, "/v1/engines?"+query); resp.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(body, "LIST_INVALID") {
 			t.Errorf("%s: %s %s", query, resp.Status, body)
 		}
 	}
-	if _, body := getJSON(t, g, "/v1/capabilities"); !strings.HasPrefix(body, `{"capabilities":[{"id":"a",`) || strings.Contains(body, "e1") {
+	if _, body := getJSON(t, g, "/v1/capabilities"); !strings.HasPrefix(body, `{"capabilities":[{"id":"a",`) ||
+		strings.Contains(body, "e1") {
 		t.Error(body)
 	}
 }

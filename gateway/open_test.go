@@ -16,8 +16,10 @@ import (
 // watch opens a Health/Watch, which lasts, and returns its gRPC status; "" when it has begun.
 func watch(t *testing.T, c *rawhttp2.Conn, stream uint32) string {
 	t.Helper()
-	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/grpc.health.v1.Health/Watch", "content-type", "application/grpc", "te", "trailers")
-	if err := c.Write(rawhttp2.Headers(stream, false, block), rawhttp2.Data(stream, true, rawhttp2.Message(nil))); err != nil {
+	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path",
+		"/grpc.health.v1.Health/Watch", "content-type", "application/grpc", "te", "trailers")
+	if err := c.Write(rawhttp2.Headers(stream, false, block),
+		rawhttp2.Data(stream, true, rawhttp2.Message(nil))); err != nil {
 		t.Fatal(err)
 	}
 	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Stream == stream && f.Type == rawhttp2.TypeHeaders })
@@ -35,7 +37,8 @@ func watch(t *testing.T, c *rawhttp2.Conn, stream uint32) string {
 // and by address. What it ends makes room.
 func TestWatchesAreBounded(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}}})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}}})
 	var conns []*rawhttp2.Conn
 	began := 0
 	for range 6 {
@@ -69,9 +72,11 @@ func TestWatchesAreBounded(t *testing.T) {
 func TestConnectionsOfANetwork(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:     []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
-		Relay:      relay.Config{MaxNetworkConns: 2},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Protocol: clientaddr.V1}),
+		Relay: relay.Config{MaxNetworkConns: 2},
 	})
 	come := func(header string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)
@@ -118,8 +123,10 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		ClientAddr:    clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Protocol: clientaddr.V1}),
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Protocol: clientaddr.V1}),
 		Authenticator: ring.authenticator(),
 		Relay:         relay.Config{MaxConns: 16, MaxNetworkConns: 16}, // two of them are reserved
 	})
@@ -133,7 +140,8 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 	}
 	invoke := func(c *rawhttp2.Conn, stream uint32, credential string) string {
 		block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", invokePath,
-			"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization", "Bearer "+credential)
+			"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization",
+			"Bearer "+credential)
 		if err := c.Write(rawhttp2.Headers(stream, true, block)); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,8 @@ import (
 func TestOperatorsPort(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{
-		{Capability: "alive", Backends: []string{gatewaytest.NewCapability("a").Serve(t, call.Doc).Addr, gatewaytest.Unreachable(t)}},
+		{Capability: "alive", Backends: []string{gatewaytest.NewCapability("a").Serve(t, call.Doc).Addr,
+			gatewaytest.Unreachable(t)}},
 		{Capability: "dead", Backends: []string{gatewaytest.Refusing(t)}},
 	}})
 	for path, want := range map[string]string{
@@ -47,7 +48,8 @@ func TestOperatorsPagesAreNotPublic(t *testing.T) {
 				t.Fatal(err)
 			}
 			var problem struct{ Reason string }
-			if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || resp.StatusCode != http.StatusNotFound || problem.Reason != "NO_SUCH_PATH" {
+			if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || resp.StatusCode != http.StatusNotFound ||
+				problem.Reason != "NO_SUCH_PATH" {
 				t.Errorf("%s %s: %s %+v %v", protocol.name, path, resp.Status, problem, err)
 			}
 			resp.Body.Close()

@@ -81,7 +81,8 @@ func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.C
 	o.Proto, _ = r.Header(clientaddr.XForwardedProto)
 	o.Host, _ = r.Header(clientaddr.XForwardedHost)
 	o.Port, _ = r.Header(clientaddr.XForwardedPort)
-	if client = h.cfg.ClientAddr.Client(v.addr, filter.View(r.AppendHeader(scratch, h.cfg.ClientAddr.Header()))); client == v.addr {
+	if client = h.cfg.ClientAddr.Client(v.addr,
+		filter.View(r.AppendHeader(scratch, h.cfg.ClientAddr.Header()))); client == v.addr {
 		return o, netip.Addr{}
 	}
 	return o, client

@@ -105,7 +105,8 @@ func healthOutcomes() []becomes {
 // ask makes a call, and says what came before its status.
 func (w *world) ask(ctx context.Context, t *testing.T, rpc string, test becomes) (e end, err error) {
 	t.Helper()
-	req := &docpb.InvokeRequest{CapabilityId: test.capability, ToolName: test.what, ArgsJson: []byte(`{"a":1}`), ConfigJson: []byte(`{"KEY":"k"}`)}
+	req := &docpb.InvokeRequest{CapabilityId: test.capability, ToolName: test.what, ArgsJson: []byte(`{"a":1}`),
+		ConfigJson: []byte(`{"KEY":"k"}`)}
 	switch rpc {
 	case "Invoke":
 		var resp *docpb.InvokeResponse

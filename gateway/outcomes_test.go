@@ -29,7 +29,8 @@ type end struct {
 }
 
 func (e end) String() string {
-	return fmt.Sprintf("result %q, failure %q, done %v, %s %s, logged %q", e.result, e.failure, e.done, e.code, e.reason, e.outcome)
+	return fmt.Sprintf("result %q, failure %q, done %v, %s %s, logged %q", e.result, e.failure, e.done, e.code, e.reason,
+		e.outcome)
 }
 
 func succeeds(result string) end { return end{result: result, done: true, outcome: "success"} }
@@ -52,7 +53,8 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
-	w := &world{front: f, asks: client, speaks: backend, left: gatewaytest.NewCapability("left"), lost: map[string]*gatewaytest.Capability{}, stop: map[string]func(){}, filed: map[string]string{}}
+	w := &world{front: f, asks: client, speaks: backend, left: gatewaytest.NewCapability("left"),
+		lost: map[string]*gatewaytest.Capability{}, stop: map[string]func(){}, filed: map[string]string{}}
 	for _, content := range []string{"", binaryFile, textFile} {
 		w.filed[content] = f.capability.Keep(fileOf(content))
 	}
@@ -70,7 +72,8 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 		c := gatewaytest.NewCapability("lost")
 		served := c.Serve(t, backend)
 		w.lost[rpc], w.stop[rpc] = c, served.Stop
-		fleets = append(fleets, gatewaytest.Fleet{Capability: "lost-" + strings.ToLower(rpc), Backends: []string{served.Addr}})
+		fleets = append(fleets, gatewaytest.Fleet{Capability: "lost-" + strings.ToLower(rpc),
+			Backends: []string{served.Addr}})
 	}
 	authors := map[string]catalog.Declaration{}
 	for _, fleet := range fleets {
@@ -153,7 +156,8 @@ func (w *world) logged(t *testing.T, rpc string, test becomes, client call.Diale
 		allowed = append(allowed, "CANCELLED") // the caller looks at the time, too
 	}
 	known := client != call.Legacy || rpc == "Invoke" || rpc == "Healthcheck"
-	if !slices.Contains(allowed, line.Text("code")) || known && (line.Text("method") != rpc || line.Text("dialect") != client.String()) || !known && line.Text("method") != "Other" {
+	if !slices.Contains(allowed, line.Text("code")) || known && (line.Text("method") != rpc ||
+		line.Text("dialect") != client.String()) || !known && line.Text("method") != "Other" {
 		t.Error(what)
 	}
 	if test.capability != "caps" || test.how == late || test.want.reason == "DIALECT_UNSUPPORTED" || rpc == "Healthcheck" {
@@ -208,9 +212,11 @@ func when(ch <-chan struct{}, do func()) (wait func()) {
 
 func codeName(c codes.Code) string {
 	return map[codes.Code]string{
-		codes.OK: "OK", codes.DataLoss: "DATA_LOSS", codes.InvalidArgument: "INVALID_ARGUMENT", codes.DeadlineExceeded: "DEADLINE_EXCEEDED",
-		codes.Unavailable: "UNAVAILABLE", codes.PermissionDenied: "PERMISSION_DENIED", codes.NotFound: "NOT_FOUND", codes.Unimplemented: "UNIMPLEMENTED",
-		codes.Canceled: "CANCELLED", codes.Internal: "INTERNAL", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
+		codes.OK: "OK", codes.DataLoss: "DATA_LOSS", codes.InvalidArgument: "INVALID_ARGUMENT",
+		codes.DeadlineExceeded: "DEADLINE_EXCEEDED",
+		codes.Unavailable:      "UNAVAILABLE", codes.PermissionDenied: "PERMISSION_DENIED", codes.NotFound: "NOT_FOUND",
+		codes.Unimplemented: "UNIMPLEMENTED",
+		codes.Canceled:      "CANCELLED", codes.Internal: "INTERNAL", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
 	}[c]
 }
 
@@ -229,7 +235,8 @@ func TestFilesOfTheLegacyDialect(t *testing.T) {
 			who = "the legacy dialect, in which the call is made, has no "
 		}
 		for rpc, err := range map[string]error{"UploadInputArtifact": upErr, "DownloadOutputArtifact": downErr} {
-			if status.Code(err) != codes.Unimplemented || errorInfo(err).GetReason() != "DIALECT_UNSUPPORTED" || !strings.Contains(err.Error(), who+rpc) {
+			if status.Code(err) != codes.Unimplemented || errorInfo(err).GetReason() != "DIALECT_UNSUPPORTED" ||
+				!strings.Contains(err.Error(), who+rpc) {
 				t.Errorf("%s: %v", rpc, err)
 			}
 		}

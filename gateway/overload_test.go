@@ -30,7 +30,8 @@ func crowdedFront(t *testing.T, most int64, client, backend call.Dialect) (*fron
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys.Replace(ring.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}, "globex": {ID: "globex", Capabilities: all}}, nil)
+	keys.Replace(ring.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all},
+		"globex": {ID: "globex", Capabilities: all}}, nil)
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
@@ -48,7 +49,8 @@ func flood(ctx context.Context, t *testing.T, f *front, n int) (held, shed int) 
 	refused := make(chan error, n)
 	for range n {
 		go func() {
-			if _, err := f.client.Invoke(ctx, request(gatewaytest.Block, `{}`)); status.Code(err) != codes.Canceled && err != nil {
+			if _, err := f.client.Invoke(ctx, request(gatewaytest.Block, `{}`)); status.Code(err) != codes.Canceled &&
+				err != nil {
 				refused <- err
 			}
 		}()
@@ -104,7 +106,8 @@ func TestFloodOfATenant(t *testing.T) {
 						if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, `{}`)); err != nil {
 							t.Error(err)
 						}
-						if up, err := f.client.Upload(to(globex, "caps"), gatewaytest.File{Name: "a", Data: []byte("b")}); err != nil || up.Error != "" {
+						if up, err := f.client.Upload(to(globex, "caps"), gatewaytest.File{Name: "a", Data: []byte("b")}); err != nil ||
+							up.Error != "" {
 							t.Error(up, err)
 						}
 						most.Store(max(most.Load(), shedder.InFlight()))
@@ -145,7 +148,8 @@ func TestFullProcess(t *testing.T) {
 	if retryDelay(err) != time.Second {
 		t.Error(err)
 	}
-	resp, _ := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key", ring.credentials["globex"])
+	resp, _ := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key",
+		ring.credentials["globex"])
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
 		t.Error(resp.Status, resp.Header)
 	}

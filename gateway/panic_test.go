@@ -52,9 +52,10 @@ func TestPanics(t *testing.T) {
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Addr}}},
 		Authenticator: faulty{}, Shield: faulty{},
 		Services: func(s grpc.ServiceRegistrar) {
-			s.RegisterService(&grpc.ServiceDesc{ServiceName: "capgate.v1.Test", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
-				StreamName: "Panic", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("boom") },
-			}}}, faulty{})
+			s.RegisterService(&grpc.ServiceDesc{ServiceName: "capgate.v1.Test", HandlerType: (*any)(nil),
+				Streams: []grpc.StreamDesc{{
+					StreamName: "Panic", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("boom") },
+				}}}, faulty{})
 		},
 	})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
@@ -68,10 +69,12 @@ func TestPanics(t *testing.T) {
 		{"in a decision", "good", `{"x":"panic"}`},
 	} {
 		err := invoke(c.credential, c.args)
-		if status.Code(err) != codes.Internal || errorInfo(err).GetReason() != "INTERNAL_PANIC" || strings.Contains(err.Error(), "panic at") {
+		if status.Code(err) != codes.Internal || errorInfo(err).GetReason() != "INTERNAL_PANIC" ||
+			strings.Contains(err.Error(), "panic at") {
 			t.Errorf("%s, over gRPC: %v", c.name, err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/caps/tools/echo:invoke"), strings.NewReader(c.args))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			g.URL("/v1/capabilities/caps/tools/echo:invoke"), strings.NewReader(c.args))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +98,8 @@ func TestPanics(t *testing.T) {
 			t.Fatalf("after %s: %v", c.name, err)
 		}
 	}
-	s, err := g.Conn(t).NewStream(bearer(t.Context(), "good"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/capgate.v1.Test/Panic")
+	s, err := g.Conn(t).NewStream(bearer(t.Context(), "good"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/capgate.v1.Test/Panic")
 	if err == nil {
 		err = s.RecvMsg(nil)
 	}

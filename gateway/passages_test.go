@@ -31,7 +31,8 @@ func TestManyCallsThatPassTwice(t *testing.T) {
 	if _, err := f.client.Invoke(bearer(t.Context(), globex), request(gatewaytest.Echo, `{}`)); err != nil {
 		t.Error(err)
 	}
-	if resp, body := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key", globex); resp.StatusCode != http.StatusOK {
+	if resp, body := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key",
+		globex); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status, body)
 	}
 	leave()
@@ -44,12 +45,14 @@ func TestWhatFrontDoorsHold(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Relay: relay.Config{MaxConnBuffered: 128 << 10},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
+		Relay:  relay.Config{MaxConnBuffered: 128 << 10},
 	})
 	args := `{"a":"` + string(file(1<<20).Data) + `"}`
 	_, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, args))
 	wants(t, err, codes.ResourceExhausted, "MEMORY_EXCEEDED")
-	if resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":`+args+`}`); resp.StatusCode != http.StatusOK {
+	if resp, body := post(t, http.DefaultClient, g, "caps",
+		`{"tool_name":"echo","args":`+args+`}`); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status, body)
 	}
 }
@@ -83,7 +86,8 @@ func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
 	header := strings.Repeat("x", 4<<10)
 	go func() {
 		defer close(ended)
-		resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo"}`, "Authorization", "Bearer secret", "X-Long", header)
+		resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo"}`, "Authorization", "Bearer secret",
+			"X-Long", header)
 		if resp.StatusCode != http.StatusOK {
 			t.Error(resp.Status, body)
 		}

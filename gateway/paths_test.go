@@ -52,22 +52,28 @@ func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 
 // strange are paths that some servers take for that of Invoke. Before that there is the service, without a slash.
 var strange = []string{
-	"/Invoke?", "/Invoke?a=b", "/%49nvoke", "/Invoke/", "//Invoke", "/Invoke;a=b", "/./Invoke", "/../selu.capability.Capability/Invoke",
-	"%2fInvoke", "/Invoke%00", "/Invoke%20", "/Invoke%3f", "/x/../Invoke", "/Inv\u00f6ke", "/Invoke&x", "/Invoke,", "/Invoke'", "\\Invoke", "/1nvoke", "/",
+	"/Invoke?", "/Invoke?a=b", "/%49nvoke", "/Invoke/", "//Invoke", "/Invoke;a=b", "/./Invoke",
+	"/../selu.capability.Capability/Invoke",
+	"%2fInvoke", "/Invoke%00", "/Invoke%20", "/Invoke%3f", "/x/../Invoke", "/Inv\u00f6ke", "/Invoke&x", "/Invoke,",
+	"/Invoke'", "\\Invoke", "/1nvoke", "/",
 }
 
-// TestStrangePaths: a path that is not /package.Service/Method reaches no backend and is no method, and neither does one
-// that differs from a capability's in case.
+// TestStrangePaths: a path that is not /package.Service/Method reaches no backend and is no method, and neither does
+// one that differs from a capability's in case.
 func TestStrangePaths(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")
-	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{mux(t, c)}, Dialect: call.Doc, Unprobed: true}}})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{mux(t, c)}, Dialect: call.Doc, Unprobed: true}}})
 	peer := dialRaw(t, g)
 	message := rawhttp2.Message([]byte(field(1, gatewaytest.Echo)))
 	paths := []string{
-		"/Selu.capability.Capability/Invoke", "/selu.capability.capability/Invoke", "/selu.capability.Capability/invoke", "/selu.capability.Capability/INVOKE",
-		"//selu.capability.Capability/Invoke", "/selu.capability..Capability/Invoke", "/.selu.capability.Capability/Invoke", "/./selu.capability.Capability/Invoke",
-		"/x/selu.capability.Capability/Invoke", "/selu%2ecapability.Capability/Invoke", "/Invoke", "/grpc.health.v1.Health/../selu.capability.Capability/Invoke",
+		"/Selu.capability.Capability/Invoke", "/selu.capability.capability/Invoke", "/selu.capability.Capability/invoke",
+		"/selu.capability.Capability/INVOKE",
+		"//selu.capability.Capability/Invoke", "/selu.capability..Capability/Invoke", "/.selu.capability.Capability/Invoke",
+		"/./selu.capability.Capability/Invoke",
+		"/x/selu.capability.Capability/Invoke", "/selu%2ecapability.Capability/Invoke", "/Invoke",
+		"/grpc.health.v1.Health/../selu.capability.Capability/Invoke",
 	}
 	for _, end := range strange {
 		paths = append(paths, "/selu.capability.Capability"+end)
@@ -89,13 +95,16 @@ func TestStrangePaths(t *testing.T) {
 func TestMethodsOfCapabilities(t *testing.T) {
 	t.Parallel()
 	b := &tape{answer: [][]byte{nil}}
-	served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve), grpc.ForceServerCodec(rawCodec{}))
+	served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
+		grpc.ForceServerCodec(rawCodec{}))
 	fleet := func(name string, services, methods []string) gatewaytest.Fleet {
-		return gatewaytest.Fleet{Capability: name, Services: services, Methods: methods, Backends: []string{served.Addr}, Dialect: call.Live, Unprobed: true}
+		return gatewaytest.Fleet{Capability: name, Services: services, Methods: methods, Backends: []string{served.Addr},
+			Dialect: call.Live, Unprobed: true}
 	}
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{
 		fleet("caps", nil, nil),
-		fleet("more", []string{"test.Files", dialect.LiveService}, []string{dialect.LiveService + "/Describe", "test.Other/Get", "test.All/*"}),
+		fleet("more", []string{"test.Files", dialect.LiveService},
+			[]string{dialect.LiveService + "/Describe", "test.Other/Get", "test.All/*"}),
 	}})
 	peer := dialRaw(t, g)
 	for path, at := range map[string]string{

@@ -112,7 +112,8 @@ func TestRulesDecide(t *testing.T) {
 	}{
 		{"her own rule", "ann", "", gatewaytest.Echo, codes.OK, "", "", http.StatusOK},
 		{"the tenant's", "bob", "", gatewaytest.Echo, codes.PermissionDenied, "TOOL_BLOCKED", "tenant", http.StatusForbidden},
-		{"the agent's", "bob", "bot", gatewaytest.Echo, codes.FailedPrecondition, "APPROVAL_REQUIRED", "tenant+agent", http.StatusBadRequest},
+		{"the agent's", "bob", "bot", gatewaytest.Echo, codes.FailedPrecondition, "APPROVAL_REQUIRED", "tenant+agent",
+			http.StatusBadRequest},
 		{"hers before the agent's", "ann", "bot", gatewaytest.Echo, codes.OK, "", "", http.StatusOK},
 		{"nobody's", "", "", "unheard-of", codes.PermissionDenied, "TOOL_BLOCKED", "default", http.StatusForbidden},
 		{"no tool", "", "", "", codes.PermissionDenied, "TOOL_BLOCKED", "default", http.StatusForbidden},
@@ -186,7 +187,8 @@ func TestManifestsDecide(t *testing.T) {
 		{Name: "ask", Schema: schema, Recommends: true, Recommended: call.Ask},
 	}}}})
 	f := behindRules(t, nil, tools)
-	for tool, want := range map[string]codes.Code{gatewaytest.Echo: codes.OK, "ask": codes.FailedPrecondition, "else": codes.PermissionDenied} {
+	for tool, want := range map[string]codes.Code{gatewaytest.Echo: codes.OK, "ask": codes.FailedPrecondition,
+		"else": codes.PermissionDenied} {
 		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
 			if _, err := f.client.Invoke(to(t.Context(), "caps"), request(tool, `{}`), opts...); status.Code(err) != want {
 				t.Errorf("%s: %v", tool, err)
@@ -202,7 +204,8 @@ func TestManifestsDecide(t *testing.T) {
 // TestACallWaitsForItsDecision, and others do not wait for it.
 func TestACallWaitsForItsDecision(t *testing.T) {
 	t.Parallel()
-	rules := &ruled{gate: make(chan struct{}), asked: make(chan struct{}, 1), rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow}}
+	rules := &ruled{gate: make(chan struct{}), asked: make(chan struct{}, 1),
+		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow}}
 	f := behindRules(t, rules, nil)
 	ended := make(chan error, 1)
 	go func() {
@@ -241,7 +244,8 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 // TestWithoutAnAnswerACallIsRefused, and it is told that it may come again.
 func TestWithoutAnAnswerACallIsRefused(t *testing.T) {
 	t.Parallel()
-	f := behindRules(t, &ruled{err: context.DeadlineExceeded, rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}, nil)
+	f := behindRules(t, &ruled{err: context.DeadlineExceeded,
+		rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}, nil)
 	_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
 	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
 		t.Errorf("%v, %v", err, errorInfo(err))
@@ -276,7 +280,8 @@ func TestDecisionsAreRecorded(t *testing.T) {
 		}
 	}
 	for i, line := range f.gateway.Log.Calls(t, 2) {
-		for key, want := range map[string]any{"policy": "allow", "policy_level": "tenant", "policy_cached": i == 1, "user": "ann", "agent": "bot"} {
+		for key, want := range map[string]any{"policy": "allow", "policy_level": "tenant", "policy_cached": i == 1,
+			"user": "ann", "agent": "bot"} {
 			if got := line[key]; got != want {
 				t.Errorf("%s is %v, want %v", key, got, want)
 			}

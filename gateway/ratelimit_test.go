@@ -77,9 +77,12 @@ func TestABudgetIsForCallsAlone(t *testing.T) {
 // TestRateLimitHeaders: who calls over JSON is told which limit it was, and when to come again.
 func TestRateLimitHeaders(t *testing.T) {
 	t.Parallel()
-	f := limited(t, call.Doc, call.Doc, tenant.Limits{Each: []tenant.Limit{{Capability: "caps", Tool: gatewaytest.Echo, Bounds: tenant.Bounds{PerMonth: 1}}}})
+	f := limited(t, call.Doc, call.Doc,
+		tenant.Limits{Each: []tenant.Limit{{Capability: "caps", Tool: gatewaytest.Echo,
+			Bounds: tenant.Bounds{PerMonth: 1}}}})
 	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-		resp, err := f.gateway.HTTP1(t).Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json", strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
+		resp, err := f.gateway.HTTP1(t).Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json",
+			strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,12 +93,14 @@ func TestRateLimitHeaders(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		for name, want := range map[string]string{"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Policy": `"per_month";q=1`} {
+		for name, want := range map[string]string{"RateLimit-Limit": "1", "RateLimit-Remaining": "0",
+			"RateLimit-Policy": `"per_month";q=1`} {
 			if got := resp.Header.Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if retry := resp.Header.Get("Retry-After"); retry == "" || resp.Header.Get("RateLimit-Reset") != retry || resp.Header.Get("RateLimit") != `"per_month";r=0;t=`+retry {
+		if retry := resp.Header.Get("Retry-After"); retry == "" || resp.Header.Get("RateLimit-Reset") != retry ||
+			resp.Header.Get("RateLimit") != `"per_month";r=0;t=`+retry {
 			t.Errorf("%v", resp.Header)
 		}
 	}
@@ -116,7 +121,9 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	for range 2 {
 		gatewaytest.Wait(t, f.capability.Blocked(), "the calls to be at the backend")
 	}
-	if _, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "concurrent") {
+	if _, err := f.client.Invoke(to(t.Context(), "caps"),
+		request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(),
+		"concurrent") {
 		t.Errorf("a third call: %v", err)
 	}
 	leave()
@@ -127,7 +134,8 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 	f.gateway.Log.Calls(t, 3)
 	for range 10 { // one after another, with two places
-		if _, err := f.client.StreamInvoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`), grpc.WaitForReady(true)); err != nil {
+		if _, err := f.client.StreamInvoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`),
+			grpc.WaitForReady(true)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,13 +29,20 @@ func TestOutcomes(t *testing.T) {
 			code, outcome string
 			level         string
 		}{
-			{"answer", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))) }, "OK", "success", "INFO"},
-			{"tool error", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Fail, `{}`))) }, "OK", "tool_error", "INFO"},
-			{"stream", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Echo, `{}`))) }, "OK", "success", "INFO"},
-			{"streamed tool error", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Fail, `{}`))) }, "OK", "tool_error", "INFO"},
-			{"stream without done", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Cut, `{}`))) }, "OK", "incomplete", "WARN"},
-			{"upload", func() error { return second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: "a"})) }, "OK", "success", "INFO"},
-			{"gRPC error", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Break, `{}`))) }, "DATA_LOSS", "", "WARN"},
+			{"answer", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))) }, "OK", "success",
+				"INFO"},
+			{"tool error", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Fail, `{}`))) }, "OK",
+				"tool_error", "INFO"},
+			{"stream", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Echo, `{}`))) }, "OK",
+				"success", "INFO"},
+			{"streamed tool error", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Fail, `{}`))) },
+				"OK", "tool_error", "INFO"},
+			{"stream without done", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Cut, `{}`))) },
+				"OK", "incomplete", "WARN"},
+			{"upload", func() error { return second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: "a"})) }, "OK",
+				"success", "INFO"},
+			{"gRPC error", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Break, `{}`))) }, "DATA_LOSS",
+				"", "WARN"},
 		} {
 			before := len(f.gateway.Log.Calls(t, 0))
 			if err := test.run(); (err == nil) != (test.code == "OK") {
@@ -72,8 +79,9 @@ func TestLineOfACall(t *testing.T) {
 	}
 	line := f.gateway.Log.Calls(t, 1)[0]
 	for key, want := range map[string]any{
-		"level": "INFO", "method": "Invoke", "dialect": "live", "capability": "caps", "tool": "echo", "backend": f.backend.Addr,
-		"code": "OK", "outcome": "success", "tenant": "default", "request_id": "req-7",
+		"level": "INFO", "method": "Invoke", "dialect": "live", "capability": "caps", "tool": "echo",
+		"backend": f.backend.Addr,
+		"code":    "OK", "outcome": "success", "tenant": "default", "request_id": "req-7",
 		"bytes_in": float64(5 + proto.Size(req)), "bytes_out": float64(5 + proto.Size(resp)),
 	} {
 		if line[key] != want {
@@ -189,11 +197,12 @@ func TestMetricsAfterCalls(t *testing.T) {
 		`capgate_calls_in_flight{capability="caps"}`:                                            1,
 		`capgate_call_duration_seconds_count{capability="caps",code="OK"}`:                      calls,
 		`capgate_call_duration_seconds_bucket{capability="caps",code="OK",le="+Inf"}`:           calls,
-		`capgate_call_bytes_total{capability="caps",direction="in"}`:                            float64(calls * (5 + proto.Size(req))),
-		`capgate_call_bytes_total{capability="caps",direction="out"}`:                           out,
-		`capgate_refusals_total{reason="ROUTING_KEY_CONFLICT"}`:                                 2,
-		`capgate_log_lines_dropped_total`:                                                       0,
-		`capgate_upstream_connections`:                                                          1,
+		`capgate_call_bytes_total{capability="caps",direction="in"}`: float64(calls * (5 +
+			proto.Size(req))),
+		`capgate_call_bytes_total{capability="caps",direction="out"}`: out,
+		`capgate_refusals_total{reason="ROUTING_KEY_CONFLICT"}`:       2,
+		`capgate_log_lines_dropped_total`:                             0,
+		`capgate_upstream_connections`:                                1,
 	} {
 		if got, ok := samples[name]; !ok || got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
@@ -212,7 +221,8 @@ func TestNothingOfTheContentIsRecorded(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)
 		const canary = "c4n4ry"
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", canary, "authorization", "Bearer "+canary, "raw-bin", canary)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", canary, "authorization", "Bearer "+canary, "raw-bin",
+			canary)
 		var told []string // what the gateway itself said
 		tell := func(err error) {
 			if err != nil && errorInfo(err).GetDomain() == "capgate.dev" {

@@ -19,14 +19,16 @@ func TestARecoveredBackendHasCallsAgain(t *testing.T) {
 	var slow atomic.Bool
 	slow.Store(true)
 	var came atomic.Int64
-	delayed := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	delayed := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		next grpc.UnaryHandler) (any, error) {
 		came.Add(1)
 		if slow.Load() {
 			<-time.After(30 * time.Millisecond)
 		}
 		return next(ctx, req)
 	})
-	f := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{gatewaytest.NewCapability("slow").Serve(t, call.Doc, delayed).Addr}}
+	f := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true,
+		Backends: []string{gatewaytest.NewCapability("slow").Serve(t, call.Doc, delayed).Addr}}
 	for range 4 {
 		f.Backends = append(f.Backends, gatewaytest.NewCapability("fast").Serve(t, call.Doc).Addr)
 	}

@@ -35,7 +35,8 @@ func TestReservedBackends(t *testing.T) {
 // its backend.
 func TestReservedBackendsOfATenant(t *testing.T) {
 	t.Parallel()
-	for name, affinity := range map[string]router.Affinity{"with affinity": sticky, "without": {}, "of artifacts": {Artifacts: true}} {
+	for name, affinity := range map[string]router.Affinity{"with affinity": sticky, "without": {},
+		"of artifacts": {Artifacts: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, ring, keys := newRoom(t, 3, call.Doc), newKeyring(), tenant.NewKeys(nil)

@@ -21,7 +21,8 @@ import (
 // busy lets a backend note every call and then say that it cannot serve now, asking
 // for a delay if that is not 0, and with a pushback if that is not "".
 func busy(delay time.Duration, pushback string) grpc.ServerOption {
-	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		_, _ = handler(ctx, req)
 		if pushback != "" {
 			_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", pushback))
@@ -148,10 +149,12 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 				if status.Code(err) != test.want {
 					t.Fatalf("%v, want %v", err, test.want)
 				}
-				if err != nil && (retryDelay(err) != test.delay || errorInfo(err) != nil || status.Convert(err).Message() != "busy") {
+				if err != nil && (retryDelay(err) != test.delay || errorInfo(err) != nil ||
+					status.Convert(err).Message() != "busy") {
 					t.Errorf("the caller gets %v, retry after %v", err, retryDelay(err))
 				}
-				if got := trailer.Get("grpc-retry-pushback-ms"); err != nil && test.pushback != "" && (len(got) != 1 || got[0] != test.pushback) {
+				if got := trailer.Get("grpc-retry-pushback-ms"); err != nil && test.pushback != "" &&
+					(len(got) != 1 || got[0] != test.pushback) {
 					t.Errorf("the caller gets the pushback %v", got)
 				}
 				if len(all[0].Seen()) == 0 && test.busy == 1 {
@@ -227,7 +230,8 @@ func TestDeadlinesReachTheBackend(t *testing.T) {
 			t.Parallel()
 			capability := gatewaytest.NewCapability("one")
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
-				Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{capability.Serve(t, call.Doc).Addr}, Deadlines: test.limits,
+				Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{capability.Serve(t, call.Doc).Addr},
+				Deadlines: test.limits,
 			}}})
 			client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 			ctx := t.Context()

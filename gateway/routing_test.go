@@ -30,7 +30,8 @@ func startTwo(t *testing.T) (g *gatewaytest.Gateway, one, two *gatewaytest.Capab
 		Domains: []string{"caps.example.com"},
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "one", Backends: []string{one.Serve(t, call.Doc).Addr}},
-			{Capability: "two", Backends: []string{two.Serve(t, call.Live).Addr}, Services: []string{"selu.capability.Capability"}},
+			{Capability: "two", Backends: []string{two.Serve(t, call.Live).Addr},
+				Services: []string{"selu.capability.Capability"}},
 			{Capability: "interop", Backends: []string{other.Addr}, Services: []string{"grpc.testing.TestService"}},
 		},
 	})
@@ -55,17 +56,24 @@ func TestNamingTheCapability(t *testing.T) {
 		{name: "authority with port", dialect: call.Live, authority: "ONE.Caps.Example.com:8080", want: "one"},
 		{name: "the service's fleet", dialect: call.Doc, want: "two"},
 		{name: "the service's fleet, another domain", dialect: call.Doc, authority: "one.example.net", want: "two"},
-		{name: "all agree", dialect: call.Live, metadata: "two", field5: "two", authority: "two.caps.example.com", want: "two"},
+		{name: "all agree", dialect: call.Live, metadata: "two", field5: "two", authority: "two.caps.example.com",
+			want: "two"},
 		{name: "a name goes before the service's fleet", dialect: call.Doc, metadata: "one", want: "one"},
 		{name: "none", dialect: call.Live, code: codes.InvalidArgument, reason: "ROUTING_KEY_MISSING"},
 		{name: "metadata twice the same", dialect: call.Doc, metadata: "one one", want: "one"},
-		{name: "metadata twice", dialect: call.Doc, metadata: "one two", code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
-		{name: "metadata and field 5", dialect: call.Doc, metadata: "one", field5: "two", code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
-		{name: "metadata and authority", dialect: call.Doc, metadata: "one", authority: "two.caps.example.com", code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
-		{name: "field 5 and authority", dialect: call.Doc, field5: "one", authority: "two.caps.example.com", code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
-		{name: "unknown by metadata", dialect: call.Doc, metadata: "three", code: codes.NotFound, reason: "CAPABILITY_UNKNOWN"},
+		{name: "metadata twice", dialect: call.Doc, metadata: "one two", code: codes.InvalidArgument,
+			reason: "ROUTING_KEY_CONFLICT"},
+		{name: "metadata and field 5", dialect: call.Doc, metadata: "one", field5: "two", code: codes.InvalidArgument,
+			reason: "ROUTING_KEY_CONFLICT"},
+		{name: "metadata and authority", dialect: call.Doc, metadata: "one", authority: "two.caps.example.com",
+			code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
+		{name: "field 5 and authority", dialect: call.Doc, field5: "one", authority: "two.caps.example.com",
+			code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
+		{name: "unknown by metadata", dialect: call.Doc, metadata: "three", code: codes.NotFound,
+			reason: "CAPABILITY_UNKNOWN"},
 		{name: "unknown by field 5", dialect: call.Doc, field5: "three", code: codes.NotFound, reason: "CAPABILITY_UNKNOWN"},
-		{name: "unknown by authority", dialect: call.Doc, authority: "three.caps.example.com", code: codes.NotFound, reason: "CAPABILITY_UNKNOWN"},
+		{name: "unknown by authority", dialect: call.Doc, authority: "three.caps.example.com", code: codes.NotFound,
+			reason: "CAPABILITY_UNKNOWN"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, opts := t.Context(), []grpc.CallOption(nil)
@@ -154,8 +162,9 @@ func TestFirstMessageIsProtobuf(t *testing.T) {
 		message []byte
 		code    codes.Code
 	}{
-		"well formed":         {good, codes.OK},
-		"unknown fields":      {slices.Concat(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 7), good), codes.OK},
+		"well formed": {good, codes.OK},
+		"unknown fields": {slices.Concat(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 7),
+			good), codes.OK},
 		"cut off in a value":  {good[:len(good)-1], codes.InvalidArgument},
 		"cut off in a length": {append(slices.Clone(good), 0x0a, 0x80), codes.InvalidArgument},
 		"bad wire type":       {append(slices.Clone(good), 0x0f), codes.InvalidArgument},
@@ -164,7 +173,8 @@ func TestFirstMessageIsProtobuf(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(ways)) {
 		var reply []byte
 		before := len(one.Seen())
-		err := conn.Invoke(t.Context(), "/selu.capability.v1.Capability/Invoke", &[]byte{}, &reply, grpc.ForceCodec(rawCodec{}))
+		err := conn.Invoke(t.Context(), "/selu.capability.v1.Capability/Invoke", &[]byte{}, &reply,
+			grpc.ForceCodec(rawCodec{}))
 		if status.Code(err) != codes.InvalidArgument {
 			t.Fatalf("empty message: %v", err)
 		}
@@ -182,7 +192,8 @@ func TestFirstMessageIsProtobuf(t *testing.T) {
 func TestInvokeWithoutMessage(t *testing.T) {
 	t.Parallel()
 	g, _, _ := startTwo(t)
-	stream, err := g.Conn(t).NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/selu.capability.Capability/StreamInvoke")
+	stream, err := g.Conn(t).NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/selu.capability.Capability/StreamInvoke")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,8 @@ func (v *serving) tell(t *callState, r *relay.Result) {
 	}
 }
 
-// merge is how a call ended whose stream has ended with r, and which had a stream at a backend: code and bytes are those
-// that its caller got, and the backend's share of the time is the other's.
+// merge is how a call ended whose stream has ended with r, and which had a stream at a backend: code and bytes are
+// those that its caller got, and the backend's share of the time is the other's.
 func (v *serving) merge(r *relay.Result) *relay.Result {
 	if v.last == nil {
 		return r

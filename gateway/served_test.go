@@ -86,7 +86,8 @@ func TestServedAlone(t *testing.T) {
 	d.list.rows[2].admit = func(t *callState) filter.Step { return t.ServeBy(&localgrpc.Server{}, nil) }
 	d.begin()
 	d.t.walk.serving.Refused.Store(filter.Malformed)
-	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(codeOf(filter.Malformed.Kind)), Upstream: true, Forwarded: 7})
+	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(codeOf(filter.Malformed.Kind)), Upstream: true,
+		Forwarded: 7})
 	if heard != 0 || d.t.Reason != filter.Malformed.Reason || !d.t.walk.over {
 		t.Errorf("%v, %q, over %t", heard, d.t.Reason, d.t.walk.over)
 	}
@@ -114,7 +115,8 @@ func TestServedOutlives(t *testing.T) {
 // same code.
 func TestServedRejected(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[uint32]string{uint32(codeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason, 1: ""} {
+	for code, want := range map[uint32]string{uint32(codeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason,
+		1: ""} {
 		s := serve(attemptHere, steps{deny}, steps{send})
 		s.proceed()
 		s.ends(s.second, relay.Result{Code: uint32(codeOf(filter.ShuttingDown.Kind))})
@@ -140,5 +142,6 @@ func TestServedTwice(t *testing.T) {
 	s.ends(third, relay.Result{Code: 9, Forwarded: 1})
 	s.ends(s.second, relay.Result{Code: 2, Upstream: true, Forwarded: 1})
 	s.ends(s.first, relay.Result{Code: 2, Upstream: true})
-	s.is(t, "a", "b", "serve", "d", "serve", "e", "forward", "-e"+final, "-d"+final, "b continued 9", "-b"+final, "-a"+final)
+	s.is(t, "a", "b", "serve", "d", "serve", "e", "forward", "-e"+final, "-d"+final, "b continued 9", "-b"+final,
+		"-a"+final)
 }

@@ -15,7 +15,8 @@ func (r *room) replicas(t *testing.T, n int) []gatewaytest.Client {
 	redis := gatewaytest.StartRedis(t)
 	clients := make([]gatewaytest.Client, n)
 	for i := range clients {
-		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Doc)}, Store: redis.Open(t).Sessions()})
+		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Doc)},
+			Store: redis.Open(t).Sessions()})
 		clients[i] = gatewaytest.NewClient(g.Conn(t), call.Doc)
 	}
 	return clients

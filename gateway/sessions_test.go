@@ -98,7 +98,8 @@ func TestASessionStays(t *testing.T) {
 			req := request(gatewaytest.Echo, `{}`)
 			req.SessionId = session
 			if client != call.Legacy {
-				if _, err := c.StreamInvoke(t.Context(), req, grpc.Trailer(&trailer)); err != nil || trailer.Get("served-by")[0] != home {
+				if _, err := c.StreamInvoke(t.Context(), req, grpc.Trailer(&trailer)); err != nil ||
+					trailer.Get("served-by")[0] != home {
 					t.Fatalf("the stream went to %q: %v", trailer, err)
 				}
 			}
@@ -120,7 +121,8 @@ func TestASessionStays(t *testing.T) {
 		if filed(client, backend) {
 			artifacts = 40
 		}
-		if m := g.Metrics(t); m[`capgate_affinity_known{what="sessions"}`] != 40 || m[`capgate_affinity_known{what="artifacts"}`] != artifacts {
+		if m := g.Metrics(t); m[`capgate_affinity_known{what="sessions"}`] != 40 ||
+			m[`capgate_affinity_known{what="artifacts"}`] != artifacts {
 			t.Errorf("%v", m)
 		}
 	})
@@ -135,7 +137,8 @@ func TestAnUploadPins(t *testing.T) {
 		for i := range 20 {
 			session := fmt.Sprint("session-", i)
 			var trailer metadata.MD
-			if _, err := c.Upload(withSession(t.Context(), session), gatewaytest.File{Data: []byte("x")}, grpc.Trailer(&trailer)); err != nil {
+			if _, err := c.Upload(withSession(t.Context(), session), gatewaytest.File{Data: []byte("x")},
+				grpc.Trailer(&trailer)); err != nil {
 				t.Fatal(err)
 			}
 			if served, err := inSession(t.Context(), c, session); err != nil || served != trailer.Get("served-by")[0] {
@@ -245,7 +248,8 @@ func TestSessionLost(t *testing.T) {
 					continue
 				}
 				info := errorInfo(err)
-				if status.Code(err) != codes.Unavailable || info.GetReason() != "SESSION_LOST" || info.GetDomain() != "capgate.dev" ||
+				if status.Code(err) != codes.Unavailable || info.GetReason() != "SESSION_LOST" ||
+					info.GetDomain() != "capgate.dev" ||
 					info.GetMetadata()["capability"] != "caps" || info.GetMetadata()["session"] != session {
 					t.Fatalf("%v, %v", err, info)
 				}
@@ -327,11 +331,13 @@ func TestSessionLostOverHTTP(t *testing.T) {
 	for strings.Contains(body, "UPSTREAM_LOST") { // it may meet the very end of a connection
 		resp, body = post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`, "X-Session-Id", "mine")
 	}
-	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, `"reason":"SESSION_LOST"`) || !strings.Contains(body, `"session":"mine"`) ||
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, `"reason":"SESSION_LOST"`) ||
+		!strings.Contains(body, `"session":"mine"`) ||
 		resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s %s", resp.Status, body)
 	}
-	if resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo","session_id":"mine"}`); resp.StatusCode != http.StatusOK {
+	if resp, body := post(t, g.HTTP1(t), g, "caps",
+		`{"tool_name":"echo","session_id":"mine"}`); resp.StatusCode != http.StatusOK {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }

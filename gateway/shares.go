@@ -53,7 +53,8 @@ func newShares(cfg *Config) *shares {
 	own := shards*relay.ShardCost(keptOf(m, shards)) + m/processPart
 	process := fairshare.New("process", own, fairshare.Unshared())
 	if !all.Of("").Reserve(own) {
-		cfg.Log.Error("there is less memory than the gateway itself needs: set a larger overload.max_memory or fewer processors", "memory", m, "needed", own)
+		cfg.Log.Error("there is less memory than the gateway itself needs: set a larger overload.max_memory or fewer "+
+			"processors", "memory", m, "needed", own)
 	}
 	copies := min(max(m/(4*leastPool), 1), bodyCopies)
 	return &shares{
@@ -73,8 +74,10 @@ func newShares(cfg *Config) *shares {
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []telemetry.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies, p.inflating, p.deciding} {
-		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(), Refused: of.Refused()})
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies,
+		p.inflating, p.deciding} {
+		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
+			Refused: of.Refused()})
 	}
 	return pools
 }

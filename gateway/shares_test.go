@@ -26,7 +26,8 @@ func (byName) Lookup(c tenant.Credentials) (tenant.Identity, bool, *call.Refusal
 	if err != nil {
 		return tenant.Identity{}, true, &call.Refusal{Message: err.Error()}
 	}
-	return tenant.Identity{Tenant: id, Key: "k", Scopes: tenant.Invoke, Settings: &tenant.Settings{ID: id, Capabilities: all}}, true, nil
+	return tenant.Identity{Tenant: id, Key: "k", Scopes: tenant.Invoke,
+		Settings: &tenant.Settings{ID: id, Capabilities: all}}, true, nil
 }
 
 func (b byName) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
@@ -34,8 +35,8 @@ func (b byName) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Id
 	return who, refusal
 }
 
-// TestOneTenantDoesNotFillTheDecisions: one tenant's calls wait until it is known whether they may run, with all that they
-// bring. Another's find room beside them, and are decided on.
+// TestOneTenantDoesNotFillTheDecisions: one tenant's calls wait until it is known whether they may run, with all that
+// they bring. Another's find room beside them, and are decided on.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	t.Parallel()
 	const patient = time.Minute // the calls bring 75 MiB before the store answers, which takes a busy machine its time

@@ -34,7 +34,8 @@ type shielding struct {
 	asked []string
 }
 
-func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse, error) {
+func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
+	error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r.String())
 	s.mu.Unlock()
@@ -82,7 +83,8 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: fleet}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:   []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"}, Backends: []string{f.backend.Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
+			Backends: []string{f.backend.Addr}}},
 		Policy:   policy.Options{Source: tools, Timeout: gatewaytest.Patience},
 		Approver: d, Shield: s,
 	})
@@ -122,7 +124,8 @@ func TestTheStricterOfPolicyAndShield(t *testing.T) {
 				t.Errorf("%d calls at the backend, want %d", n, want)
 			}
 			asked := s.questions()
-			if len(asked) != 3 || strings.Contains(strings.Join(asked, ""), "hunter2") || strings.Contains(strings.Join(asked, ""), "ann") {
+			if len(asked) != 3 || strings.Contains(strings.Join(asked, ""), "hunter2") ||
+				strings.Contains(strings.Join(asked, ""), "ann") {
 				t.Errorf("Shield was asked %q", asked)
 			}
 			if own == call.Allow {
@@ -163,7 +166,8 @@ func TestShieldIsNotAsked(t *testing.T) {
 	wants(t, err, codes.PermissionDenied, "SHIELD_BLOCKED")
 	for name, args := range map[string]string{"no JSON": "ALLOW", "twice": `{"say":"BLOCK","say":"ALLOW"}`} {
 		_, err = other.client.Invoke(with(t.Context()), request(gatewaytest.Echo, args))
-		if wants(t, err, codes.InvalidArgument, "ARGUMENTS_INVALID"); strings.Contains(status.Convert(err).Message(), "ALLOW") {
+		if wants(t, err, codes.InvalidArgument, "ARGUMENTS_INVALID"); strings.Contains(status.Convert(err).Message(),
+			"ALLOW") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

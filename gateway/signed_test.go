@@ -75,16 +75,19 @@ func startSigned(t *testing.T) *signedFiles {
 	keys.Replace(ring.keys, all, nil)
 	f.keys, f.tenants, f.ring, f.issued = ring.credentials, &tenantsOf{all: all}, ring, keys
 	redis := gatewaytest.StartRedis(t)
-	signatures := tenant.NewSignatures(f.tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}), redis.Open(t).Signing(), f.clock)
+	signatures := tenant.NewSignatures(f.tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}),
+		redis.Open(t).Signing(), f.clock)
 	addr := f.capability.Serve(t, call.Doc).Addr
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
-			{Capability: "caps", Backends: []string{addr}, Unprobed: true, Affinity: sticky}, {Capability: "other", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
+			{Capability: "caps", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
+			{Capability: "other", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
 		},
 		Authenticator: keys, Signed: signatures, Store: redis.Open(t).Sessions(),
 		Services: func(s grpc.ServiceRegistrar) {
 			capgatepb.RegisterArtifactsServer(s, signing.New(signing.Config{
-				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus, MaxTTL: time.Hour, Now: f.clock,
+				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus,
+				MaxTTL: time.Hour, Now: f.clock,
 			}))
 		},
 	})
@@ -94,7 +97,8 @@ func startSigned(t *testing.T) *signedFiles {
 // sign asks for a URL on behalf of a tenant.
 func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body string) (answered, string) {
 	t.Helper()
-	a := transfer(t, client, http.MethodPost, f.gateway.URL(path+"/signed-url"), strings.NewReader(body), "X-Api-Key", f.keys[of])
+	a := transfer(t, client, http.MethodPost, f.gateway.URL(path+"/signed-url"), strings.NewReader(body), "X-Api-Key",
+		f.keys[of])
 	var signed struct {
 		URL    string `json:"url"`
 		Expire string `json:"expire_time"`
@@ -112,12 +116,14 @@ func TestSignedURLs(t *testing.T) {
 	f := startSigned(t)
 	for _, protocol := range protocols {
 		client := protocol.client(f.gateway, t)
-		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"), strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").told(t)
+		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"), strings.NewReader("acme's"),
+			"X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").told(t)
 		a, url := f.sign(t, client, "acme", up.Path, `{"ttl":"10m","session_id":"s1"}`)
 		if a.StatusCode != 200 || !strings.HasPrefix(url, up.Path+"?signature=") {
 			t.Fatalf("%s: %s %s", protocol.name, a.Status, a.body)
 		}
-		for _, header := range [][]string{nil, {"Authorization", "Basic eDp5"}, {"X-Api-Key", f.keys["globex"], "X-Session-Id", "s2", "X-User-Id", "x"}} {
+		for _, header := range [][]string{nil, {"Authorization", "Basic eDp5"},
+			{"X-Api-Key", f.keys["globex"], "X-Session-Id", "s2", "X-User-Id", "x"}} {
 			for _, query := range []string{"", "&disposition=inline"} {
 				down := transfer(t, client, http.MethodGet, f.gateway.URL(url+query), nil, header...)
 				if down.StatusCode != 200 || string(down.body) != "acme's" {
@@ -125,7 +131,8 @@ func TestSignedURLs(t *testing.T) {
 				}
 			}
 		}
-		if head := transfer(t, client, http.MethodHead, f.gateway.URL(url), nil); head.StatusCode != 200 || head.ContentLength != 6 {
+		if head := transfer(t, client, http.MethodHead, f.gateway.URL(url), nil); head.StatusCode != 200 ||
+			head.ContentLength != 6 {
 			t.Errorf("%s: %s %v", protocol.name, head.Status, head.Header)
 		}
 		f.refused(t, client, up.Path, url)
@@ -136,11 +143,13 @@ func TestSignedURLs(t *testing.T) {
 func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url string) {
 	t.Helper()
 	_, signature, _ := strings.Cut(url, "?")
-	second := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("another"), "X-Api-Key", f.keys["acme"]).told(t)
+	second := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("another"), "X-Api-Key",
+		f.keys["acme"]).told(t)
 	var texts []string
 	for what, bad := range map[string]string{
 		"another file": second.Path + "?" + signature, "another capability": strings.Replace(url, "/caps/", "/other/", 1),
-		"forged": url[:len(url)-5] + "AAAAA", "garbled": path + "?signature=%00", "nothing": path + "?signature=", "nobody's": filesPath + "/nothing?" + signature,
+		"forged": url[:len(url)-5] + "AAAAA", "garbled": path + "?signature=%00", "nothing": path + "?signature=",
+		"nobody's": filesPath + "/nothing?" + signature,
 	} {
 		down := transfer(t, client, http.MethodGet, f.gateway.URL(bad), nil)
 		if down.StatusCode != http.StatusForbidden || !strings.Contains(string(down.body), "SIGNATURE_INVALID") {
@@ -169,7 +178,8 @@ func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url strin
 	wants(t, err, codes.PermissionDenied, "SIGNATURE_INVALID")
 	_, err = capgatepb.NewCatalogClient(f.gateway.Conn(t)).ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{})
 	wants(t, err, codes.PermissionDenied, "SIGNATURE_INVALID")
-	_, err = caps.Invoke(metadata.AppendToOutgoingContext(ctx, "x-api-key", f.keys["acme"]), request(gatewaytest.Echo, `{}`))
+	_, err = caps.Invoke(metadata.AppendToOutgoingContext(ctx, "x-api-key", f.keys["acme"]),
+		request(gatewaytest.Echo, `{}`))
 	wants(t, err, codes.Unauthenticated, "CREDENTIAL_INVALID")
 }
 
@@ -179,10 +189,12 @@ func TestSignedURLsOfTenants(t *testing.T) {
 	t.Parallel()
 	f := startSigned(t)
 	client := f.gateway.HTTP1(t)
-	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"]).told(t)
+	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("acme's"), "X-Api-Key",
+		f.keys["acme"]).told(t)
 	theirs, _ := f.sign(t, client, "globex", up.Path, `{}`)
 	nobodys, _ := f.sign(t, client, "globex", filesPath+"/nobodys", `{}`)
-	if theirs.StatusCode != http.StatusNotFound || !strings.Contains(string(theirs.body), "ARTIFACT_UNKNOWN") || requestIDs.ReplaceAllString(string(theirs.body), "") != requestIDs.ReplaceAllString(string(nobodys.body), "") {
+	if theirs.StatusCode != http.StatusNotFound || !strings.Contains(string(theirs.body), "ARTIFACT_UNKNOWN") ||
+		requestIDs.ReplaceAllString(string(theirs.body), "") != requestIDs.ReplaceAllString(string(nobodys.body), "") {
 		t.Errorf("%s %s, %s", theirs.Status, theirs.body, nobodys.body)
 	}
 	down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path), nil, "X-Api-Key", f.keys["globex"])
@@ -190,7 +202,8 @@ func TestSignedURLsOfTenants(t *testing.T) {
 		t.Errorf("%s %s", down.Status, down.body)
 	}
 	for _, bad := range []string{`{"ttl":"2h"}`, `{"ttl":"0s"}`, `{"ttl":"soon"}`, `{"ttl":"-1m"}`} {
-		if a, _ := f.sign(t, client, "acme", up.Path, bad); a.StatusCode != 400 || !strings.Contains(string(a.body), "SIGNED_URL_INVALID") {
+		if a, _ := f.sign(t, client, "acme", up.Path, bad); a.StatusCode != 400 ||
+			!strings.Contains(string(a.body), "SIGNED_URL_INVALID") {
 			t.Errorf("%s: %s %s", bad, a.Status, a.body)
 		}
 	}
@@ -200,7 +213,8 @@ func TestSignedURLsOfTenants(t *testing.T) {
 		settings *tenant.Settings
 		status   int
 	}{
-		"there": {acme, 200}, "gone": {nil, 403}, "off": {&tenant.Settings{ID: "acme", Disabled: true, Capabilities: acme.Capabilities}, 403},
+		"there": {acme, 200}, "gone": {nil, 403},
+		"off":         {&tenant.Settings{ID: "acme", Disabled: true, Capabilities: acme.Capabilities}, 403},
 		"not granted": {settings(t, map[string][]string{"acme": {"other"}})["acme"], 404},
 	} {
 		f.tenants.set("acme", change.settings)
@@ -215,7 +229,8 @@ func TestSignedURLsOfTenants(t *testing.T) {
 			t.Errorf("without %d keys: %s %s", keys, down.Status, down.body)
 		}
 	}
-	if log := f.gateway.Log.String(); strings.Contains(log, "signature=") || strings.Contains(log, strings.Split(url, "signature=")[1]) {
+	if log := f.gateway.Log.String(); strings.Contains(log, "signature=") ||
+		strings.Contains(log, strings.Split(url, "signature=")[1]) {
 		t.Error("the log has a signature")
 	}
 }

@@ -48,8 +48,9 @@ var failures = [...]struct {
 	code    codes.Code
 	message string
 }{
-	relay.NoFailure:        {codes.Internal, "the call ended without a reason"},
-	relay.UpstreamLost:     {codes.Unavailable, "the connection to the backend was lost; the call may have been carried out"},
+	relay.NoFailure: {codes.Internal, "the call ended without a reason"},
+	relay.UpstreamLost: {codes.Unavailable,
+		"the connection to the backend was lost; the call may have been carried out"},
 	relay.UpstreamProtocol: {codes.Internal, "the backend broke the HTTP/2 protocol"}, // as grpc maps PROTOCOL_ERROR
 	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's time is over"},
 	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
@@ -62,8 +63,10 @@ var failures = [...]struct {
 	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
 	relay.Panicked:         {codes.Internal, filter.Panicked.Message},
 	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
-	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message; what was sent of it before may have run"},
-	relay.AccountExceeded:  {codes.ResourceExhausted, "the gateway holds as much for this caller as its share of the memory allows"},
+	relay.MessageFollowed: {codes.InvalidArgument,
+		"something follows the request's only message; what was sent of it before may have run"},
+	relay.AccountExceeded: {codes.ResourceExhausted,
+		"the gateway holds as much for this caller as its share of the memory allows"},
 }
 
 // httpStatuses follows the comments of google/rpc/code.proto.
@@ -118,9 +121,11 @@ func statusOf(r *call.Refusal) relay.Status {
 }
 
 func protoOf(r *call.Refusal) *spb.Status {
-	details := []proto.Message{&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain, Metadata: validMetadata(r.Metadata)}}
+	details := []proto.Message{&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain,
+		Metadata: validMetadata(r.Metadata)}}
 	if r.Quota != "" {
-		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: validUTF8(r.Quota), Description: validUTF8(r.Message)}}})
+		violation := &errdetails.QuotaFailure_Violation{Subject: validUTF8(r.Quota), Description: validUTF8(r.Message)}
+		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{violation}})
 	}
 	if r.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
@@ -137,14 +142,16 @@ func explain(f relay.Failure) relay.Status {
 	if f == relay.NoFailure {
 		reason = "INTERNAL"
 	}
-	return marshal(newStatus(failures[f].code, failures[f].message, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain}))
+	return marshal(newStatus(failures[f].code, failures[f].message,
+		&errdetails.ErrorInfo{Reason: reason, Domain: errorDomain}))
 }
 
 func newStatus(code codes.Code, message string, details ...proto.Message) *spb.Status {
 	s := &spb.Status{Code: int32(code), Message: validUTF8(message)}
 	for _, d := range details {
 		packed := new(anypb.Any)
-		if anypb.MarshalFrom(packed, d, proto.MarshalOptions{Deterministic: true}) == nil { // two that say the same have the same bytes
+		// two that say the same have the same bytes
+		if anypb.MarshalFrom(packed, d, proto.MarshalOptions{Deterministic: true}) == nil {
 			s.Details = append(s.Details, packed)
 		}
 	}

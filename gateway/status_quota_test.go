@@ -30,7 +30,8 @@ func TestQuotaFailure(t *testing.T) {
 	if quota == nil || len(quota.GetViolations()) != 1 || quota.GetViolations()[0].GetSubject() != "tenant:acme" {
 		t.Errorf("quota %v", quota)
 	}
-	if retry.GetRetryDelay().AsDuration() != time.Second || info.GetReason() != "RATE_LIMITED" || info.GetMetadata()["limit"] != "calls_per_second" || info.GetMetadata()["max"] != "100" {
+	if retry.GetRetryDelay().AsDuration() != time.Second || info.GetReason() != "RATE_LIMITED" ||
+		info.GetMetadata()["limit"] != "calls_per_second" || info.GetMetadata()["max"] != "100" {
 		t.Errorf("%v, %v", retry, info)
 	}
 }

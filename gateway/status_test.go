@@ -76,13 +76,15 @@ func TestEveryKindHasARow(t *testing.T) {
 	}
 	seen := make(map[codes.Code]call.Kind)
 	for k := range kindCodes {
-		r := &call.Refusal{Kind: call.Kind(k), Reason: "WHY", Message: "because", Metadata: map[string]string{"capability": "weather"}}
+		r := &call.Refusal{Kind: call.Kind(k), Reason: "WHY", Message: "because",
+			Metadata: map[string]string{"capability": "weather"}}
 		st, info, retry := unpack(t, statusOf(r))
 		if other, dup := seen[st.Code()]; dup || st.Code() == codes.OK {
 			t.Errorf("kind %d has the code of kind %d: %v", k, other, st.Code())
 		}
 		seen[st.Code()] = call.Kind(k)
-		if st.Message() != "because" || info.GetReason() != "WHY" || info.GetMetadata()["capability"] != "weather" || retry != nil {
+		if st.Message() != "because" || info.GetReason() != "WHY" || info.GetMetadata()["capability"] != "weather" ||
+			retry != nil {
 			t.Errorf("kind %d: %v", k, st)
 		}
 	}

@@ -27,7 +27,8 @@ const (
 )
 
 // ask sends a request below /v1/capabilities/; header holds names and values in turn.
-func ask(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.Gateway, method, path, body string, header ...string) *http.Response {
+func ask(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.Gateway, method, path, body string,
+	header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, g.URL("/v1/capabilities/"+path), strings.NewReader(body))
 	if err != nil {
@@ -59,7 +60,8 @@ func TestStreamsByHTTP(t *testing.T) {
 	for _, dialect := range []call.Dialect{call.Doc, call.Live} {
 		capability := gatewaytest.NewCapability("b1")
 		backend := capability.Serve(t, dialect)
-		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}, Sources: []string{gatewaytest.Echo}}}})
+		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{backend.Addr}, Sources: []string{gatewaytest.Echo}}}})
 		calls, at := 0, 0
 		for _, protocol := range protocols {
 			client := protocol.client(g, t)
@@ -70,19 +72,28 @@ func TestStreamsByHTTP(t *testing.T) {
 				away                             bool // it does not get to the backend
 			}{
 				{"events", "POST", "caps/stream", `{"tool_name":"echo","args":{}}`, "", 200, asEvents,
-					"id: 1\nevent: chunk\ndata: {\"data_base64\":\"ew==\"}\n\nid: 2\nevent: chunk\ndata: {\"data_base64\":\"fQ==\"}\n\nid: 3\nevent: done\ndata: {}\n\n", false},
+					"id: 1\nevent: chunk\ndata: {\"data_base64\":\"ew==\"}\n\nid: 2\nevent: chunk\ndata: " +
+						"{\"data_base64\":\"fQ==\"}\n\nid: 3\nevent: done\ndata: {}\n\n", false},
 				{"lines", "POST", "caps/invoke", `{"tool_name":"echo"}`, asLines, 200, asLines,
-					`{"event":"chunk","id":"1","data_base64":"ew=="}` + "\n" + `{"event":"chunk","id":"2","data_base64":"fQ=="}` + "\n" + `{"event":"done","id":"3"}` + "\n", false},
-				{"GET", "GET", "caps/tools/echo/stream?args=%7B%7D", "", asLines, 200, asLines, `{"event":"chunk","id":"1","data_base64":"ew=="}` + "\n…", false},
+					`{"event":"chunk","id":"1","data_base64":"ew=="}` + "\n" + `{"event":"chunk","id":"2","data_base64":"fQ=="}` +
+						"\n" + `{"event":"done","id":"3"}` + "\n", false},
+				{"GET", "GET", "caps/tools/echo/stream?args=%7B%7D", "", asLines, 200, asLines,
+					`{"event":"chunk","id":"1","data_base64":"ew=="}` + "\n…", false},
 				{"GET of another", "GET", "caps/tools/fail/stream", "", "", 405, "", `"reason":"METHOD_NOT_ALLOWED"`, true},
 				{"GET of nothing", "GET", "nope/tools/fail/stream", "", "", 404, "", `"reason":"CAPABILITY_UNKNOWN"`, true},
-				{"cut off", "POST", "caps/tools/cut", "{}", asLines, 200, asLines, `…"event":"error","id":"2","problem":{"type":`, false},
-				{"tool error", "POST", "caps/tools/fail/stream", "", asLines, 200, asLines, `{"event":"done","id":"1","error":"the tool failed for {}"}` + "\n", false},
-				{"backend's own error", "POST", "caps/stream", `{"tool_name":"break"}`, "", 500, "", `"code":"DATA_LOSS","reason":"BROKE"`, false},
-				{"plainly", "POST", "caps/tools/echo", `{"n":1e400,"ö":[]}`, "", 200, "application/json", `{"n":1e400,"ö":[]}`, false},
-				{"plain tool error", "POST", "caps/tools/fail", ``, "", 200, "application/json", `{"error":"the tool failed for {}"}` + "\n", false},
+				{"cut off", "POST", "caps/tools/cut", "{}", asLines, 200, asLines, `…"event":"error","id":"2","problem":{"type":`,
+					false},
+				{"tool error", "POST", "caps/tools/fail/stream", "", asLines, 200, asLines,
+					`{"event":"done","id":"1","error":"the tool failed for {}"}` + "\n", false},
+				{"backend's own error", "POST", "caps/stream", `{"tool_name":"break"}`, "", 500, "",
+					`"code":"DATA_LOSS","reason":"BROKE"`, false},
+				{"plainly", "POST", "caps/tools/echo", `{"n":1e400,"ö":[]}`, "", 200, "application/json", `{"n":1e400,"ö":[]}`,
+					false},
+				{"plain tool error", "POST", "caps/tools/fail", ``, "", 200, "application/json",
+					`{"error":"the tool failed for {}"}` + "\n", false},
 				{"unknown capability", "POST", "nope/tools/echo", `{}`, asEvents, 404, "", `"reason":"CAPABILITY_UNKNOWN"`, true},
-				{"health", "GET", "caps/health", ``, "", 200, "application/json", `{"ready":true,"message":"1 of 1 backends ready"}` + "\n", true},
+				{"health", "GET", "caps/health", ``, "", 200, "application/json",
+					`{"ready":true,"message":"1 of 1 backends ready"}` + "\n", true},
 				{"health of nothing", "GET", "nope/health", ``, "", 404, "", `"reason":"CAPABILITY_UNKNOWN"`, true},
 			} {
 				header := []string{"Accept", test.accept}
@@ -97,8 +108,10 @@ func TestStreamsByHTTP(t *testing.T) {
 				pre, open := strings.CutSuffix(test.want, "…")
 				part, middle := strings.CutPrefix(test.want, "…")
 				if resp.StatusCode != test.status || resp.ProtoMajor != protocol.major || resp.Header.Get("Content-Type") != typ ||
-					body != test.want && !(open && strings.HasPrefix(body, pre)) && !((middle || test.typ == "") && strings.Contains(body, part)) {
-					t.Errorf("%s backend, %s, %s: %s %s %q", dialect, protocol.name, test.name, resp.Status, resp.Header.Get("Content-Type"), body)
+					body != test.want && !(open && strings.HasPrefix(body, pre)) && !((middle || test.typ == "") &&
+						strings.Contains(body, part)) {
+					t.Errorf("%s backend, %s, %s: %s %s %q", dialect, protocol.name, test.name, resp.Status,
+						resp.Header.Get("Content-Type"), body)
 				}
 				calls++
 				if !test.away {
@@ -107,7 +120,8 @@ func TestStreamsByHTTP(t *testing.T) {
 			}
 		}
 		if lines := g.Log.Calls(t, calls); len(lines) != calls || len(capability.Seen()) != at {
-			t.Errorf("%s backend: %d calls in the log, %d at the backend; want %d and %d", dialect, len(lines), len(capability.Seen()), calls, at)
+			t.Errorf("%s backend: %d calls in the log, %d at the backend; want %d and %d", dialect, len(lines),
+				len(capability.Seen()), calls, at)
 		}
 	}
 }
@@ -122,7 +136,8 @@ func TestStreamsNeedConsent(t *testing.T) {
 		resp := ask(t.Context(), t, client, f.gateway, "POST", path, `{"n":"`+path+`"}`)
 		body := bodyOf(t, resp)
 		asked := d.next(t, approvals.EventCreated)
-		if resp.StatusCode != 202 || resp.Header.Get("Location") != "/v1/approvals/"+asked.ID || !strings.Contains(body, `"status":"approval_required"`) {
+		if resp.StatusCode != 202 || resp.Header.Get("Location") != "/v1/approvals/"+asked.ID ||
+			!strings.Contains(body, `"status":"approval_required"`) {
 			t.Errorf("%s: %s %v %s", path, resp.Status, resp.Header, body)
 		}
 		waits := make(chan *http.Response, 1)
@@ -133,7 +148,8 @@ func TestStreamsNeedConsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp = <-waits
-		if body := bodyOf(t, resp); resp.StatusCode != 200 || resp.Header.Get("Preference-Applied") != "wait=60" || strings.Contains(path, "stream") && !strings.Contains(body, "event: done") {
+		if body := bodyOf(t, resp); resp.StatusCode != 200 || resp.Header.Get("Preference-Applied") != "wait=60" ||
+			strings.Contains(path, "stream") && !strings.Contains(body, "event: done") {
 			t.Errorf("%s: %s %v %s", path, resp.Status, resp.Header, body)
 		}
 	}
@@ -144,19 +160,22 @@ func TestStreamsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 3}})
 	client := f.gateway.HTTP2(t)
-	for i, path := range []string{"caps/tools/echo", "caps/tools/echo/stream", "caps/health", "caps/stream", "caps/tools/echo", "caps/tools/echo/stream"} {
+	for i, path := range []string{"caps/tools/echo", "caps/tools/echo/stream", "caps/health", "caps/stream",
+		"caps/tools/echo", "caps/tools/echo/stream"} {
 		method, body := "POST", `{"tool_name":"echo"}`
 		if path == "caps/health" {
 			method = "GET"
 		}
 		resp := ask(t.Context(), t, client, f.gateway, method, path, body)
-		if text := bodyOf(t, resp); resp.StatusCode != 200 && i < 4 || i >= 4 && (resp.StatusCode != 429 || !strings.Contains(text, "BUDGET_EXHAUSTED") || resp.Header.Get("RateLimit") == "") {
+		if text := bodyOf(t, resp); resp.StatusCode != 200 && i < 4 || i >= 4 && (resp.StatusCode != 429 ||
+			!strings.Contains(text, "BUDGET_EXHAUSTED") || resp.Header.Get("RateLimit") == "") {
 			t.Errorf("call %d, %s: %s %s", i, path, resp.Status, text)
 		}
 	}
 }
 
-// TestStreamsAreOfWhoCalls: without a key there is nothing, with one what its tenant is granted, and GET tells no more than POST.
+// TestStreamsAreOfWhoCalls: without a key there is nothing, with one what its tenant is granted, and GET tells no more
+// than POST.
 func TestStreamsAreOfWhoCalls(t *testing.T) {
 	t.Parallel()
 	r, capability := newKeyring(), gatewaytest.NewCapability("b1")
@@ -164,12 +183,15 @@ func TestStreamsAreOfWhoCalls(t *testing.T) {
 	keys.Replace(r.keys, settings(t, map[string][]string{"acme": {"caps"}}), nil)
 	addr := capability.Serve(t, call.Doc).Addr
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{addr}, Sources: []string{"*"}}, {Capability: "secret", Backends: []string{addr}, Sources: []string{"*"}}, {Capability: "closed", Backends: []string{addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{addr}, Sources: []string{"*"}},
+			{Capability: "secret", Backends: []string{addr}, Sources: []string{"*"}},
+			{Capability: "closed", Backends: []string{addr}}},
 		Authenticator: keys,
 	})
 	client := g.HTTP1(t)
 	tell := func(capability string, header ...string) string {
-		resp := ask(t.Context(), t, client, g, "GET", capability+"/tools/echo/stream", "", append(header, "X-Request-Id", "r")...) // it is in the answer
+		resp := ask(t.Context(), t, client, g, "GET", capability+"/tools/echo/stream", "",
+			append(header, "X-Request-Id", "r")...) // it is in the answer
 		return resp.Status + " " + strings.ReplaceAll(bodyOf(t, resp), capability, "it")
 	}
 	key := []string{"Authorization", "Bearer " + r.credentials["acme"]}
@@ -203,7 +225,8 @@ func (*scripted) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.Heal
 }
 
 // behindScript is a gateway before a capability that sends a chunk and then does as goOn says.
-func behindScript(t *testing.T, o gatewaytest.Options, goOn func(grpc.ServerStreamingServer[docpb.InvokeChunk]) error) (*gatewaytest.Gateway, *gatewaytest.Backend) {
+func behindScript(t *testing.T, o gatewaytest.Options,
+	goOn func(grpc.ServerStreamingServer[docpb.InvokeChunk]) error) (*gatewaytest.Gateway, *gatewaytest.Backend) {
 	t.Helper()
 	s := &scripted{stream: func(stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
 		if err := stream.Send(&docpb.InvokeChunk{Data: []byte("1")}); err != nil {
@@ -217,7 +240,8 @@ func behindScript(t *testing.T, o gatewaytest.Options, goOn func(grpc.ServerStre
 }
 
 // begin starts a stream of lines and reads its first one.
-func begin(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.Gateway) (*http.Response, *bufio.Reader) {
+func begin(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.Gateway) (*http.Response,
+	*bufio.Reader) {
 	t.Helper()
 	resp := ask(ctx, t, client, g, "POST", "caps/tools/t/stream", "", "Accept", asLines)
 	read := bufio.NewReader(resp.Body)
@@ -245,7 +269,8 @@ func TestStreamsThatEndEarly(t *testing.T) {
 				_, read := begin(t.Context(), t, protocol.client(g, t), g)
 				end(g, backend)
 				rest, err := io.ReadAll(read)
-				if err == nil && (!strings.HasPrefix(string(rest), `{"event":"error","id":"2","problem":{`) || !strings.Contains(string(rest), name)) {
+				if err == nil && (!strings.HasPrefix(string(rest), `{"event":"error","id":"2","problem":{`) ||
+					!strings.Contains(string(rest), name)) {
 					t.Errorf("%q", rest)
 				}
 				if err != nil && name != "DRAINING" { // then the connection is cut too, which nobody takes for an end
@@ -282,13 +307,14 @@ func TestSlowReadersOfStreams(t *testing.T) {
 	for _, protocol := range protocols {
 		ended := make(chan int, 1)
 		piece := &docpb.InvokeChunk{Data: []byte(strings.Repeat("x", 64<<10))}
-		g, _ := behindScript(t, gatewaytest.Options{REST: rest.Config{Stall: 2 * time.Second}}, func(stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
-			sent := 0
-			for ; sent < 10_000 && stream.Send(piece) == nil; sent++ {
-			}
-			ended <- sent
-			return nil
-		})
+		g, _ := behindScript(t, gatewaytest.Options{REST: rest.Config{Stall: 2 * time.Second}},
+			func(stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
+				sent := 0
+				for ; sent < 10_000 && stream.Send(piece) == nil; sent++ {
+				}
+				ended <- sent
+				return nil
+			})
 		begin(t.Context(), t, holdsLittle(protocol.client(g, t)), g)
 		select {
 		case sent := <-ended:

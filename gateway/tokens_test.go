@@ -64,7 +64,8 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 		t.Fatal(err)
 	}
 	v.Replace([]token.Issuer{{
-		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"}, Leeway: time.Minute,
+		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
+		Leeway: time.Minute,
 		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", ScopeNames: tenant.ScopesByName()},
 		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
 	}})
@@ -97,9 +98,11 @@ func TestHostileTokens(t *testing.T) {
 		}
 		told.WriteString(status.Convert(err).Proto().String())
 		for _, protocol := range protocols {
-			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization", "Bearer "+raw)
+			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization",
+				"Bearer "+raw)
 			challenge := resp.Header.Get("WWW-Authenticate")
-			if resp.StatusCode != gateway.HTTPStatus(want) || !strings.Contains(body, reason) || (challenge == `Bearer error="invalid_token"`) != (want == codes.Unauthenticated) {
+			if resp.StatusCode != gateway.HTTPStatus(want) || !strings.Contains(body, reason) ||
+				(challenge == `Bearer error="invalid_token"`) != (want == codes.Unauthenticated) {
 				t.Errorf("%s, %s: %d %s, %s", name, protocol.name, resp.StatusCode, body, challenge)
 			}
 			told.WriteString(body + challenge)
@@ -116,14 +119,16 @@ func TestHostileTokens(t *testing.T) {
 	}
 	try("a good one again", good, codes.OK, "")
 	for _, p := range protocols {
-		if resp, body := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "x-api-key", good); resp.StatusCode != 401 || !strings.Contains(body, "a key alone also as x-api-key") {
+		if resp, body := post(t, p.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "x-api-key",
+			good); resp.StatusCode != 401 || !strings.Contains(body, "a key alone also as x-api-key") {
 			t.Errorf("a token where JSON takes keys alone: %d %s", resp.StatusCode, body)
 		}
 	}
 	try("another good one", i.TokenBy(t, "RS256", nil), codes.OK, "")
 
 	both := metadata.AppendToOutgoingContext(bearer(t.Context(), good), "authorization", "Bearer "+i.Token(t, nil))
-	if _, err := f.client.Invoke(both, request(gatewaytest.Echo, `{}`)); errorInfo(err).GetReason() != "CREDENTIAL_INVALID" {
+	if _, err := f.client.Invoke(both,
+		request(gatewaytest.Echo, `{}`)); errorInfo(err).GetReason() != "CREDENTIAL_INVALID" {
 		t.Errorf("two tokens in two headers: %v", err)
 	}
 	if n := attacker.Requests(t); n != 0 {
@@ -154,7 +159,8 @@ func TestHostileTokens(t *testing.T) {
 func TestWhoATokenIs(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
 		f, i := tokened(t, client, backend)
-		ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), i.Token(t, nil)), "x-tenant-id", "globex", "x-user-id", "eve", "x-agent-id", "bot")
+		ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), i.Token(t, nil)), "x-tenant-id", "globex",
+			"x-user-id", "eve", "x-agent-id", "bot")
 		if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -162,12 +168,15 @@ func TestWhoATokenIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range f.gateway.Log.Calls(t, 2) {
-			if line.Text("tenant") != "acme" || line.Text("key") != "corp" || line.Text("user") != "ann" || line.Text("agent") != "" {
+			if line.Text("tenant") != "acme" || line.Text("key") != "corp" || line.Text("user") != "ann" ||
+				line.Text("agent") != "" {
 				t.Error(line)
 			}
 		}
-		for scope, reason := range map[string]string{"read": "SCOPE_MISSING", "admin invoke": "", "": "SCOPE_MISSING", "INVOKE invoke:all": "SCOPE_MISSING"} {
-			_, err := f.client.Invoke(bearer(t.Context(), i.Token(t, map[string]any{"scope": scope})), request(gatewaytest.Echo, `{}`))
+		for scope, reason := range map[string]string{"read": "SCOPE_MISSING", "admin invoke": "", "": "SCOPE_MISSING",
+			"INVOKE invoke:all": "SCOPE_MISSING"} {
+			_, err := f.client.Invoke(bearer(t.Context(), i.Token(t, map[string]any{"scope": scope})),
+				request(gatewaytest.Echo, `{}`))
 			if errorInfo(err).GetReason() != reason {
 				t.Errorf("%q: %v", scope, err)
 			}
@@ -282,7 +291,8 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 			t.Fatal("a withdrawn key's token goes on")
 		}
 	}
-	if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization", "Bearer "+i.Token(t, nil)); resp.StatusCode != http.StatusOK {
+	if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization",
+		"Bearer "+i.Token(t, nil)); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }

@@ -32,7 +32,8 @@ type traced struct {
 // newTracer sends spans to a collector, until the test ends.
 func newTracer(t *testing.T, c *oteltest.Collector, sample float64) *tracing.Tracer {
 	t.Helper()
-	tracer, err := tracing.New(tracing.Config{Endpoint: c.Addr, Sample: sample, Service: "capgate", Version: "v1", Instance: "gw-1", Delay: time.Millisecond})
+	tracer, err := tracing.New(tracing.Config{Endpoint: c.Addr, Sample: sample, Service: "capgate", Version: "v1",
+		Instance: "gw-1", Delay: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,8 @@ func tracedFront(t *testing.T, sample float64, backend call.Dialect, change func
 	t.Helper()
 	f := &traced{&front{capability: gatewaytest.NewCapability("b1")}, oteltest.Start(t)}
 	f.backend = f.capability.Serve(t, backend)
-	o := gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, Tracer: newTracer(t, f.collector, sample)}
+	o := gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
+		Tracer: newTracer(t, f.collector, sample)}
 	if change != nil {
 		change(&o)
 	}
@@ -75,7 +77,8 @@ func (f *traced) pair(t *testing.T, tries int) (server *oteltest.Span, clients [
 		t.Fatalf("got %v", all)
 	}
 	for _, c := range clients {
-		if c.Parent != server.ID || c.Trace != server.Trace || c.GetStartTimeUnixNano() < server.GetStartTimeUnixNano() || c.GetEndTimeUnixNano() < c.GetStartTimeUnixNano() ||
+		if c.Parent != server.ID || c.Trace != server.Trace || c.GetStartTimeUnixNano() < server.GetStartTimeUnixNano() ||
+			c.GetEndTimeUnixNano() < c.GetStartTimeUnixNano() ||
 			c.GetEndTimeUnixNano() > server.GetEndTimeUnixNano() {
 			t.Errorf("a try is no child of its call: %v, %v", c, server)
 		}

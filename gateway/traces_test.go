@@ -44,23 +44,27 @@ func TestACallIsTraced(t *testing.T) {
 	if want := "00-" + aTrace + "-" + client.ID + "-01"; parent != want || state != aState || baggage != aBaggage {
 		t.Errorf("the backend got %q, %q and %q; want %q, and the others unchanged", parent, state, baggage, want)
 	}
-	if server.GetName() != "selu.capability.Capability/StreamInvoke" || client.GetName() != "selu.capability.v1.Capability/StreamInvoke" {
+	if server.GetName() != "selu.capability.Capability/StreamInvoke" ||
+		client.GetName() != "selu.capability.v1.Capability/StreamInvoke" {
 		t.Errorf("the spans are %s and %s", server.GetName(), client.GetName())
 	}
 	saysOf(t, server, map[string]string{
-		"rpc.system": "grpc", "rpc.service": "selu.capability.Capability", "rpc.method": "StreamInvoke", "rpc.grpc.status_code": "0",
+		"rpc.system": "grpc", "rpc.service": "selu.capability.Capability", "rpc.method": "StreamInvoke",
+		"rpc.grpc.status_code":  "0",
 		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
 		"capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success", "capgate.policy": "allow",
 	})
 	host, port, _ := strings.Cut(f.backend.Addr, ":")
 	saysOf(t, client, map[string]string{
-		"rpc.system": "grpc", "rpc.service": "selu.capability.v1.Capability", "rpc.method": "StreamInvoke", "rpc.grpc.status_code": "0",
-		"server.address": host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
+		"rpc.system": "grpc", "rpc.service": "selu.capability.v1.Capability", "rpc.method": "StreamInvoke",
+		"rpc.grpc.status_code": "0",
+		"server.address":       host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
 	})
 	if got := client.Events(); !slices.Equal(got, []string{"first_byte"}) {
 		t.Errorf("events %v", got)
 	}
-	if server.Resource["service.name"] != "capgate" || server.Resource["service.version"] != "v1" || server.Resource["service.instance.id"] != "gw-1" {
+	if server.Resource["service.name"] != "capgate" || server.Resource["service.version"] != "v1" ||
+		server.Resource["service.instance.id"] != "gw-1" {
 		t.Errorf("the process is %v", server.Resource)
 	}
 	if line := f.gateway.Log.Calls(t, 1)[0]; line.Text("trace_id") != aTrace {
@@ -154,7 +158,8 @@ func TestEveryDoorIsTraced(t *testing.T) {
 		of    map[string]string
 	}{
 		"JSON": {func(f *traced) error {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL("/v1/capabilities/caps/invoke"), strings.NewReader(`{"tool_name":"echo","args":{}}`))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL("/v1/capabilities/caps/invoke"),
+				strings.NewReader(`{"tool_name":"echo","args":{}}`))
 			if err != nil {
 				return err
 			}
@@ -169,15 +174,18 @@ func TestEveryDoorIsTraced(t *testing.T) {
 			return err
 		}, 1, map[string]string{"rpc.method": "Invoke", "gen_ai.tool.name": "echo"}},
 		"a translated upload": {func(f *traced) error {
-			_, err := f.client.Upload(with(t.Context(), "traceparent", sampled, "tracestate", aState), gatewaytest.File{Name: "secret.txt", Data: []byte("x")})
+			_, err := f.client.Upload(with(t.Context(), "traceparent", sampled, "tracestate", aState),
+				gatewaytest.File{Name: "secret.txt", Data: []byte("x")})
 			return err
 		}, 1, map[string]string{"rpc.method": "UploadInputArtifact", "gen_ai.operation.name": ""}},
 		"a compressed call": {func(f *traced) error {
-			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled, "tracestate", aState), request(gatewaytest.Echo, `{}`), grpc.UseCompressor(gzip.Name))
+			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled, "tracestate", aState),
+				request(gatewaytest.Echo, `{}`), grpc.UseCompressor(gzip.Name))
 			return err
 		}, 1, map[string]string{"rpc.method": "Invoke"}},
 		"refused": {func(f *traced) error {
-			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled), &docpb.InvokeRequest{CapabilityId: "none", ToolName: "echo"})
+			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled),
+				&docpb.InvokeRequest{CapabilityId: "none", ToolName: "echo"})
 			if err == nil {
 				t.Error("it is not refused")
 			}
@@ -246,14 +254,18 @@ func TestTriesAreTraced(t *testing.T) {
 		}
 		// The call's server span comes with the second try, after the first.
 		all = f.collector.Spans(t, 2*n+1)
-		first := slices.IndexFunc(all, func(s *oteltest.Span) bool { return s.Of["capgate.try"] == "1" && s.Parent == all[second].Parent })
+		first := slices.IndexFunc(all, func(s *oteltest.Span) bool {
+			return s.Of["capgate.try"] == "1" &&
+				s.Parent == all[second].Parent
+		})
 		if first < 0 {
 			t.Fatal("there was no first try")
 		}
 		saysOf(t, all[first], map[string]string{"rpc.grpc.status_code": "14", "error.type": "UNAVAILABLE"})
 		saysOf(t, all[second], map[string]string{"rpc.grpc.status_code": "0", "error.type": ""})
 		seen := f.capability.Seen()
-		if got := seen[len(seen)-1].Metadata.Get("traceparent"); len(got) != 1 || got[0] != "00-"+all[second].Trace+"-"+all[second].ID+"-01" {
+		if got := seen[len(seen)-1].Metadata.Get("traceparent"); len(got) != 1 ||
+			got[0] != "00-"+all[second].Trace+"-"+all[second].ID+"-01" {
 			t.Errorf("the backend got %q", got)
 		}
 		return
@@ -273,7 +285,8 @@ func TestApprovalsAreLinked(t *testing.T) {
 	_, err := f.client.Invoke(with(t.Context()), req)
 	id := wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED").GetMetadata()["approval"]
 	asked := f.collector.Spans(t, 1)[0]
-	if got, want := asked.Events(), []string{"wait decision", "wait approval", "go_on decision"}; !slices.Equal(got, want) {
+	if got, want := asked.Events(), []string{"wait decision", "wait approval", "go_on decision"}; !slices.Equal(got,
+		want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
 	saysOf(t, asked, map[string]string{"capgate.reason": "APPROVAL_REQUIRED", "capgate.policy": "ask"})
@@ -285,7 +298,8 @@ func TestApprovalsAreLinked(t *testing.T) {
 	}
 	used := f.collector.Spans(t, 3)[2]
 	links := used.GetLinks()
-	if len(links) != 1 || string(links[0].GetTraceId()) != string(asked.GetTraceId()) || string(links[0].GetSpanId()) != string(asked.GetSpanId()) ||
+	if len(links) != 1 || string(links[0].GetTraceId()) != string(asked.GetTraceId()) ||
+		string(links[0].GetSpanId()) != string(asked.GetSpanId()) ||
 		links[0].GetAttributes()[0].GetValue().GetStringValue() != "approval_asked" || used.Trace == asked.Trace {
 		t.Errorf("links %v; asked was %s in %s", links, asked.ID, asked.Trace)
 	}
@@ -305,7 +319,8 @@ func TestApprovalsAreLinked(t *testing.T) {
 		_, err := d.Approve(context.Background(), "default", a.ID, approvals.Answer{})
 		answered <- err
 	}()
-	if _, err := f.client.Invoke(with(t.Context(), "x-approval-wait", "20"), request(gatewaytest.Echo, `{"a":2}`)); err != nil {
+	if _, err := f.client.Invoke(with(t.Context(), "x-approval-wait", "20"),
+		request(gatewaytest.Echo, `{"a":2}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-answered; err != nil {
@@ -323,7 +338,8 @@ func TestSpansHoldNoSecrets(t *testing.T) {
 	ring := newKeyring()
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) { o.Authenticator = ring.authenticator() })
 	key := ring.credentials["acme"]
-	ctx := with(bearer(t.Context(), key), "x-request-id", "r", "authorization-x", canary, "cookie", canary, "baggage", "a="+canary)
+	ctx := with(bearer(t.Context(), key), "x-request-id", "r", "authorization-x", canary, "cookie", canary, "baggage",
+		"a="+canary)
 	for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
 		req := request(tool, `{"`+canary+`":"`+canary+`"}`)
 		req.ConfigJson, req.SessionId, req.ThreadId = []byte(`{"password":"`+canary+`"}`), canary, canary

@@ -64,7 +64,8 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b := &tape{answer: [][]byte{test.answer}}
-			f := &front{backend: gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve), grpc.ForceServerCodec(rawCodec{}))}
+			f := &front{backend: gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
+				grpc.ForceServerCodec(rawCodec{}))}
 			path := filepath.Join(t.TempDir(), "audit")
 			log, err := audit.Open(audit.Config{Path: path})
 			if err != nil {
@@ -81,13 +82,15 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 			}
 			wants(t, err, test.code, test.reason)
 			tellsOf(t, f, test.code, test.reason)
-			if line := f.gateway.Log.Calls(t, 1)[0]; line.Text("backend") != f.backend.Addr || line.Text("dialect") != test.client.String() {
+			if line := f.gateway.Log.Calls(t, 1)[0]; line.Text("backend") != f.backend.Addr ||
+				line.Text("dialect") != test.client.String() {
 				t.Errorf("logged %v", line)
 			}
 			f.gateway.Stop(t)
 			log.Close()
 			text, err := os.ReadFile(path)
-			if want := `"code":"` + codeName(test.code) + `","reason":"` + test.reason + `"`; err != nil || strings.Count(string(text), `"method"`) != 1 || !strings.Contains(string(text), want) {
+			if want := `"code":"` + codeName(test.code) + `","reason":"` + test.reason + `"`; err != nil ||
+				strings.Count(string(text), `"method"`) != 1 || !strings.Contains(string(text), want) {
 				t.Errorf("audited, without %s: %s, %v", want, text, err)
 			}
 		})
@@ -99,15 +102,16 @@ func TestBackendsMaySayTheSame(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")
 	f := &front{backend: c.Serve(t, call.Legacy, grpc.MaxRecvMsgSize(1000))}
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}})
+	f.gateway = gatewaytest.Start(t,
+		gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}})
 	f.client = gatewaytest.NewClient(f.gateway.Conn(t), call.Doc)
 	_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `"`+strings.Repeat("x", 1000)+`"`))
 	wants(t, err, codes.ResourceExhausted, "")
 	tellsOf(t, f, codes.ResourceExhausted, "")
 }
 
-// An upload that cannot be read for its translation is refused, whichever of its chunks it is that cannot: with a reason, but
-// for one that is too long, which ends it as it would at any server of gRPC.
+// An upload that cannot be read for its translation is refused, whichever of its chunks it is that cannot: with a
+// reason, but for one that is too long, which ends it as it would at any server of gRPC.
 func TestUploadsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
@@ -157,7 +161,8 @@ func TestATranslatedCallThatIsLeft(t *testing.T) {
 		if status.Code(err) != codes.Canceled {
 			t.Error(err)
 		}
-		if line := f.gateway.Log.Calls(t, n+1)[n]; line.Text("code") != "CANCELLED" || line.Text("failure") != "CLIENT_GONE" || line.Text("backend") == "" {
+		if line := f.gateway.Log.Calls(t, n+1)[n]; line.Text("code") != "CANCELLED" ||
+			line.Text("failure") != "CLIENT_GONE" || line.Text("backend") == "" {
 			t.Errorf("logged %v", line)
 		}
 	}

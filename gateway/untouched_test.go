@@ -83,7 +83,8 @@ func longBool(num byte, v bool) []byte {
 func TestSameShapesAreUntouched(t *testing.T) {
 	t.Parallel()
 	request := newer(text(2, "{\xff}"), text(5, "caps"), text(3, "\xfe"), text(1, "tool"), text(4, "s"))
-	legacy := newer(text(3, field(1, "capability_id")+field(2, "caps")), text(2, "{}"), text(3, field(1, "color")), text(1, "tool"))
+	legacy := newer(text(3, field(1, "capability_id")+field(2, "caps")), text(2, "{}"), text(3, field(1, "color")),
+		text(1, "tool"))
 	chunk := odd(longText(3, "text"), longText(2, "f"), longText(1, "\xff"))
 	rubbish := []byte("\xff\xff\xff no message, \x07\x0f")
 	flag := func(num byte, v bool) []byte { return longBool(num, v) }
@@ -94,20 +95,29 @@ func TestSameShapesAreUntouched(t *testing.T) {
 		answer  [][]byte
 		outcome string
 	}{
-		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{odd(longText(1, "\xff"), longText(2, ""))}, "success"},
-		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{odd(longText(2, "e"), longText(1, "\xff"))}, "tool_error"},
-		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{odd(longText(1, "\xff")), odd(flag(2, false)), odd(flag(2, true))}, "success"},
-		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{odd(longText(1, "\xff"), flag(2, true)), odd(flag(2, false))}, "incomplete"},
-		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{newer(text(1, "id"))}, [][]byte{odd(longText(1, "\xff")), odd(flag(4, true), longText(5, "e"))}, "tool_error"},
-		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{chunk, chunk, nil}, [][]byte{odd(longText(1, "id"))}, "success"},
+		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request},
+			[][]byte{odd(longText(1, "\xff"), longText(2, ""))}, "success"},
+		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request},
+			[][]byte{odd(longText(2, "e"), longText(1, "\xff"))}, "tool_error"},
+		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request},
+			[][]byte{odd(longText(1, "\xff")), odd(flag(2, false)), odd(flag(2, true))}, "success"},
+		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request},
+			[][]byte{odd(longText(1, "\xff"), flag(2, true)), odd(flag(2, false))}, "incomplete"},
+		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{newer(text(1, "id"))},
+			[][]byte{odd(longText(1, "\xff")), odd(flag(4, true), longText(5, "e"))}, "tool_error"},
+		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{chunk, chunk, nil}, [][]byte{odd(longText(1, "id"))},
+			"success"},
 		// What is no protobuf at all passes where nobody has to read it.
 		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish}, ""},
 		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish, rubbish, nil}, ""},
-		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{newer(text(1, "id"))}, [][]byte{rubbish, nil, rubbish}, ""},
+		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{newer(text(1, "id"))},
+			[][]byte{rubbish, nil, rubbish}, ""},
 		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{rubbish, nil, rubbish}, [][]byte{rubbish}, ""},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{rubbish}, ""},
-		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, false), longText(1, "\xff"), flag(2, true), longText(3, "e"))}, "success"},
-		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, true), longText(1, "{}"), flag(2, false))}, "tool_error"},
+		{call.Invoke, "legacy-legacy", [][]byte{legacy},
+			[][]byte{odd(flag(2, false), longText(1, "\xff"), flag(2, true), longText(3, "e"))}, "success"},
+		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, true), longText(1, "{}"), flag(2, false))},
+			"tool_error"},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{nil}, "tool_error"},
 	} {
 		for pair := range strings.FieldsSeq(test.pairs) {
@@ -117,14 +127,17 @@ func TestSameShapesAreUntouched(t *testing.T) {
 				client, _ := call.ParseDialect(from)
 				backend, _ := call.ParseDialect(to)
 				b := &tape{answer: test.answer}
-				served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve), grpc.ForceServerCodec(rawCodec{}))
-				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{served.Addr}, Dialect: backend, Unprobed: true}}})
+				served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
+					grpc.ForceServerCodec(rawCodec{}))
+				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+					Backends: []string{served.Addr}, Dialect: backend, Unprobed: true}}})
 				path, _ := dialect.Path(test.method, client)
 				ctx := t.Context()
 				if test.method != call.Invoke && test.method != call.StreamInvoke {
 					ctx = metadata.AppendToOutgoingContext(ctx, "x-capability-id", "caps")
 				}
-				stream, err := g.Conn(t, grpc.WithUserAgent("tape")).NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path, grpc.ForceCodec(rawCodec{}))
+				stream, err := g.Conn(t, grpc.WithUserAgent("tape")).NewStream(ctx,
+					&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path, grpc.ForceCodec(rawCodec{}))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -64,7 +64,8 @@ func startVisibility(t *testing.T) *visibility {
 	known := catalog.New(catalog.Options{})
 	known.Replace(map[string]catalog.Declaration{
 		"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}},
-		hidden: {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: hidden, Tools: []manifest.Tool{tool(t, "echo"), tool(t, "secretly")}}},
+		hidden: {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: hidden,
+			Tools: []manifest.Tool{tool(t, "echo"), tool(t, "secretly")}}},
 	})
 	options := policy.Options{Source: known}
 	decider, err := policy.New(options)
@@ -96,7 +97,8 @@ type rawRequest struct {
 // answer is everything that comes back but the time, with NAME where the capability's was.
 func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, name string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), r.method, v.gateway.URL(strings.ReplaceAll(r.path, "NAME", name)), bytes.NewReader(r.body(name)))
+	req, err := http.NewRequestWithContext(t.Context(), r.method, v.gateway.URL(strings.ReplaceAll(r.path, "NAME", name)),
+		bytes.NewReader(r.body(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +153,16 @@ var bodies = map[string]func(name string) []byte{
 }
 
 func invokeRequest(name string) []byte {
-	data, _ := proto.Marshal(&docpb.InvokeRequest{CapabilityId: name, ToolName: "secretly", ArgsJson: []byte(`{"n":1}`), ConfigJson: []byte(`{"a":1}`), SessionId: "s"})
+	data, _ := proto.Marshal(&docpb.InvokeRequest{CapabilityId: name, ToolName: "secretly", ArgsJson: []byte(`{"n":1}`),
+		ConfigJson: []byte(`{"a":1}`), SessionId: "s"})
 	return data
 }
 
 // rawRequests are all ways to name a capability, with everything that may be wrong besides.
 func rawRequests() (all []rawRequest) {
 	paths := []string{"/p.NAME/Method", "/capgate.v1.Catalog/Nothing"}
-	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.Healthcheck, call.UploadInputArtifact, call.DownloadOutputArtifact} {
+	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.Healthcheck, call.UploadInputArtifact,
+		call.DownloadOutputArtifact} {
 		for _, d := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
 			if path, ok := dialect.Path(m, d); ok {
 				paths = append(paths, path)
@@ -167,8 +171,10 @@ func rawRequests() (all []rawRequest) {
 	}
 	grpcHeader := []string{"content-type", "application/grpc", "te", "trailers"}
 	for _, path := range paths {
-		for _, header := range [][]string{nil, {"x-capability-id", "NAME"}, {"x-capability-id", "caps"}, {"x-capability-id", "NAME", "x-capability-id", "caps"},
-			{"x-capability-id", "NAME", "x-approval-id", "x", "x-approval-wait", "soon"}, {"x-capability-id", "NAME", "x-session-id", "a", "x-session-id", "b"},
+		for _, header := range [][]string{nil, {"x-capability-id", "NAME"}, {"x-capability-id", "caps"},
+			{"x-capability-id", "NAME", "x-capability-id", "caps"},
+			{"x-capability-id", "NAME", "x-approval-id", "x", "x-approval-wait", "soon"},
+			{"x-capability-id", "NAME", "x-session-id", "a", "x-session-id", "b"},
 			{"x-capability-id", "NAME", "grpc-encoding", "gzip"}, {"grpc-encoding", "gzip"}, {"grpc-encoding", "br"}} {
 			for _, host := range []string{"", "NAME.caps.example.com", "NaMe.caps.example.com"} {
 				for _, body := range bodies {
@@ -179,22 +185,27 @@ func rawRequests() (all []rawRequest) {
 	}
 	for _, message := range []proto.Message{&capgatepb.GetCapabilityRequest{}, &capgatepb.ListToolsRequest{}} {
 		method := strings.TrimSuffix(string(message.ProtoReflect().Descriptor().Name()), "Request")
-		all = append(all, rawRequest{http.MethodPost, "/capgate.v1.Catalog/" + method, "", grpcHeader, func(name string) []byte {
-			of := proto.Clone(message).ProtoReflect()
-			of.Set(of.Descriptor().Fields().ByName("capability_id"), protoreflect.ValueOfString(name))
-			data, _ := proto.Marshal(of.Interface())
-			return frame(0, data)
-		}})
+		all = append(all, rawRequest{http.MethodPost, "/capgate.v1.Catalog/" + method, "", grpcHeader,
+			func(name string) []byte {
+				of := proto.Clone(message).ProtoReflect()
+				of.Set(of.Descriptor().Fields().ByName("capability_id"), protoreflect.ValueOfString(name))
+				data, _ := proto.Marshal(of.Interface())
+				return frame(0, data)
+			}})
 	}
 	return append(all, jsonRequests()...)
 }
 
 func jsonRequests() (all []rawRequest) {
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead, http.MethodOptions, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead, http.MethodOptions,
+		http.MethodDelete} {
 		for _, path := range []string{"", "/invoke", "/tools", "/tools/secretly", ":discover"} {
-			for _, body := range []string{"", "{", `{"tool_name":"secretly","args":{"n":1}}`, `{"tool_name":"secretly","nothing":1}`, `{"tool_name":"secretly","args_json":"?"}`} {
-				for _, header := range [][]string{nil, {"x-capability-id", "NAME"}, {"x-capability-id", "caps"}, {"if-none-match", "*"}, {"x-approval-wait", "soon"}} {
-					all = append(all, rawRequest{method, "/v1/capabilities/NAME" + path, "", header, func(string) []byte { return []byte(body) }})
+			for _, body := range []string{"", "{", `{"tool_name":"secretly","args":{"n":1}}`,
+				`{"tool_name":"secretly","nothing":1}`, `{"tool_name":"secretly","args_json":"?"}`} {
+				for _, header := range [][]string{nil, {"x-capability-id", "NAME"}, {"x-capability-id", "caps"},
+					{"if-none-match", "*"}, {"x-approval-wait", "soon"}} {
+					all = append(all, rawRequest{method, "/v1/capabilities/NAME" + path, "", header,
+						func(string) []byte { return []byte(body) }})
 				}
 			}
 		}
@@ -255,7 +266,8 @@ func TestGrantsChange(t *testing.T) {
 		if _, _, err := client.Healthcheck(to(ctx, hidden)); (err == nil) != there {
 			t.Errorf("%q: %v", patterns, err)
 		}
-		if resp, body := getJSON(t, v.gateway, "/v1/capabilities/"+hidden, "x-api-key", v.ring.credentials["acme"]); (resp.StatusCode == http.StatusOK) != there {
+		if resp, body := getJSON(t, v.gateway, "/v1/capabilities/"+hidden, "x-api-key",
+			v.ring.credentials["acme"]); (resp.StatusCode == http.StatusOK) != there {
 			t.Errorf("%q: %s %s", patterns, resp.Status, body)
 		}
 	}
@@ -269,7 +281,8 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 	keeper := openDesk(t).Service
 	ask := func(capability string, n int) string {
 		outside()
-		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
+		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo",
+			Args: fmt.Appendf(nil, `{"n":%d}`, n)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -290,10 +303,12 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 		wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id})), codes.NotFound, "APPROVAL_UNKNOWN")
 	}
 	page, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{PageSize: 2})
-	if err != nil || len(page.GetApprovals()) != 2 || page.GetApprovals()[0].GetId() != last || page.GetApprovals()[1].GetId() != first {
+	if err != nil || len(page.GetApprovals()) != 2 || page.GetApprovals()[0].GetId() != last ||
+		page.GetApprovals()[1].GetId() != first {
 		t.Errorf("%v, %v", page, err)
 	}
-	if page, err = client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{Capability: hidden}); err != nil || len(page.GetApprovals()) > 0 || page.GetNextPageToken() != "" {
+	if page, err = client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{Capability: hidden}); err != nil ||
+		len(page.GetApprovals()) > 0 || page.GetNextPageToken() != "" {
 		t.Errorf("%v, %v", page, err)
 	}
 	events, err := client.WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{LastEventId: "0"})

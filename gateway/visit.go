@@ -92,7 +92,8 @@ func (v *visit) ask(claim tenant.Credentials) (who tenant.Identity, refusal *cal
 	}
 	ctx, cancel := v.patience()
 	defer cancel()
-	if who, refusal = v.h.callers.Wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil && ctx.Err() != nil {
+	if who, refusal = v.h.callers.Wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil &&
+		ctx.Err() != nil {
 		refusal = refusedLate
 	}
 	return who, refusal
@@ -138,8 +139,8 @@ func (v *visit) is(who tenant.Identity) {
 	}
 }
 
-// Account implements bodybudget.Owner. A request waits, and holds its body, with its tenant's, or, where it is no tenant's or
-// that is not known, with those of its address.
+// Account implements bodybudget.Owner. A request waits, and holds its body, with its tenant's, or, where it is no
+// tenant's or that is not known, with those of its address.
 func (v *visit) Account() (share, from string) {
 	if v.share == strangers || v.share == "" {
 		return v.share, v.from
@@ -161,10 +162,13 @@ func (v *visit) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.Id
 // refuse records a request that becomes no call as if it were one, and is the status of its answer.
 func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	h, st := v.h, GRPCStatus(refusal)
-	c := call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User, Agent: v.Identity.Agent}
+	c := call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,
+		Agent: v.Identity.Agent}
 	rec := telemetry.Record{
-		Call: &c, Client: v.client.Address, Code: uint32(st.Code()), Reason: refusal.Reason, RequestID: v.r.Header.Get(requestIDHeader),
-		BytesIn: bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare || refusal == filter.Overloaded,
+		Call: &c, Client: v.client.Address, Code: uint32(st.Code()), Reason: refusal.Reason,
+		RequestID: v.r.Header.Get(requestIDHeader),
+		BytesIn:   bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare ||
+			refusal == filter.Overloaded,
 	}
 	if c.Tenant != "" {
 		rec.Tenant = h.cfg.Metrics.Tenant(c.Tenant)
@@ -208,7 +212,8 @@ type doorHeaders visit
 // only a signed URL has a signature.
 func (d *doorHeaders) Header(name string) (string, bool) {
 	switch {
-	case name == authenticate.SignatureHeader, name == authenticate.APIKeyHeader && !connect.Speaks(d.r) && !rest.OwnKey(d.r.Header):
+	case name == authenticate.SignatureHeader, name == authenticate.APIKeyHeader && !connect.Speaks(d.r) &&
+		!rest.OwnKey(d.r.Header):
 		return "", false
 	}
 	return webHeaders(d.r.Header).Header(name)

@@ -12,10 +12,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// BenchmarkFrontDoors makes the same call by each protocol, one after the other, over HTTP/2: clients and backend count too.
+// BenchmarkFrontDoors makes the same call by each protocol, one after the other, over HTTP/2: clients and backend
+// count too.
 func BenchmarkFrontDoors(b *testing.B) {
 	backend := gatewaytest.NewCapability("b1").Serve(b, call.Doc)
-	g := gatewaytest.Start(b, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}})
+	g := gatewaytest.Start(b, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{backend.Addr}}}})
 	client := g.HTTP2(b)
 	for _, d := range webDialects {
 		b.Run(d.name, func(b *testing.B) {
@@ -31,7 +33,8 @@ func BenchmarkFrontDoors(b *testing.B) {
 	b.Run("JSON API", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			resp, err := client.Post(g.URL("/v1/capabilities/caps/invoke"), "application/json", strings.NewReader(`{"tool_name":"echo","args":{}}`))
+			resp, err := client.Post(g.URL("/v1/capabilities/caps/invoke"), "application/json",
+				strings.NewReader(`{"tool_name":"echo","args":{}}`))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -45,7 +45,10 @@ func pageOrigin(t *testing.T) (origin string, ask func(gateway string) pageSaw) 
 	t.Helper()
 	report := make(chan []byte, 1)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/cors.html", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/web/cors.html") })
+	mux.HandleFunc("/cors.html", func(w http.ResponseWriter,
+		r *http.Request) {
+		http.ServeFile(w, r, "testdata/web/cors.html")
+	})
 	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		report <- body
@@ -75,7 +78,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	_, askOther := pageOrigin(t)
 	c := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{CORS: cors.Config{Origins: []string{allowed}},
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, call.Doc).Addr}, Sources: []string{gatewaytest.Echo}}}})
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, call.Doc).Addr},
+			Sources: []string{gatewaytest.Echo}}}})
 
 	other := askOther(g.URL(""))
 	for name, a := range map[string]pageAnswer{"JSON": other.JSON, "Connect": other.Connect, "gRPC-Web": other.GRPCWeb} {
@@ -88,10 +92,12 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 
 	saw := askAllowed(g.URL(""))
-	if a := saw.JSON; a.Refused || a.Status != 200 || a.Text != `{"from":"json"}` || a.ID != "a page's" || a.Outcome != "success" {
+	if a := saw.JSON; a.Refused || a.Status != 200 || a.Text != `{"from":"json"}` || a.ID != "a page's" ||
+		a.Outcome != "success" {
 		t.Errorf("JSON: %+v", a)
 	}
-	if a := saw.Connect; a.Status != 200 || !strings.Contains(a.Text, base64.StdEncoding.EncodeToString([]byte(`{"from":"connect"}`))) {
+	if a := saw.Connect; a.Status != 200 ||
+		!strings.Contains(a.Text, base64.StdEncoding.EncodeToString([]byte(`{"from":"connect"}`))) {
 		t.Errorf("Connect: %+v", a)
 	}
 	if a := saw.GRPCWeb; a.Refused || a.Status != 200 {
@@ -113,8 +119,9 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
-// assertReadable wants the script of a page that may call to be able to read what a client needs of an answer: the id of the
-// request, and of gRPC-Web the status of a call that failed, which comes without a body. Any other page reads nothing.
+// assertReadable wants the script of a page that may call to be able to read what a client needs of an answer: the id
+// of the request, and of gRPC-Web the status of a call that failed, which comes without a body. Any other page reads
+// nothing.
 func assertReadable(t *testing.T, headers, others map[string]map[string]string) {
 	t.Helper()
 	if len(headers) != 4 || len(others) != 4 {

@@ -39,33 +39,43 @@ func TestWebInputs(t *testing.T) {
 		"a type in capitals": {checkPath, "Application/JSON", "{}", nil, 200, `"SERVING"`},
 		"base64":             {checkPath, "application/grpc-web-text", "AAAAAAA=", nil, 200, "AAAAAAIIAQ=="},
 		"no JSON":            {invokePath, "application/json", `{"configJson": hunter2`, nil, 400, "REQUEST_MALFORMED"},
-		"a wrong type":       {invokePath, "application/json", `{"configJson":"hunter2!","toolName":{"hunter2":1}}`, nil, 400, "(line 1:"},
-		"a field twice":      {invokePath, "application/json", `{"toolName":"a","toolName":"hunter2"}`, nil, 400, "REQUEST_MALFORMED"},
-		"nested":             {invokePath, "application/json", strings.Repeat(`{"x":`, 200) + "1" + strings.Repeat("}", 200), nil, 400, "REQUEST_MALFORMED"},
-		"not UTF-8":          {invokePath, "application/json", "{\"toolName\":\"\xff\"}", nil, 400, "REQUEST_MALFORMED"},
-		"no schema":          {"/a.B/C", "application/json", "{}", nil, 501, "JSON_UNSUPPORTED"},
-		"no such method":     {"/selu.capability.Capability/Nope", "application/json", "{}", nil, 501, "JSON_UNSUPPORTED"},
-		"no protobuf":        {invokePath, "application/proto", "\xff\xff", nil, 400, "REQUEST_MALFORMED"},
-		"a stream as unary":  {streamPath, "application/proto", "", nil, 415, "application/connect+proto"},
-		"unary as a stream":  {invokePath, "application/connect+proto", "", nil, 415, "application/proto"},
-		"another codec":      {invokePath, "application/grpc-web+thrift", "", nil, 415, "application/grpc-web+proto"},
-		"cut off":            {invokePath, "application/grpc-web", "\x00\x00\x00\x00\x05a", nil, 200, "Grpc-Status: 13"},
-		"nothing":            {invokePath, "application/grpc-web", "", nil, 200, "Grpc-Status: 3"},
-		"two messages":       {invokePath, "application/grpc-web", strings.Repeat("\x00\x00\x00\x00\x00", 2), nil, 200, "Grpc-Status: "},
-		"no base64":          {checkPath, "application/grpc-web-text", "AAAA!AA=", nil, 200, "Grpc-Status: 13"},
-		"too long":           {checkPath, "application/grpc-web", "\x00\x7f\xff\xff\xff", nil, 200, "Grpc-Status: 8"},
-		"unknown packing":    {invokePath, "application/grpc-web", "\x00\x00\x00\x00\x00", []string{"Grpc-Encoding", "lzma"}, 200, "Grpc-Status: 12"},
-		"a bad time":         {checkPath, "application/json", "{}", []string{"Connect-Timeout-Ms", "soon"}, 400, "invalid_argument"},
-		"no time":            {checkPath, "application/json", "{}", []string{"Connect-Timeout-Ms", "0"}, 504, "deadline_exceeded"},
-		"no base64 inside":   {checkPath, "application/json", "{}", []string{"X-A-Bin", secret + "!"}, 400, "METADATA_INVALID"},
-		"not ASCII":          {checkPath, "application/json", "{}", []string{"X-A", "hünter2"}, 400, "METADATA_INVALID"},
-		"a strange name":     {checkPath, "application/json", "{}", []string{"X!A", secret}, 400, "METADATA_INVALID"},
-		"a strange path":     {"/a.B/%0aC", "application/proto", "", nil, 501, "METHOD_UNKNOWN"},
-		"JSON of the API":    {"/v1/capabilities/caps/invoke", "application/json", `{"tool_name":"echo"}`, nil, 200, `{"result":{}}`},
-		"elsewhere":          {"/nowhere", "application/json", "{}", nil, 404, "NO_SUCH_PATH"},
+		"a wrong type": {invokePath, "application/json", `{"configJson":"hunter2!","toolName":{"hunter2":1}}`, nil,
+			400, "(line 1:"},
+		"a field twice": {invokePath, "application/json", `{"toolName":"a","toolName":"hunter2"}`, nil, 400,
+			"REQUEST_MALFORMED"},
+		"nested": {invokePath, "application/json", strings.Repeat(`{"x":`, 200) + "1" + strings.Repeat("}", 200),
+			nil, 400, "REQUEST_MALFORMED"},
+		"not UTF-8":         {invokePath, "application/json", "{\"toolName\":\"\xff\"}", nil, 400, "REQUEST_MALFORMED"},
+		"no schema":         {"/a.B/C", "application/json", "{}", nil, 501, "JSON_UNSUPPORTED"},
+		"no such method":    {"/selu.capability.Capability/Nope", "application/json", "{}", nil, 501, "JSON_UNSUPPORTED"},
+		"no protobuf":       {invokePath, "application/proto", "\xff\xff", nil, 400, "REQUEST_MALFORMED"},
+		"a stream as unary": {streamPath, "application/proto", "", nil, 415, "application/connect+proto"},
+		"unary as a stream": {invokePath, "application/connect+proto", "", nil, 415, "application/proto"},
+		"another codec":     {invokePath, "application/grpc-web+thrift", "", nil, 415, "application/grpc-web+proto"},
+		"cut off":           {invokePath, "application/grpc-web", "\x00\x00\x00\x00\x05a", nil, 200, "Grpc-Status: 13"},
+		"nothing":           {invokePath, "application/grpc-web", "", nil, 200, "Grpc-Status: 3"},
+		"two messages": {invokePath, "application/grpc-web", strings.Repeat("\x00\x00\x00\x00\x00", 2), nil, 200,
+			"Grpc-Status: "},
+		"no base64": {checkPath, "application/grpc-web-text", "AAAA!AA=", nil, 200, "Grpc-Status: 13"},
+		"too long":  {checkPath, "application/grpc-web", "\x00\x7f\xff\xff\xff", nil, 200, "Grpc-Status: 8"},
+		"unknown packing": {invokePath, "application/grpc-web", "\x00\x00\x00\x00\x00", []string{"Grpc-Encoding", "lzma"},
+			200, "Grpc-Status: 12"},
+		"a bad time": {checkPath, "application/json", "{}", []string{"Connect-Timeout-Ms", "soon"}, 400,
+			"invalid_argument"},
+		"no time": {checkPath, "application/json", "{}", []string{"Connect-Timeout-Ms", "0"}, 504,
+			"deadline_exceeded"},
+		"no base64 inside": {checkPath, "application/json", "{}", []string{"X-A-Bin", secret + "!"}, 400,
+			"METADATA_INVALID"},
+		"not ASCII":      {checkPath, "application/json", "{}", []string{"X-A", "hünter2"}, 400, "METADATA_INVALID"},
+		"a strange name": {checkPath, "application/json", "{}", []string{"X!A", secret}, 400, "METADATA_INVALID"},
+		"a strange path": {"/a.B/%0aC", "application/proto", "", nil, 501, "METHOD_UNKNOWN"},
+		"JSON of the API": {"/v1/capabilities/caps/invoke", "application/json", `{"tool_name":"echo"}`, nil, 200,
+			`{"result":{}}`},
+		"elsewhere": {"/nowhere", "application/json", "{}", nil, 404, "NO_SUCH_PATH"},
 	} {
 		for _, p := range protocols {
-			status, text := sendWeb(t, p.client(f.gateway, t), f.gateway.URL(test.path), test.contentType, test.body, test.header...)
+			status, text := sendWeb(t, p.client(f.gateway, t), f.gateway.URL(test.path), test.contentType, test.body,
+				test.header...)
 			if status != test.status || !strings.Contains(text, test.want) || strings.Contains(text, secret) {
 				t.Errorf("%s, %s: %d %s", name, p.name, status, text)
 			}
@@ -99,7 +109,8 @@ func sendWeb(t *testing.T, client *http.Client, url, contentType, body string, h
 
 func TestWebMessagesAreBounded(t *testing.T) {
 	eachWeb(t, func(t *testing.T, f *front, client *webClient) {
-		_, err := client.invoke.CallUnary(t.Context(), connect.NewRequest(request(gatewaytest.Echo, strings.Repeat("0", 17<<20))))
+		_, err := client.invoke.CallUnary(t.Context(),
+			connect.NewRequest(request(gatewaytest.Echo, strings.Repeat("0", 17<<20))))
 		if connect.CodeOf(err) != connect.CodeResourceExhausted {
 			t.Errorf("17 MiB: %v", err)
 		}
@@ -113,18 +124,20 @@ func TestWebMessagesAreBounded(t *testing.T) {
 // in the gateway's name does not.
 func TestWebServicesOfFleets(t *testing.T) {
 	t.Parallel()
-	b := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		in := new(wrapperspb.StringValue)
-		if err := stream.RecvMsg(in); err != nil {
-			return err
-		}
-		if err := stream.SendHeader(metadata.Pairs("x-fine", "yes", "raw-bin", "\x00\xff", "set-cookie", "a=b", "access-control-allow-origin", "*", "location", "http://x")); err != nil {
-			return err
-		}
-		stream.SetTrailer(metadata.Pairs("x-last", "too", "set-cookie", "c=d"))
-		in.Value += "!"
-		return stream.SendMsg(in)
-	}))
+	b := gatewaytest.Serve(t, func(*grpc.Server) {},
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			in := new(wrapperspb.StringValue)
+			if err := stream.RecvMsg(in); err != nil {
+				return err
+			}
+			if err := stream.SendHeader(metadata.Pairs("x-fine", "yes", "raw-bin", "\x00\xff", "set-cookie", "a=b",
+				"access-control-allow-origin", "*", "location", "http://x")); err != nil {
+				return err
+			}
+			stream.SetTrailer(metadata.Pairs("x-last", "too", "set-cookie", "c=d"))
+			in.Value += "!"
+			return stream.SendMsg(in)
+		}))
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 		Capability: "custom", Services: []string{"custom.v1.Files"}, Backends: []string{b.Addr}, Unprobed: true}}})
 	for _, d := range webDialects {
@@ -132,7 +145,8 @@ func TestWebServicesOfFleets(t *testing.T) {
 			if d.name == "gRPC" {
 				continue
 			}
-			client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](p.client(g, t), g.URL("/custom.v1.Files/Shout"), d.options...)
+			client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](p.client(g, t),
+				g.URL("/custom.v1.Files/Shout"), d.options...)
 			resp, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("hey")))
 			if strings.Contains(d.name, "JSON") {
 				if connect.CodeOf(err) != connect.CodeUnimplemented || reasonOf(err) != "JSON_UNSUPPORTED" {
@@ -146,7 +160,8 @@ func TestWebServicesOfFleets(t *testing.T) {
 			}
 			h, tr := resp.Header(), resp.Trailer()
 			raw, err := connect.DecodeBinaryHeader(h.Get("Raw-Bin"))
-			if resp.Msg.GetValue() != "hey!" || h.Get("X-Fine") != "yes" || string(raw) != "\x00\xff" || err != nil || tr.Get("X-Last") != "too" ||
+			if resp.Msg.GetValue() != "hey!" || h.Get("X-Fine") != "yes" || string(raw) != "\x00\xff" || err != nil ||
+				tr.Get("X-Last") != "too" ||
 				h.Get("Set-Cookie")+h.Get("Access-Control-Allow-Origin")+h.Get("Location")+tr.Get("Set-Cookie") != "" {
 				t.Errorf("%s: %v, %v, %v", d.name, resp.Msg, h, tr)
 			}

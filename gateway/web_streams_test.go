@@ -43,7 +43,8 @@ func (s *stepper) StreamInvoke(_ *docpb.InvokeRequest, stream grpc.ServerStreami
 }
 
 // eachStepper begins a stream by every protocol, over both versions of HTTP, of which one message has come.
-func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytest.Backend, stream *connect.ServerStreamForClient[docpb.InvokeChunk], leave func())) {
+func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytest.Backend,
+	stream *connect.ServerStreamForClient[docpb.InvokeChunk], leave func())) {
 	t.Parallel()
 	for _, d := range webDialects {
 		for _, p := range protocols {
@@ -54,10 +55,12 @@ func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytes
 				t.Parallel()
 				s := &stepper{say: make(chan string), left: make(chan struct{})}
 				b := gatewaytest.Serve(t, func(r *grpc.Server) { docpb.RegisterCapabilityServer(r, s) })
-				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}}})
+				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+					Backends: []string{b.Addr}}}})
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				stream, err := newWebClient(p.client(g, t), g.URL(""), d.options...).stream.CallServerStream(ctx, connect.NewRequest(request("any", "{}")))
+				stream, err := newWebClient(p.client(g, t), g.URL(""), d.options...).stream.CallServerStream(ctx,
+					connect.NewRequest(request("any", "{}")))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +75,8 @@ func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytes
 }
 
 func TestWebStreamsComeAsTheyAreSaid(t *testing.T) {
-	eachStepper(t, func(t *testing.T, s *stepper, _ *gatewaytest.Backend, stream *connect.ServerStreamForClient[docpb.InvokeChunk], _ func()) {
+	eachStepper(t, func(t *testing.T, s *stepper, _ *gatewaytest.Backend,
+		stream *connect.ServerStreamForClient[docpb.InvokeChunk], _ func()) {
 		s.say <- "two"
 		if !stream.Receive() || string(stream.Msg().GetData()) != "two" {
 			t.Fatal("the second message:", stream.Err())
@@ -85,16 +89,19 @@ func TestWebStreamsComeAsTheyAreSaid(t *testing.T) {
 }
 
 func TestABackendLearnsThatAWebClientLeft(t *testing.T) {
-	eachStepper(t, func(t *testing.T, s *stepper, _ *gatewaytest.Backend, _ *connect.ServerStreamForClient[docpb.InvokeChunk], leave func()) {
+	eachStepper(t, func(t *testing.T, s *stepper, _ *gatewaytest.Backend,
+		_ *connect.ServerStreamForClient[docpb.InvokeChunk], leave func()) {
 		leave()
 		gatewaytest.Wait(t, s.left, "the backend to know that its caller is gone")
 	})
 }
 
 func TestABrokenStreamEndsWithAnErrorForWebClients(t *testing.T) {
-	eachStepper(t, func(t *testing.T, _ *stepper, b *gatewaytest.Backend, stream *connect.ServerStreamForClient[docpb.InvokeChunk], _ func()) {
+	eachStepper(t, func(t *testing.T, _ *stepper, b *gatewaytest.Backend,
+		stream *connect.ServerStreamForClient[docpb.InvokeChunk], _ func()) {
 		b.Stop()
-		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable || reasonOf(stream.Err()) != "UPSTREAM_LOST" {
+		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable ||
+			reasonOf(stream.Err()) != "UPSTREAM_LOST" {
 			t.Errorf("%v, reason %q", stream.Err(), reasonOf(stream.Err()))
 		}
 	})

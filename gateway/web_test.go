@@ -42,10 +42,14 @@ type webClient struct {
 func newWebClient(client *http.Client, url string, options ...connect.ClientOption) *webClient {
 	o := connect.WithClientOptions(options...)
 	return &webClient{
-		invoke:   connect.NewClient[docpb.InvokeRequest, docpb.InvokeResponse](client, url+docpb.Capability_Invoke_FullMethodName, o),
-		stream:   connect.NewClient[docpb.InvokeRequest, docpb.InvokeChunk](client, url+docpb.Capability_StreamInvoke_FullMethodName, o),
-		upload:   connect.NewClient[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse](client, url+docpb.Capability_UploadInputArtifact_FullMethodName, o),
-		download: connect.NewClient[docpb.DownloadOutputArtifactRequest, docpb.ArtifactChunk](client, url+docpb.Capability_DownloadOutputArtifact_FullMethodName, o),
+		invoke: connect.NewClient[docpb.InvokeRequest, docpb.InvokeResponse](client,
+			url+docpb.Capability_Invoke_FullMethodName, o),
+		stream: connect.NewClient[docpb.InvokeRequest, docpb.InvokeChunk](client,
+			url+docpb.Capability_StreamInvoke_FullMethodName, o),
+		upload: connect.NewClient[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse](client,
+			url+docpb.Capability_UploadInputArtifact_FullMethodName, o),
+		download: connect.NewClient[docpb.DownloadOutputArtifactRequest, docpb.ArtifactChunk](client,
+			url+docpb.Capability_DownloadOutputArtifact_FullMethodName, o),
 	}
 }
 
@@ -107,7 +111,8 @@ func TestWebClientsCallTools(t *testing.T) {
 		if err != nil || resp.Msg.GetError() == "" {
 			t.Errorf("a tool's own error: %v %v", resp, err)
 		}
-		text, done, err := all(client.stream.CallServerStream(t.Context(), connect.NewRequest(request(gatewaytest.Echo, args))))
+		text, done, err := all(client.stream.CallServerStream(t.Context(),
+			connect.NewRequest(request(gatewaytest.Echo, args))))
 		if err != nil || text != args || !done {
 			t.Errorf("StreamInvoke: %d bytes, %v, %v", len(text), done, err)
 		}
@@ -135,7 +140,8 @@ func TestWebClientsLearnHowACallEnds(t *testing.T) {
 			_, _, stream := all(client.stream.CallServerStream(t.Context(), connect.NewRequest(req)))
 			for _, err := range []error{unary, stream} {
 				var failed *connect.Error
-				if !errors.As(err, &failed) || failed.Code() != test.code || reasonOf(err) != test.reason || failed.Message() != test.message {
+				if !errors.As(err, &failed) || failed.Code() != test.code || reasonOf(err) != test.reason ||
+					failed.Message() != test.message {
 					t.Errorf("%s of %s: %v, reason %q", test.tool, test.capability, err, reasonOf(err))
 				}
 			}
@@ -160,7 +166,8 @@ func TestWebClientsAreAskedForAKey(t *testing.T) {
 			_, _, stream := all(client.stream.CallServerStream(t.Context(), again))
 			for _, err := range []error{unary, stream} {
 				var failed *connect.Error
-				if !errors.As(err, &failed) || failed.Code() != connect.CodeUnauthenticated || failed.Meta().Get("WWW-Authenticate") != want {
+				if !errors.As(err, &failed) || failed.Code() != connect.CodeUnauthenticated ||
+					failed.Meta().Get("WWW-Authenticate") != want {
 					t.Errorf("%s: %v, want a challenge %s", d.name, err, want)
 				}
 			}
@@ -173,10 +180,13 @@ func TestWebClientsMetadataAndTimeReachTheBackend(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
 		defer cancel()
 		sent := http.Header{
-			"X-Capability-Id": {"caps"}, "X-Request-Id": {"r"}, "X-Session-Id": {"s"}, "Authorization": {"Bearer token"}, "Many": {"one", "two"},
-			"Raw-Bin": {connect.EncodeBinaryHeader([]byte("\x00\x01\xfe\xff"))}, "X-User-Id": {"mallory"}, "X-Tenant-Id": {"mallory"}, "X-Capgate-Ticket": {"forged"},
+			"X-Capability-Id": {"caps"}, "X-Request-Id": {"r"}, "X-Session-Id": {"s"}, "Authorization": {"Bearer token"},
+			"Many":    {"one", "two"},
+			"Raw-Bin": {connect.EncodeBinaryHeader([]byte("\x00\x01\xfe\xff"))}, "X-User-Id": {"mallory"},
+			"X-Tenant-Id": {"mallory"}, "X-Capgate-Ticket": {"forged"},
 		}
-		invoke, stream := connect.NewRequest(request(gatewaytest.Echo, "{}")), connect.NewRequest(request(gatewaytest.Echo, "{}"))
+		invoke, stream := connect.NewRequest(request(gatewaytest.Echo, "{}")),
+			connect.NewRequest(request(gatewaytest.Echo, "{}"))
 		for name, values := range sent {
 			invoke.Header()[name], stream.Header()[name] = values, values
 		}
@@ -188,9 +198,11 @@ func TestWebClientsMetadataAndTimeReachTheBackend(t *testing.T) {
 		}
 		for _, seen := range f.capability.Seen() {
 			for name, want := range map[string][]string{
-				"x-capability-id": {"caps"}, "x-request-id": {"r"}, "x-session-id": {"s"}, "authorization": {"Bearer token"}, "many": {"one", "two"},
-				"raw-bin": {"\x00\x01\xfe\xff"}, "x-user-id": nil, "x-tenant-id": nil, "x-capgate-ticket": nil, "x-capgate-origin": nil,
-				"content-type": {"application/grpc"}, "connect-protocol-version": nil, "x-grpc-web": nil,
+				"x-capability-id": {"caps"}, "x-request-id": {"r"}, "x-session-id": {"s"}, "authorization": {"Bearer token"},
+				"many":    {"one", "two"},
+				"raw-bin": {"\x00\x01\xfe\xff"}, "x-user-id": nil, "x-tenant-id": nil, "x-capgate-ticket": nil,
+				"x-capgate-origin": nil,
+				"content-type":     {"application/grpc"}, "connect-protocol-version": nil, "x-grpc-web": nil,
 			} {
 				if name == "content-type" { // gRPC's clients choose it
 					continue

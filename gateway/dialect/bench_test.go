@@ -33,7 +33,8 @@ func BenchmarkTranslator(b *testing.B) {
 		args := bytes.Repeat([]byte("x"), size)
 		b.Run(fmt.Sprint("direct/", size), func(b *testing.B) {
 			client := legacypb.NewCapabilityServiceClient(conn)
-			req := &legacypb.InvokeRequest{ToolName: "t", Parameters: string(args), Context: map[string]string{"session_id": "s"}}
+			req := &legacypb.InvokeRequest{ToolName: "t", Parameters: string(args),
+				Context: map[string]string{"session_id": "s"}}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := client.Invoke(b.Context(), req); err != nil {
@@ -59,7 +60,8 @@ func TestStreamOfLegacy(t *testing.T) {
 	t.Parallel()
 	backend := grpc.NewServer()
 	legacypb.RegisterCapabilityServiceServer(backend, legacyBackend{})
-	stream, err := docpb.NewCapabilityClient(serve(t, translator(serve(t, backend)))).StreamInvoke(t.Context(), &docpb.InvokeRequest{ArgsJson: []byte(`"a"`)})
+	stream, err := docpb.NewCapabilityClient(serve(t, translator(serve(t, backend)))).StreamInvoke(t.Context(),
+		&docpb.InvokeRequest{ArgsJson: []byte(`"a"`)})
 	if err != nil {
 		t.Fatal(err)
 	}

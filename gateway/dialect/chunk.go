@@ -37,4 +37,5 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 var refusedChunk = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-	Message: "a message of the upload is not a well-formed chunk of the caller's dialect, so it cannot be translated to the backend's"}
+	Message: "a message of the upload is not a well-formed chunk of the caller's dialect, so it cannot be translated " +
+		"to the backend's"}

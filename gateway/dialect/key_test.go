@@ -42,7 +42,8 @@ func TestReadKeyFindsContent(t *testing.T) {
 
 func TestReadKey(t *testing.T) {
 	t.Parallel()
-	request, err := proto.Marshal(&docpb.InvokeRequest{ToolName: "tool", ArgsJson: []byte(`{"a":1}`), ConfigJson: []byte("\xff"), SessionId: "sess", CapabilityId: "cap", ThreadId: "th"})
+	request, err := proto.Marshal(&docpb.InvokeRequest{ToolName: "tool", ArgsJson: []byte(`{"a":1}`),
+		ConfigJson: []byte("\xff"), SessionId: "sess", CapabilityId: "cap", ThreadId: "th"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +61,11 @@ func TestReadKey(t *testing.T) {
 		{"highest field number", wire(str(protowire.MaxValidNumber, "x"), str(5, "c")), "", "", "c", nil},
 		{"a field twice", wire(str(5, "a"), str(1, "t"), str(5, "a")), "", "", "", dialect.ErrAmbiguous},
 		{"arguments twice", wire(str(2, "a"), str(2, "b")), "", "", "", dialect.ErrAmbiguous},
-		{"a varint that protobuf.js takes for a text", wire(str(1, "allowed"), []byte{0x08, 0x03}), "", "", "", dialect.ErrAmbiguous},
+		{"a varint that protobuf.js takes for a text", wire(str(1, "allowed"), []byte{0x08, 0x03}), "", "", "",
+			dialect.ErrAmbiguous},
 		{"a tag that Python does not know", wire([]byte{0x8a, 0x00, 0x01, 't'}), "", "", "", dialect.ErrAmbiguous},
-		{"a group", wire(tag(8, protowire.StartGroupType), str(5, "no"), tag(8, protowire.EndGroupType), str(1, "t")), "", "", "", dialect.ErrAmbiguous},
+		{"a group", wire(tag(8, protowire.StartGroupType), str(5, "no"), tag(8, protowire.EndGroupType), str(1, "t")), "",
+			"", "", dialect.ErrAmbiguous},
 		{"end of no group", tag(3, protowire.EndGroupType), "", "", "", dialect.ErrAmbiguous},
 		{"field number 0", str(0, "x"), "", "", "", dialect.ErrAmbiguous},
 		{"field number too high", wire([]byte{0x82, 0x80, 0x80, 0x80, 0x10}, []byte{0}), "", "", "", dialect.ErrAmbiguous},
@@ -125,8 +128,10 @@ func FuzzReadKey(f *testing.F) {
 }
 
 func sameKey(k dialect.Key, req *docpb.InvokeRequest) bool {
-	return string(k.Tool) == req.GetToolName() && string(k.Session) == req.GetSessionId() && string(k.Capability) == req.GetCapabilityId() &&
-		string(k.Thread) == req.GetThreadId() && bytes.Equal(k.Args, req.GetArgsJson()) && bytes.Equal(k.Config, req.GetConfigJson())
+	return string(k.Tool) == req.GetToolName() && string(k.Session) == req.GetSessionId() &&
+		string(k.Capability) == req.GetCapabilityId() &&
+		string(k.Thread) == req.GetThreadId() && bytes.Equal(k.Args, req.GetArgsJson()) &&
+		bytes.Equal(k.Config, req.GetConfigJson())
 }
 
 // marked says whether a text begins with a byte order mark, which is refused although encoders write it.
@@ -135,7 +140,8 @@ func marked(texts ...string) bool {
 }
 
 func BenchmarkReadKey(b *testing.B) {
-	msg := wire(str(1, "get_current_weather"), str(2, strings.Repeat("a", 1024)), str(3, "{}"), str(4, "session"), str(5, "weather"))
+	msg := wire(str(1, "get_current_weather"), str(2, strings.Repeat("a", 1024)), str(3, "{}"), str(4, "session"),
+		str(5, "weather"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := dialect.ReadKey(msg); err != nil {

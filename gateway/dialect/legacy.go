@@ -59,7 +59,8 @@ func (l *toLegacy) invoke(ctx context.Context, in invocation) (result []byte, fa
 // legacyRequest translates an invocation to the legacy dialect. Empty arguments become an empty object, because
 // parameters are always JSON there. The configuration becomes an entry of the context, unless it is empty.
 func legacyRequest(in invocation) *legacypb.InvokeRequest {
-	out := &legacypb.InvokeRequest{ToolName: in.GetToolName(), Parameters: string(in.GetArgsJson()), Context: map[string]string{}}
+	out := &legacypb.InvokeRequest{ToolName: in.GetToolName(), Parameters: string(in.GetArgsJson()),
+		Context: map[string]string{}}
 	if out.Parameters == "" {
 		out.Parameters = "{}"
 	}
@@ -127,10 +128,12 @@ func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.In
 }
 
 // carry makes the translated call, with all properties of the original except its message.
-func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req, far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
+func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req,
+	far func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)) (*Resp, error) {
 	out, opts := Outgoing(ctx)
 	var header, trailer metadata.MD
-	resp, err := far(out, req, append(opts, grpc.MaxCallRecvMsgSize(maxMessage), grpc.Header(&header), grpc.Trailer(&trailer))...)
+	resp, err := far(out, req, append(opts, grpc.MaxCallRecvMsgSize(maxMessage), grpc.Header(&header),
+		grpc.Trailer(&trailer))...)
 	if refusal := unread(err, header); refusal != nil {
 		err = refuse(ctx, refusal)
 	}
@@ -145,7 +148,9 @@ func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req, far func
 
 var (
 	refusedBinary = &call.Refusal{Kind: call.InvalidArgument, Reason: "DIALECT_TEXT_ONLY",
-		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and these are not UTF-8"}
+		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and these " +
+			"are not UTF-8"}
 	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY",
-		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call it in another dialect"}
+		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call it " +
+			"in another dialect"}
 )

@@ -24,8 +24,9 @@ func names(n int) (msg []byte) {
 
 func TestReadLegacyKey(t *testing.T) {
 	t.Parallel()
-	request, err := proto.Marshal(&legacypb.InvokeRequest{ToolName: "tool", Parameters: `{"a":1}`, Context: map[string]string{
-		"session_id": "sess", "user_id": "ann", "capability_id": "cap", "thread_id": "th", "color": "blue"}})
+	request, err := proto.Marshal(&legacypb.InvokeRequest{ToolName: "tool", Parameters: `{"a":1}`,
+		Context: map[string]string{
+			"session_id": "sess", "user_id": "ann", "capability_id": "cap", "thread_id": "th", "color": "blue"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +48,13 @@ func TestReadLegacyKey(t *testing.T) {
 		{"a name twice", wire(entry("session_id", "x"), entry("session_id", "x")), "", dialect.ErrAmbiguous},
 		{"another name twice", wire(entry("color", "x"), entry("color", "y")), "", dialect.ErrAmbiguous},
 		{"no name twice", wire(str(3, ""), entry("", "y")), "", dialect.ErrAmbiguous},
-		{"an entry's key twice", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(1, "session_id")))), "", dialect.ErrAmbiguous},
-		{"an entry's value twice", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(2, "b")))), "", dialect.ErrAmbiguous},
+		{"an entry's key twice", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(1, "session_id")))), "",
+			dialect.ErrAmbiguous},
+		{"an entry's value twice", str(3, string(wire(str(1, "user_id"), str(2, "a"), str(2, "b")))), "",
+			dialect.ErrAmbiguous},
 		{"value before key", str(3, string(wire(str(2, "a"), str(1, "session_id")))), "", dialect.ErrAmbiguous},
-		{"an entry that upb drops", str(3, string(wire(str(1, "session_id"), str(2, "s"), str(7, "x")))), "", dialect.ErrAmbiguous},
+		{"an entry that upb drops", str(3, string(wire(str(1, "session_id"), str(2, "s"), str(7, "x")))), "",
+			dialect.ErrAmbiguous},
 		{"a group in an entry", str(3, string(wire(str(1, "session_id"), groups(1)))), "", dialect.ErrAmbiguous},
 		{"another wire type", varint(3, 7), "", dialect.ErrAmbiguous},
 		{"another wire type in an entry", str(3, string(varint(1, 7))), "", dialect.ErrAmbiguous},
@@ -79,11 +83,13 @@ func TestReadLegacyKey(t *testing.T) {
 }
 
 func legacyText(k dialect.Key) string {
-	return strings.Join([]string{string(k.Tool), string(k.Args), string(k.Session), string(k.Capability), string(k.User), string(k.Config)}, "|")
+	return strings.Join([]string{string(k.Tool), string(k.Args), string(k.Session), string(k.Capability), string(k.User),
+		string(k.Config)}, "|")
 }
 
 func TestReadLegacyKeyDoesNotAllocate(t *testing.T) {
-	good := wire(str(1, "tool"), str(2, `{"a":1}`), entry("session_id", "s"), entry("user_id", "u"), entry("color", "blue"))
+	good := wire(str(1, "tool"), str(2, `{"a":1}`), entry("session_id", "s"), entry("user_id", "u"),
+		entry("color", "blue"))
 	bad := wire(good, entry("color", "red"))
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = dialect.ReadLegacyKey(good)
@@ -129,11 +135,13 @@ func FuzzLegacy(f *testing.F) {
 
 func requestText(req *legacypb.InvokeRequest) string {
 	said := req.GetContext()
-	return strings.Join([]string{req.GetToolName(), req.GetParameters(), said["session_id"], said["capability_id"], said["user_id"], said["config_json"]}, "|")
+	return strings.Join([]string{req.GetToolName(), req.GetParameters(), said["session_id"], said["capability_id"],
+		said["user_id"], said["config_json"]}, "|")
 }
 
 func BenchmarkReadLegacyKey(b *testing.B) {
-	msg := wire(str(1, "get_current_weather"), str(2, strings.Repeat("a", 1024)), entry("session_id", "session"), entry("user_id", "ann"), entry("color", "blue"))
+	msg := wire(str(1, "get_current_weather"), str(2, strings.Repeat("a", 1024)), entry("session_id", "session"),
+		entry("user_id", "ann"), entry("color", "blue"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := dialect.ReadLegacyKey(msg); err != nil {

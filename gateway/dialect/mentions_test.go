@@ -36,7 +36,8 @@ func frames(tb testing.TB, messages ...proto.Message) []byte {
 }
 
 // mentioned is what a response mentions that comes in pieces of a size.
-func mentioned(tb testing.TB, m call.Method, d call.Dialect, response []byte, size int) (ids []string, outcome dialect.Outcome) {
+func mentioned(tb testing.TB, m call.Method, d call.Dialect, response []byte, size int) (ids []string,
+	outcome dialect.Outcome) {
 	tb.Helper()
 	var s dialect.Scanner
 	if !s.Reset(m, d) {
@@ -58,22 +59,27 @@ func TestMentions(t *testing.T) {
 		result string
 		want   []string
 	}{
-		"none":             {`{"a":1}`, nil},
-		"empty":            {``, nil},
-		"one":              {`{"artifact":{"capability_artifact_id":"file-1"}}`, []string{"file-1"}},
-		"several":          {`{"artifacts":[{"capability_artifact_id":"a"},{"name":"x","capability_artifact_id" : "b"}]}`, []string{"a", "b"}},
-		"white space":      {"{\"capability_artifact_id\"\n\t:\r\n \"a\"}", []string{"a"}},
-		"escapes":          {`{"capability_artifact_id":"a\"b\\c\u00fc\/"}`, []string{`a"b\cü/`}},
-		"null":             {`{"capability_artifact_id":null,"x":"y"}`, nil},
-		"a number":         {`{"capability_artifact_id":17}`, nil},
-		"empty id":         {`{"capability_artifact_id":""}`, nil},
-		"a value":          {`["capability_artifact_id","capability_artifact_id",{"capability_artifact_id":"a"}]`, []string{"a"}},
-		"inside a string":  {`{"text":"{\"capability_artifact_id\":\"a\"}"}`, nil},
-		"another name":     {`{"my_capability_artifact_id":"a","capability_artifact_ids":"b"}`, nil},
-		"a bad escape":     {`{"capability_artifact_id":"\x"},{"capability_artifact_id":"b"}`, []string{"b"}},
-		"longest":          {`{"capability_artifact_id":"` + strings.Repeat("a", 512) + `"}`, []string{strings.Repeat("a", 512)}},
-		"too long":         {`{"capability_artifact_id":"` + strings.Repeat("a", 513) + `"}, {"capability_artifact_id":"b"}`, []string{"b"}},
-		"far too long":     {`{"capability_artifact_id":"` + strings.Repeat("a", 5000) + `"}, {"capability_artifact_id":"b"}`, []string{"b"}},
+		"none":  {`{"a":1}`, nil},
+		"empty": {``, nil},
+		"one":   {`{"artifact":{"capability_artifact_id":"file-1"}}`, []string{"file-1"}},
+		"several": {`{"artifacts":[{"capability_artifact_id":"a"},{"name":"x","capability_artifact_id" : "b"}]}`,
+			[]string{"a", "b"}},
+		"white space": {"{\"capability_artifact_id\"\n\t:\r\n \"a\"}", []string{"a"}},
+		"escapes":     {`{"capability_artifact_id":"a\"b\\c\u00fc\/"}`, []string{`a"b\cü/`}},
+		"null":        {`{"capability_artifact_id":null,"x":"y"}`, nil},
+		"a number":    {`{"capability_artifact_id":17}`, nil},
+		"empty id":    {`{"capability_artifact_id":""}`, nil},
+		"a value": {`["capability_artifact_id","capability_artifact_id",{"capability_artifact_id":"a"}]`,
+			[]string{"a"}},
+		"inside a string": {`{"text":"{\"capability_artifact_id\":\"a\"}"}`, nil},
+		"another name":    {`{"my_capability_artifact_id":"a","capability_artifact_ids":"b"}`, nil},
+		"a bad escape":    {`{"capability_artifact_id":"\x"},{"capability_artifact_id":"b"}`, []string{"b"}},
+		"longest": {`{"capability_artifact_id":"` + strings.Repeat("a", 512) + `"}`,
+			[]string{strings.Repeat("a", 512)}},
+		"too long": {`{"capability_artifact_id":"` + strings.Repeat("a", 513) + `"}, {"capability_artifact_id":"b"}`,
+			[]string{"b"}},
+		"far too long": {`{"capability_artifact_id":"` + strings.Repeat("a", 5000) +
+			`"}, {"capability_artifact_id":"b"}`, []string{"b"}},
 		"no end":           {`{"capability_artifact_id":"a`, nil},
 		"too many":         {"[" + many, slices.Repeat([]string{"x"}, 64)},
 		"starts and stops": {`{"capability_a":"capability_artifact_i","capability_artifact_id":"a"`, []string{"a"}},
@@ -114,7 +120,8 @@ func TestMentionsOfUploads(t *testing.T) {
 			call.Live: frames(t, &livepb.UploadInputArtifactResponse{CapabilityArtifactId: id, SizeBytes: 7}),
 		} {
 			for _, size := range []int{1, 3, 1 << 20} {
-				if ids, outcome := mentioned(t, call.UploadInputArtifact, d, response, size); !slices.Equal(ids, want) || outcome != dialect.OK {
+				if ids, outcome := mentioned(t, call.UploadInputArtifact, d, response, size); !slices.Equal(ids, want) ||
+					outcome != dialect.OK {
 					t.Errorf("%v, %d bytes in pieces of %d: %.40q, %v", d, len(id), size, ids, outcome)
 				}
 			}
@@ -161,7 +168,8 @@ func TestReadArtifactID(t *testing.T) {
 		t.Errorf("%q, %v", id, err)
 	}
 	for name, msg := range map[string][]byte{
-		"cut off": {0x0a, 5, 'x'}, "twice": wire(str(1, "a"), str(1, "b")), "a varint": varint(1, 3), "not UTF-8": str(1, "\xff"),
+		"cut off": {0x0a, 5, 'x'}, "twice": wire(str(1, "a"), str(1, "b")), "a varint": varint(1, 3),
+		"not UTF-8": str(1, "\xff"),
 	} {
 		if _, err := dialect.ReadArtifactID(msg); err == nil {
 			t.Errorf("%s: it is read", name)
@@ -255,7 +263,8 @@ func TestNamedAll(t *testing.T) {
 func TestNamedInContext(t *testing.T) {
 	t.Parallel()
 	entry := func(name, value string) []dialect.ContextEntry {
-		return []dialect.ContextEntry{{Name: []byte("x"), Value: []byte(`C:\users`)}, {Name: []byte(name), Value: []byte(value)}}
+		return []dialect.ContextEntry{{Name: []byte("x"), Value: []byte(`C:\users`)},
+			{Name: []byte(name), Value: []byte(value)}}
 	}
 	for _, test := range []struct {
 		entries []dialect.ContextEntry

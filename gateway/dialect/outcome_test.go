@@ -42,11 +42,15 @@ func TestOutcome(t *testing.T) {
 	}{
 		{"result", call.Invoke, call.Doc, encoded(t, &docpb.InvokeResponse{ResultJson: big}), dialect.OK},
 		{"empty result", call.Invoke, call.Live, encoded(t, &livepb.InvokeResponse{}), dialect.OK},
-		{"tool error", call.Invoke, call.Live, encoded(t, &livepb.InvokeResponse{ResultJson: big, Error: "no"}), dialect.ToolError},
+		{"tool error", call.Invoke, call.Live, encoded(t, &livepb.InvokeResponse{ResultJson: big, Error: "no"}),
+			dialect.ToolError},
 		{"error taken back", call.Invoke, call.Doc, frame(0, wire(str(2, "no"), str(2, ""))), dialect.OK},
 		{"error of another type", call.Invoke, call.Doc, frame(0, varint(2, 1)), dialect.OK},
-		{"error in a group", call.Invoke, call.Doc, frame(0, wire(tag(9, protowire.StartGroupType), str(2, "x"), tag(9, protowire.EndGroupType))), dialect.OK},
-		{"fixed fields", call.Invoke, call.Doc, frame(0, wire(tag(7, protowire.Fixed32Type), []byte("\x12\x01aa"), tag(8, protowire.Fixed64Type), []byte("\x12\x01a\x12\x01a\x12\x01"))), dialect.OK},
+		{"error in a group", call.Invoke, call.Doc,
+			frame(0, wire(tag(9, protowire.StartGroupType), str(2, "x"), tag(9, protowire.EndGroupType))), dialect.OK},
+		{"fixed fields", call.Invoke, call.Doc,
+			frame(0, wire(tag(7, protowire.Fixed32Type), []byte("\x12\x01aa"), tag(8, protowire.Fixed64Type),
+				[]byte("\x12\x01a\x12\x01a\x12\x01"))), dialect.OK},
 		{"nothing", call.Invoke, call.Doc, nil, dialect.OutcomeUnknown},
 		{"half a prefix", call.Invoke, call.Doc, []byte{0, 0}, dialect.CutOff},
 		{"half a message", call.Invoke, call.Doc, encoded(t, &docpb.InvokeResponse{Error: "half"})[:8], dialect.CutOff},
@@ -54,34 +58,54 @@ func TestOutcome(t *testing.T) {
 		{"malformed", call.Invoke, call.Doc, frame(0, []byte{0x0a, 9, 'x'}), dialect.OutcomeUnknown},
 		{"field 0", call.Invoke, call.Doc, frame(0, []byte{0x02, 0}), dialect.OutcomeUnknown},
 		{"wire type 7", call.Invoke, call.Doc, frame(0, []byte{0x0f}), dialect.OutcomeUnknown},
-		{"long varint", call.Invoke, call.Doc, frame(0, wire(tag(9, protowire.VarintType), []byte(strings.Repeat("\x80", 10)), []byte{1})), dialect.OutcomeUnknown},
+		{"long varint", call.Invoke, call.Doc,
+			frame(0, wire(tag(9, protowire.VarintType), []byte(strings.Repeat("\x80", 10)), []byte{1})),
+			dialect.OutcomeUnknown},
 		{"open group", call.Invoke, call.Doc, frame(0, tag(9, protowire.StartGroupType)), dialect.OutcomeUnknown},
 		{"closed group", call.Invoke, call.Doc, frame(0, tag(9, protowire.EndGroupType)), dialect.OutcomeUnknown},
-		{"stream", call.StreamInvoke, call.Doc, wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Done: true})), dialect.OK},
-		{"stream without done", call.StreamInvoke, call.Live, wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Data: big})), dialect.CutOff},
-		{"stream with done too early", call.StreamInvoke, call.Live, wire(chunk(&docpb.InvokeChunk{Done: true}), chunk(&docpb.InvokeChunk{})), dialect.CutOff},
+		{"stream", call.StreamInvoke, call.Doc,
+			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Done: true})), dialect.OK},
+		{"stream without done", call.StreamInvoke, call.Live,
+			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Data: big})), dialect.CutOff},
+		{"stream with done too early", call.StreamInvoke, call.Live,
+			wire(chunk(&docpb.InvokeChunk{Done: true}), chunk(&docpb.InvokeChunk{})), dialect.CutOff},
 		{"stream of nothing", call.StreamInvoke, call.Live, nil, dialect.CutOff},
-		{"stream with an error", call.StreamInvoke, call.Doc, wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Error: "no"})), dialect.ToolError},
-		{"stream with an error and done", call.StreamInvoke, call.Doc, wire(chunk(&docpb.InvokeChunk{Error: "no"}), chunk(&docpb.InvokeChunk{Done: true})), dialect.ToolError},
-		{"stream partly compressed", call.StreamInvoke, call.Doc, wire(frame(1, []byte("x")), chunk(&docpb.InvokeChunk{Done: true})), dialect.OutcomeUnknown},
-		{"stream partly compressed with an error", call.StreamInvoke, call.Doc, wire(frame(1, []byte("x")), chunk(&docpb.InvokeChunk{Error: "no"})), dialect.ToolError},
-		{"download", call.DownloadOutputArtifact, call.Live, encoded(t, &livepb.ArtifactChunk{Data: big, Filename: "f", Done: true}), dialect.OK},
-		{"download cut off", call.DownloadOutputArtifact, call.Doc, encoded(t, &docpb.ArtifactChunk{Data: big, MimeType: "m"}), dialect.CutOff},
-		{"download error", call.DownloadOutputArtifact, call.Doc, encoded(t, &docpb.ArtifactChunk{Done: true, Error: "gone"}), dialect.ToolError},
-		{"doc upload", call.UploadInputArtifact, call.Doc, encoded(t, &docpb.UploadInputArtifactResponse{CapabilityArtifactId: "i"}), dialect.OK},
-		{"doc upload error", call.UploadInputArtifact, call.Doc, encoded(t, &docpb.UploadInputArtifactResponse{Error: "e"}), dialect.ToolError},
-		{"live upload", call.UploadInputArtifact, call.Live, encoded(t, &livepb.UploadInputArtifactResponse{CapabilityArtifactId: "i", SizeBytes: 7}), dialect.OK},
-		{"live upload error", call.UploadInputArtifact, call.Live, encoded(t, &livepb.UploadInputArtifactResponse{Error: "e"}), dialect.ToolError},
+		{"stream with an error", call.StreamInvoke, call.Doc,
+			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Error: "no"})), dialect.ToolError},
+		{"stream with an error and done", call.StreamInvoke, call.Doc,
+			wire(chunk(&docpb.InvokeChunk{Error: "no"}), chunk(&docpb.InvokeChunk{Done: true})), dialect.ToolError},
+		{"stream partly compressed", call.StreamInvoke, call.Doc,
+			wire(frame(1, []byte("x")), chunk(&docpb.InvokeChunk{Done: true})), dialect.OutcomeUnknown},
+		{"stream partly compressed with an error", call.StreamInvoke, call.Doc,
+			wire(frame(1, []byte("x")), chunk(&docpb.InvokeChunk{Error: "no"})), dialect.ToolError},
+		{"download", call.DownloadOutputArtifact, call.Live,
+			encoded(t, &livepb.ArtifactChunk{Data: big, Filename: "f", Done: true}), dialect.OK},
+		{"download cut off", call.DownloadOutputArtifact, call.Doc,
+			encoded(t, &docpb.ArtifactChunk{Data: big, MimeType: "m"}), dialect.CutOff},
+		{"download error", call.DownloadOutputArtifact, call.Doc,
+			encoded(t, &docpb.ArtifactChunk{Done: true, Error: "gone"}), dialect.ToolError},
+		{"doc upload", call.UploadInputArtifact, call.Doc,
+			encoded(t, &docpb.UploadInputArtifactResponse{CapabilityArtifactId: "i"}), dialect.OK},
+		{"doc upload error", call.UploadInputArtifact, call.Doc, encoded(t, &docpb.UploadInputArtifactResponse{Error: "e"}),
+			dialect.ToolError},
+		{"live upload", call.UploadInputArtifact, call.Live,
+			encoded(t, &livepb.UploadInputArtifactResponse{CapabilityArtifactId: "i", SizeBytes: 7}), dialect.OK},
+		{"live upload error", call.UploadInputArtifact, call.Live,
+			encoded(t, &livepb.UploadInputArtifactResponse{Error: "e"}), dialect.ToolError},
 		{"health", call.Healthcheck, call.Doc, encoded(t, &docpb.HealthResponse{Message: "m"}), dialect.OutcomeUnknown},
 		{"other", call.Other, call.Auto, frame(0, str(2, "x")), dialect.OutcomeUnknown},
-		{"legacy success", call.Invoke, call.Legacy, encoded(t, &legacypb.InvokeResponse{Result: "{}", Success: true}), dialect.OK},
-		{"legacy success with an error", call.Invoke, call.Legacy, encoded(t, &legacypb.InvokeResponse{Success: true, Error: "e"}), dialect.OK},
+		{"legacy success", call.Invoke, call.Legacy, encoded(t, &legacypb.InvokeResponse{Result: "{}", Success: true}),
+			dialect.OK},
+		{"legacy success with an error", call.Invoke, call.Legacy,
+			encoded(t, &legacypb.InvokeResponse{Success: true, Error: "e"}), dialect.OK},
 		{"legacy failure", call.Invoke, call.Legacy, frame(0, str(3, "x")), dialect.ToolError},
 		{"legacy failure without a text", call.Invoke, call.Legacy, frame(0, nil), dialect.ToolError},
 		{"legacy failure with a result", call.Invoke, call.Legacy, frame(0, str(1, "{}")), dialect.ToolError},
-		{"legacy, the last success counts", call.Invoke, call.Legacy, frame(0, wire(varint(2, 1), varint(2, 0))), dialect.ToolError},
+		{"legacy, the last success counts", call.Invoke, call.Legacy, frame(0, wire(varint(2, 1), varint(2, 0))),
+			dialect.ToolError},
 		{"legacy, success of another type", call.Invoke, call.Legacy, frame(0, str(2, "1")), dialect.ToolError},
-		{"legacy, success in a group", call.Invoke, call.Legacy, frame(0, wire(tag(9, protowire.StartGroupType), varint(2, 1), tag(9, protowire.EndGroupType))), dialect.ToolError},
+		{"legacy, success in a group", call.Invoke, call.Legacy,
+			frame(0, wire(tag(9, protowire.StartGroupType), varint(2, 1), tag(9, protowire.EndGroupType))), dialect.ToolError},
 		{"legacy, a long true", call.Invoke, call.Legacy, frame(0, []byte{0x10, 0x81, 0x80, 0x80, 0x00}), dialect.OK},
 		{"legacy, compressed", call.Invoke, call.Legacy, frame(1, varint(2, 1)), dialect.OutcomeUnknown},
 		{"legacy, cut off", call.Invoke, call.Legacy, frame(0, varint(2, 1))[:6], dialect.CutOff},
@@ -130,12 +154,14 @@ func TestZeroScanner(t *testing.T) {
 
 func FuzzScanner(f *testing.F) {
 	f.Add(uint8(0), uint16(3), encoded(f, &docpb.InvokeResponse{ResultJson: []byte("{}"), Error: "x"}))
-	f.Add(uint8(1), uint16(1), wire(encoded(f, &docpb.InvokeChunk{Data: []byte("abc")}), encoded(f, &docpb.InvokeChunk{Done: true})))
+	f.Add(uint8(1), uint16(1), wire(encoded(f, &docpb.InvokeChunk{Data: []byte("abc")}),
+		encoded(f, &docpb.InvokeChunk{Done: true})))
 	f.Add(uint8(2), uint16(7), frame(0, wire(groups(2), varint(4, 1))))
 	f.Add(uint8(3), uint16(7), frame(1, nil))
 	f.Add(uint8(4), uint16(1), encoded(f, &legacypb.InvokeResponse{Result: "{}", Success: true, Error: "x"}))
 	f.Fuzz(func(t *testing.T, m uint8, size uint16, body []byte) {
-		method, d := []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact, call.Invoke}[m%5], call.Doc
+		method, d := []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact,
+			call.Invoke}[m%5], call.Doc
 		if m%5 == 4 {
 			d = call.Legacy
 		}
@@ -167,7 +193,8 @@ func decoded(m call.Method, dia call.Dialect, body []byte) (dialect.Outcome, boo
 		}
 		n := 5 + int(binary.BigEndian.Uint32(body[1:]))
 		msg := map[call.Method]proto.Message{call.Invoke: &docpb.InvokeResponse{}, call.StreamInvoke: &docpb.InvokeChunk{},
-			call.DownloadOutputArtifact: &docpb.ArtifactChunk{}, call.UploadInputArtifact: &docpb.UploadInputArtifactResponse{}}[m]
+			call.DownloadOutputArtifact: &docpb.ArtifactChunk{},
+			call.UploadInputArtifact:    &docpb.UploadInputArtifactResponse{}}[m]
 		if dia == call.Legacy {
 			msg = &legacypb.InvokeResponse{}
 		}

@@ -16,15 +16,24 @@ func TestLookup(t *testing.T) {
 		want dialect.Entry
 		ok   bool
 	}{
-		{docpb.Capability_Invoke_FullMethodName, dialect.Entry{Method: call.Invoke, Dialect: call.Doc, Service: dialect.DocService}, true},
-		{docpb.Capability_StreamInvoke_FullMethodName, dialect.Entry{Method: call.StreamInvoke, Dialect: call.Doc, Service: dialect.DocService}, true},
-		{docpb.Capability_Healthcheck_FullMethodName, dialect.Entry{Method: call.Healthcheck, Dialect: call.Doc, Service: dialect.DocService}, true},
-		{docpb.Capability_UploadInputArtifact_FullMethodName, dialect.Entry{Method: call.UploadInputArtifact, Dialect: call.Doc, Service: dialect.DocService}, true},
-		{docpb.Capability_DownloadOutputArtifact_FullMethodName, dialect.Entry{Method: call.DownloadOutputArtifact, Dialect: call.Doc, Service: dialect.DocService}, true},
-		{livepb.Capability_Invoke_FullMethodName, dialect.Entry{Method: call.Invoke, Dialect: call.Live, Service: dialect.LiveService}, true},
-		{livepb.Capability_DownloadOutputArtifact_FullMethodName, dialect.Entry{Method: call.DownloadOutputArtifact, Dialect: call.Live, Service: dialect.LiveService}, true},
-		{"/selu.capability.v1.CapabilityService/Invoke", dialect.Entry{Method: call.Invoke, Dialect: call.Legacy, Service: dialect.LegacyService}, true},
-		{"/selu.capability.v1.CapabilityService/HealthCheck", dialect.Entry{Method: call.Healthcheck, Dialect: call.Legacy, Service: dialect.LegacyService}, true},
+		{docpb.Capability_Invoke_FullMethodName, dialect.Entry{Method: call.Invoke, Dialect: call.Doc,
+			Service: dialect.DocService}, true},
+		{docpb.Capability_StreamInvoke_FullMethodName, dialect.Entry{Method: call.StreamInvoke, Dialect: call.Doc,
+			Service: dialect.DocService}, true},
+		{docpb.Capability_Healthcheck_FullMethodName, dialect.Entry{Method: call.Healthcheck, Dialect: call.Doc,
+			Service: dialect.DocService}, true},
+		{docpb.Capability_UploadInputArtifact_FullMethodName, dialect.Entry{Method: call.UploadInputArtifact,
+			Dialect: call.Doc, Service: dialect.DocService}, true},
+		{docpb.Capability_DownloadOutputArtifact_FullMethodName, dialect.Entry{Method: call.DownloadOutputArtifact,
+			Dialect: call.Doc, Service: dialect.DocService}, true},
+		{livepb.Capability_Invoke_FullMethodName, dialect.Entry{Method: call.Invoke, Dialect: call.Live,
+			Service: dialect.LiveService}, true},
+		{livepb.Capability_DownloadOutputArtifact_FullMethodName, dialect.Entry{Method: call.DownloadOutputArtifact,
+			Dialect: call.Live, Service: dialect.LiveService}, true},
+		{"/selu.capability.v1.CapabilityService/Invoke", dialect.Entry{Method: call.Invoke, Dialect: call.Legacy,
+			Service: dialect.LegacyService}, true},
+		{"/selu.capability.v1.CapabilityService/HealthCheck", dialect.Entry{Method: call.Healthcheck, Dialect: call.Legacy,
+			Service: dialect.LegacyService}, true},
 		{"/selu.capability.v1.CapabilityService/Healthcheck", dialect.Entry{}, false},
 		{"/selu.capability.v1.CapabilityService/StreamInvoke", dialect.Entry{}, false},
 		{"/selu.capability.Capability/", dialect.Entry{}, false},
@@ -60,7 +69,8 @@ func TestPathOfNothing(t *testing.T) {
 	for _, tt := range []struct {
 		m call.Method
 		d call.Dialect
-	}{{call.Other, call.Doc}, {call.Invoke, call.Auto}, {call.StreamInvoke, call.Legacy}, {200, call.Doc}, {call.Invoke, 200}} {
+	}{{call.Other, call.Doc}, {call.Invoke, call.Auto}, {call.StreamInvoke, call.Legacy}, {200, call.Doc},
+		{call.Invoke, 200}} {
 		if p, ok := dialect.Path(tt.m, tt.d); ok || p != "" {
 			t.Errorf("Path(%d, %d) = %q, %v", tt.m, tt.d, p, ok)
 		}

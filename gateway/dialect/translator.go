@@ -65,10 +65,12 @@ func (s *docSide) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStrea
 	return stream.Send(&docpb.InvokeChunk{Data: result, Error: failure, Done: true})
 }
 
-func (s *docSide) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+func (s *docSide) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse]) error {
 	return upload(in, s.refuse, s.live.UploadInputArtifact,
 		func(c *docpb.UploadInputArtifactChunk) (*livepb.UploadInputArtifactChunk, int) {
-			return &livepb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()}, len(c.GetData())
+			return &livepb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()},
+				len(c.GetData())
 		},
 		func(r *livepb.UploadInputArtifactResponse, _ uint64) *docpb.UploadInputArtifactResponse {
 			return &docpb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(), Error: r.GetError()}
@@ -91,7 +93,8 @@ func (s *liveSide) Invoke(ctx context.Context, req *livepb.InvokeRequest) (*live
 	return &livepb.InvokeResponse{ResultJson: result, Error: failure}, nil
 }
 
-func (s *liveSide) StreamInvoke(req *livepb.InvokeRequest, stream grpc.ServerStreamingServer[livepb.InvokeChunk]) error {
+func (s *liveSide) StreamInvoke(req *livepb.InvokeRequest,
+	stream grpc.ServerStreamingServer[livepb.InvokeChunk]) error {
 	result, failure, err := s.legacy.invoke(stream.Context(), req)
 	if err != nil {
 		return err
@@ -99,15 +102,18 @@ func (s *liveSide) StreamInvoke(req *livepb.InvokeRequest, stream grpc.ServerStr
 	return stream.Send(&livepb.InvokeChunk{Data: result, Error: failure, Done: true})
 }
 
-func (s *liveSide) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk, livepb.UploadInputArtifactResponse]) error {
+func (s *liveSide) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk,
+	livepb.UploadInputArtifactResponse]) error {
 	return upload(in, s.refuse, s.doc.UploadInputArtifact,
 		func(c *livepb.UploadInputArtifactChunk) (*docpb.UploadInputArtifactChunk, int) {
-			return &docpb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()}, len(c.GetData())
+			return &docpb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()},
+				len(c.GetData())
 		},
 		func(r *docpb.UploadInputArtifactResponse, sent uint64) *livepb.UploadInputArtifactResponse {
 			if r.GetError() != "" {
 				sent = 0
 			}
-			return &livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(), SizeBytes: sent, Error: r.GetError()}
+			return &livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(), SizeBytes: sent,
+				Error: r.GetError()}
 		})
 }

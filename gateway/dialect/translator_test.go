@@ -44,7 +44,8 @@ type docBackend struct {
 	uploads
 }
 
-func (b docBackend) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse]) error {
+func (b docBackend) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse]) error {
 	r, err := b.uploads(in.Context(), func() (piece, error) {
 		c, err := in.Recv()
 		return piece{c.GetFilename(), c.GetMimeType(), c.GetData()}, err
@@ -60,7 +61,8 @@ type liveBackend struct {
 	uploads
 }
 
-func (b liveBackend) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk, livepb.UploadInputArtifactResponse]) error {
+func (b liveBackend) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.UploadInputArtifactChunk,
+	livepb.UploadInputArtifactResponse]) error {
 	r, err := b.uploads(in.Context(), func() (piece, error) {
 		c, err := in.Recv()
 		return piece{c.GetFilename(), c.GetMimeType(), c.GetData()}, err
@@ -68,11 +70,13 @@ func (b liveBackend) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.Up
 	if err != nil {
 		return err
 	}
-	return in.SendAndClose(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.id, SizeBytes: r.size, Error: r.err})
+	return in.SendAndClose(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.id, SizeBytes: r.size,
+		Error: r.err})
 }
 
 func refuse(_ context.Context, r *call.Refusal) error {
-	kinds := map[call.Kind]codes.Code{call.InvalidArgument: codes.InvalidArgument, call.DataLoss: codes.DataLoss, call.ResourceExhausted: codes.ResourceExhausted, call.Internal: codes.Internal}
+	kinds := map[call.Kind]codes.Code{call.InvalidArgument: codes.InvalidArgument, call.DataLoss: codes.DataLoss,
+		call.ResourceExhausted: codes.ResourceExhausted, call.Internal: codes.Internal}
 	return status.Error(kinds[r.Kind], r.Reason+": "+r.Message)
 }
 
@@ -248,8 +252,9 @@ func TestUploadCarriesTheCall(t *testing.T) {
 		if r, err := up.reply(); err != nil || r != (receipt{err: "no room"}) {
 			t.Errorf("got %+v, %v", r, err)
 		}
-		for name, want := range map[string][]string{":authority": {"weather.caps.example.com"}, "x-capability-id": {"weather"},
-			"authorization": {"Bearer x"}, "x-twice": {"1", "2"}, "x-raw-bin": {"\x00\x01\xfe"}} {
+		for name, want := range map[string][]string{":authority": {"weather.caps.example.com"},
+			"x-capability-id": {"weather"},
+			"authorization":   {"Bearer x"}, "x-twice": {"1", "2"}, "x-raw-bin": {"\x00\x01\xfe"}} {
 			if got := md.Get(name); len(got) != len(want) || got[0] != want[0] || got[len(got)-1] != want[len(want)-1] {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
@@ -269,7 +274,8 @@ func TestUploadCarriesTheCall(t *testing.T) {
 func TestUploadStatusIsTheBackends(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(ctx context.Context, t *testing.T, from string) {
-		want, err := status.New(codes.ResourceExhausted, "disk full ü%").WithDetails(&errdetails.ErrorInfo{Reason: "FULL", Domain: "d"})
+		want, err := status.New(codes.ResourceExhausted, "disk full ü%").WithDetails(&errdetails.ErrorInfo{Reason: "FULL",
+			Domain: "d"})
 		if err != nil {
 			t.Fatal(err)
 		}

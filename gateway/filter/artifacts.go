@@ -31,8 +31,8 @@ func NamedArtifacts(m *Peeked, c *call.Call) ([]string, *call.Refusal) {
 // TheArguments begins the message of what is wrong with them.
 const TheArguments = "the arguments"
 
-// Ambiguous is the rejection of a call that brings JSON which two decoders could read differently. invalid is the reason
-// where no decoder takes it.
+// Ambiguous is the rejection of a call that brings JSON which two decoders could read differently. invalid is the
+// reason where no decoder takes it.
 func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	r := &call.Refusal{
 		Kind: call.InvalidArgument, Reason: invalid, Message: what + ": " + err.Error(),

@@ -9,8 +9,8 @@ const (
 	UserHeader       = "x-user-id"    // believed as far as the credential may assert it
 )
 
-// RoutingKey is everything in a call that names its capability. message is what the first message says, "" before it was
-// read.
+// RoutingKey is everything in a call that names its capability. message is what the first message says, "" before it
+// was read.
 func (c *Call) RoutingKey(message string) router.Key {
 	metadata, _ := c.Stream.Header(CapabilityHeader)
 	return router.Key{Metadata: metadata, Message: message, Authority: c.Stream.Authority(), Service: c.Info.Service}

@@ -11,7 +11,8 @@ func TestScope(t *testing.T) {
 	t.Parallel()
 	type key int
 	plain := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	if r := With(plain, key(0), "v"); r == plain || r.Context().Value(key(0)) != "v" || plain.Context().Value(key(0)) != nil {
+	if r := With(plain, key(0), "v"); r == plain || r.Context().Value(key(0)) != "v" ||
+		plain.Context().Value(key(0)) != nil {
 		t.Error("a request without a Scope is not copied")
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key(-1), "outer"))
@@ -25,7 +26,8 @@ func TestScope(t *testing.T) {
 	if again == r || again.Context().Value(key(0)) != "again" || r.Context().Value(key(0)) != 0 {
 		t.Error("a value is replaced in place")
 	}
-	if more == r || more.Context().Value(key(scopeSize)) != "more" || more.Context().Value(key(1)) != 1 || more.Context().Value(key(-1)) != "outer" {
+	if more == r || more.Context().Value(key(scopeSize)) != "more" || more.Context().Value(key(1)) != 1 ||
+		more.Context().Value(key(-1)) != "outer" {
 		t.Error("values are lost")
 	}
 	child, stop := context.WithCancel(more.Context())

@@ -56,7 +56,8 @@ func (c *Conn) Unary(ctx context.Context, q *relay.Request, msg []byte, r *relay
 }
 
 // NewStream implements grpc.ClientConnInterface. The stream ends when RecvMsg returns an error, or ctx ends.
-func (c *Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.open(ctx, method, opts)
 	if err != nil {
 		return nil, err

@@ -135,7 +135,8 @@ func TestMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprintf("%q %q", header["x-grpc-test-echo-initial"], trailer["x-grpc-test-echo-trailing-bin"]); got != `["first"] ["\x00\xff"]` {
+	if got := fmt.Sprintf("%q %q", header["x-grpc-test-echo-initial"],
+		trailer["x-grpc-test-echo-trailing-bin"]); got != `["first"] ["\x00\xff"]` {
 		t.Errorf("%s, of %v and %v", got, header, trailer)
 	}
 }
@@ -199,7 +200,8 @@ func TestEnds(t *testing.T) {
 // TestPanicOfAHandler ends its call with INTERNAL, and no other.
 func TestPanicOfAHandler(t *testing.T) {
 	t.Parallel()
-	conn := within(t, &localgrpc.Server{Name: "localgrpc test", Unknown: func(any, grpc.ServerStream) error { panic("boom") }})
+	conn := within(t, &localgrpc.Server{Name: "localgrpc test",
+		Unknown: func(any, grpc.ServerStream) error { panic("boom") }})
 	for range 2 {
 		err := conn.Invoke(patient(t), "/t.T/Panic", &testgrpc.Empty{}, new(testgrpc.Empty))
 		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "boom") {
@@ -212,7 +214,8 @@ func TestPanicOfAHandler(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	client := tested(t)
-	if _, err := client.EmptyCall(patient(t), &testgrpc.Empty{}, grpc.UseCompressor("gzip")); status.Code(err) != codes.Internal {
+	if _, err := client.EmptyCall(patient(t), &testgrpc.Empty{},
+		grpc.UseCompressor("gzip")); status.Code(err) != codes.Internal {
 		t.Errorf("a compressor: %v", err)
 	}
 	_, err := client.UnaryCall(patient(t), &testgrpc.SimpleRequest{ResponseSize: 2000}, grpc.MaxCallRecvMsgSize(1000))

@@ -137,7 +137,8 @@ func (s *Server) serveUnary(stream *serverStream, impl any, m *grpc.MethodDesc) 
 	return stream.SendMsg(reply)
 }
 
-func (s *Server) serveStream(stream *serverStream, impl any, serve grpc.StreamHandler, info *grpc.StreamServerInfo) error {
+func (s *Server) serveStream(stream *serverStream, impl any, serve grpc.StreamHandler,
+	info *grpc.StreamServerInfo) error {
 	stream.ctx = grpc.NewContextWithServerTransportStream(stream.ctx, transportStream{stream})
 	if s.Stream != nil {
 		return s.Stream(impl, stream, info, serve)

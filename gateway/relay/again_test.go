@@ -105,12 +105,14 @@ func TestAgainTooLate(t *testing.T) {
 			must(t, p.Close())
 		}},
 		"UNAVAILABLE after the headers": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
-			must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...)), rawhttp2.Headers(id, true, p.Block("grpc-status", "14"))))
+			must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...)),
+				rawhttp2.Headers(id, true, p.Block("grpc-status", "14"))))
 		}},
 		"UNAVAILABLE and a large request": {relay.Config{MaxReplay: 1000}, func(t *testing.T, p rawPeer, id uint32) {
 			must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "14")...))))
 		}},
-		"connection lost and a large request": {relay.Config{MaxReplay: 1000}, func(t *testing.T, p rawPeer, _ uint32) { must(t, p.Close()) }},
+		"connection lost and a large request": {relay.Config{MaxReplay: 1000},
+			func(t *testing.T, p rawPeer, _ uint32) { must(t, p.Close()) }},
 		"another status": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
 			must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "13")...))))
 		}},

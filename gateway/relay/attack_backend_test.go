@@ -48,7 +48,8 @@ func brokenStreams() map[string]said {
 		"switching protocols":                         headers(false, ":status", "101"),
 		"informational at the end":                    headers(true, ":status", "100"),
 		"content-length of a body that does not come": headers(true, ":status", "200", "content-length", "5"),
-		"content-length twice":                        headers(false, ":status", "200", "content-length", "5", "content-length", "5"),
+		"content-length twice": headers(false, ":status", "200", "content-length", "5",
+			"content-length", "5"),
 		"content-length passed": func(c *rawhttp2.Conn) []rawhttp2.Frame {
 			return append(headers(false, ":status", "200", "content-length", "1")(c), rawhttp2.Data(1, false, []byte("xx")))
 		},
@@ -61,7 +62,8 @@ func brokenStreams() map[string]said {
 		"status in trailers":        response(headers(true, ":status", "200", "grpc-status", "0")),
 		"stream's window of 0":      response(frames(rawhttp2.WindowUpdate(1, 0))),
 		"stream's window overflows": response(frames(rawhttp2.WindowUpdate(1, 1<<31-1))),
-		"stream's window exceeded":  response(frames(slices.Repeat([]rawhttp2.Frame{rawhttp2.Data(1, false, make([]byte, 16<<10))}, 10)...)),
+		"stream's window exceeded": response(frames(slices.Repeat([]rawhttp2.Frame{rawhttp2.Data(1, false,
+			make([]byte, 16<<10))}, 10)...)),
 	}
 }
 
@@ -69,22 +71,26 @@ func brokenStreams() map[string]said {
 func brokenConnections() map[string]said {
 	part := rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1}
 	return map[string]said{
-		"frame too long":                 frames(rawhttp2.Data(1, false, make([]byte, 16<<10+1))),
-		"HEADERS on an idle stream":      frames(rawhttp2.Headers(99, false, nil)),
-		"DATA on an idle stream":         frames(rawhttp2.Data(99, false, nil)),
-		"RST_STREAM of an idle stream":   frames(rawhttp2.Reset(99, 0)),
-		"PUSH_PROMISE":                   frames(rawhttp2.Frame{Type: rawhttp2.TypePushPromise, Flags: rawhttp2.EndHeaders, Stream: 1, Payload: []byte{0, 0, 0, 2}}),
-		"bad HPACK":                      frames(rawhttp2.Headers(1, false, bytes.Repeat([]byte{0xff}, 10))),
-		"SETTINGS of a wrong length":     frames(rawhttp2.Frame{Type: rawhttp2.TypeSettings, Payload: make([]byte, 5)}),
-		"SETTINGS that enable push":      frames(rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.EnablePush, Value: 1})),
-		"SETTINGS of too large a window": frames(rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 1 << 31})),
-		"connection's window of 0":       frames(rawhttp2.WindowUpdate(0, 0)),
-		"connection's window overflows":  frames(rawhttp2.WindowUpdate(0, 1<<31-1)),
-		"GOAWAY too short":               frames(rawhttp2.Frame{Type: rawhttp2.TypeGoAway, Payload: []byte{0}}),
-		"CONTINUATION of nothing":        frames(rawhttp2.Continuation(1, true, nil)),
-		"header block interrupted":       frames(part, rawhttp2.Ping(1)),
-		"header block without end":       frames(append([]rawhttp2.Frame{part}, slices.Repeat([]rawhttp2.Frame{rawhttp2.Continuation(1, false, nil)}, 100)...)...),
-		"header block of 256 KiB":        frames(append([]rawhttp2.Frame{part}, slices.Repeat([]rawhttp2.Frame{rawhttp2.Continuation(1, false, make([]byte, 16<<10))}, 15)...)...),
+		"frame too long":               frames(rawhttp2.Data(1, false, make([]byte, 16<<10+1))),
+		"HEADERS on an idle stream":    frames(rawhttp2.Headers(99, false, nil)),
+		"DATA on an idle stream":       frames(rawhttp2.Data(99, false, nil)),
+		"RST_STREAM of an idle stream": frames(rawhttp2.Reset(99, 0)),
+		"PUSH_PROMISE": frames(rawhttp2.Frame{Type: rawhttp2.TypePushPromise, Flags: rawhttp2.EndHeaders,
+			Stream: 1, Payload: []byte{0, 0, 0, 2}}),
+		"bad HPACK":                  frames(rawhttp2.Headers(1, false, bytes.Repeat([]byte{0xff}, 10))),
+		"SETTINGS of a wrong length": frames(rawhttp2.Frame{Type: rawhttp2.TypeSettings, Payload: make([]byte, 5)}),
+		"SETTINGS that enable push":  frames(rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.EnablePush, Value: 1})),
+		"SETTINGS of too large a window": frames(rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize,
+			Value: 1 << 31})),
+		"connection's window of 0":      frames(rawhttp2.WindowUpdate(0, 0)),
+		"connection's window overflows": frames(rawhttp2.WindowUpdate(0, 1<<31-1)),
+		"GOAWAY too short":              frames(rawhttp2.Frame{Type: rawhttp2.TypeGoAway, Payload: []byte{0}}),
+		"CONTINUATION of nothing":       frames(rawhttp2.Continuation(1, true, nil)),
+		"header block interrupted":      frames(part, rawhttp2.Ping(1)),
+		"header block without end": frames(append([]rawhttp2.Frame{part},
+			slices.Repeat([]rawhttp2.Frame{rawhttp2.Continuation(1, false, nil)}, 100)...)...),
+		"header block of 256 KiB": frames(append([]rawhttp2.Frame{part},
+			slices.Repeat([]rawhttp2.Frame{rawhttp2.Continuation(1, false, make([]byte, 16<<10))}, 15)...)...),
 	}
 }
 
@@ -153,7 +159,10 @@ func TestBackendGone(t *testing.T) {
 		"closes at once":   func(c *rawhttp2.Conn) error { return c.Close() },
 		"says nothing":     func(c *rawhttp2.Conn) error { return c.Drain() },
 		"half of SETTINGS": func(c *rawhttp2.Conn) error { return sayAndDrain(c, preface[:5]) },
-		"HTTP/1.1":         func(c *rawhttp2.Conn) error { return sayAndDrain(c, []byte("HTTP/1.1 400 Bad Request\r\n\r\n")) },
+		"HTTP/1.1": func(c *rawhttp2.Conn) error {
+			return sayAndDrain(c,
+				[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		},
 		"half of HEADERS": func(c *rawhttp2.Conn) error {
 			b := rawhttp2.Headers(1, false, c.Block(":status", "200")).Append(preface)
 			return sayAndDrain(c, b[:len(b)-1])

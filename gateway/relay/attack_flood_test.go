@@ -21,14 +21,15 @@ func TestFloodAttacks(t *testing.T) {
 		"PRIORITY":                       rawhttp2.Priority(open, 0),
 		"PRIORITY of an idle stream":     rawhttp2.Priority(1001, 0),
 		"empty DATA":                     rawhttp2.Data(open, false, nil),
-		"DATA of padding":                {Type: rawhttp2.TypeData, Flags: rawhttp2.Padded, Stream: open, Payload: []byte{1, 0}},
-		"DATA on a closed stream":        rawhttp2.Data(closed, false, nil),
-		"unknown type":                   {Type: 0xbe, Stream: open, Payload: []byte("anything")},
-		"WINDOW_UPDATE of a byte":        rawhttp2.WindowUpdate(0, 1),
-		"WINDOW_UPDATE of a stream":      rawhttp2.WindowUpdate(open, 1),
-		"WINDOW_UPDATE, large":           rawhttp2.WindowUpdate(open, 1000),
-		"WINDOW_UPDATE, closed stream":   rawhttp2.WindowUpdate(closed, 1),
-		"RST_STREAM of a closed stream":  rawhttp2.Reset(closed, rawhttp2.Cancel),
+		"DATA of padding": {Type: rawhttp2.TypeData, Flags: rawhttp2.Padded, Stream: open,
+			Payload: []byte{1, 0}},
+		"DATA on a closed stream":       rawhttp2.Data(closed, false, nil),
+		"unknown type":                  {Type: 0xbe, Stream: open, Payload: []byte("anything")},
+		"WINDOW_UPDATE of a byte":       rawhttp2.WindowUpdate(0, 1),
+		"WINDOW_UPDATE of a stream":     rawhttp2.WindowUpdate(open, 1),
+		"WINDOW_UPDATE, large":          rawhttp2.WindowUpdate(open, 1000),
+		"WINDOW_UPDATE, closed stream":  rawhttp2.WindowUpdate(closed, 1),
+		"RST_STREAM of a closed stream": rawhttp2.Reset(closed, rawhttp2.Cancel),
 	}
 	for name, frame := range cases {
 		t.Run(name, func(t *testing.T) {

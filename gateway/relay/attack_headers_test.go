@@ -46,7 +46,8 @@ func TestLongHeaders(t *testing.T) {
 		c := g.attacker()
 		g.during(limits{buffers: 1 << 20, goroutines: 8, streams: 2}, func() {
 			// An entry of the dynamic table, and references to it: 4 KiB for each byte.
-			bomb := append(c.Block(request(methodEmpty, "x", strings.Repeat("y", 4000))...), bytes.Repeat([]byte{0x80 | 62}, 16<<10-5000)...)
+			bomb := append(c.Block(request(methodEmpty, "x", strings.Repeat("y", 4000))...),
+				bytes.Repeat([]byte{0x80 | 62}, 16<<10-5000)...)
 			writeBlock(t, c, 1, bomb)
 			want431(t, c, 1)
 			wantEmptyCall(t, c, 3)
@@ -127,7 +128,8 @@ func wantRefused(c *rawhttp2.Conn, stream uint32) error {
 // blockFrames cuts a header block into frames.
 func blockFrames(stream uint32, block []byte) []rawhttp2.Frame {
 	const most = 16 << 10
-	f := rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Flags: rawhttp2.EndStream, Stream: stream, Payload: block[:min(len(block), most)]}
+	f := rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Flags: rawhttp2.EndStream, Stream: stream,
+		Payload: block[:min(len(block), most)]}
 	frames := []rawhttp2.Frame{f}
 	for block = block[len(f.Payload):]; len(block) > 0; block = block[min(len(block), most):] {
 		frames = append(frames, rawhttp2.Continuation(stream, false, block[:min(len(block), most)]))
@@ -153,7 +155,8 @@ func want431(t *testing.T, c *rawhttp2.Conn, stream uint32) {
 
 func wantEmptyCall(t *testing.T, c *rawhttp2.Conn, stream uint32) {
 	t.Helper()
-	must(t, c.Write(rawhttp2.Headers(stream, false, c.Block(request(methodEmpty)...)), rawhttp2.Data(stream, true, rawhttp2.Message(nil))))
+	must(t, c.Write(rawhttp2.Headers(stream, false, c.Block(request(methodEmpty)...)),
+		rawhttp2.Data(stream, true, rawhttp2.Message(nil))))
 	r, err := c.WaitResponse(stream)
 	must(t, err)
 	if r.Status() != "0" {

@@ -42,7 +42,8 @@ func TestMalformedRequests(t *testing.T) {
 		{"unknown pseudo-header", "RFC 9113 §8.3", append([]string{":unknown", "a"}, request(methodEmpty)...)},
 		{"protocol without CONNECT", "RFC 8441 §4", append([]string{":protocol", "websocket"}, request(methodEmpty)...)},
 		{"status in a request", "RFC 9113 §8.3", append([]string{":status", "200"}, request(methodEmpty)...)},
-		{"pseudo-header behind others", "RFC 9113 §8.3", []string{":method", "GET", ":scheme", "http", "x", "y", ":path", "/"}},
+		{"pseudo-header behind others", "RFC 9113 §8.3", []string{":method", "GET", ":scheme", "http", "x", "y", ":path",
+			"/"}},
 		{"method twice", "RFC 9113 §8.3", append([]string{":method", "POST"}, request(methodEmpty)...)},
 		{"path twice", "RFC 9113 §8.3", append([]string{":path", methodEmpty}, request(methodEmpty)...)},
 		{"scheme twice", "RFC 9113 §8.3", append([]string{":scheme", "http"}, request(methodEmpty)...)},
@@ -60,18 +61,22 @@ func TestMalformedRequests(t *testing.T) {
 		{"space in the path", "RFC 9113 §8.3.1", request(methodEmpty + " HTTP/1.1")},
 		{"tab in the path", "RFC 9113 §8.3.1", request(methodEmpty + "\t")},
 		{"fragment in the path", "RFC 9113 §8.3.1", request(methodEmpty + "#a")},
-		{"user in the authority", "RFC 9113 §8.3.1", []string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", "user@test"}},
-		{"path in the authority", "RFC 9113 §8.3.1", []string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", "test/a"}},
+		{"user in the authority", "RFC 9113 §8.3.1", []string{":method", "GET", ":scheme", "http", ":path", "/",
+			":authority", "user@test"}},
+		{"path in the authority", "RFC 9113 §8.3.1", []string{":method", "GET", ":scheme", "http", ":path", "/",
+			":authority", "test/a"}},
 		{"host that differs", "RFC 9113 §8.3.1", request(methodEmpty, "host", "other")},
 		{"host twice", "RFC 9110 §7.2", request(methodEmpty, "host", "test", "host", "test")},
 		{"CONNECT", "RFC 9113 §8.5: not offered", []string{":method", "CONNECT", ":authority", "test:443"}},
-		{"CONNECT with a path", "RFC 9113 §8.5", []string{":method", "CONNECT", ":scheme", "http", ":path", "/", ":authority", "test:443"}},
+		{"CONNECT with a path", "RFC 9113 §8.5", []string{":method", "CONNECT", ":scheme", "http", ":path", "/",
+			":authority", "test:443"}},
 
 		{"content-length of letters", "RFC 9110 §8.6", request(methodEmpty, "content-length", "x")},
 		{"content-length with a sign", "RFC 9110 §8.6", request(methodEmpty, "content-length", "+5")},
 		{"content-length below zero", "RFC 9110 §8.6", request(methodEmpty, "content-length", "-1")},
 		{"empty content-length", "RFC 9110 §8.6", request(methodEmpty, "content-length", "")},
-		{"content-length beyond all numbers", "RFC 9110 §8.6", request(methodEmpty, "content-length", "99999999999999999999")},
+		{"content-length beyond all numbers", "RFC 9110 §8.6",
+			request(methodEmpty, "content-length", "99999999999999999999")},
 		{"content-length as a list", "RFC 9110 §8.6", request(methodEmpty, "content-length", "5, 5")},
 		{"content-length twice", "RFC 9110 §8.6", request(methodEmpty, "content-length", "5", "content-length", "5")},
 		{"two content-lengths", "RFC 9110 §8.6", request(methodEmpty, "content-length", "5", "content-length", "6")},
@@ -110,7 +115,8 @@ func TestWrongBodies(t *testing.T) {
 			return []rawhttp2.Frame{open(c, "content-length", "5"), rawhttp2.Data(1, true, make([]byte, 4))}
 		}, rawhttp2.ProtocolError},
 		"shorter, ended by trailers": {func(c *rawhttp2.Conn) []rawhttp2.Frame {
-			return []rawhttp2.Frame{open(c, "content-length", "5"), rawhttp2.Data(1, false, make([]byte, 4)), rawhttp2.Headers(1, true, c.Block("x", "y"))}
+			return []rawhttp2.Frame{open(c, "content-length", "5"), rawhttp2.Data(1, false, make([]byte, 4)),
+				rawhttp2.Headers(1, true, c.Block("x", "y"))}
 		}, rawhttp2.ProtocolError},
 		"trailers with a pseudo-header": {func(c *rawhttp2.Conn) []rawhttp2.Frame {
 			return []rawhttp2.Frame{open(c), rawhttp2.Headers(1, true, c.Block(":path", "/other"))}
@@ -158,7 +164,8 @@ func TestForwardedRequest(t *testing.T) {
 	body := rawhttp2.Message([]byte("hello"))
 	c := g.attacker()
 	must(t, c.Write(
-		rawhttp2.Headers(1, false, c.Block(request(path, "grpc-status", "0", "grpc-message", "fine", "grpc-status-details-bin", "AAAA",
+		rawhttp2.Headers(1, false, c.Block(request(path, "grpc-status", "0", "grpc-message", "fine",
+			"grpc-status-details-bin", "AAAA",
 			"x-kept", "yes", "host", "test", "content-length", "10")...)),
 		rawhttp2.Data(1, false, body),
 		rawhttp2.Headers(1, true, c.Block("x-trailer", "a", "grpc-status", "0")),
@@ -198,11 +205,14 @@ func TestPathsAreNotDecoded(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	c := g.attacker()
 	for i, path := range []string{
-		"/grpc.testing.TestService/%45mptyCall", "/grpc%2etesting.TestService/EmptyCall", "/x/../grpc.testing.TestService/EmptyCall",
-		"//grpc.testing.TestService/EmptyCall", methodEmpty + "/", methodEmpty + "?a=b", "/GRPC.testing.TestService/EmptyCall",
+		"/grpc.testing.TestService/%45mptyCall", "/grpc%2etesting.TestService/EmptyCall",
+		"/x/../grpc.testing.TestService/EmptyCall",
+		"//grpc.testing.TestService/EmptyCall", methodEmpty + "/", methodEmpty + "?a=b",
+		"/GRPC.testing.TestService/EmptyCall",
 	} {
 		id := uint32(2*i + 1)
-		must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(path)...)), rawhttp2.Data(id, true, rawhttp2.Message(nil))))
+		must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(path)...)),
+			rawhttp2.Data(id, true, rawhttp2.Message(nil))))
 		r, err := c.WaitResponse(id)
 		must(t, err)
 		if r.Status() != "12" {
@@ -224,7 +234,8 @@ func TestCompressedFirstMessage(t *testing.T) {
 	c := g.attacker()
 	msg := rawhttp2.Message([]byte("\x1f\x8b"))
 	msg[0] = 1
-	must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/read/x", "grpc-encoding", "gzip")...)), rawhttp2.Data(1, true, msg)))
+	must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/read/x", "grpc-encoding", "gzip")...)),
+		rawhttp2.Data(1, true, msg)))
 	r, err := c.WaitResponse(1)
 	must(t, err)
 	if r.Status() != "9" {

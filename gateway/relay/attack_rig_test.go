@@ -113,7 +113,8 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	g.relay = relay.New(cfg, g.handler, web)
 	t.Cleanup(g.relay.Close)
 	up := g.relay.NewUpstream(relay.UpstreamConfig{Addr: back.Addr().String()})
-	raw := g.relay.NewUpstream(relay.UpstreamConfig{Addr: g.raw.Addr().String(), MaxConns: 1, DialTimeout: cfg.SetupTimeout})
+	raw := g.relay.NewUpstream(relay.UpstreamConfig{Addr: g.raw.Addr().String(), MaxConns: 1,
+		DialTimeout: cfg.SetupTimeout})
 	g.handler.headers = func(s *relay.Stream) {
 		switch path := s.Path(); {
 		case strings.HasPrefix(path, "/raw/"):

@@ -29,11 +29,21 @@ func TestSlowPeers(t *testing.T) {
 		"no SETTINGS":      {first: func(*rawhttp2.Conn) []byte { return preface[:24] }},
 		"HTTP/1.1 headers": {first: func(*rawhttp2.Conn) []byte { return []byte("GET / HTTP/1.1\r\nHost: x\r\n") }},
 		"half a frame":     {first: func(c *rawhttp2.Conn) []byte { return append(preface, headers(c)[:20]...) }},
-		"half a PING":      {first: func(*rawhttp2.Conn) []byte { return append(preface, rawhttp2.Ping(1).Append(nil)[:12]...) }},
-		"no CONTINUATION":  {first: func(c *rawhttp2.Conn) []byte { return append(preface, openBlock(c)...) }},
-		"trickled headers": {first: func(c *rawhttp2.Conn) []byte { return append(preface, bigFrameHeader()...) }, trickle: make([]byte, 64)},
-		"half a message":   {first: func(c *rawhttp2.Conn) []byte { return append(append(preface, headers(c)...), halfMessage()...) }},
-		"trickled message": {first: func(c *rawhttp2.Conn) []byte { return append(append(preface, headers(c)...), halfMessage()...) }, trickle: make([]byte, 64)},
+		"half a PING": {first: func(*rawhttp2.Conn) []byte {
+			return append(preface,
+				rawhttp2.Ping(1).Append(nil)[:12]...)
+		}},
+		"no CONTINUATION": {first: func(c *rawhttp2.Conn) []byte { return append(preface, openBlock(c)...) }},
+		"trickled headers": {first: func(c *rawhttp2.Conn) []byte { return append(preface, bigFrameHeader()...) },
+			trickle: make([]byte, 64)},
+		"half a message": {first: func(c *rawhttp2.Conn) []byte {
+			return append(append(preface, headers(c)...),
+				halfMessage()...)
+		}},
+		"trickled message": {first: func(c *rawhttp2.Conn) []byte {
+			return append(append(preface, headers(c)...),
+				halfMessage()...)
+		}, trickle: make([]byte, 64)},
 	}
 	g := newRig(t, relay.Config{SetupTimeout: limit, PingTimeout: limit})
 	g.during(limits{buffers: 64 << 10, goroutines: 4 * len(cases), streams: 2}, func() {

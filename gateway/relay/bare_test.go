@@ -56,7 +56,11 @@ func newBare(t testing.TB) *bare {
 		sh: r.shards[0], in: &fakeLink{room: plenty}, out: &fakeLink{room: plenty},
 		buf: make([]byte, frameHeaderLen+readBuffer), enc: hpack.NewEncoder(), fields: hpack.NewInterner(nil), next: 1,
 	}
-	h.up = r.NewUpstream(UpstreamConfig{Dial: func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }})
+	h.up = r.NewUpstream(UpstreamConfig{Dial: func(ctx context.Context) (net.Conn, error) {
+		<-ctx.Done()
+		return nil,
+			ctx.Err()
+	}})
 	b.sh.enter()
 	b.client = newConn(b.sh, nil, b.in, nil)
 	p := b.sh.poolOf(h.up)
@@ -82,7 +86,8 @@ func (b *bare) feed(c *conn, p []byte) {
 // request appends a call as grpc-go makes it, with a timeout of its own.
 func (b *bare) request(p []byte, timeout string, body []byte) []byte {
 	block := b.enc.Begin(nil)
-	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/t.T/Echo"}, {":authority", "caps.example.com"},
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/t.T/Echo"},
+		{":authority", "caps.example.com"},
 		{"content-type", "application/grpc"}, {"user-agent", "grpc-go/1.85.0"}, {"te", "trailers"}} {
 		field := b.fields.Intern(f[0], f[1])
 		block = b.enc.Encode(block, &field)
@@ -139,8 +144,10 @@ func testAllocatesNothing(t *testing.T, b *bare) {
 	if got := testing.AllocsPerRun(calls/3, one); got != 0 {
 		t.Errorf("%v allocations a call", got)
 	}
-	if b.client.closed || b.client.ending || b.client.streams.count != 0 || b.back.streams.count != 0 || b.back.lastID != uint32(2*i-1) {
-		t.Errorf("after %d calls: client over %v with %d streams, backend with %d, last %d", i, b.client.ending, b.client.streams.count, b.back.streams.count, b.back.lastID)
+	if b.client.closed || b.client.ending || b.client.streams.count != 0 || b.back.streams.count != 0 ||
+		b.back.lastID != uint32(2*i-1) {
+		t.Errorf("after %d calls: client over %v with %d streams, backend with %d, last %d", i, b.client.ending,
+			b.client.streams.count, b.back.streams.count, b.back.lastID)
 	}
 }
 

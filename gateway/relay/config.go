@@ -30,7 +30,8 @@ type Config struct {
 	// ConnAccount is who has what a client connection takes as long as it is there, until a Group adopts it: asked before
 	// Meet. nil: that is not bounded.
 	ConnAccount func(*Peer) Account
-	// UpstreamAccount is what connections to an upstream at that address may hold for themselves. nil: that is not bounded.
+	// UpstreamAccount is what connections to an upstream at that address may hold for themselves. nil: that is not
+	// bounded.
 	UpstreamAccount func(addr string) Account
 	// Hidden tells the request headers that no upstream gets unless the Handler sets them. It
 	// must depend on the name alone. The http.Handler gets them all. nil: none.
@@ -50,25 +51,30 @@ type Config struct {
 	// value is nothing.
 	Cleartext Page
 
-	Shards          int           // locks over the connections; default GOMAXPROCS
-	MaxConns        int           // client connections at once; default 16384; more wait in the listener's backlog
-	MaxNetworkConns int           // of these, from one network; default a quarter; more are closed at once
-	MaxHandshakes   int           // TLS handshakes of one network that wait for a processor; default 512; of more the oldest is ended
-	ReservedConns   int           // of MaxConns, for networks of which a client has authenticated (see Relay.Authenticated); default 0
-	MaxStreams      uint32        // open streams per client connection; default 1024
-	MaxHeaderList   int           // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
-	MaxFirstMessage int           // bytes of a first message that ReadMessage waits for; default 16 MiB
-	MaxReplay       int           // bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB
-	MaxBuffered     int64         // bytes held for slow readers and first messages, per shard; default 1 GiB / Shards
-	MaxKept         int           // bytes of buffers that nobody uses, kept per shard to be used again; default 16 MiB
-	MaxConnBuffered int           // of these, for one client connection; default 64 MiB
-	StreamWindow    int           // bytes in flight per stream and direction; default and least 65535
-	ConnWindow      int           // bytes in flight per connection and direction; default 1 MiB
-	SetupTimeout    time.Duration // preface, TLS handshake, header block and first message must come within it; default 10 s
-	IdleTimeout     time.Duration // a connection without streams is closed after it; default 5 min
-	KeepAlive       time.Duration // a client connection silent for so long gets a PING; default 1 min
-	PingTimeout     time.Duration // a PING must be answered within it; default 20 s
-	DeadlineMargin  time.Duration // taken off the deadline told upstream, so that its answer can still travel; default 1 ms
+	Shards          int // locks over the connections; default GOMAXPROCS
+	MaxConns        int // client connections at once; default 16384; more wait in the listener's backlog
+	MaxNetworkConns int // of these, from one network; default a quarter; more are closed at once
+	// TLS handshakes of one network that wait for a processor; default 512; of more the oldest is ended
+	MaxHandshakes int
+	// of MaxConns, for networks of which a client has authenticated (see Relay.Authenticated); default 0
+	ReservedConns   int
+	MaxStreams      uint32 // open streams per client connection; default 1024
+	MaxHeaderList   int    // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
+	MaxFirstMessage int    // bytes of a first message that ReadMessage waits for; default 16 MiB
+	// bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB
+	MaxReplay       int
+	MaxBuffered     int64 // bytes held for slow readers and first messages, per shard; default 1 GiB / Shards
+	MaxKept         int   // bytes of buffers that nobody uses, kept per shard to be used again; default 16 MiB
+	MaxConnBuffered int   // of these, for one client connection; default 64 MiB
+	StreamWindow    int   // bytes in flight per stream and direction; default and least 65535
+	ConnWindow      int   // bytes in flight per connection and direction; default 1 MiB
+	// preface, TLS handshake, header block and first message must come within it; default 10 s
+	SetupTimeout time.Duration
+	IdleTimeout  time.Duration // a connection without streams is closed after it; default 5 min
+	KeepAlive    time.Duration // a client connection silent for so long gets a PING; default 1 min
+	PingTimeout  time.Duration // a PING must be answered within it; default 20 s
+	// taken off the deadline told upstream, so that its answer can still travel; default 1 ms
+	DeadlineMargin time.Duration
 }
 
 // DefaultMaxConns is the default of Config.MaxConns.

@@ -115,7 +115,8 @@ func (c *conn) onRequest(id uint32, list *hpack.List, end, tooLong bool) *connEr
 	c.guard.open()
 	cfg := &c.sh.relay.cfg
 	switch {
-	case c.draining, c.streams.count >= int(cfg.MaxStreams), c.heads+list.Size() > maxHeads, c.sh.buffered > cfg.MaxBuffered:
+	case c.draining, c.streams.count >= int(cfg.MaxStreams), c.heads+list.Size() > maxHeads,
+		c.sh.buffered > cfg.MaxBuffered:
 		c.guard.control(1)
 		c.writeReset(id, errRefusedStream)
 		return nil

@@ -98,7 +98,8 @@ func (c *conn) fail(err *connError) {
 	if c.ending || c.closed {
 		return
 	}
-	c.sh.relay.cfg.Log.Debug("http2 connection error", "error", err.why, "code", uint32(err.code), "upstream", c.pool != nil)
+	c.sh.relay.cfg.Log.Debug("http2 connection error", "error", err.why, "code", uint32(err.code), "upstream",
+		c.pool != nil)
 	c.writeGoAway(c.lastPeerID(), err.code, err.why)
 	failure := ClientProtocol
 	if c.pool != nil {

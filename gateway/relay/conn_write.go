@@ -10,8 +10,9 @@ const aheadLimit = 2 << 20
 // space returns the connection's own output with room for n more bytes; what was
 // appended goes back by write.
 //
-// The first of a turn gets as much room as the connection wrote last: a burst that goes on does not grow its buffer anew
-// each time. There are so many bytes of that in a turn, so that a frame for each of many connections needs little.
+// The first of a turn gets as much room as the connection wrote last: a burst that goes on does not grow its buffer
+// anew each time. There are so many bytes of that in a turn, so that a frame for each of many connections needs
+// little.
 func (c *conn) space(n int) []byte {
 	if sh := c.sh; c.out.buf == nil && n < c.burst && sh.ahead < aheadLimit {
 		sh.ahead += c.burst

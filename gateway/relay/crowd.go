@@ -37,7 +37,8 @@ type Crowding struct {
 // Crowding tells of the connections that were closed because there were too many.
 func (r *Relay) Crowding() Crowding {
 	waiting, dropped := r.gate.stats()
-	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped, Memory: r.crowds.roomless.Load(), Waiting: waiting}
+	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped,
+		Memory: r.crowds.roomless.Load(), Waiting: waiting}
 }
 
 // join counts a connection whose address is known, or says why there is no room for it.

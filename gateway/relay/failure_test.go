@@ -300,7 +300,8 @@ func TestRefusedTooLate(t *testing.T) {
 		s.Refuse(relay.Status{Code: 2})
 	})
 	c := rawClient(t, w.addr)
-	must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)), rawhttp2.Data(1, true, pattern(0, 2000))))
+	must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)),
+		rawhttp2.Data(1, true, pattern(0, 2000))))
 	p := raw.accept(t)
 	id := p.head(t)
 	p.body(t, id)
@@ -339,7 +340,8 @@ func TestNobodyThere(t *testing.T) {
 				all.Go(func() {
 					began := time.Now()
 					_, err := unary(w.ctx, w.cc, "Echo", nil)
-					if s := status.Convert(err); s.Code() != codes.Unavailable || !bytes.HasPrefix([]byte(s.Message()), []byte("unsent: ")) {
+					if s := status.Convert(err); s.Code() != codes.Unavailable ||
+						!bytes.HasPrefix([]byte(s.Message()), []byte("unsent: ")) {
 						t.Errorf("%v", err)
 					}
 					if took := time.Since(began); took > patience/2 {

@@ -121,7 +121,8 @@ func (f frames) headers(id uint32, end bool, pairs ...string) frames {
 }
 
 func fuzzRequest(path string) []string {
-	return []string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "a", "content-type", "application/grpc"}
+	return []string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "a", "content-type",
+		"application/grpc"}
 }
 
 // segments cuts bytes into what FuzzConn reads: whose they are, and how many.
@@ -153,8 +154,10 @@ func FuzzConn(f *testing.F) {
 		f.Add(segments(client, back, 7))
 		f.Add(segments(client, back, 127))
 	}
-	web := append(frames{}, hello...).headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a?b", ":authority", "x", "expect", "100-continue").
-		add(frameData, 0, 1, msg).headers(3, true, ":method", "HEAD", ":scheme", "http", ":path", "/%zz").headers(1, true, "x-sum", "1")
+	web := append(frames{}, hello...).headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a?b",
+		":authority", "x", "expect", "100-continue").
+		add(frameData, 0, 1, msg).headers(3, true, ":method", "HEAD", ":scheme", "http", ":path", "/%zz").headers(1, true,
+		"x-sum", "1")
 	f.Add(segments(web, nil, 9))
 	f.Add(segments(web[:len(web)-3], nil, 127))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -177,7 +180,8 @@ func FuzzConn(f *testing.F) {
 		sh := client.sh
 		sh.enter()
 		defer sh.leave()
-		if h.asked != h.done || sh.buffered != 0 || client.streams.count+back.streams.count != 0 || client.heads+client.held != 0 {
+		if h.asked != h.done || sh.buffered != 0 || client.streams.count+back.streams.count != 0 ||
+			client.heads+client.held != 0 {
 			t.Errorf("%d streams asked for, %d done, %d and %d left, %d bytes held, %d and %d by the client",
 				h.asked, h.done, client.streams.count, back.streams.count, sh.buffered, client.heads, client.held)
 		}
@@ -236,7 +240,8 @@ func FuzzFirstMessage(f *testing.F) {
 			t.Errorf("failure %v, not %v", h.failure, failure)
 		case (h.message == nil) != (want == nil):
 			t.Errorf("message %v, not %v", h.message, want)
-		case want != nil && (h.message.Missing != want.Missing || h.message.Compressed != want.Compressed || !bytes.Equal(h.message.Data, want.Data)):
+		case want != nil && (h.message.Missing != want.Missing || h.message.Compressed != want.Compressed ||
+			!bytes.Equal(h.message.Data, want.Data)):
 			t.Errorf("message %v, not %v", h.message, want)
 		}
 	})

@@ -51,7 +51,8 @@ func TestGateTakesTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{free: 1}
-		flood, a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"), netip.MustParsePrefix("2001:db8::/64")
+		flood, a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"),
+			netip.MustParsePrefix("2001:db8::/64")
 		if err := g.enter(t.Context(), flood); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ const h2specCases = 146
 
 // h2specExceptions are the cases that need not pass, with the reason.
 var h2specExceptions = map[string]string{
-	"http2/3.5: Sends invalid connection preface": "the port speaks HTTP/1.1 too: what does not begin as HTTP/2 is answered " +
+	"http2/3.5: Sends invalid connection preface": "the port speaks HTTP/1.1 too: what does not begin as HTTP/2 is " +
+		"answered " +
 		"with 400 as a malformed HTTP/1.1 request and closed, where h2spec takes nothing but the closing",
 }
 

@@ -38,9 +38,9 @@ func (h Handle) Continue(ctx context.Context, q Request) (*ClientStream, error) 
 	return h.end.sh.relay.Open(ctx, q)
 }
 
-// Detach runs f on a goroutine of its own that may outlive the call; so may the subrequests of its handle, which are not
-// held to the call's deadline any more. Its context ends with the relay. Close and Shutdown wait for f. A panic is told
-// of, and ends f. Where the handle is dead f does not run.
+// Detach runs f on a goroutine of its own that may outlive the call; so may the subrequests of its handle, which are
+// not held to the call's deadline any more. Its context ends with the relay. Close and Shutdown wait for f. A panic is
+// told of, and ends f. Where the handle is dead f does not run.
 func (h Handle) Detach(f func(context.Context)) error {
 	e := h.end
 	if !e.hold() {

@@ -184,7 +184,8 @@ func TestSubrequestsAreCharged(t *testing.T) {
 				wantEnd(t, c, codes.OK)
 				continue
 			}
-			if wide = tenant.most.Load(); !errors.Is(err, io.EOF) || !strings.Contains(c.Status().Message, relay.AccountExceeded.String()) {
+			if wide = tenant.most.Load(); !errors.Is(err, io.EOF) ||
+				!strings.Contains(c.Status().Message, relay.AccountExceeded.String()) {
 				t.Errorf("%v, %+v", err, c.Status())
 			}
 		}

@@ -51,7 +51,8 @@ func TestInterop(t *testing.T) {
 	client := func(do func(context.Context, testgrpc.TestServiceClient)) func(context.Context, *testing.T) {
 		return func(ctx context.Context, t *testing.T) { do(ctx, testgrpc.NewTestServiceClient(connect(t))) }
 	}
-	call := func(do func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOption)) func(context.Context, *testing.T) {
+	call := func(do func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOption)) func(context.Context,
+		*testing.T) {
 		return client(func(ctx context.Context, c testgrpc.TestServiceClient) { do(ctx, c) })
 	}
 	soak := func(each bool) func(context.Context, *testing.T) {
@@ -70,7 +71,10 @@ func TestInterop(t *testing.T) {
 		"status_code_and_message":     call(interop.DoStatusCodeAndMessage),
 		"special_status_message":      call(interop.DoSpecialStatusMessage),
 		"custom_metadata":             call(interop.DoCustomMetadata),
-		"unimplemented_method":        func(ctx context.Context, t *testing.T) { interop.DoUnimplementedMethod(ctx, connect(t)) },
+		"unimplemented_method": func(ctx context.Context, t *testing.T) {
+			interop.DoUnimplementedMethod(ctx,
+				connect(t))
+		},
 		"unimplemented_service": func(ctx context.Context, t *testing.T) {
 			interop.DoUnimplementedService(ctx, testgrpc.NewUnimplementedServiceClient(connect(t)))
 		},
@@ -135,12 +139,14 @@ type loadReporter struct {
 	recorder orca.ServerMetricsRecorder
 }
 
-func (r *loadReporter) StreamCoreMetrics(req *v3orcaservicepb.OrcaLoadReportRequest, stream v3orcaservicepb.OpenRcaService_StreamCoreMetricsServer) error {
+func (r *loadReporter) StreamCoreMetrics(req *v3orcaservicepb.OrcaLoadReportRequest,
+	stream v3orcaservicepb.OpenRcaService_StreamCoreMetricsServer) error {
 	ticker := time.NewTicker(req.GetReportInterval().AsDuration() / 10)
 	defer ticker.Stop()
 	for {
 		m := r.recorder.ServerMetrics()
-		report := &v3orcapb.OrcaLoadReport{CpuUtilization: max(m.CPUUtilization, 0), MemUtilization: max(m.MemUtilization, 0), Utilization: m.Utilization}
+		report := &v3orcapb.OrcaLoadReport{CpuUtilization: max(m.CPUUtilization, 0),
+			MemUtilization: max(m.MemUtilization, 0), Utilization: m.Utilization}
 		if err := stream.Send(report); err != nil {
 			return err
 		}
@@ -174,7 +180,8 @@ func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 }
 
 func dialGRPC(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
-	cc, err := grpc.NewClient(addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)...)
+	cc, err := grpc.NewClient(addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,8 +105,8 @@ func (l *ledger) move(to Account) {
 	l.account = to
 }
 
-// ShardCost is what a shard holds for all, in bytes: what it reads into, as much for what a turn makes of that before it
-// is charged, and the buffers that it keeps.
+// ShardCost is what a shard holds for all, in bytes: what it reads into, as much for what a turn makes of that before
+// it is charged, and the buffers that it keeps.
 func ShardCost(kept int) int64 { return int64(2*readBuffer + kept) }
 
 // claim charges what the shards hold for all.

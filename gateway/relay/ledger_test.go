@@ -43,9 +43,11 @@ func TestLedger(t *testing.T) {
 		ok   bool
 		held int64
 	}{
-		{1, true, 1}, {90_000, true, 90_001}, {9_999, true, 100_000}, {1, false, 100_000}, {-50_000, true, 50_000}, {50_000, true, 100_000}, {-100_000, true, 0},
+		{1, true, 1}, {90_000, true, 90_001}, {9_999, true, 100_000}, {1, false, 100_000}, {-50_000, true, 50_000},
+		{50_000, true, 100_000}, {-100_000, true, 0},
 	} {
-		if ok := l.add(step.n); ok != step.ok || l.held != step.held || account.held.Load() < l.held || account.held.Load() > 100_000 {
+		if ok := l.add(step.n); ok != step.ok || l.held != step.held || account.held.Load() < l.held ||
+			account.held.Load() > 100_000 {
 			t.Errorf("%d more: %v, %d held, %d reserved", step.n, ok, l.held, account.held.Load())
 		}
 	}

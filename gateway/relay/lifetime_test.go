@@ -150,8 +150,10 @@ func TestHTTPAnswers(t *testing.T) {
 	c := rawClient(t, w.addr)
 	var p rawPeer
 	want := map[string]codes.Code{
-		"200": codes.Unknown, "400": codes.Internal, "401": codes.Unauthenticated, "403": codes.PermissionDenied, "404": codes.Unimplemented,
-		"429": codes.Unavailable, "502": codes.Unavailable, "503": codes.Unavailable, "504": codes.Unavailable, "418": codes.Unknown,
+		"200": codes.Unknown, "400": codes.Internal, "401": codes.Unauthenticated, "403": codes.PermissionDenied,
+		"404": codes.Unimplemented,
+		"429": codes.Unavailable, "502": codes.Unavailable, "503": codes.Unavailable, "504": codes.Unavailable,
+		"418": codes.Unknown,
 	}
 	n := 0
 	for code, grpc := range want {
@@ -173,7 +175,8 @@ func TestHTTPAnswers(t *testing.T) {
 		}
 	}
 	id := uint32(2*n + 1)
-	must(t, c.Write(rawhttp2.Headers(id, true, c.Block(":method", "GET", ":scheme", "http", ":path", "/t.T/Echo", ":authority", "x", "content-type", "application/grpc"))))
+	must(t, c.Write(rawhttp2.Headers(id, true, c.Block(":method", "GET", ":scheme", "http", ":path", "/t.T/Echo",
+		":authority", "x", "content-type", "application/grpc"))))
 	if r, err := c.WaitResponse(id); err != nil || r.Header[":status"] != "405" {
 		t.Errorf("GET: %v, %v", r, err)
 	}

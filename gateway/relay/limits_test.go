@@ -49,7 +49,8 @@ func TestMessageLimit(t *testing.T) {
 			if err := exchange(t, w, test.sends, test.gets, size); status.Code(err) != test.code {
 				t.Errorf("%v, want %v", err, test.code)
 			}
-			if r := w.h.results(t, 1)[0]; codes.Code(r.Code) != test.code || (test.code != codes.OK) != (r.Failure == relay.TooManyMessages) {
+			if r := w.h.results(t, 1)[0]; codes.Code(r.Code) != test.code ||
+				(test.code != codes.OK) != (r.Failure == relay.TooManyMessages) {
 				t.Errorf("%+v", r)
 			}
 			waitFor(t, func() error { return emptyHanded(w.Relay) })

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How long a connection's input is dealt with while others wait, in nanoseconds. Short turns cost more, as less is written
-// at once. They are for when clients are there that bring little, whom the turns of all others delay.
+// How long a connection's input is dealt with while others wait, in nanoseconds. Short turns cost more, as less is
+// written at once. They are for when clients are there that bring little, whom the turns of all others delay.
 const (
 	turn      = int64(100 * time.Microsecond)
 	shortTurn = int64(25 * time.Microsecond)

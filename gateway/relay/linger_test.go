@@ -18,7 +18,8 @@ func early(t *testing.T, addr string) *rawhttp2.Conn {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/refused")
-	must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block), rawhttp2.Data(1, false, make([]byte, 1000)))))
+	must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block),
+		rawhttp2.Data(1, false, make([]byte, 1000)))))
 	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "413" || string(r.Body) != "too much" {
 		t.Fatalf("%v, %v", r, err)
 	}
@@ -38,7 +39,8 @@ func TestLinger(t *testing.T) {
 	t.Run("it ends", func(t *testing.T) {
 		t.Parallel()
 		c := early(t, addr)
-		must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)), rawhttp2.Data(1, true, make([]byte, 16<<10)), rawhttp2.Ping(7)))
+		must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)), rawhttp2.Data(1, true, make([]byte, 16<<10)),
+			rawhttp2.Ping(7)))
 		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
 			t.Errorf("%v, %v", f, err)
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// connLink carries a connection over any net.Conn that is not TCP's, as TLS. Reading and writing block there, so each has
-// a goroutine.
+// connLink carries a connection over any net.Conn that is not TCP's, as TLS. Reading and writing block there, so each
+// has a goroutine.
 type connLink struct {
 	c       *conn
 	nc      net.Conn

@@ -79,7 +79,8 @@ func (k *call) replyBytes() []byte {
 	return append(appendUint32([]byte{0}, uint32(len(msg))), msg...)
 }
 
-var machineModes = []string{"forward", "forward", "read", "read", "park", "park-read", "read-park", "reply", "read-reply", "refuse", "serve", "read-serve"}
+var machineModes = []string{"forward", "forward", "read", "read", "park", "park-read", "read-park", "reply",
+	"read-reply", "refuse", "serve", "read-serve"}
 
 // newCall makes a call up; open sends its headers.
 func (m *machine) newCall() *call {
@@ -149,7 +150,8 @@ func (k *call) open(e *endpoint) {
 	} else {
 		e.lastID += 2
 	}
-	s := &side{call: k, e: e, id: e.lastID, born: len(e.windows) - 1, send: initialWindow, recv: e.windows[len(e.windows)-1], sentHead: true}
+	s := &side{call: k, e: e, id: e.lastID, born: len(e.windows) - 1, send: initialWindow,
+		recv: e.windows[len(e.windows)-1], sentHead: true}
 	k.down, e.sides[s.id] = s, s
 	s.sentEnd = k.reqLen == 0 && k.m.rng.IntN(2) == 0
 	e.headers(s.id, k.reqHead, s.sentEnd)
@@ -164,7 +166,8 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 		}
 		e.lastID = id
 		k := e.m.byNum[value(got, "x-call")]
-		s = &side{call: k, e: e, id: id, born: e.acked, send: initialWindow, recv: e.windows[e.acked], gotHead: true, gotEnd: end}
+		s = &side{call: k, e: e, id: id, born: e.acked, send: initialWindow, recv: e.windows[e.acked], gotHead: true,
+			gotEnd: end}
 		if e.sides[id] = s; id <= e.lastGood { // others were disowned while on their way
 			if n := len(k.ups); n > 0 && k.ups[n-1].live() {
 				t.Fatalf("call %d was delivered twice", k.num)

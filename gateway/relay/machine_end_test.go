@@ -186,7 +186,8 @@ func (m *machine) verify() {
 			want += 5
 		}
 		if d := k.down; !d.gotEnd || d.got != want || d.status != k.status() {
-			t.Errorf("call %d (%s): end %v, %d of %d bytes, status %q, not %q, reset %v %d, %v", k.num, k.mode, d.gotEnd, d.got, want, d.status, k.status(), d.gotReset, d.code, k.result)
+			t.Errorf("call %d (%s): end %v, %d of %d bytes, status %q, not %q, reset %v %d, %v", k.num, k.mode, d.gotEnd, d.got,
+				want, d.status, k.status(), d.gotReset, d.code, k.result)
 		}
 		if !k.forwarded() || t.Failed() {
 			continue
@@ -224,11 +225,14 @@ func (m *machine) verify() {
 		if e.gone || c.closed || c.ending {
 			continue
 		}
-		if c.streams.count != 0 || c.waiting.first != nil || c.waiting.last != nil || c.out.size != 0 || len(c.partial) != 0 || c.body.half != nil {
-			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil, c.out.size)
+		if c.streams.count != 0 || c.waiting.first != nil || c.waiting.last != nil || c.out.size != 0 ||
+			len(c.partial) != 0 || c.body.half != nil {
+			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil,
+				c.out.size)
 		}
 		if c.recvWin+c.owed != m.sh.relay.cfg.ConnWindow || c.sendWin != e.recvConn {
-			t.Errorf("client %v: windows out of step: receive %d, send %d and %d", e.client, c.recvWin+c.owed, c.sendWin, e.recvConn)
+			t.Errorf("client %v: windows out of step: receive %d, send %d and %d", e.client, c.recvWin+c.owed, c.sendWin,
+				e.recvConn)
 		}
 	}
 }
@@ -250,7 +254,8 @@ func (m *machine) balance() {
 					held += int64(s.up.queue.off)
 				}
 			}
-			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
+			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc &&
+				s.ledger != nil && s.charged != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 			}
 			if c.body.half == h {

@@ -306,7 +306,8 @@ func (e *endpoint) goAway() {
 func (e *endpoint) cut() {
 	e.m.collect()
 	for _, s := range e.sides {
-		s.call.disturbed = s.call.disturbed || !s.gotReset && !s.sentReset && (e.client || s.sentHead || !s.call.startsAgain())
+		s.call.disturbed = s.call.disturbed || !s.gotReset && !s.sentReset && (e.client || s.sentHead ||
+			!s.call.startsAgain())
 	}
 	e.gone = true
 	e.m.sh.enter()

@@ -121,7 +121,8 @@ func TestReadMessageBad(t *testing.T) {
 					t.Errorf("%v, %+v", r, done)
 				}
 				n := max(len(c.body)-5, 0)
-				if want := fmt.Sprintf("%d %v %v", n, name == "compressed", name == "missing"); c.want == 0 && string(r.Body[5:]) != want {
+				if want := fmt.Sprintf("%d %v %v", n, name == "compressed", name == "missing"); c.want == 0 &&
+					string(r.Body[5:]) != want {
 					t.Errorf("%q, not %q", r.Body[5:], want)
 				}
 			})
@@ -141,7 +142,9 @@ func TestCompressedUntouched(t *testing.T) {
 			c := rawClient(t, w.addr)
 			// Not gzip at all: the relay must not look.
 			body := append(append(prefixOf(1, 500), pattern(1, 500)...), append(prefixOf(0, 10), pattern(2, 10)...)...)
-			must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo", "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip,br")...)), rawhttp2.Data(1, true, body)))
+			must(t, c.Write(rawhttp2.Headers(1, false,
+				c.Block(request("/t.T/Echo", "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip,br")...)), rawhttp2.Data(1,
+				true, body)))
 			p := raw.accept(t)
 			f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
 			must(t, err)
@@ -153,7 +156,8 @@ func TestCompressedUntouched(t *testing.T) {
 			if got := p.body(t, f.Stream); !bytes.Equal(got, body) {
 				t.Errorf("another body of %d bytes arrived", len(got))
 			}
-			must(t, p.Write(rawhttp2.Headers(f.Stream, false, p.Block(":status", "200", "content-type", "application/grpc", "grpc-encoding", "gzip")),
+			must(t, p.Write(rawhttp2.Headers(f.Stream, false, p.Block(":status", "200", "content-type", "application/grpc",
+				"grpc-encoding", "gzip")),
 				rawhttp2.Data(f.Stream, false, body), rawhttp2.Headers(f.Stream, true, p.Block("grpc-status", "0"))))
 			r, err := c.WaitResponse(1)
 			must(t, err)
@@ -191,7 +195,8 @@ func TestRefuse(t *testing.T) {
 	t.Parallel()
 	details, err := anypb.New(&spb.Status{Message: "inner"})
 	must(t, err)
-	want := &spb.Status{Code: int32(codes.PermissionDenied), Message: "n\u00e9 100% \r\n\x00\u65e5", Details: []*anypb.Any{details}}
+	want := &spb.Status{Code: int32(codes.PermissionDenied), Message: "n\u00e9 100% \r\n\x00\u65e5",
+		Details: []*anypb.Any{details}}
 	bin, err := proto.Marshal(want)
 	must(t, err)
 	st := relay.Status{Code: uint32(want.Code), Message: want.Message, Details: bin}
@@ -303,7 +308,8 @@ func TestEdits(t *testing.T) {
 	if _, err := unary(ctx, w.cc, "Nothing", nil, grpc.Header(&head)); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"x-a": "[set]", "x-b": "[]", "x-c": "[]", "x-d": "[set]", "x-e": "[1]", "x-new": "[new]"} {
+	for name, want := range map[string]string{"x-a": "[set]", "x-b": "[]", "x-c": "[]", "x-d": "[set]", "x-e": "[1]",
+		"x-new": "[new]"} {
 		if got := fmt.Sprint(head["head-"+name]); got != want {
 			t.Errorf("%s is %s, not %s", name, got, want)
 		}

@@ -55,7 +55,8 @@ func (r *Relay) cleartextToTLS(nc net.Conn, err error) {
 		tellHTTP2(io.MultiReader(bytes.NewReader(gated.seen), nc), nc)
 	} else {
 		page := r.cfg.Cleartext
-		_, _ = fmt.Fprintf(nc, "HTTP/1.1 400 Bad Request\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", page.Type, len(page.Body), page.Body)
+		_, _ = fmt.Fprintf(nc, "HTTP/1.1 400 Bad Request\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: "+
+			"close\r\n\r\n%s", page.Type, len(page.Body), page.Body)
 	}
 	// A connection that is closed with something unread is reset, and the client may lose the answer.
 	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -63,8 +64,8 @@ func (r *Relay) cleartextToTLS(nc net.Conn, err error) {
 	}
 }
 
-// tellHTTP2 ends a connection of HTTP/2 with GOAWAY, in words. It waits for the first request, or a PING: many clients report
-// what ends their requests, and connect again at once after a GOAWAY before the first one.
+// tellHTTP2 ends a connection of HTTP/2 with GOAWAY, in words. It waits for the first request, or a PING: many clients
+// report what ends their requests, and connect again at once after a GOAWAY before the first one.
 func tellHTTP2(in io.Reader, nc net.Conn) {
 	_, err := nc.Write(appendFrameHeader(nil, 0, frameSettings, 0, 0))
 	in = io.LimitReader(in, mistakeRead)
@@ -97,6 +98,7 @@ func looksLikeHTTP(first [5]byte) bool {
 // tlsToCleartext logs a client that begins with TLS where the port speaks cleartext.
 func (r *Relay) tlsToCleartext(nc net.Conn, first []byte) {
 	if len(first) > 0 && first[0] == handshakeRecord {
-		r.mistakes.tell(r, nc, "a client speaks TLS to the port that speaks cleartext: the configuration has no tls, or the client should not use it")
+		r.mistakes.tell(r, nc, "a client speaks TLS to the port that speaks cleartext: the configuration has no tls, or "+
+			"the client should not use it")
 	}
 }

@@ -101,7 +101,8 @@ func (c *carrier) Read(p []byte) (int, error) {
 // refuse answers a request of whose headers there is too much to hold.
 func (c *carrier) refuse() {
 	if c.SetWriteDeadline(time.Now().Add(time.Second)) == nil {
-		_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+		_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s",
 			c.tooMuch.Type, len(c.tooMuch.Body), c.tooMuch.Body) // the client may be gone
 	}
 }
@@ -126,7 +127,8 @@ const (
 // Close implements net.Conn. A client that still sends would lose the answer with the connection (RFC 9112 §9.6), so it
 // is heard out first, for a while.
 func (c *carrier) Close() error {
-	if c.unread.Swap(false) && c.ctx.Err() == nil && c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(farewell)) == nil {
+	if c.unread.Swap(false) && c.ctx.Err() == nil && c.CloseWrite() == nil &&
+		c.SetReadDeadline(time.Now().Add(farewell)) == nil {
 		_, _ = io.CopyN(io.Discard, c.Conn, maxUnread) // to its end; the client may be gone
 	}
 	return c.Conn.Close()

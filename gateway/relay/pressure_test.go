@@ -300,7 +300,8 @@ func TestSetTLS(t *testing.T) {
 	server.NextProtos = []string{"h2"}
 	var there atomic.Pointer[backend]
 	there.Store(serveBackend(t, tls.NewListener(listen(t), server)))
-	up := w.NewUpstream(relay.UpstreamConfig{TLS: client, Dial: func(context.Context) (net.Conn, error) { return net.Dial("tcp", there.Load().addr) }})
+	up := w.NewUpstream(relay.UpstreamConfig{TLS: client,
+		Dial: func(context.Context) (net.Conn, error) { return net.Dial("tcp", there.Load().addr) }})
 	w.h.to(up)
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Fatal(err)

@@ -149,13 +149,16 @@ func TestMetadata(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	bin := string(pattern(3, 300))
-	md := metadata.Pairs("x-a", "1", "x-b-bin", bin, "x-a", "2", "x-b-bin", "\x00", "x-a", "3", "x-empty", "", "x-b-bin", "")
+	md := metadata.Pairs("x-a", "1", "x-b-bin", bin, "x-a", "2", "x-b-bin", "\x00", "x-a", "3", "x-empty", "", "x-b-bin",
+		"")
 	var head, tail metadata.MD
-	if _, err := unary(metadata.NewOutgoingContext(w.ctx, md), w.cc, "Meta", nil, grpc.Header(&head), grpc.Trailer(&tail)); err != nil {
+	if _, err := unary(metadata.NewOutgoingContext(w.ctx, md), w.cc, "Meta", nil, grpc.Header(&head),
+		grpc.Trailer(&tail)); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range md {
-		for where, got := range map[string][]string{"request": w.back.lastMD()[name], "headers": head["head-"+name], "trailers": tail["tail-"+name]} {
+		for where, got := range map[string][]string{"request": w.back.lastMD()[name], "headers": head["head-"+name],
+			"trailers": tail["tail-"+name]} {
 			if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 				t.Errorf("%s in %s: %q, not %q", name, where, got, want)
 			}
@@ -197,7 +200,8 @@ func TestChangingHeaders(t *testing.T) {
 		md := metadata.Pairs("x-slow", fmt.Sprint(i/100), "x-cycle", fmt.Sprint(i%90), "x-new", fmt.Sprint(i),
 			fmt.Sprintf("x-name-%d", i%200), "v", "x-long", strings.Repeat("l", i%1500))
 		var head, tail metadata.MD
-		if _, err := unary(metadata.NewOutgoingContext(w.ctx, md), w.cc, "Meta", nil, grpc.Header(&head), grpc.Trailer(&tail)); err != nil {
+		if _, err := unary(metadata.NewOutgoingContext(w.ctx, md), w.cc, "Meta", nil, grpc.Header(&head),
+			grpc.Trailer(&tail)); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range md {
@@ -215,10 +219,12 @@ func TestStatus(t *testing.T) {
 	direct := dialRaw(t, w.back.addr)
 	_, want := unary(w.ctx, direct, "Fail", nil)
 	_, got := unary(w.ctx, w.cc, "Fail", nil)
-	if status.Code(want) != codes.FailedPrecondition || status.Convert(got).Proto().String() != status.Convert(want).Proto().String() {
+	if status.Code(want) != codes.FailedPrecondition ||
+		status.Convert(got).Proto().String() != status.Convert(want).Proto().String() {
 		t.Errorf("%v, not %v", got, want)
 	}
-	if _, err := unary(w.ctx, w.cc, "Nothing", nil); status.Code(err) != codes.Unimplemented || status.Convert(err).Message() != "/t.T/Nothing" {
+	if _, err := unary(w.ctx, w.cc, "Nothing", nil); status.Code(err) != codes.Unimplemented ||
+		status.Convert(err).Message() != "/t.T/Nothing" {
 		t.Errorf("unknown method: %v", err)
 	}
 	done := w.h.results(t, 2)

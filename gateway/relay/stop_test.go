@@ -190,7 +190,9 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 	case "https":
 		opts = append(opts, grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
 	}
-	cc, err := grpc.NewClient("passthrough:///"+w.addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))}, opts...)...)
+	cc, err := grpc.NewClient("passthrough:///"+w.addr,
+		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))}, opts...)...)
 	must(t, err)
 	t.Cleanup(func() { _ = cc.Close() })
 	w.cc = cc

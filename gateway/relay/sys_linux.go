@@ -15,7 +15,8 @@ const maxPieces = 512
 
 // sysRead reads into b, which must not be empty.
 func sysRead(fd int, b []byte) (int, error) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)))
 	if errno != 0 {
 		return 0, errno
 	}
@@ -26,7 +27,8 @@ func sysRead(fd int, b []byte) (int, error) {
 func (sh *shard) sysWrite(fd int, pieces [][]byte) (int, error) {
 	if len(pieces) == 1 {
 		b := pieces[0]
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+			uintptr(len(b)))
 		if errno != 0 {
 			return 0, errno
 		}
@@ -38,7 +40,8 @@ func (sh *shard) sysWrite(fd int, pieces [][]byte) (int, error) {
 		v.SetLen(len(b))
 		sh.iovecs = append(sh.iovecs, v)
 	}
-	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&sh.iovecs[0])), uintptr(len(sh.iovecs)))
+	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&sh.iovecs[0])),
+		uintptr(len(sh.iovecs)))
 	clear(sh.iovecs)
 	if errno != 0 {
 		return 0, errno

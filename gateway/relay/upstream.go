@@ -14,14 +14,17 @@ import (
 type UpstreamConfig struct {
 	Addr string                                      // host:port
 	Dial func(ctx context.Context) (net.Conn, error) // instead of TCP to Addr
-	TLS  *tls.Config                                 // set: TLS, with a client certificate for mTLS; ALPN is set by the relay
+	// set: TLS, with a client certificate for mTLS; ALPN is set by the relay
+	TLS *tls.Config
 	// ServerName is what the peer's certificate must be for where TLS has none; default the host of Addr.
 	ServerName string
 
 	MaxConns    int           // connections per shard; default 16
 	MaxQueue    int           // streams per shard that wait for a connection; default 4096
 	DialTimeout time.Duration // connect, TLS handshake and the peer's SETTINGS; default 5 s
-	KeepAlive   time.Duration // a connection silent for so long, with open streams, gets a PING; default 5 min 10 s, as grpc-go ends connections that ask more often than every 5 min
+	// a connection silent for so long, with open streams, gets a PING; default 5 min 10 s, as grpc-go ends connections
+	// that ask more often than every 5 min
+	KeepAlive time.Duration
 }
 
 func (c UpstreamConfig) withDefaults() UpstreamConfig {

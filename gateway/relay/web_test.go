@@ -82,7 +82,8 @@ func TestWeb(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		w := newWorld(t, relay.Config{})
 		cfg := relay.Config{TLS: serverTLS}
-		opts, clients := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(clientTLS))}, webClients(t, clientTLS)
+		opts, clients := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(clientTLS))},
+			webClients(t, clientTLS)
 		if scheme == "http" {
 			cfg, opts, clients = relay.Config{}, nil, webClients(t, nil)
 		}
@@ -99,7 +100,8 @@ func TestWeb(t *testing.T) {
 			})
 		}
 		t.Run(scheme+" grpc", func(t *testing.T) {
-			if got, err := unary(w.ctx, dialMaybeTLS(t, addr, opts), "Echo", pattern(0, 3<<20)); err != nil || !bytes.Equal(got, pattern(0, 3<<20)) {
+			if got, err := unary(w.ctx, dialMaybeTLS(t, addr, opts), "Echo", pattern(0, 3<<20)); err != nil ||
+				!bytes.Equal(got, pattern(0, 3<<20)) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 		})
@@ -130,7 +132,8 @@ func TestEarlyAnswer(t *testing.T) {
 		if _, err := io.CopyN(nc, zeros{}, size); err != nil {
 			t.Errorf("%s: sending: %v", name, err)
 		}
-		if answer, err := io.ReadAll(nc); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) || !bytes.HasSuffix(answer, []byte("no")) {
+		if answer, err := io.ReadAll(nc); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) ||
+			!bytes.HasSuffix(answer, []byte("no")) {
 			t.Errorf("%s: %v, %q", name, err, answer)
 		}
 	}
@@ -310,7 +313,8 @@ func TestUpstreamTLS(t *testing.T) {
 	serverName := clientTLS.Clone()
 	serverName.ServerName = "other.test"
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: back.addr, TLS: serverName}))
-	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Code(err) != codes.Unavailable || !strings.HasPrefix(status.Convert(err).Message(), "unsent: ") {
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Code(err) != codes.Unavailable ||
+		!strings.HasPrefix(status.Convert(err).Message(), "unsent: ") {
 		t.Errorf("another server: %v", err)
 	}
 }

@@ -66,7 +66,8 @@ func ended(code uint32) (*filter.Call, *filter.Result) {
 	}}
 }
 
-// TestRecord: one record of a call, with its backend, its bytes and its time, and the tool's outcome where it ended well.
+// TestRecord: one record of a call, with its backend, its bytes and its time, and the tool's outcome where it ended
+// well.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	for code, outcome := range map[uint32]string{0: `"outcome":"success"`, 5: `"code":"NOT_FOUND"`} {
@@ -74,7 +75,8 @@ func TestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool { return true }})
+		f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit,
+			Quiet: func(time.Time) bool { return true }})
 		c, result := ended(code)
 		c.Audited = l.audit.Reserve()
 		if step := f.Admit(c, nil); step != filter.Continue {
@@ -85,7 +87,8 @@ func TestRecord(t *testing.T) {
 		if err != nil || len(access) != 1 || len(audited) != 1 {
 			t.Fatalf("%d lines, %d in the audit log, %v", len(access), len(audited), err)
 		}
-		for _, part := range []string{outcome, `"backend":"a:1"`, `"tool":"forecast"`, `"request_id":"r-1"`, `"bytes_in":3`, `"bytes_out":5`,
+		for _, part := range []string{outcome, `"backend":"a:1"`, `"tool":"forecast"`, `"request_id":"r-1"`, `"bytes_in":3`,
+			`"bytes_out":5`,
 			`"forwarded_ms":2`, `"first_byte_ms":4`, `"duration_ms":6`} {
 			if !strings.Contains(access[0], part) {
 				t.Errorf("no %s in %s", part, access[0])

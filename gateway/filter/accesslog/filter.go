@@ -43,8 +43,9 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	case !rec.Quiet:
 		log.RecordCall(&audit.Call{
 			Call: rec.Call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.cfg.Gateway,
-			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level, Approval: rec.Decision.Approval,
-			Code: telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(),
+			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level,
+			Approval: rec.Decision.Approval,
+			Code:     telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(),
 			Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
 		}, reserved)
 	case reserved:

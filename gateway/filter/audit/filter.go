@@ -17,8 +17,8 @@ type Filter struct{ log Log }
 // New returns a Filter. A nil log records nothing.
 func New(log Log) Filter { return Filter{log} }
 
-// Check reserves a place for the call's record, which the access log uses or gives back. It rejects the call where there
-// is none.
+// Check reserves a place for the call's record, which the access log uses or gives back. It rejects the call where
+// there is none.
 func (f Filter) Check(c *filter.Call) *call.Refusal {
 	if f.log == nil {
 		return nil

@@ -63,15 +63,16 @@ func TestCredentials(t *testing.T) {
 		headers []string
 		reason  string
 	}{
-		"a bearer token":         {[]string{"authorization", "Bearer good"}, ""},
-		"an API key":             {[]string{"x-api-key", "good"}, ""},
-		"the same in both":       {[]string{"authorization", "Bearer good", "x-api-key", "good"}, ""},
-		"another":                {[]string{"authorization", "Bearer bad"}, "CREDENTIAL_INVALID"},
-		"another scheme":         {[]string{"authorization", "Basic good"}, "CREDENTIAL_INVALID"},
-		"none":                   {nil, "CREDENTIAL_MISSING"},
-		"two keys":               {[]string{"x-api-key", "good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
-		"a key and a token":      {[]string{"authorization", "Bearer good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
-		"two users":              {[]string{"x-api-key", "good", "x-user-id", "ann", "x-user-id", "bob"}, filter.TwoIdentities.Reason},
+		"a bearer token":    {[]string{"authorization", "Bearer good"}, ""},
+		"an API key":        {[]string{"x-api-key", "good"}, ""},
+		"the same in both":  {[]string{"authorization", "Bearer good", "x-api-key", "good"}, ""},
+		"another":           {[]string{"authorization", "Bearer bad"}, "CREDENTIAL_INVALID"},
+		"another scheme":    {[]string{"authorization", "Basic good"}, "CREDENTIAL_INVALID"},
+		"none":              {nil, "CREDENTIAL_MISSING"},
+		"two keys":          {[]string{"x-api-key", "good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
+		"a key and a token": {[]string{"authorization", "Bearer good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
+		"two users": {[]string{"x-api-key", "good", "x-user-id", "ann", "x-user-id", "bob"},
+			filter.TwoIdentities.Reason},
 		"a signature beside it":  {[]string{"x-api-key", "good", "x-capgate-signature", "s"}, "CREDENTIAL_INVALID"},
 		"a signature of nothing": {[]string{"x-capgate-signature", "s"}, tenant.RefuseSignature().Reason},
 	} {
@@ -82,7 +83,8 @@ func TestCredentials(t *testing.T) {
 		if good := test.reason == ""; reason(c) != test.reason || good != (step == filter.Continue) || good != (told == 1) {
 			t.Errorf("%s: step %d, %q, %d times told", name, step, reason(c), told)
 		}
-		if test.reason == "" && (c.Info.Tenant != "acme" || c.Info.User != "ann" || c.Info.Key != "k1" || c.Principal.Scopes != tenant.Invoke) {
+		if test.reason == "" && (c.Info.Tenant != "acme" || c.Info.User != "ann" || c.Info.Key != "k1" ||
+			c.Principal.Scopes != tenant.Invoke) {
 			t.Errorf("%s: %+v", name, c.Info)
 		}
 		for _, header := range []string{"authorization", "x-api-key"} {
@@ -121,7 +123,8 @@ func TestArrival(t *testing.T) {
 	t.Parallel()
 	f := newFilter(t, &store{}, nil)
 	c, _ := filtertest.NewCall("x-api-key", "bad")
-	if step := f.Admit(c, &authenticate.State{Arrival: &authenticate.Arrival{Identity: ann}}); step != filter.Continue || c.Info.Key != "k1" {
+	if step := f.Admit(c, &authenticate.State{Arrival: &authenticate.Arrival{Identity: ann}}); step != filter.Continue ||
+		c.Info.Key != "k1" {
 		t.Errorf("step %d, %+v", step, c.Info)
 	}
 	c, _ = filtertest.NewCall()
@@ -137,7 +140,8 @@ func TestWait(t *testing.T) {
 	defer callers.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "good"}); refusal != nil || who.Tenant != "acme" {
+	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "good"}); refusal != nil ||
+		who.Tenant != "acme" {
 		t.Errorf("%+v, %v", who, refusal)
 	}
 }

@@ -111,7 +111,8 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 func (f *Filter) await(ctx context.Context, m *request, o *result) {
 	if m.approval.wait > 0 && len(m.brought.Args) <= maxWaitingArgs && f.wait(ctx, m.approval.wait, o.asked) {
 		asked := o.asked
-		m.known, m.approval.id = false, asked.ID                               // as if it had come again: it may be blocked by now
+		// as if it had come again: it may be blocked by now
+		m.known, m.approval.id = false, asked.ID
 		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false // but what it brings was looked at
 		*o = f.decide(ctx, m)
 		o.asked = asked

@@ -17,11 +17,13 @@ var (
 	rejectedApproval = &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID",
 		Message: "metadata x-approval-id may be there once, and x-approval-wait once, a number of seconds"}
 	rejectedUnapprovable = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_IMPOSSIBLE",
-		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can be approved"}
+		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can be " +
+			"approved"}
 	rejectedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "what the call brings has to be looked at since a moment ago, and was not"}
 	rejectedUnjudgeable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
-		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, can be judged"}
+		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, can " +
+			"be judged"}
 )
 
 // forbidden is the end of a call that policy does not allow.

@@ -7,7 +7,8 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// Shield is an external authorization service. It is asked about calls that policy would let run, or ask a person about.
+// Shield is an external authorization service. It is asked about calls that policy would let run, or ask a person
+// about.
 type Shield interface {
 	// For says, from memory, whether it judges the calls of a capability.
 	For(capability string) bool

@@ -30,7 +30,8 @@ func TestWellFormed(t *testing.T) {
 		"good":              {func(*filter.Call, *filtertest.Stream) {}, "", true},
 		"no method":         {func(c *filter.Call, _ *filtertest.Stream) { c.Info.Service = "" }, "METHOD_UNKNOWN", true},
 		"a repeated header": {func(_ *filter.Call, s *filtertest.Stream) { s.Twice = "te" }, "AMBIGUOUS_HEADERS", true},
-		"another encoding":  {func(_ *filter.Call, s *filtertest.Stream) { s.Protobuf = false }, "CONTENT_TYPE_UNSUPPORTED", false},
+		"another encoding": {func(_ *filter.Call, s *filtertest.Stream) { s.Protobuf = false }, "CONTENT_TYPE_UNSUPPORTED",
+			false},
 		"two capabilities": {func(_ *filter.Call, s *filtertest.Stream) {
 			s.Fields[filter.CapabilityHeader] = []string{"a", "b"}
 		}, "ROUTING_KEY_CONFLICT", true},
@@ -92,7 +93,8 @@ func TestRestrict(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()
-	c.Fleet, c.Info.Method = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1")}), call.DownloadOutputArtifact
+	c.Fleet, c.Info.Method = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1")}),
+		call.DownloadOutputArtifact
 	c.Principal.Settings = &tenant.Settings{ID: "acme"}
 	c.SetPeeked(&filter.Peeked{Artifact: []byte("f1")})
 	if r := checks.Artifacts(c); r != nil || len(c.Artifacts.IDs) != 1 || c.Artifacts.IDs[0] != "f1" {

@@ -1,4 +1,5 @@
-// Package checks has the filters without state: each is a function that continues or rejects a call, or notes something.
+// Package checks has the filters without state: each is a function that continues or rejects a call, or notes
+// something.
 //
 //	wellformed.go  paths and headers that two programs could read differently
 //	method.go      methods that the fleet does not list

@@ -25,4 +25,5 @@ func lacking(m call.Method) *call.Refusal {
 }
 
 var refusedUnlisted = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-	Message: "the capability has no method of this name; services or methods in the configuration of its fleet can list more"}
+	Message: "the capability has no method of this name; services or methods in the configuration of its fleet can " +
+		"list more"}

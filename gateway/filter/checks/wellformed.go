@@ -27,13 +27,15 @@ func wellFormed(c *filter.Call, proto bool) *call.Refusal {
 }
 
 func repeatedHeader(name string) *call.Refusal {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_HEADERS", Metadata: map[string]string{"header": name},
-		Message: "the call has the header " + name + " more than once; send it once"}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_HEADERS",
+		Metadata: map[string]string{"header": name},
+		Message:  "the call has the header " + name + " more than once; send it once"}
 }
 
 var (
 	refusedContentType = &call.Refusal{Kind: call.Unimplemented, Reason: "CONTENT_TYPE_UNSUPPORTED",
-		Message: "calls of capabilities and engines have the content-type application/grpc or application/grpc+proto, and nothing after it"}
+		Message: "calls of capabilities and engines have the content-type application/grpc or application/grpc+proto, " +
+			"and nothing after it"}
 	refusedPath = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
 		Message: "the path is not that of a gRPC method: it is /package.Service/Method, of letters, digits and underscores"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",

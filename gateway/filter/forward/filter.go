@@ -96,8 +96,8 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	}
 }
 
-// Body implements relay.Tap: it sees the response before the client does. From then on there may be state of the session
-// at the backend, of which the client may know.
+// Body implements relay.Tap: it sees the response before the client does. From then on there may be state of the
+// session at the backend, of which the client may know.
 func (s *State) Body(p []byte) {
 	s.call.Pin.Pinned.MarkUsed()
 	s.outcome.Body(p)

@@ -25,7 +25,10 @@ type seen struct {
 }
 
 func (s *seen) Begin(*telemetry.CapabilityMetrics, *telemetry.TenantMetrics, uint32) { s.begun++ }
-func (s *seen) Learn(m affinity.Mention)                                             { s.mentions = append(s.mentions, m.ID) }
+func (s *seen) Learn(m affinity.Mention) {
+	s.mentions = append(s.mentions,
+		m.ID)
+}
 
 // picked is a call in the doc dialect whose endpoint speaks another.
 func picked(m call.Method, d call.Dialect) (*filter.Call, *filtertest.Stream) {

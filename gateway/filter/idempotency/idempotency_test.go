@@ -43,14 +43,16 @@ func TestKey(t *testing.T) {
 		keyed   bool
 		reason  string
 	}{
-		"none":                  {method: call.Invoke},
-		"metadata":              {method: call.Invoke, headers: []string{"idempotency-key", "k"}, keyed: true},
-		"metadata of backends":  {method: call.Invoke, backend: true, headers: []string{"idempotency-key", "k"}},
-		"of a front door":       {method: call.Invoke, backend: true, given: []string{"k"}, keyed: true},
-		"twice the same":        {method: call.Invoke, given: []string{"k", "k"}, keyed: true},
-		"two":                   {method: call.Invoke, given: []string{"k", "l"}, reason: "IDEMPOTENCY_KEY_INVALID"},
-		"two in metadata":       {method: call.Invoke, headers: []string{"idempotency-key", "k", "idempotency-key", "l"}, reason: "IDEMPOTENCY_KEY_INVALID"},
-		"too long":              {method: call.Invoke, given: []string{strings.Repeat("k", 256)}, reason: "IDEMPOTENCY_KEY_INVALID"},
+		"none":                 {method: call.Invoke},
+		"metadata":             {method: call.Invoke, headers: []string{"idempotency-key", "k"}, keyed: true},
+		"metadata of backends": {method: call.Invoke, backend: true, headers: []string{"idempotency-key", "k"}},
+		"of a front door":      {method: call.Invoke, backend: true, given: []string{"k"}, keyed: true},
+		"twice the same":       {method: call.Invoke, given: []string{"k", "k"}, keyed: true},
+		"two":                  {method: call.Invoke, given: []string{"k", "l"}, reason: "IDEMPOTENCY_KEY_INVALID"},
+		"two in metadata": {method: call.Invoke, headers: []string{"idempotency-key", "k", "idempotency-key", "l"},
+			reason: "IDEMPOTENCY_KEY_INVALID"},
+		"too long": {method: call.Invoke, given: []string{strings.Repeat("k", 256)},
+			reason: "IDEMPOTENCY_KEY_INVALID"},
 		"of a stream":           {method: call.StreamInvoke, given: []string{"k"}, reason: "IDEMPOTENCY_UNSUPPORTED"},
 		"of an upload":          {method: call.UploadInputArtifact, given: []string{"k"}, reason: "IDEMPOTENCY_UNSUPPORTED"},
 		"of another call":       {method: call.Healthcheck, given: []string{"k"}},
@@ -76,7 +78,8 @@ func TestKey(t *testing.T) {
 		if test.reason != "" {
 			continue
 		}
-		if step := idempotency.New(s).Admit(c, state); (step == filter.Stop) != test.keyed || (c.Answer().Server != nil) != test.keyed {
+		if step := idempotency.New(s).Admit(c, state); (step == filter.Stop) != test.keyed ||
+			(c.Answer().Server != nil) != test.keyed {
 			t.Errorf("%s: step %d, served %t", name, step, c.Answer().Server != nil)
 		}
 	}

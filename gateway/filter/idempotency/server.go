@@ -107,8 +107,9 @@ func requestOf(v *filter.Served, k *keyed, msg []byte) (*idempotency.Request, er
 	}
 	r := &idempotency.Request{
 		Tenant: v.Call.Tenant, User: v.Call.User, Agent: v.Call.Agent, Key: k.key,
-		Method: v.Call.Method.String() + " " + shape.String(), Capability: v.Call.Capability, Tool: string(key.Tool), Session: v.Call.Session,
-		Args: key.Args, Only: k.only,
+		Method: v.Call.Method.String() + " " + shape.String(), Capability: v.Call.Capability, Tool: string(key.Tool),
+		Session: v.Call.Session,
+		Args:    key.Args, Only: k.only,
 	}
 	if v.Caller.Settings != nil {
 		r.UID = v.Caller.Settings.UID()
@@ -120,7 +121,8 @@ func requestOf(v *filter.Served, k *keyed, msg []byte) (*idempotency.Request, er
 type reply struct{ header, trailer metadata.MD }
 
 // carryOut continues a call at its backend, also when its caller leaves meanwhile.
-func (s *Server) carryOut(ctx context.Context, v *filter.Served, msg []byte, said *reply) (answer []byte, how idempotency.Outcome) {
+func (s *Server) carryOut(ctx context.Context, v *filter.Served, msg []byte, said *reply) (answer []byte,
+	how idempotency.Outcome) {
 	done := make(chan struct{})
 	err := localgrpc.Detach(ctx, func(alive context.Context) {
 		defer close(done)

@@ -45,7 +45,8 @@ func TestLimits(t *testing.T) {
 		t.Error("a call that has ended leaves no room")
 	}
 	c := of(one, "10.0.0.2")
-	if f.Admit(c, &states[4]); c.Answer().Refusal == nil || c.Answer().Refusal.Reason != "OPEN_CALLS_FULL" || c.Answer().Refusal.RetryAfter == 0 {
+	if f.Admit(c, &states[4]); c.Answer().Refusal == nil || c.Answer().Refusal.Reason != "OPEN_CALLS_FULL" ||
+		c.Answer().Refusal.RetryAfter == 0 {
 		t.Errorf("%+v", c.Answer().Refusal)
 	}
 }

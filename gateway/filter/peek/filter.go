@@ -107,7 +107,8 @@ func ReadInvoke(c *filter.Call, msg []byte) (m filter.Peeked, refusal *call.Refu
 	}
 	c.Info.Tool = c.Keep(filter.View(key.Tool))
 	c.Info.Session = c.Keep(filter.View(key.Session))
-	m = filter.Peeked{Read: true, Capability: filter.View(key.Capability), Args: key.Args, Config: key.Config, Thread: key.Thread}
+	m = filter.Peeked{Read: true, Capability: filter.View(key.Capability), Args: key.Args, Config: key.Config,
+		Thread: key.Thread}
 	if c.Info.Dialect == call.Legacy {
 		m.Legacy = msg
 	}

@@ -44,8 +44,8 @@ type Config struct {
 }
 
 // Reader is shared by the filters that peek. It unpacks compressed first messages of calls that name their capability
-// nowhere else. It does so beside the relay, as a few bytes may take long to unpack: the stream is parked meanwhile. The
-// backend gets what the client sent.
+// nowhere else. It does so beside the relay, as a few bytes may take long to unpack: the stream is parked meanwhile.
+// The backend gets what the client sent.
 type Reader struct {
 	cfg     Config
 	slots   *fairshare.Pool // messages at work, by tenant
@@ -103,8 +103,8 @@ func (r *Reader) size(msg []byte) (int, *call.Refusal) {
 	return int(size), nil
 }
 
-// inflate unpacks a message of exactly one gzip member, which is size bytes long then. Decoders differ in what they make
-// of what comes after a first member, so that nothing may.
+// inflate unpacks a message of exactly one gzip member, which is size bytes long then. Decoders differ in what they
+// make of what comes after a first member, so that nothing may.
 func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 	r, err := strictgzip.NewReader(bytes.NewReader(msg))
 	if err != nil {
@@ -131,7 +131,8 @@ func (r *Reader) Close() { r.running.Wait() }
 
 var (
 	rejectedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
-		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or send it plain"}
+		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or " +
+			"send it plain"}
 	rejectedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED", RetryAfter: time.Second,
 		Message: "too many compressed requests at once that name no capability by metadata x-capability-id"}
 	rejectedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",

@@ -33,7 +33,8 @@ func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 	switch {
 	case r.Failure == relay.UpstreamLost, r.Failure == relay.UpstreamProtocol:
 		o.Class = router.Failed
-	case r.Failure == relay.DeadlineExceeded, r.Failure == relay.ClientGone && c.Deadline > 0 && r.Ended >= c.Deadline-deadlineSlack:
+	case r.Failure == relay.DeadlineExceeded, r.Failure == relay.ClientGone && c.Deadline > 0 &&
+		r.Ended >= c.Deadline-deadlineSlack:
 		if silent {
 			o.Class, o.Latency = router.TimedOut, r.Ended-r.Forwarded
 		}

@@ -27,7 +27,8 @@ func TestConflict(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall(filter.CapabilityHeader, "mail")
 	c.SetPeeked(&filter.Peeked{Capability: "weather"})
-	if refusal := resolve.New(routerOf("mail", "weather")).Check(c); refusal == nil || refusal.Reason != "ROUTING_KEY_CONFLICT" {
+	if refusal := resolve.New(routerOf("mail", "weather")).Check(c); refusal == nil ||
+		refusal.Reason != "ROUTING_KEY_CONFLICT" {
 		t.Errorf("%+v", refusal)
 	}
 }

@@ -41,13 +41,15 @@ func TestPredicate(t *testing.T) {
 	}
 }
 
-// TestAttempts: what did not start is tried once more. What a backend may have carried out counts as started from then on.
+// TestAttempts: what did not start is tried once more. What a backend may have carried out counts as started from then
+// on.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()
 	s := &retry.State{}
 	c.Attempt.Started = true
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal != nil || c.Attempt.Started || c.Attempt.Failed != c.Endpoint {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal != nil || c.Attempt.Started ||
+		c.Attempt.Failed != c.Endpoint {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
 	}
 	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal == nil || refusal.Reason != "BACKEND_UNREACHABLE" {

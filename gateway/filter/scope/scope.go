@@ -56,5 +56,6 @@ var (
 	rejectedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
 	rejectedAnswering = filter.ScopeMissing(tenant.Approve, "the credential is not one that may answer approvals")
 
-	rejectedAdministering = filter.ScopeMissing(tenant.Admin, "the credential is not one that may see its tenant and that one's keys")
+	rejectedAdministering = filter.ScopeMissing(tenant.Admin,
+		"the credential is not one that may see its tenant and that one's keys")
 )

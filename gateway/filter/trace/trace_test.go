@@ -24,8 +24,8 @@ func tracer(t *testing.T, sample float64) *tracing.Tracer {
 	return tr
 }
 
-// TestNote: a call belongs to the trace that it names, is traced if that is sampled, and passes nothing on that cannot be
-// read.
+// TestNote: a call belongs to the trace that it names, is traced if that is sampled, and passes nothing on that cannot
+// be read.
 func TestNote(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -39,7 +39,8 @@ func TestNote(t *testing.T) {
 		"a sampled trace":        {[]string{"traceparent", parent + "01"}, 0, true, true, true},
 		"another trace":          {[]string{"traceparent", parent + "00"}, 1, true, false, true},
 		"not readable":           {[]string{"traceparent", "00-x"}, 0, false, false, false},
-		"two":                    {[]string{"traceparent", parent + "01", "traceparent", parent + "00"}, 0, false, false, false},
+		"two": {[]string{"traceparent", parent + "01", "traceparent", parent + "00"}, 0, false, false,
+			false},
 	} {
 		c, stream := filtertest.NewCall(test.headers...)
 		trace.New(tracer(t, test.sample)).Note(c)

@@ -32,7 +32,8 @@ func TestServed(t *testing.T) {
 		step := f.Admit(c, nil)
 		id, _ := stream.Header(filter.CapabilityHeader)
 		switch converts := mode == dialect.Convert; {
-		case converts != (step == filter.Stop && c.Answer().Server != nil), converts != c.Attempt.Translated, converts != (id == "weather"):
+		case converts != (step == filter.Stop && c.Answer().Server != nil), converts != c.Attempt.Translated,
+			converts != (id == "weather"):
 			t.Errorf("mode %d: step %d, %+v, %q", mode, step, c.Attempt, id)
 		}
 	}

@@ -77,7 +77,8 @@ func (t *target) decode(m *message) error {
 		return nil
 	}
 	if t.schema == nil {
-		return refused("JSON_UNSUPPORTED", connect.CodeUnimplemented, "the gateway has no schema of this method, and passes on only messages of protobuf")
+		return refused("JSON_UNSUPPORTED", connect.CodeUnimplemented,
+			"the gateway has no schema of this method, and passes on only messages of protobuf")
 	}
 	in, err := empty(t.schema.Input())
 	if err != nil {
@@ -89,7 +90,8 @@ func (t *target) decode(m *message) error {
 			"the message is not a %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
 	}
 	if m.data, err = proto.Marshal(in); err != nil {
-		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument, "the message is not a %s in JSON", t.schema.Input().FullName())
+		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument, "the message is not a %s in JSON",
+			t.schema.Input().FullName())
 	}
 	return nil
 }
@@ -107,7 +109,8 @@ func (t *target) encode(m *message) error {
 		m.data, err = protojson.Marshal(out)
 	}
 	if err != nil {
-		return refused("ANSWER_MALFORMED", connect.CodeInternal, "the answer is not a %s that can be written as JSON", t.schema.Output().FullName())
+		return refused("ANSWER_MALFORMED", connect.CodeInternal, "the answer is not a %s that can be written as JSON",
+			t.schema.Output().FullName())
 	}
 	return nil
 }

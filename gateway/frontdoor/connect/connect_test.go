@@ -22,7 +22,8 @@ type endless struct {
 	over chan struct{} // closed with the one stream
 }
 
-func (e *endless) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+func (e *endless) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string,
+	_ ...grpc.CallOption) (grpc.ClientStream, error) {
 	context.AfterFunc(ctx, func() { close(e.over) })
 	return &endlessStream{ctx: ctx}, nil
 }
@@ -58,7 +59,9 @@ func serve(t *testing.T) (*endless, net.Conn) {
 func TestWhoReadsNothingIsCutOff(t *testing.T) {
 	t.Parallel()
 	conn, client := serve(t)
-	if _, err := io.WriteString(client, "POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00\x00\x00\x00\x00"); err != nil {
+	if _, err := io.WriteString(client,
+		"POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n"+
+			"\x00\x00\x00\x00\x00"); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, conn.over)
@@ -67,7 +70,8 @@ func TestWhoReadsNothingIsCutOff(t *testing.T) {
 func TestWhoSendsNothingIsCutOff(t *testing.T) {
 	t.Parallel()
 	conn, client := serve(t)
-	if _, err := io.WriteString(client, "POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00"); err != nil {
+	if _, err := io.WriteString(client,
+		"POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00"); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, conn.over)

@@ -26,7 +26,8 @@ func expected(r *http.Request, most int64) int64 {
 	return length
 }
 
-// heldBody is one whose errors may be the gateway's own. It is not closed before it is answered: net/http would read on first.
+// heldBody is one whose errors may be the gateway's own. It is not closed before it is answered: net/http would read
+// on first.
 type heldBody struct{ io.Reader }
 
 // Close implements io.Closer.

@@ -15,7 +15,8 @@ import (
 
 // RequestHeaders are the headers of these protocols that CORS has to allow, besides metadata.
 func RequestHeaders() []string {
-	return []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding", "Connect-Content-Encoding",
+	return []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding",
+		"Connect-Content-Encoding",
 		"Grpc-Timeout", "Grpc-Accept-Encoding", "Grpc-Encoding", "X-Grpc-Web", "X-User-Agent"}
 }
 
@@ -53,7 +54,8 @@ func outgoing(ctx context.Context, header http.Header) (context.Context, error) 
 		}
 		for _, v := range values {
 			if !isName(name) {
-				return nil, refused("METADATA_INVALID", connect.CodeInvalidArgument, "a header's name has other characters than letters, digits, -, _ and .")
+				return nil, refused("METADATA_INVALID", connect.CodeInvalidArgument,
+					"a header's name has other characters than letters, digits, -, _ and .")
 			}
 			if err := appendTo(md, name, v); err != nil {
 				return nil, err
@@ -100,8 +102,10 @@ func addTo(header http.Header, md metadata.MD) {
 // tools must not see them.
 func stays(name string) bool {
 	switch name {
-	case "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded", "host", "keep-alive", "origin", "pragma", "priority",
-		"purpose", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "upgrade-insecure-requests", "user-agent",
+	case "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded", "host", "keep-alive", "origin",
+		"pragma", "priority",
+		"purpose", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "upgrade-insecure-requests",
+		"user-agent",
 		"x-grpc-web", "x-user-agent":
 		return true
 	}
@@ -112,14 +116,19 @@ func stays(name string) bool {
 // the protocol.
 func commands(name string) bool {
 	switch name {
-	case "age", "allow", "alt-svc", "cache-control", "clear-site-data", "connection", "critical-ch", "date", "digest", "etag", "expires", "keep-alive",
-		"last-modified", "link", "location", "nel", "origin-agent-cluster", "permissions-policy", "pragma", "referrer-policy", "refresh", "report-to",
-		"reporting-endpoints", "server", "server-timing", "service-worker-allowed", "set-cookie", "set-cookie2", "sourcemap", "speculation-rules",
-		"strict-transport-security", "supports-loading-mode", "te", "timing-allow-origin", "trailer", "transfer-encoding", "upgrade", "vary",
+	case "age", "allow", "alt-svc", "cache-control", "clear-site-data", "connection", "critical-ch", "date", "digest",
+		"etag", "expires", "keep-alive",
+		"last-modified", "link", "location", "nel", "origin-agent-cluster", "permissions-policy", "pragma",
+		"referrer-policy", "refresh", "report-to",
+		"reporting-endpoints", "server", "server-timing", "service-worker-allowed", "set-cookie", "set-cookie2", "sourcemap",
+		"speculation-rules",
+		"strict-transport-security", "supports-loading-mode", "te", "timing-allow-origin", "trailer", "transfer-encoding",
+		"upgrade", "vary",
 		"via", "www-authenticate", "x-sourcemap":
 		return true
 	}
-	return hasPrefix(name, "accept-", "access-control-", "connect-", "content-", "cross-origin-", "grpc-", "proxy-", "sec-", "trailer-", ":",
+	return hasPrefix(name, "accept-", "access-control-", "connect-", "content-", "cross-origin-", "grpc-", "proxy-",
+		"sec-", "trailer-", ":",
 		"x-accel-", "x-content-", "x-dns-", "x-frame-", "x-permitted-", "x-xss-")
 }
 

@@ -24,7 +24,8 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 	}
 	var header, trailer metadata.MD
 	resp := connect.NewResponse(new(message))
-	if err := h.conn.Invoke(ctx, t.path, req.Msg, resp.Msg, t.options(grpc.Header(&header), grpc.Trailer(&trailer))...); err != nil {
+	if err := h.conn.Invoke(ctx, t.path, req.Msg, resp.Msg,
+		t.options(grpc.Header(&header), grpc.Trailer(&trailer))...); err != nil {
 		failed := errorOf(err)
 		addTo(failed.Meta(), header)
 		addTo(failed.Meta(), trailer)
@@ -55,7 +56,8 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 }
 
 // ask sends the client's messages until they end or the call is answered.
-func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream, held *bodybudget.Reservation) error {
+func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream,
+	held *bodybudget.Reservation) error {
 	for {
 		m, err := client.Receive()
 		if errors.Is(err, io.EOF) {

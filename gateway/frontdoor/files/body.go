@@ -29,7 +29,8 @@ type body struct {
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Duration) *body {
-	b := &body{in: r.Body, control: http.NewResponseController(w), answer: w, request: r, left: most, most: most, stall: stall}
+	b := &body{in: r.Body, control: http.NewResponseController(w), answer: w, request: r, left: most, most: most,
+		stall: stall}
 	b.pause = time.AfterFunc(stall, recovery.Func("upload", func() { b.interrupt(true) }))
 	b.pause.Stop()
 	return b

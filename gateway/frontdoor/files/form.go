@@ -21,7 +21,8 @@ func boundaryOf(contentType string) (boundary string, isForm bool, problem *Prob
 	case typ != formType && !strings.EqualFold(strings.TrimSpace(begin), formType):
 		return "", false, nil
 	case err != nil || params["boundary"] == "" || len(params["boundary"]) > 70: // RFC 2046 §5.1.1
-		return "", true, badForm("the form's Content-Type names no boundary, or no good one; let the HTTP client write that header")
+		return "", true, badForm("the form's Content-Type names no boundary, or no good one; let the HTTP client write " +
+			"that header")
 	}
 	return params["boundary"], true, nil
 }

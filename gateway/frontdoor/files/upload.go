@@ -34,7 +34,8 @@ type Result struct {
 
 // Upload carries the file that is the body of a request, or the files of a form, to a capability.
 // An error, which is a Problem or a gRPC status, is of the request as a whole. Nothing is written.
-func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (results []Result, isForm bool, err error) {
+func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (results []Result, isForm bool,
+	err error) {
 	if r.ContentLength > f.cfg.MaxSize {
 		return nil, false, tooLarge(f.cfg.MaxSize)
 	}
@@ -108,7 +109,8 @@ func (f *Files) send(ctx context.Context, up *Uploaded, in io.Reader, u upload) 
 
 // pump sends in, chunk by chunk, until it ends, or the capability has answered before that.
 // An error is in's.
-func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifactChunk, docpb.UploadInputArtifactResponse], up *Uploaded, in io.Reader, a *answer) (early bool, err error) {
+func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifactChunk,
+	docpb.UploadInputArtifactResponse], up *Uploaded, in io.Reader, a *answer) (early bool, err error) {
 	sum := sha256.New()
 	buf := make([]byte, chunkBytes) // used again: sending copies it
 	for first := true; ; first = false {

@@ -39,7 +39,8 @@ func formWanted(header http.Header, standard form, offered map[string]form) (for
 
 // orWhole are the forms of answers that need not be streams.
 func orWhole() map[string]form {
-	return map[string]form{"application/json": whole, "application/*": whole, "*/*": whole, eventStream: events, jsonLines: lines}
+	return map[string]form{"application/json": whole, "application/*": whole, "*/*": whole, eventStream: events,
+		jsonLines: lines}
 }
 
 // onlyStreams are those of answers that are.

@@ -41,7 +41,8 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 	if info.GetDomain() != problem.OwnDomain || info.GetReason() != approvalRequired || id == "" {
 		return false
 	}
-	out, err := plainJSON(awaiting{Status: "approval_required", Approval: id, Expires: info.GetMetadata()["expires"], Detail: st.Message()})
+	out, err := plainJSON(awaiting{Status: "approval_required", Approval: id, Expires: info.GetMetadata()["expires"],
+		Detail: st.Message()})
 	if err != nil {
 		return false
 	}

@@ -59,7 +59,8 @@ func (h *Handler) choose(next runtime.HandlerFunc) runtime.HandlerFunc {
 }
 
 // streamed serves the paths that have nothing but streams.
-func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[string]string, form)) runtime.HandlerFunc {
+func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[string]string,
+	form)) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		w.Header().Add("Vary", "Accept")
 		f, ok := formWanted(r.Header, events, onlyStreams())

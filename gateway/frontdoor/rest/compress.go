@@ -40,7 +40,8 @@ type coder interface {
 var coders = map[string]*sync.Pool{ //nolint:gochecknoglobals // memory, shared by all answers
 	"gzip": {New: func() any { return gzip.NewWriter(io.Discard) }},
 	"zstd": {New: func() any {
-		z, _ := zstd.NewWriter(io.Discard, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10)) // these options are good
+		// these options are good
+		z, _ := zstd.NewWriter(io.Discard, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10))
 		return z
 	}},
 }
@@ -76,7 +77,8 @@ func (c *compressed) choose(first int) {
 	if n, err := strconv.Atoi(head.Get("Content-Length")); err == nil {
 		length = n
 	}
-	if c.coding == "" || code == http.StatusNoContent || code == http.StatusNotModified || code == http.StatusPartialContent || length < leastCompressed {
+	if c.coding == "" || code == http.StatusNoContent || code == http.StatusNotModified ||
+		code == http.StatusPartialContent || length < leastCompressed {
 		return
 	}
 	head.Set("Content-Encoding", c.coding)
@@ -98,7 +100,8 @@ func isCompressible(head http.Header) bool {
 			return false
 		}
 	}
-	if head.Get("Content-Encoding") != "" || strings.Contains(cache, "no-store") || strings.Contains(cache, "no-transform") {
+	if head.Get("Content-Encoding") != "" || strings.Contains(cache, "no-store") ||
+		strings.Contains(cache, "no-transform") {
 		return false
 	}
 	switch typ {

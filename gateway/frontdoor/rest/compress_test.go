@@ -67,34 +67,42 @@ func TestCompressedAnswers(t *testing.T) {
 	web := door(t, b, rest.Config{})
 	web.Client().Transport.(*http.Transport).DisableCompression = true
 	for accept, want := range map[string]string{
-		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip", "gzip;q=0, *": "zstd", "*": "zstd",
-		"*;q=0": "", "gzip;q=0": "", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "", "gzip;q=2": "", "x-gzip": "gzip", "gzip ; q=0.1": "gzip",
+		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip",
+		"gzip;q=0, *": "zstd", "*": "zstd",
+		"*;q=0": "", "gzip;q=0": "", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "",
+		"gzip;q=2": "", "x-gzip": "gzip", "gzip ; q=0.1": "gzip",
 	} {
 		got := resttest.Send(t, web, "POST", toolPath, long, "Accept-Encoding", accept)
-		if got.Status != 200 || got.Header.Get("Content-Encoding") != want || unpacked(t, want, got.Body) != long || !strings.Contains(strings.Join(got.Header.Values("Vary"), ","), "Accept-Encoding") {
+		if got.Status != 200 || got.Header.Get("Content-Encoding") != want || unpacked(t, want, got.Body) != long ||
+			!strings.Contains(strings.Join(got.Header.Values("Vary"), ","), "Accept-Encoding") {
 			t.Errorf("%q: %d %v", accept, got.Status, got.Header)
 		}
 		if want != "" && len(got.Body) > 1000 {
 			t.Errorf("%q: %d bytes", accept, len(got.Body))
 		}
 	}
-	if got := resttest.Send(t, web, "POST", toolPath, `{"a":1}`, "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != "" || got.Body != `{"a":1}` {
+	if got := resttest.Send(t, web, "POST", toolPath, `{"a":1}`, "Accept-Encoding",
+		"gzip"); got.Header.Get("Content-Encoding") != "" || got.Body != `{"a":1}` {
 		t.Errorf("a short one: %v", got.Header)
 	}
-	if got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t","args":`+long+`}`, "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != "" || !strings.Contains(got.Body, "event: done") {
+	if got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t","args":`+long+`}`, "Accept-Encoding",
+		"gzip"); got.Header.Get("Content-Encoding") != "" || !strings.Contains(got.Body, "event: done") {
 		t.Errorf("a stream: %v", got.Header)
 	}
 	page := resttest.Send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip")
 	tag := page.Header.Get("ETag")
-	if page.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(tag, `W/"`) || !strings.Contains(unpacked(t, "gzip", page.Body), "CAPABILITY_UNKNOWN") {
+	if page.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(tag, `W/"`) ||
+		!strings.Contains(unpacked(t, "gzip", page.Body), "CAPABILITY_UNKNOWN") {
 		t.Errorf("the page: %v", page.Header)
 	}
 	for _, known := range []string{tag, strings.TrimPrefix(tag, "W/"), `"x", ` + tag, "*"} {
-		if got := resttest.Send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip", "If-None-Match", known); got.Status != 304 || got.Body != "" || got.Header.Get("Content-Encoding") != "" {
+		if got := resttest.Send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip", "If-None-Match",
+			known); got.Status != 304 || got.Body != "" || got.Header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d %v", known, got.Status, got.Header)
 		}
 	}
-	if got := resttest.Send(t, web, "HEAD", "/docs/errors", "", "Accept-Encoding", "gzip"); got.Status != 200 || got.Header.Get("Content-Encoding") != "gzip" || got.Body != "" {
+	if got := resttest.Send(t, web, "HEAD", "/docs/errors", "", "Accept-Encoding", "gzip"); got.Status != 200 ||
+		got.Header.Get("Content-Encoding") != "gzip" || got.Body != "" {
 		t.Errorf("HEAD: %d %v", got.Status, got.Header)
 	}
 }
@@ -126,7 +134,8 @@ func TestCompressedRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := resttest.Send(t, web, "POST", toolPath, tt.body, "Content-Encoding", tt.coding)
-			if got.Status != tt.status || tt.status == 200 && got.Body != text || tt.reason != "" && resttest.ProblemOf(t, got).Reason != tt.reason || (tt.status == 415) != (got.Header.Get("Accept-Encoding") != "") {
+			if got.Status != tt.status || tt.status == 200 && got.Body != text || tt.reason != "" &&
+				resttest.ProblemOf(t, got).Reason != tt.reason || (tt.status == 415) != (got.Header.Get("Accept-Encoding") != "") {
 				t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 			}
 		})

@@ -56,7 +56,8 @@ type conditional struct {
 }
 
 func conditionally(w http.ResponseWriter, r *http.Request) *conditional {
-	return &conditional{ResponseWriter: w, get: r.Method == http.MethodGet || r.Method == http.MethodHead, known: r.Header.Values("If-None-Match")}
+	return &conditional{ResponseWriter: w, get: r.Method == http.MethodGet || r.Method == http.MethodHead,
+		known: r.Header.Values("If-None-Match")}
 }
 
 // WriteHeader waits for the first Write where the ETag depends on it.
@@ -69,7 +70,8 @@ func (c *conditional) WriteHeader(code int) {
 // wantsTag reports whether a response gets an ETag: 200 with JSON, a known length, and without no-store.
 func (c *conditional) wantsTag() bool {
 	head := c.Header()
-	return c.get && !c.begun && head.Get("ETag") == "" && head.Get("Cache-Control") == "" && head.Get("Content-Length") != "" &&
+	return c.get && !c.begun && head.Get("ETag") == "" && head.Get("Cache-Control") == "" &&
+		head.Get("Content-Length") != "" &&
 		strings.HasPrefix(head.Get("Content-Type"), "application/json")
 }
 

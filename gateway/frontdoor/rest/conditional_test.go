@@ -42,11 +42,13 @@ func TestConditional(t *testing.T) {
 		return w
 	}
 	tag := ask("GET", "").Header().Get("ETag")
-	if len(tag) < 10 || ask("GET", "said").Header().Get("ETag") != tag || ask("HEAD", "").Header().Get("ETag") != tag || ask("GET", "").Header().Get("Cache-Control") != "private, no-cache" {
+	if len(tag) < 10 || ask("GET", "said").Header().Get("ETag") != tag || ask("HEAD", "").Header().Get("ETag") != tag ||
+		ask("GET", "").Header().Get("Cache-Control") != "private, no-cache" {
 		t.Errorf("the ETag %q", tag)
 	}
 	for query, want := range map[string]string{"text": "", "secret": "", "pieces": "", "own": `"own"`, "failed": ""} {
-		if w := ask("GET", query, tag); w.Header().Get("ETag") != want || w.Body.String() != text || w.Code == http.StatusNotModified {
+		if w := ask("GET", query, tag); w.Header().Get("ETag") != want || w.Body.String() != text ||
+			w.Code == http.StatusNotModified {
 			t.Errorf("%s: %d %v %s", query, w.Code, w.Header(), w.Body)
 		}
 	}
@@ -54,7 +56,8 @@ func TestConditional(t *testing.T) {
 		t.Errorf("POST: %d %v", w.Code, w.Header())
 	}
 	for _, known := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
-		if w := ask("GET", "said", known); w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != tag || w.Header().Get("Content-Length") != "" {
+		if w := ask("GET", "said", known); w.Code != http.StatusNotModified || w.Body.Len() > 0 ||
+			w.Header().Get("ETag") != tag || w.Header().Get("Content-Length") != "" {
 			t.Errorf("%s: %d %v", known, w.Code, w.Header())
 		}
 	}

@@ -44,20 +44,22 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	}
 	d := &documents{catalog: capgatepb.NewCatalogClient(inside{conn}), write: write, places: make(chan struct{}, asking)}
 	for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
-		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-			ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Catalog_ListTools_FullMethodName)
-			if err == nil {
-				err = d.answer(ctx, w, r.URL.Query().Get("capability"), form)
-			}
-			if err != nil {
-				WriteProblem(w, r, err, h.status)
-			}
-		}))
+		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
+			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+				ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Catalog_ListTools_FullMethodName)
+				if err == nil {
+					err = d.answer(ctx, w, r.URL.Query().Get("capability"), form)
+				}
+				if err != nil {
+					WriteProblem(w, r, err, h.status)
+				}
+			}))
 	}
 	for path, serve := range viewer.Pages() {
-		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-			serve(w, r)
-		}))
+		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
+			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+				serve(w, r)
+			}))
 	}
 	return err
 }
@@ -174,7 +176,8 @@ func (g *gathering) capabilities() (all []openapi.Capability) {
 	for _, list := range g.lists {
 		c := openapi.Capability{ID: list.capability}
 		for _, t := range list.tools {
-			c.Tools = append(c.Tools, openapi.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: t.GetInputSchema().AsMap(),
+			c.Tools = append(c.Tools, openapi.Tool{Name: t.GetName(), Description: t.GetDescription(),
+				Schema: t.GetInputSchema().AsMap(),
 				Policy: t.GetPolicy(), Terminal: t.GetTerminalOnSuccess()})
 		}
 		all = append(all, c)

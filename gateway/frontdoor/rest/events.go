@@ -23,7 +23,8 @@ const (
 )
 
 // Feed reports changes of approvals until ctx ends or tell fails.
-type Feed func(ctx context.Context, req *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error
+type Feed func(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
+	tell func(*capgatepb.WatchApprovalsResponse) error) error
 
 // EventsConfig is what Events are made of. Only HTTPStatus is required.
 type EventsConfig struct {

@@ -22,11 +22,13 @@ import (
 type tell = func(*capgatepb.WatchApprovalsResponse) error
 
 // feed serves a feed, and returns its error.
-func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell tell) error) (addr string, ended <-chan error) {
+func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell tell) error) (addr string,
+	ended <-chan error) {
 	t.Helper()
 	cfg.HTTPStatus = func(codes.Code) int { return http.StatusTeapot }
 	all := make(chan error, 10)
-	events := rest.NewEvents(func(ctx context.Context, _ *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error {
+	events := rest.NewEvents(func(ctx context.Context, _ *capgatepb.WatchApprovalsRequest,
+		tell func(*capgatepb.WatchApprovalsResponse) error) error {
 		err := f(ctx, tell)
 		all <- err
 		return err
@@ -78,7 +80,8 @@ func TestEventsEnd(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || !strings.HasPrefix(string(body), "retry: 2000\n\nid: 1-0\nevent: missed\ndata: {") || !strings.HasSuffix(string(body), "}\n\n") {
+		if err != nil || !strings.HasPrefix(string(body), "retry: 2000\n\nid: 1-0\nevent: missed\ndata: {") ||
+			!strings.HasSuffix(string(body), "}\n\n") {
 			t.Errorf("%q, %v", body, err)
 		}
 	}
@@ -89,7 +92,8 @@ func TestEventsOfASlowReader(t *testing.T) {
 	t.Parallel()
 	addr, ended := feed(t, rest.EventsConfig{Slow: 50 * time.Millisecond}, func(_ context.Context, tell tell) error {
 		for {
-			if err := tell(&capgatepb.WatchApprovalsResponse{Id: "1-0", Event: "asked", Approval: &capgatepb.Approval{Arguments: strings.Repeat("x", 1<<20)}}); err != nil {
+			if err := tell(&capgatepb.WatchApprovalsResponse{Id: "1-0", Event: "asked",
+				Approval: &capgatepb.Approval{Arguments: strings.Repeat("x", 1<<20)}}); err != nil {
 				return err
 			}
 		}

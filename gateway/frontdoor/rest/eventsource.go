@@ -55,7 +55,8 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 		return
 	}
 	w.Header().Set("Allow", "POST, OPTIONS")
-	h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: http.StatusMethodNotAllowed, reason: "METHOD_NOT_ALLOWED",
+	h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: http.StatusMethodNotAllowed,
+		reason: "METHOD_NOT_ALLOWED",
 		detail: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
 }
 
@@ -70,7 +71,8 @@ func ofAnotherSite(r *http.Request) *refusal {
 	if new(http.CrossOriginProtection).Check(asked) == nil {
 		return nil
 	}
-	return &refusal{code: codes.PermissionDenied, reason: "CROSS_SITE", detail: "a page of another site may not call tools by GET"}
+	return &refusal{code: codes.PermissionDenied, reason: "CROSS_SITE",
+		detail: "a page of another site may not call tools by GET"}
 }
 
 // callInQuery reads the call of a tool out of a query.

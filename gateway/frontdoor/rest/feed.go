@@ -19,19 +19,21 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 	}
 	events := NewEvents(feedOf(client), EventsConfig{HTTPStatus: h.status})
 	// Later patterns take precedence over /v1/approvals/{id}.
-	return h.mux.HandlePath(http.MethodGet, EventsPath, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		ctx, err := h.outgoing(r, capgatepb.Approvals_WatchApprovals_FullMethodName)
-		if err != nil {
-			WriteProblem(w, r, err, h.status)
-			return
-		}
-		events.Serve(w, r.WithContext(ctx), params)
-	})
+	return h.mux.HandlePath(http.MethodGet, EventsPath,
+		func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+			ctx, err := h.outgoing(r, capgatepb.Approvals_WatchApprovals_FullMethodName)
+			if err != nil {
+				WriteProblem(w, r, err, h.status)
+				return
+			}
+			events.Serve(w, r.WithContext(ctx), params)
+		})
 }
 
 // feedOf returns the events for a client.
 func feedOf(client capgatepb.ApprovalsClient) Feed {
-	return func(ctx context.Context, req *capgatepb.WatchApprovalsRequest, tell func(*capgatepb.WatchApprovalsResponse) error) error {
+	return func(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
+		tell func(*capgatepb.WatchApprovalsResponse) error) error {
 		stream, err := client.WatchApprovals(ctx, req)
 		for err == nil {
 			var event *capgatepb.WatchApprovalsResponse

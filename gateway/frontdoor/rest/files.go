@@ -55,7 +55,8 @@ func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
 }
 
 // prepareFile is prepare for requests that have to do with files.
-func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request, params map[string]string) {
+func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request,
+	params map[string]string) {
 	if !printable(params["capability_id"]) { // no such capability; metadata cannot carry the name
 		h.writeRefusal(w, r, noSuchPath())
 		return
@@ -127,8 +128,9 @@ func metadataOf(header http.Header) metadata.MD {
 
 // uploadedFile is an uploaded file in the response to an upload, or the problem with it.
 type uploadedFile struct {
-	ID          string           `json:"id,omitempty"`
-	Name        string           `json:"name,omitempty"` // of the resource (AIP-122): capabilities/{capability}/artifacts/{id}
+	ID string `json:"id,omitempty"`
+	// of the resource (AIP-122): capabilities/{capability}/artifacts/{id}
+	Name        string           `json:"name,omitempty"`
 	Filename    string           `json:"filename,omitempty"`
 	ContentType string           `json:"content_type,omitempty"`
 	Size        *int64           `json:"size,omitempty"`   // bytes

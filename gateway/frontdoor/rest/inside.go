@@ -22,7 +22,8 @@ func (c telling) Invoke(ctx context.Context, method string, args, reply any, opt
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c telling) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c telling) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	tell(ctx, method)
 	return c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
@@ -44,7 +45,8 @@ func (c inside) Invoke(ctx context.Context, method string, args, reply any, opts
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	out, _ := metadata.FromOutgoingContext(ctx)
 	return c.ClientConnInterface.NewStream(withMetadata(ctx, out), desc, method, opts...)
 }

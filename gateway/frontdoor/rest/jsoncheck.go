@@ -34,7 +34,8 @@ func checkJSON(data []byte) error {
 	return errors.New("the body is not valid JSON")
 }
 
-// twiceError is a name that is there twice in an object. Errors quote no names: those of a configuration may be secrets.
+// twiceError is a name that is there twice in an object. Errors quote no names: those of a configuration may be
+// secrets.
 type twiceError struct {
 	in string // the member of the body that the object is in, "" where that is the body itself
 	at int    // byte

@@ -20,18 +20,24 @@ import (
 
 func TestMethods(t *testing.T) {
 	t.Parallel()
-	b := &backend{health: func(context.Context) (*docpb.HealthResponse, error) { return &docpb.HealthResponse{Ready: true}, nil }}
+	b := &backend{health: func(context.Context) (*docpb.HealthResponse,
+		error) {
+		return &docpb.HealthResponse{Ready: true}, nil
+	}}
 	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
 	const health = "/v1/capabilities/weather/health"
 	get, head := resttest.Send(t, web, "GET", health, ""), resttest.Send(t, web, "HEAD", health, "")
-	if get.Status != 200 || head.Status != 200 || head.Body != "" || head.Header.Get("Content-Length") != get.Header.Get("Content-Length") || head.Header.Get("Content-Type") != "application/json" {
+	if get.Status != 200 || head.Status != 200 || head.Body != "" ||
+		head.Header.Get("Content-Length") != get.Header.Get("Content-Length") ||
+		head.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("HEAD: %d %v, and not %v", head.Status, head.Header, get.Header)
 	}
 	for path, want := range map[string]string{
 		health: "GET, HEAD, OPTIONS", invokePath: "POST, OPTIONS", toolPath + "/stream": "GET, POST, OPTIONS",
 		"/v1/capabilities/weather/artifacts/a": "GET, HEAD, OPTIONS", "/docs/errors": "GET, HEAD, OPTIONS",
 	} {
-		if got := resttest.Send(t, web, "OPTIONS", path, ""); got.Status != 204 || got.Header.Get("Allow") != want || got.Header.Get("X-Request-Id") == "" {
+		if got := resttest.Send(t, web, "OPTIONS", path, ""); got.Status != 204 || got.Header.Get("Allow") != want ||
+			got.Header.Get("X-Request-Id") == "" {
 			t.Errorf("OPTIONS %s: %d %v", path, got.Status, got.Header)
 		}
 		if got := resttest.Send(t, web, "PUT", path, ""); got.Status != 405 || got.Header.Get("Allow") != want {
@@ -45,7 +51,8 @@ func TestMethods(t *testing.T) {
 		t.Error("a HEAD made a call")
 	}
 	for _, path := range []string{health + "/", "/v1/capabilities/weather/invoke/", "/v1/nothing", "//v1/capabilities"} {
-		if got := resttest.Send(t, web, "GET", path, ""); got.Status != 404 || resttest.ProblemOf(t, got).Reason != "NO_SUCH_PATH" {
+		if got := resttest.Send(t, web, "GET", path, ""); got.Status != 404 ||
+			resttest.ProblemOf(t, got).Reason != "NO_SUCH_PATH" {
 			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 	}
@@ -55,7 +62,8 @@ func TestIdsInPaths(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
 	web := door(t, b, rest.Config{})
-	for path, want := range map[string]string{"a%20b": "a b", "a%25b": "a%b", "a%3Ab": "a:b", "%C3%BC": "ü", "a+b": "a+b", "a%3Fb": "a?b"} {
+	for path, want := range map[string]string{"a%20b": "a b", "a%25b": "a%b", "a%3Ab": "a:b", "%C3%BC": "ü", "a+b": "a+b",
+		"a%3Fb": "a?b"} {
 		got := resttest.Send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`)
 		if req, _, _ := b.last(); got.Status != 200 || req.GetToolName() != want {
 			t.Errorf("%s: %d, %q, %s", path, got.Status, req.GetToolName(), got.Body)
@@ -77,7 +85,8 @@ func TestRawRequests(t *testing.T) {
 		request string
 		status  int
 	}{
-		"chunked":          {"POST " + toolPath + head + "Transfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n", 200},
+		"chunked": {"POST " + toolPath + head +
+			"Transfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n", 200},
 		"absolute target":  {"POST http://gateway.test" + toolPath + head + "Content-Length: 2\r\n\r\n{}", 200},
 		"no such escape":   {"POST " + toolPath + "%zz" + head + "Content-Length: 2\r\n\r\n{}", 400},
 		"two lengths":      {"POST " + toolPath + head + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
@@ -111,12 +120,14 @@ func TestRawRequests(t *testing.T) {
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	web := door(t, new(backend), rest.Config{})
-	for typ, want := range map[string]string{"application/json": "HTTP/1.1 100 Continue", "text/plain": "HTTP/1.1 415 Unsupported Media Type"} {
+	for typ, want := range map[string]string{"application/json": "HTTP/1.1 100 Continue",
+		"text/plain": "HTTP/1.1 415 Unsupported Media Type"} {
 		conn, err := net.Dial("tcp", web.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Type: %s\r\nContent-Length: 2\r\n\r\n", toolPath, typ); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Type: %s\r\n"+
+			"Content-Length: 2\r\n\r\n", toolPath, typ); err != nil {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || strings.TrimSpace(line) != want {

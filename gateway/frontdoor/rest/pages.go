@@ -27,7 +27,8 @@ func Page[T interface{ GetId() string }](req paging.Request, all []T) (page []T,
 	if after != "" {
 		number, id, _ := strings.Cut(after, " ")
 		if from, err = strconv.Atoi(number); err != nil || from < 1 {
-			return nil, "", &refusal{code: codes.InvalidArgument, reason: reason, detail: "page_token: it must be an answer's next_page_token",
+			return nil, "", &refusal{code: codes.InvalidArgument, reason: reason,
+				detail:   "page_token: it must be an answer's next_page_token",
 				metadata: map[string]string{"field": "page_token"}}
 		}
 		from = min(from, len(all))

@@ -23,7 +23,8 @@ import (
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
 // does too: grpc-gateway sees to it.
-var forwarded = [...]string{"x-request-id", sessionID, "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id", "x-approval-wait",
+var forwarded = [...]string{"x-request-id", sessionID, "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id",
+	"x-approval-wait",
 	apiKey, "traceparent", "tracestate", "baggage"}
 
 const (
@@ -87,7 +88,8 @@ func bodyOf(ctx context.Context) *body {
 // prepare stands between the mux and the generated code of every route.
 func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		if id, ok := params["artifact_id"]; ok && id == "" { // the pattern takes the list of files, which there is not, for one
+		// the pattern takes the list of files, which there is not, for one
+		if id, ok := params["artifact_id"]; ok && id == "" {
 			h.noFile(w, r)
 			return
 		}
@@ -96,7 +98,8 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			p.hit, p.stream = true, onlyStreamed(pattern.String())
 			return
 		}
-		if pattern, _ := runtime.HTTPPattern(r.Context()); r.Method == http.MethodGet && isHead(r) && onlyStreamed(pattern.String()) {
+		if pattern, _ := runtime.HTTPPattern(r.Context()); r.Method == http.MethodGet && isHead(r) &&
+			onlyStreamed(pattern.String()) {
 			w.Header().Set("Allow", strings.Join(h.allowed(r), ", "))
 			problem.Write(w, r, problem.MethodNotAllowed())
 			return
@@ -157,7 +160,8 @@ func (h *Handler) check(r *http.Request, params map[string]string) (time.Duratio
 		}
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return 0, &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE",
+		return 0, &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType,
+			reason: "UNSUPPORTED_MEDIA_TYPE",
 			detail: "the body must be JSON: send it with Content-Type: application/json"}
 	}
 	if r.ContentLength > h.cfg.MaxBody {

@@ -28,11 +28,13 @@ type refusal struct {
 func (r *refusal) Error() string { return r.detail }
 
 func noSuchPath() *refusal {
-	return &refusal{code: codes.NotFound, status: http.StatusNotFound, reason: "NO_SUCH_PATH", detail: "there is nothing at this path"}
+	return &refusal{code: codes.NotFound, status: http.StatusNotFound, reason: "NO_SUCH_PATH",
+		detail: "there is nothing at this path"}
 }
 
 // noRoute answers a request that no route takes.
-func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
+func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
+	r *http.Request, httpStatus int) {
 	if probeOf(r) != nil {
 		return
 	}
@@ -42,14 +44,16 @@ func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 		h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: httpStatus, reason: "METHOD_NOT_ALLOWED",
 			detail: "the path does not support this method; the Allow header lists the supported ones"})
 	case http.StatusBadRequest:
-		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, status: httpStatus, reason: "INVALID_PATH", detail: "the path must begin with a slash"})
+		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, status: httpStatus, reason: "INVALID_PATH",
+			detail: "the path must begin with a slash"})
 	default:
 		h.writeRefusal(w, r, noSuchPath())
 	}
 }
 
 // callFailed answers a request whose call failed, or whose body the decoder refused.
-func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
+	r *http.Request, err error) {
 	if probeOf(r) != nil {
 		return
 	}
@@ -57,8 +61,10 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		h.fail(w, r, b.failed)
 		return
 	}
-	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 && r.Method == http.MethodGet {
-		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is invalid: " + st.Message()})
+	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 &&
+		r.Method == http.MethodGet {
+		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY",
+			detail: "the query is invalid: " + st.Message()})
 		return
 	}
 	h.fail(w, r, err)

@@ -42,7 +42,8 @@ func TestBadBodies(t *testing.T) {
 		{"NaN", `{"tool_name":"t","args":{"a":NaN}}`, "syntax error"},
 		{"UTF-8", "{\"tool_name\":\"\xff\"}", "UTF-8"},
 		{"UTF-8 in args", "{\"tool_name\":\"t\",\"args\":{\"a\":\"\xc3\"}}", "UTF-8"},
-		{"too deep", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, "deeper than 100"},
+		{"too deep", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`,
+			"deeper than 100"},
 		{"far too deep", strings.Repeat(`{"a":`, 1<<20), "deeper than 100"},
 		{"duplicate", `{"tool_name":"t","tool_name":"t"}`, "same name twice"},
 		{"duplicate in disguise", `{"tool_name":"t","tool\u005fname":"t"}`, "same name twice"},
@@ -65,7 +66,8 @@ func TestBadBodies(t *testing.T) {
 			t.Parallel()
 			got := resttest.Send(t, web, "POST", invokePath, tt.body)
 			p := resttest.ProblemOf(t, got)
-			if got.Status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != "INVALID_BODY" || !strings.Contains(p.Detail, tt.detail) {
+			if got.Status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != "INVALID_BODY" ||
+				!strings.Contains(p.Detail, tt.detail) {
 				t.Errorf("%d %+v; want %q", got.Status, p, tt.detail)
 			}
 			if strings.Contains(got.Body, "hunter2") {
@@ -132,7 +134,8 @@ func TestBadHeaders(t *testing.T) {
 	web := door(t, new(backend), rest.Config{})
 	for _, name := range []string{"Authorization", "X-Request-Id"} {
 		got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, name, "hünter2")
-		if p := resttest.ProblemOf(t, got); got.Status != 400 || p.Reason != "INVALID_HEADER" || strings.Contains(got.Body, "nter2") {
+		if p := resttest.ProblemOf(t, got); got.Status != 400 || p.Reason != "INVALID_HEADER" ||
+			strings.Contains(got.Body, "nter2") {
 			t.Errorf("%s: %s", name, got.Body)
 		}
 	}
@@ -158,7 +161,8 @@ func TestStatuses(t *testing.T) {
 		}
 	}
 	st, err := status.New(codes.Unavailable, "no backend").WithDetails(
-		&errdetails.ErrorInfo{Reason: "NO_BACKEND", Domain: "capgate.dev", Metadata: map[string]string{"capability": "weather"}},
+		&errdetails.ErrorInfo{Reason: "NO_BACKEND", Domain: "capgate.dev",
+			Metadata: map[string]string{"capability": "weather"}},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +212,8 @@ func FuzzBody(f *testing.F) {
 			if err := json.Unmarshal(body, &in); err != nil {
 				t.Fatalf("accepted what is not JSON: %v", err)
 			}
-			if req, _, _ := b.last(); in.Args != nil && string(in.Args) != "null" && string(in.Args) != string(req.GetArgsJson()) {
+			if req, _, _ := b.last(); in.Args != nil && string(in.Args) != "null" &&
+				string(in.Args) != string(req.GetArgsJson()) {
 				t.Fatalf("%s became %s", in.Args, req.GetArgsJson())
 			}
 		default:

@@ -12,7 +12,8 @@ import (
 // pump writes the items of feed one after the other, so that feed waits for the reader, and calls beat
 // periodically in between. When feed has ended, it returns feed's error and over is true. If write or beat fails,
 // it returns that error with feed's. In both cases feed has ended.
-func pump[T any](ctx context.Context, every time.Duration, feed func(context.Context, func(T) error) error, write func(T) error, beat func() error) (over bool, err error) {
+func pump[T any](ctx context.Context, every time.Duration, feed func(context.Context, func(T) error) error,
+	write func(T) error, beat func() error) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	told, ended := make(chan T), make(chan error, 1)

@@ -92,17 +92,21 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	if err := capgatepb.RegisterGatewayHandlerServer(context.Background(), h.mux, srv); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
 	}
-	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux, capgatepb.NewCatalogClient(inside{conn})); err != nil {
+	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux,
+		capgatepb.NewCatalogClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
 	}
-	if err := capgatepb.RegisterArtifactsHandlerClient(context.Background(), h.mux, capgatepb.NewArtifactsClient(inside{conn})); err != nil {
+	if err := capgatepb.RegisterArtifactsHandlerClient(context.Background(), h.mux,
+		capgatepb.NewArtifactsClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Artifacts: %w", err)
 	}
-	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux, capgatepb.NewTenantsClient(inside{conn})); err != nil {
+	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux,
+		capgatepb.NewTenantsClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Tenants: %w", err)
 	}
 	page := problem.Page()
-	if err := h.mux.HandlePath(http.MethodGet, problem.Path, func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }); err != nil {
+	if err := h.mux.HandlePath(http.MethodGet, problem.Path,
+		func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }); err != nil {
 		return nil, fmt.Errorf("register the page of errors: %w", err)
 	}
 	if err := h.routeCalls(conn); err != nil {

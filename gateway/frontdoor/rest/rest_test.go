@@ -94,8 +94,10 @@ func TestInvoke(t *testing.T) {
 		{"every field", `{"capability_id":"weather","tool_name":"t","args":{},"config":{"k":"v"},"sessionId":"s","thread_id":"th"}`, "t", `{}`, `{"k":"v"}`, "s", "th"},
 		{"nulls", `{"tool_name":"t","args":null,"args_json":"","config":{},"config_json":null,"session_id":null,"capabilityId":null}`, "t", `{}`, `{}`, "", ""},
 		{"escaped names", `{"tool\u005fname":"\u0074"}`, "t", `{}`, `{}`, "", ""},
-		{"same names in different objects", `{"tool_name":"t","args":{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}}}`, "t", `{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}}`, `{}`, "", ""},
-		{"a hundred levels", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}}`, "t", `{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}`, `{}`, "", ""},
+		{"same names in different objects", `{"tool_name":"t","args":{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}}}`, "t",
+			`{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}}`, `{}`, "", ""},
+		{"a hundred levels", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}}`, "t",
+			`{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}`, `{}`, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +167,8 @@ func TestLargeBodies(t *testing.T) {
 	if got := resttest.Send(t, web, "POST", invokePath, body); got.Status != 413 {
 		t.Errorf("16 MiB and a byte: %d", got.Status)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", web.URL+invokePath, io.MultiReader(strings.NewReader(body))) // no Content-Length
+	req, err := http.NewRequestWithContext(t.Context(), "POST", web.URL+invokePath,
+		io.MultiReader(strings.NewReader(body))) // no Content-Length
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +188,8 @@ func TestContentTypes(t *testing.T) {
 	for typ, want := range map[string]int{
 		"": 200, "application/json": 200, "application/json; charset=utf-8": 200, "APPLICATION/JSON": 200,
 		"application/x-www-form-urlencoded": 200, "application/vnd.thing+json": 200, "text/json": 200,
-		"text/plain": 415, "application/xml": 415, "multipart/form-data; boundary=x": 415, "rubbish;;": 415, "image/x+json": 415,
+		"text/plain": 415, "application/xml": 415, "multipart/form-data; boundary=x": 415, "rubbish;;": 415,
+		"image/x+json": 415,
 	} {
 		var header []string
 		if typ != "" {
@@ -201,13 +205,16 @@ func TestHeadersGoAlong(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
 	got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`,
-		"Authorization", "Bearer secret", "X-Request-Id", "r-1", "traceparent", "00-ab-cd-01", "X-Session-Id", "s-1", "Te", "trailers",
-		"X-Capability-Id", "weather", "Cookie", "c=1", "X-Other", "o", "Grpc-Metadata-X-Evil", "e", "X-Forwarded-For", "1.2.3.4", "Accept", "text/html")
+		"Authorization", "Bearer secret", "X-Request-Id", "r-1", "traceparent", "00-ab-cd-01", "X-Session-Id", "s-1", "Te",
+		"trailers",
+		"X-Capability-Id", "weather", "Cookie", "c=1", "X-Other", "o", "Grpc-Metadata-X-Evil", "e", "X-Forwarded-For",
+		"1.2.3.4", "Accept", "text/html")
 	if got.Status != 200 {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	_, md, left := b.last()
-	for name, want := range map[string]string{"authorization": "Bearer secret", "x-request-id": "r-1", "traceparent": "00-ab-cd-01",
+	for name, want := range map[string]string{"authorization": "Bearer secret", "x-request-id": "r-1",
+		"traceparent":  "00-ab-cd-01",
 		"x-session-id": "s-1", "x-capability-id": "weather"} {
 		if v := md.Get(name); len(v) != 1 || v[0] != want {
 			t.Errorf("%s: %q", name, v)

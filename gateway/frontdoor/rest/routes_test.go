@@ -22,7 +22,8 @@ var undescribed = regexp.MustCompile(`^GET /docs/`)
 
 var variable = regexp.MustCompile(`\{([^}=]+)(=[^}]*)?\}`)
 
-// routesOf lists what a mux serves, as "GET /v1/capabilities/{capability_id}". It does not tell, so its fields are read.
+// routesOf lists what a mux serves, as "GET /v1/capabilities/{capability_id}". It does not tell, so its fields are
+// read.
 func routesOf(mux *runtime.ServeMux) map[string]bool {
 	all := map[string]bool{}
 	for method, routes := range reflect.ValueOf(mux).Elem().FieldByName("handlers").Seq2() {

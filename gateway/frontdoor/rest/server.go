@@ -43,7 +43,8 @@ func (s *server) CallTool(ctx context.Context, req *capgatepb.CallToolRequest) (
 func (s *server) call(ctx context.Context, req *docpb.InvokeRequest) (*capgatepb.InvokeResponse, error) {
 	made, _ := metadata.FromIncomingContext(ctx)
 	var trailer metadata.MD
-	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), req, grpc.MaxCallRecvMsgSize(MaxReply), grpc.Trailer(&trailer))
+	reply, err := s.capabilities.Invoke(withMetadata(ctx, made), req, grpc.MaxCallRecvMsgSize(MaxReply),
+		grpc.Trailer(&trailer))
 	b := bodyOf(ctx)
 	b.replayed = len(made.Get(keyedMetadata)) > 0 && len(trailer.Get(replayed)) > 0
 	if err != nil {
@@ -70,11 +71,13 @@ func (s *server) GetHealth(ctx context.Context, req *capgatepb.GetHealthRequest)
 }
 
 // healthOf asks for the health of the capability that a path names.
-func healthOf(ctx context.Context, capabilities docpb.CapabilityClient, capability string) (*docpb.HealthResponse, error) {
+func healthOf(ctx context.Context, capabilities docpb.CapabilityClient, capability string) (*docpb.HealthResponse,
+	error) {
 	if !printable(capability) { // no such capability; metadata cannot carry the name
 		return nil, noSuchPath()
 	}
-	return capabilities.Healthcheck(metadata.AppendToOutgoingContext(ctx, "x-capability-id", capability), &docpb.HealthRequest{})
+	return capabilities.Healthcheck(metadata.AppendToOutgoingContext(ctx, "x-capability-id", capability),
+		&docpb.HealthRequest{})
 }
 
 // invocation is a call as capabilities know it.

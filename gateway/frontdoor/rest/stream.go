@@ -22,7 +22,8 @@ type answer[T any] interface {
 
 // serveAnswer makes a call and streams its records. The response begins with the first record or heartbeat; an
 // earlier error is an HTTP status.
-func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, r *http.Request, to *records, call func(context.Context, func(T) error) error, a answer[T]) {
+func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, r *http.Request, to *records,
+	call func(context.Context, func(T) error) error, a answer[T]) {
 	over, err := pump(ctx, h.cfg.Beat, call, a.tell, to.beat)
 	if !over {
 		return // the client is gone, or reads nothing

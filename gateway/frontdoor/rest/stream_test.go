@@ -57,8 +57,10 @@ func TestStreamIsWritten(t *testing.T) {
 		events, lines string
 	}{
 		{"JSON as it is", []*docpb.InvokeChunk{chunk(` {"n":1.10,"z":1e400} `), last(`[ 1 ]`, "")},
-			"id: 1\nevent: chunk\ndata: {\"data\":{\"n\":1.10,\"z\":1e400}}\n\nid: 2\nevent: chunk\ndata: {\"data\":[ 1 ]}\n\nid: 3\nevent: done\ndata: {}\n\n",
-			`{"event":"chunk","id":"1","data":{"n":1.10,"z":1e400}}` + "\n" + `{"event":"chunk","id":"2","data":[ 1 ]}` + "\n" + `{"event":"done","id":"3"}` + "\n"},
+			"id: 1\nevent: chunk\ndata: {\"data\":{\"n\":1.10,\"z\":1e400}}\n\nid: 2\nevent: chunk\ndata: {\"data\":[ 1 " +
+				"]}\n\nid: 3\nevent: done\ndata: {}\n\n",
+			`{"event":"chunk","id":"1","data":{"n":1.10,"z":1e400}}` + "\n" + `{"event":"chunk","id":"2","data":[ 1 ]}` + "\n" +
+				`{"event":"done","id":"3"}` + "\n"},
 		{"on one line", []*docpb.InvokeChunk{chunk("{\n\t\"a\":\r\n 1\n}\n"), last("", "")},
 			"id: 1\nevent: chunk\ndata: {\"data\":{ \t\"a\":   1 }}\n\nid: 2\nevent: done\ndata: {}\n\n",
 			"{\"event\":\"chunk\",\"id\":\"1\",\"data\":{ \t\"a\":   1 }}\n{\"event\":\"done\",\"id\":\"2\"}\n"},
@@ -68,7 +70,8 @@ func TestStreamIsWritten(t *testing.T) {
 		{"a tool that fails", []*docpb.InvokeChunk{chunk("1"), chunk(""), last("", "no <such>\n\"city\"")},
 			"id: 1\nevent: chunk\ndata: {\"data\":1}\n\nid: 2\nevent: done\ndata: {\"error\":\"no <such>\\n\\\"city\\\"\"}\n\n",
 			`{"event":"chunk","id":"1","data":1}` + "\n" + `{"event":"done","id":"2","error":"no <such>\n\"city\""}` + "\n"},
-		{"an error ends it without done", []*docpb.InvokeChunk{{Error: "e"}}, "id: 1\nevent: done\ndata: {\"error\":\"e\"}\n\n", ""},
+		{"an error ends it without done", []*docpb.InvokeChunk{{Error: "e"}},
+			"id: 1\nevent: done\ndata: {\"error\":\"e\"}\n\n", ""},
 		{"nothing", []*docpb.InvokeChunk{last("", "")}, "id: 1\nevent: done\ndata: {}\n\n", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,12 +93,15 @@ func TestStreamIsWritten(t *testing.T) {
 				}
 				got := resttest.Send(t, web, way.method, way.path, way.body, header...)
 				if got.Status != 200 || got.Header.Get("Content-Type") != way.typ || way.want != "" && got.Body != way.want {
-					t.Errorf("%s %s, %s: %d %s %q; want %q", way.method, way.path, way.accept, got.Status, got.Header.Get("Content-Type"), got.Body, way.want)
+					t.Errorf("%s %s, %s: %d %s %q; want %q", way.method, way.path, way.accept, got.Status,
+						got.Header.Get("Content-Type"), got.Body, way.want)
 				}
-				if got.Header.Get("Cache-Control") != "no-cache, no-transform" || got.Header.Get("X-Accel-Buffering") != "no" || got.Header.Get("Vary") != "Accept" {
+				if got.Header.Get("Cache-Control") != "no-cache, no-transform" || got.Header.Get("X-Accel-Buffering") != "no" ||
+					got.Header.Get("Vary") != "Accept" {
 					t.Errorf("%s %s: %v", way.method, way.path, got.Header)
 				}
-				if req, _, _ := b.last(); req.GetCapabilityId() != "weather" || req.GetToolName() != "t" || string(req.GetArgsJson()) != "{}" || string(req.GetConfigJson()) != "{}" {
+				if req, _, _ := b.last(); req.GetCapabilityId() != "weather" || req.GetToolName() != "t" ||
+					string(req.GetArgsJson()) != "{}" || string(req.GetConfigJson()) != "{}" {
 					t.Errorf("%s %s: the backend got %v", way.method, way.path, req)
 				}
 			}
@@ -106,7 +112,8 @@ func TestStreamIsWritten(t *testing.T) {
 // TestStreamThatBreaks says so: by a status where nothing was sent yet, else by its last record.
 func TestStreamThatBreaks(t *testing.T) {
 	t.Parallel()
-	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST", Domain: "capgate.dev"})
+	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST",
+		Domain: "capgate.dev"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,17 +133,21 @@ func TestStreamThatBreaks(t *testing.T) {
 			t.Parallel()
 			web := door(t, &backend{stream: sends(tt.err, tt.chunks...)}, rest.Config{})
 			got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
-			if p := resttest.ProblemOf(t, got); got.Status != tt.status && tt.err == nil || p.Code != tt.code || p.Reason != tt.reason {
+			if p := resttest.ProblemOf(t, got); got.Status != tt.status && tt.err == nil || p.Code != tt.code ||
+				p.Reason != tt.reason {
 				t.Errorf("before the first record: %d %s", got.Status, got.Body)
 			}
-			web = door(t, &backend{stream: sends(tt.err, append([]*docpb.InvokeChunk{chunk("1")}, tt.chunks...)...)}, rest.Config{})
+			web = door(t, &backend{stream: sends(tt.err, append([]*docpb.InvokeChunk{chunk("1")}, tt.chunks...)...)},
+				rest.Config{})
 			got = resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", resttest.JSONLines)
 			event, p := resttest.LastRecord(t, got.Body)
-			if got.Status != 200 || event != "error" || p.Code != tt.code || p.Reason != tt.reason || p.Status < 500 || p.Title == "" || p.Type == "" {
+			if got.Status != 200 || event != "error" || p.Code != tt.code || p.Reason != tt.reason || p.Status < 500 ||
+				p.Title == "" || p.Type == "" {
 				t.Errorf("after it: %d %s", got.Status, got.Body)
 			}
 			got = resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
-			if !strings.Contains(got.Body, "\n\nid: 2\nevent: error\ndata: {\"problem\":{\"type\":") || !strings.HasSuffix(got.Body, "}}\n\n") {
+			if !strings.Contains(got.Body, "\n\nid: 2\nevent: error\ndata: {\"problem\":{\"type\":") ||
+				!strings.HasSuffix(got.Body, "}}\n\n") {
 				t.Errorf("as events: %q", got.Body)
 			}
 		})
@@ -152,7 +163,8 @@ func TestStreamsDeadline(t *testing.T) {
 		<-stream.Context().Done()
 		return stream.Context().Err()
 	}}, rest.Config{})
-	got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", resttest.JSONLines, "Request-Timeout", "1s")
+	got := resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`, "Accept", resttest.JSONLines, "Request-Timeout",
+		"1s")
 	var p problem.Problem
 	event := "error"
 	if got.Status == 200 {
@@ -221,8 +233,10 @@ func TestStreamIsNotBegunAgain(t *testing.T) {
 	b := &backend{}
 	web := door(t, b, rest.Config{EventSource: func(string, string) bool { return true }})
 	for _, way := range []struct{ method, path, accept string }{
-		{"GET", toolPath + "/stream", resttest.EventStream}, {"GET", toolPath + "/stream?last_event_id=2", resttest.EventStream},
-		{"POST", toolPath + "/stream", ""}, {"POST", streamPath, resttest.JSONLines}, {"POST", invokePath, resttest.EventStream}, {"POST", toolPath, resttest.EventStream},
+		{"GET", toolPath + "/stream", resttest.EventStream}, {"GET", toolPath + "/stream?last_event_id=2",
+			resttest.EventStream},
+		{"POST", toolPath + "/stream", ""}, {"POST", streamPath, resttest.JSONLines},
+		{"POST", invokePath, resttest.EventStream}, {"POST", toolPath, resttest.EventStream},
 	} {
 		got := resttest.Send(t, web, way.method, way.path, `{"tool_name":"t"}`, "Last-Event-ID", "0", "Accept", way.accept)
 		if got.Status != 204 || got.Body != "" {
@@ -243,7 +257,8 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	got := resttest.Send(t, web, "GET", "/v1/capabilities/weather/tools/writes/stream", "")
-	if p := resttest.ProblemOf(t, got); got.Status != 405 || got.Header.Get("Allow") != "POST, OPTIONS" || p.Reason != "METHOD_NOT_ALLOWED" {
+	if p := resttest.ProblemOf(t, got); got.Status != 405 || got.Header.Get("Allow") != "POST, OPTIONS" ||
+		p.Reason != "METHOD_NOT_ALLOWED" {
 		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 	}
 	if req, _, _ := b.last(); req.GetToolName() != "reads" {
@@ -253,7 +268,8 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 		return nil, status.Error(codes.NotFound, "what?")
 	}}
 	for _, name := range []string{"weather", "w%C3%A4"} {
-		if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/tools/t/stream", ""); resttest.ProblemOf(t, got).Status != 404 {
+		if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/tools/t/stream",
+			""); resttest.ProblemOf(t, got).Status != 404 {
 			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}
 	}
@@ -262,7 +278,8 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 // TestStreamBeats: what has nothing to tell shows that it lives, and that it has begun.
 func TestStreamBeats(t *testing.T) {
 	t.Parallel()
-	for typ, want := range map[string][]string{resttest.EventStream: {"id: 0", ":", "", ":", ""}, resttest.JSONLines: {`{"event":"heartbeat"}`, `{"event":"heartbeat"}`}} {
+	for typ, want := range map[string][]string{resttest.EventStream: {"id: 0", ":", "", ":", ""},
+		resttest.JSONLines: {`{"event":"heartbeat"}`, `{"event":"heartbeat"}`}} {
 		goOn := make(chan struct{})
 		b := &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
 			<-goOn
@@ -348,7 +365,8 @@ func TestSlowReaderOfStream(t *testing.T) {
 	if err := conn.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n%s", streamPath, addr, `{"tool_name":"t"}`); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n%s", streamPath, addr,
+		`{"tool_name":"t"}`); err != nil {
 		t.Fatal(err)
 	}
 	if err := receive(t, ended); err == nil || sent > 200 { // what sockets hold, and what is in a hand
@@ -366,7 +384,8 @@ func TestStalledBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n{", path, addr); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n{", path,
+			addr); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -38,7 +38,8 @@ func TestToolAnswersPlainly(t *testing.T) {
 				return &docpb.InvokeResponse{ResultJson: []byte(tt.result), Error: tt.fault}, nil
 			}}
 			got := resttest.Send(t, door(t, b, rest.Config{}), "POST", toolPath, `{}`)
-			if got.Status != tt.status || got.Body != tt.body || got.Header.Get("Content-Type") != tt.typ || got.Header.Get("X-Capgate-Outcome") != tt.outcome {
+			if got.Status != tt.status || got.Body != tt.body || got.Header.Get("Content-Type") != tt.typ ||
+				got.Header.Get("X-Capgate-Outcome") != tt.outcome {
 				t.Errorf("%d %v %q", got.Status, got.Header, got.Body)
 			}
 		})
@@ -57,7 +58,8 @@ func TestToolIsCalled(t *testing.T) {
 		{"without a body", toolPath, "", nil, `{}`, "", ""},
 		{"in headers", toolPath, "{}", []string{"X-Session-Id", "s", "X-Thread-Id", "th"}, `{}`, "s", "th"},
 		{"in the query", toolPath + "?session_id=s&thread_id=th", "{}", nil, `{}`, "s", "th"},
-		{"arguments with names of ours", toolPath, `{"session_id":"x","tool_name":"y"}`, nil, `{"session_id":"x","tool_name":"y"}`, "", ""},
+		{"arguments with names of ours", toolPath, `{"session_id":"x","tool_name":"y"}`, nil,
+			`{"session_id":"x","tool_name":"y"}`, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,8 +68,10 @@ func TestToolIsCalled(t *testing.T) {
 			for _, accept := range []string{"application/json", resttest.EventStream} {
 				got := resttest.Send(t, web, "POST", tt.path, tt.body, append(tt.header, "Accept", accept)...)
 				req, md, _ := b.last()
-				if got.Status != 200 || req.GetCapabilityId() != "weather" || req.GetToolName() != "t" || string(req.GetArgsJson()) != tt.args ||
-					string(req.GetConfigJson()) != "{}" || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread || len(md.Get("x-thread-id")) > 0 {
+				if got.Status != 200 || req.GetCapabilityId() != "weather" || req.GetToolName() != "t" ||
+					string(req.GetArgsJson()) != tt.args ||
+					string(req.GetConfigJson()) != "{}" || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread ||
+					len(md.Get("x-thread-id")) > 0 {
 					t.Errorf("%d %s; %v, %v", got.Status, got.Body, req, md)
 				}
 			}
@@ -102,10 +106,12 @@ func TestToolErrors(t *testing.T) {
 		web := door(t, b, rest.Config{ToolErrors: tt.config})
 		for path, body := range map[string]string{toolPath: `{}`, invokePath: `{"tool_name":"t"}`} {
 			got := resttest.Send(t, web, "POST", path, body, "Prefer", tt.prefer)
-			if applied := strings.Join(got.Header.Values("Preference-Applied"), ", "); got.Status != tt.status || applied != tt.applied {
+			if applied := strings.Join(got.Header.Values("Preference-Applied"), ", "); got.Status != tt.status ||
+				applied != tt.applied {
 				t.Errorf("%+v, %s: %d, applied %q, %s", tt, path, got.Status, applied, got.Body)
 			}
-			if tt.status == 422 && !strings.Contains(got.Body, `"title":"Unprocessable Entity","status":422,"detail":"no such city","code":"UNKNOWN","reason":"TOOL_ERROR","request_id":"`+got.Header.Get("X-Request-Id")+`","result":[1]}`) {
+			if tt.status == 422 && !strings.Contains(got.Body,
+				`"title":"Unprocessable Entity","status":422,"detail":"no such city","code":"UNKNOWN","reason":"TOOL_ERROR","request_id":"`+got.Header.Get("X-Request-Id")+`","result":[1]}`) {
 				t.Errorf("%s", got.Body)
 			}
 		}
@@ -117,14 +123,16 @@ func TestHealth(t *testing.T) {
 	b := &backend{health: func(context.Context) (*docpb.HealthResponse, error) {
 		return &docpb.HealthResponse{Message: "0 of 2 backends ready"}, nil
 	}}
-	if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/weather/health", ""); got.Status != 200 || got.Body != `{"ready":false,"message":"0 of 2 backends ready"}`+"\n" {
+	if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/weather/health",
+		""); got.Status != 200 || got.Body != `{"ready":false,"message":"0 of 2 backends ready"}`+"\n" {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	b = &backend{health: func(context.Context) (*docpb.HealthResponse, error) {
 		return nil, status.Error(codes.NotFound, "what?")
 	}}
 	for _, name := range []string{"weather", "w%C3%A4"} {
-		if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/health", ""); resttest.ProblemOf(t, got).Status != 404 {
+		if got := resttest.Send(t, door(t, b, rest.Config{}), "GET", "/v1/capabilities/"+name+"/health",
+			""); resttest.ProblemOf(t, got).Status != 404 {
 			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}
 	}
@@ -151,7 +159,8 @@ func TestWhatIsAccepted(t *testing.T) {
 	} {
 		for i, path := range []string{invokePath, streamPath} {
 			got := resttest.Send(t, web, "POST", path, `{"tool_name":"t"}`, "Accept", accept)
-			if typ := got.Header.Get("Content-Type"); got.Status == 200 && typ != want[i] || got.Status != 200 && (got.Status != 406 || want[i] != "") {
+			if typ := got.Header.Get("Content-Type"); got.Status == 200 && typ != want[i] || got.Status != 200 &&
+				(got.Status != 406 || want[i] != "") {
 				t.Errorf("%q: %s answers with %d %s; want %s", accept, path, got.Status, typ, want[i])
 			}
 		}

@@ -170,7 +170,8 @@ func TestListTooLong(t *testing.T) {
 			t.Errorf("kept %d fields, want %d", len(l.Fields), want)
 		}
 		l.Reset()
-		if err := d.Decode(e.block(nv{name: "late", value: "indexed"}, nv{name: "later", value: "also"}), &l, maxList); err != nil {
+		if err := d.Decode(e.block(nv{name: "late", value: "indexed"}, nv{name: "later", value: "also"}), &l,
+			maxList); err != nil {
 			t.Fatal(err)
 		}
 		if want := []nv{{name: "late", value: "indexed"}, {name: "later", value: "also"}}; !slices.Equal(fieldsOf(&l), want) {
@@ -182,7 +183,8 @@ func TestListTooLong(t *testing.T) {
 func TestListLimitIsExact(t *testing.T) {
 	t.Parallel()
 	block := []byte{0x82, 0x00, 0x01, 'n', 0x03, 'v', 'v', 'v'} // :method GET (42), n vvv (36)
-	for maxList, want := range map[int]error{78: nil, 77: hpack.ErrListTooLong, 41: hpack.ErrListTooLong, 0: hpack.ErrListTooLong} {
+	for maxList, want := range map[int]error{78: nil, 77: hpack.ErrListTooLong, 41: hpack.ErrListTooLong,
+		0: hpack.ErrListTooLong} {
 		var l hpack.List
 		if err := hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(block, &l, maxList); !errors.Is(err, want) {
 			t.Errorf("%d: got %v, want %v", maxList, err, want)

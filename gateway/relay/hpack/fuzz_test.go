@@ -53,7 +53,8 @@ func FuzzDecode(f *testing.F) {
 		f.Add(uint16(s.table), join(blocks...))
 	}
 	e := newXEncoder()
-	f.Add(uint16(4096), join(e.block(request(0)...), e.block(request(1)...), e.block(responseHeaders...), e.block(responseTrailers...)))
+	f.Add(uint16(4096), join(e.block(request(0)...), e.block(request(1)...), e.block(responseHeaders...),
+		e.block(responseTrailers...)))
 	f.Add(uint16(100), []byte("\x06\x40\x01a\x01b\xbe\x01\xbe\x03\x7e\x01c\x02\xbe\xbf\x04\x3f\x01\x20\xbe"))
 	f.Add(uint16(0), []byte("\x02\x20\x20\x05\x40\x00\x82\xff\xff"))
 	f.Fuzz(func(t *testing.T, table uint16, data []byte) {
