@@ -13,13 +13,7 @@
 //	status.go        the only table from refusals to gRPC codes and HTTP statuses; refusals.go
 //	admin.go         the admin API's port
 //
-// Filters without a folder of their own in gateway/filter:
-//
-//	accesslog.go     the record of a call, at its end          trace.go      its spans
-//	authenticate.go  the principal of a call: claim.go reads the credential, callers.go looks up unknown ones;
-//	                 open.go bounds calls without a credential
-//	idempotency.go   stored responses                          translate.go  translation between dialects
-//	engines.go       the guard of OpenParallax engines         forward.go    the upstream and its headers
+// The filters are folders in gateway/filter, and in gateway/engine/filter for engines; engines.go makes the guard.
 //
 // Requests of the front doors:
 //
@@ -27,8 +21,8 @@
 //	arrival.go       hands the principal to the calls          origin.go     the client's address
 //	hosts.go         host names that a port accepts            shares.go     memory of tenants and addresses
 //
-// The rest: directory.go has the connections to backends, inside.go the calls that the gateway itself makes, local.go
-// the servers in the process that pass bytes unchanged, signed.go the existence of files for signed URLs.
+// The rest: directory.go has the connections to backends, inside.go the calls that the gateway itself makes,
+// signed.go the existence of files for signed URLs.
 //
 // The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.
 package gateway
