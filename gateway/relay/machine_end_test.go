@@ -254,6 +254,9 @@ func (m *machine) balance() {
 					held += int64(s.up.queue.off)
 				}
 			}
+			if s.lingers && s.head != nil {
+				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for them")
+			}
 			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc &&
 				s.ledger != nil && s.charged != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)

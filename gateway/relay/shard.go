@@ -287,6 +287,7 @@ func (sh *shard) recycle(s *Stream) {
 	s.reporting = false
 	s.tellDone()
 	if s.lingers && s.phase != over {
+		s.dropHead() // which nobody is charged for any more
 		return
 	}
 	s.reset()

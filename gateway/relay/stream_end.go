@@ -120,7 +120,14 @@ func (s *Stream) responseStarts() {
 	s.forgetHead()
 	s.result.FirstByte = time.Duration(s.sh.now) - s.began
 	s.result.Code, s.result.Upstream = codeUnknown, true
-	s.sh.freeList(s.head)
+	s.dropHead()
+}
+
+// dropHead lets go of the request's headers.
+func (s *Stream) dropHead() {
+	if s.head != nil {
+		s.sh.freeList(s.head)
+	}
 	s.head, s.method, s.path, s.authority = nil, "", "", ""
 }
 
