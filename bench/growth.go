@@ -163,7 +163,8 @@ func (b *bench) printGrowth(s peers.Spec, all []variant, cells []cell, out *stri
 			continue // no curve
 		}
 		fmt.Fprintf(out,
-			"| %s: %s | µs CPU a call | × first | s CPU a GiB | calls/s | p50 / p99 | others busy |\n|---|---|---|---|---|---|---|\n", s.Title, curve)
+			"| %s: %s | µs CPU a call | × first | s CPU a GiB | calls/s | p50 / p99 | others busy |\n"+
+				"|---|---|---|---|---|---|---|\n", s.Title, curve)
 		first := 0.0
 		for _, i := range points[curve] {
 			m, ok := cells[i].keep(b.opts.keep)

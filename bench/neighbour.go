@@ -159,9 +159,11 @@ func (s *street) live(ctx context.Context, n *neighbours) (h harm, err error) {
 func neighbourTable(o options, can float64, all []*neighbours) string {
 	var out strings.Builder
 	fmt.Fprintf(&out,
-		"%s, %d rounds of %v; the figures are of the quiet one of each. The gateway has a core of its own, and a capacity of %.0f calls a second over gRPC.\n\n",
+		"%s, %d rounds of %v; the figures are of the quiet one of each. The gateway has a core of its own, and a "+
+			"capacity of %.0f calls a second over gRPC.\n\n",
 		machine(), o.rounds, o.window, can)
-	out.WriteString("| a tenant's calls, and the flood's | alone, p50 / p99 | beside the flood | p99 grows | within twice | failed | the flood: served, turned away | others busy |\n|---|---|---|---|---|---|---|---|\n")
+	out.WriteString("| a tenant's calls, and the flood's | alone, p50 / p99 | beside the flood | p99 grows | within " +
+		"twice | failed | the flood: served, turned away | others busy |\n|---|---|---|---|---|---|---|---|\n")
 	for _, n := range all {
 		within, failed := 0, int64(0)
 		for _, h := range n.rounds {

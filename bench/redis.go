@@ -55,7 +55,8 @@ func (b *bench) redis(ctx context.Context) (string, error) {
 	defer b.stopPeer(p)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, windows of %v. CPU is the gateway's.\n\n", machine(), b.opts.window)
-	out.WriteString("| Redis | calls/s | failed | p50 / p99 | µs CPU a call | Redis commands/s | others busy |\n|---|---|---|---|---|---|---|\n")
+	out.WriteString("| Redis | calls/s | failed | p50 / p99 | µs CPU a call | Redis commands/s | others busy |\n" +
+		"|---|---|---|---|---|---|---|\n")
 	for _, s := range states() {
 		if s.set != nil {
 			s.set(server)

@@ -80,7 +80,8 @@ func (r *report) details(b *strings.Builder, row row) {
 	for _, name := range references {
 		fmt.Fprintf(b, " × %s |", name)
 	}
-	b.WriteString(" done | proxy busy | p50 / p99 | rounds | others busy |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(" done | proxy busy | p50 / p99 | rounds | others busy |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.peers {
 		c := row.cells[p.Name]
 		if c == nil {

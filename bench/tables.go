@@ -37,7 +37,8 @@ func (b *bench) tables(ctx context.Context) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s. %d backends for each capability; times are the best of several.\n\n", machine(),
 		table.Backends)
-	out.WriteString("| capabilities | router | gateway | prober | a backend, all told | new health of a fleet | new table, one fleet differs | all differ | a call routed | allocations |\n" +
+	out.WriteString("| capabilities | router | gateway | prober | a backend, all told | new health of a fleet | new " +
+		"table, one fleet differs | all differ | a call routed | allocations |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, n := range []int{1, 100, 10_000} {
 		cmd := exec.CommandContext(ctx, b.self, roleTable, strconv.Itoa(n))

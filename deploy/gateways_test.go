@@ -82,7 +82,8 @@ func startGateways(t *testing.T) *gateways {
 	t.Cleanup(refuses.Close)
 	one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
 	two.Lists = func() ([]byte, string, error) {
-		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "", nil
+		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "",
+			nil
 	}
 	issuer := issuertest.Start(t)
 	config := map[string]string{

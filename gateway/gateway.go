@@ -49,9 +49,9 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Redis, Drain,
-// MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas, Shield, Approver, Describe,
-// Services, Limits, Leaving, Operators and Log are required.
+// Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Redis,
+// Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas, Shield, Approver,
+// Describe, Services, Limits, Leaving, Operators and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Relay relay.Config

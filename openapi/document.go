@@ -135,7 +135,8 @@ func (d *Documents) operation(capability string, t Tool, schema string) operatio
 	o.ID, o.Summary, o.Description, o.Policy, o.Terminal = schema, t.Name, plainText(t.Description), t.Policy, t.Terminal
 	o.Body = map[string]any{
 		"required": true,
-		"content":  map[string]any{"application/json": map[string]any{"schema": map[string]any{"$ref": componentPath + schema}}},
+		"content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"$ref": componentPath +
+			schema}}},
 	}
 	return o
 }

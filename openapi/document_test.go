@@ -118,7 +118,8 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 	t.Parallel()
 	const here = `#/components/schemas/c.t`
 	for name, test := range map[string]struct{ schema, want string }{
-		"definitions": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
+		"definitions": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`,
+			`{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
 		"to itself": {`{"type":"object","properties":{"a":{"$ref":"#"}}}`,
 			`{"type":"object","properties":{"a":{"$ref":"` + here + `"}}}`},
 		"odd names":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`},

@@ -8,7 +8,8 @@ import (
 
 func head(out io.Writer) {
 	fmt.Fprintln(out,
-		"| | simulated | probes/s | replicas that probe a backend: up, down | Redis commands/s | of them a replica | Redis busy | published | to each replica | outcome |")
+		"| | simulated | probes/s | replicas that probe a backend: up, down | Redis commands/s | of them a replica | "+
+			"Redis busy | published | to each replica | outcome |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|")
 }
 
@@ -22,7 +23,8 @@ func row(out io.Writer, a *act, outcome string) {
 
 // tell says how what all replicas know of a mass failure came about.
 func (a *act) tell() string {
-	s := fmt.Sprintf("half of the deaths are known to all after %s, 99%% after %s, all after %s; from the first replica to the last: half within %s, 99%% within %s, all within %s; ",
+	s := fmt.Sprintf("half of the deaths are known to all after %s, 99%% after %s, all after %s; from the first "+
+		"replica to the last: half within %s, 99%% within %s, all within %s; ",
 		short(at(a.known, 0.5)), short(at(a.known, 0.99)), short(at(a.known, 1)), short(at(a.between, 0.5)),
 		short(at(a.between, 0.99)), short(at(a.between, 1)))
 	if a.missed > 0 {

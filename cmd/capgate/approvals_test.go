@@ -218,7 +218,8 @@ func TestApprovalKeys(t *testing.T) {
 	p.stop(t)
 	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"), 0o600))
 	_, _, admin = serve(t, nil, "--config", file)
-	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, "unavailable: the gateway does not have the key") {
+	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out,
+		"unavailable: the gateway does not have the key") {
 		t.Errorf("without the old key: %s", out)
 	}
 }

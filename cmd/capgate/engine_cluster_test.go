@@ -121,7 +121,8 @@ func startEngineGateways(t *testing.T) *engineGateways {
 	g.engine = watched
 	file := writeConfig(t,
 		fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: '%s', timeout: 10s}\noverload: {max_delay: 10s}\n"+
-			"fleets: [{capability: engine-1, protocol: openparallax, services: [openparallax.v1.ClientService], health: {timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
+			"fleets: [{capability: engine-1, protocol: openparallax, services: [openparallax.v1.ClientService], health: "+
+			"{timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
 	for range 3 {
 		p, public, _ := serve(t, nil, "--config", file)
 		conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(insecure.NewCredentials()))

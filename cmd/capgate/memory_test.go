@@ -283,7 +283,8 @@ func TestConnectionsAreCharged(t *testing.T) {
 	}
 	stop := c.watch(t)
 	header := "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + strings.Repeat("x", 100<<10)
-	frame := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01\x04\x00\x00\x00\x01"), make([]byte, 16<<10-1)...)
+	frame := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01\x04\x00\x00\x00\x01"), make([]byte, 16<<10-1)...)
 	var all sync.WaitGroup
 	for i := range 600 { // of 32 KiB or more each, where there are 6 MiB
 		nc, err := net.Dial("tcp", c.public)

@@ -85,7 +85,8 @@ func TestKeysOfTheFile(t *testing.T) {
 		"pepper_file: /nowhere\ntenants: []": "pepper_file: /nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") +
 			"}]}]": "contains no hash",
-		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]": "hash_file: /nowhere: cannot be read",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]": "hash_file: " +
+			"/nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] +
 			", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
 	} {

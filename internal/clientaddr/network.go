@@ -17,7 +17,8 @@ func Network(a netip.Addr) netip.Prefix {
 	return network
 }
 
-// NetworkName names the Network of an address: an address of IPv4, a prefix of IPv6, "" for an address that is not valid.
+// NetworkName names the Network of an address: an address of IPv4, a prefix of IPv6, "" for an address that is not
+// valid.
 func NetworkName(a netip.Addr) string {
 	switch network := Network(a); {
 	case !network.IsValid():

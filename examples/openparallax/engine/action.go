@@ -50,14 +50,16 @@ func (e *Engine) judgeAndRun(ctx context.Context, a action, t tool) (content str
 	verdict := e.cfg.Shield.Judge(a.tool, a.args)
 	event := a.event(openparallaxv1.PipelineEventType_SHIELD_VERDICT)
 	event.ShieldVerdict = &openparallaxv1.ShieldVerdict{
-		Decision: verdict.GetDecision(), Tier: verdict.GetTier(), Confidence: verdict.GetConfidence(), Reasoning: verdict.GetReasoning(), ActionType: t.kind,
+		Decision: verdict.GetDecision(), Tier: verdict.GetTier(), Confidence: verdict.GetConfidence(),
+		Reasoning: verdict.GetReasoning(), ActionType: t.kind,
 	}
 	e.readers.broadcast(event)
 	switch verdict.GetDecision() {
 	case openparallaxv1.VerdictDecision_BLOCK:
 		return "Blocked by security: " + verdict.GetReasoning(), false
 	case openparallaxv1.VerdictDecision_ESCALATE:
-		request := &openparallaxv1.ActionRequest{RequestId: a.message, Type: t.kind, PayloadJson: a.args, Hash: verdict.GetActionHash()}
+		request := &openparallaxv1.ActionRequest{RequestId: a.message, Type: t.kind, PayloadJson: a.args,
+			Hash: verdict.GetActionHash()}
 		if !e.approved(ctx, a, request, verdict) {
 			return "denied by human review", false
 		}

@@ -73,7 +73,8 @@ func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event
 	case *openparallaxv1.AgentEvent_ToolProposal:
 		p := event.ToolProposal
 		content, failed := e.run(stream.Context(), action{
-			session: p.GetSessionId(), message: p.GetMessageId(), tool: p.GetToolName(), args: p.GetArgumentsJson(), otr: e.flagged(),
+			session: p.GetSessionId(), message: p.GetMessageId(), tool: p.GetToolName(), args: p.GetArgumentsJson(),
+			otr: e.flagged(),
 		})
 		return e.reply(stream, &openparallaxv1.EngineDirective{Directive: &openparallaxv1.EngineDirective_ToolResult{
 			ToolResult: &openparallaxv1.ToolResultDelivery{CallId: p.GetCallId(), Content: content, IsError: failed},
@@ -90,7 +91,8 @@ func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event
 			e.history.add(r.GetSessionId(), "", "assistant", r.GetContent(), e.mode(false))
 		}
 		e.readers.broadcast(&openparallaxv1.PipelineEvent{
-			SessionId: r.GetSessionId(), MessageId: r.GetMessageId(), EventType: openparallaxv1.PipelineEventType_RESPONSE_COMPLETE,
+			SessionId: r.GetSessionId(), MessageId: r.GetMessageId(),
+			EventType:        openparallaxv1.PipelineEventType_RESPONSE_COMPLETE,
 			ResponseComplete: &openparallaxv1.ResponseComplete{Content: r.GetContent()},
 		})
 	case *openparallaxv1.AgentEvent_AgentError:

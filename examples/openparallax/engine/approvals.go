@@ -46,7 +46,8 @@ func (a *approvals) resolve(id string, approved bool) bool {
 }
 
 // approved asks all readers of the session, and waits for an answer of anybody.
-func (e *Engine) approved(ctx context.Context, a action, request *openparallaxv1.ActionRequest, verdict *openparallaxv1.Verdict) bool {
+func (e *Engine) approved(ctx context.Context, a action, request *openparallaxv1.ActionRequest,
+	verdict *openparallaxv1.Verdict) bool {
 	id, answer := e.approvals.open()
 	defer e.approvals.forget(id)
 	late := time.NewTimer(e.cfg.ApprovalTimeout)

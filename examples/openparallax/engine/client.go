@@ -10,7 +10,8 @@ import (
 
 // SendMessage records a message, hands it to the agent, and streams what happens in its session
 // until the answer is complete.
-func (e *Engine) SendMessage(r *openparallaxv1.ClientMessageRequest, stream openparallaxv1.ClientService_SendMessageServer) error {
+func (e *Engine) SendMessage(r *openparallaxv1.ClientMessageRequest,
+	stream openparallaxv1.ClientService_SendMessageServer) error {
 	session, message, otr := r.GetSessionId(), rand.Text(), e.offTheRecord(r.GetMode())
 	if !otr {
 		e.history.add(session, message, "user", r.GetContent(), e.mode(false))
@@ -34,7 +35,8 @@ func (e *Engine) SendMessage(r *openparallaxv1.ClientMessageRequest, stream open
 }
 
 // ResolveApproval answers an approval. It does not look at the session.
-func (e *Engine) ResolveApproval(_ context.Context, r *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck, error) {
+func (e *Engine) ResolveApproval(_ context.Context, r *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck,
+	error) {
 	if !e.approvals.resolve(r.GetApprovalId(), r.GetApproved()) {
 		return nil, fmt.Errorf("no pending action: %.64s", r.GetApprovalId())
 	}
@@ -50,7 +52,8 @@ func (e *Engine) GetStatus(context.Context, *openparallaxv1.StatusRequest) (*ope
 }
 
 // ListSessions lists recorded sessions, the most recent first.
-func (e *Engine) ListSessions(_ context.Context, r *openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
+func (e *Engine) ListSessions(_ context.Context,
+	r *openparallaxv1.ListSessionsRequest) (*openparallaxv1.ListSessionsResponse, error) {
 	limit, offset := int(r.GetLimit()), int(r.GetOffset())
 	if e.cfg.IgnorePages {
 		limit, offset = 0, 0
@@ -59,7 +62,8 @@ func (e *Engine) ListSessions(_ context.Context, r *openparallaxv1.ListSessionsR
 }
 
 // GetHistory returns the messages of a session; with a limit, the last ones.
-func (e *Engine) GetHistory(_ context.Context, r *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
+func (e *Engine) GetHistory(_ context.Context,
+	r *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
 	limit := int(r.GetLimit())
 	if e.cfg.IgnorePages {
 		limit = 0

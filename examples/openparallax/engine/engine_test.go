@@ -89,8 +89,10 @@ func within(t *testing.T) context.Context {
 type events []*openparallaxv1.PipelineEvent
 
 // say sends a message and hears the answer out.
-func say(ctx context.Context, c openparallaxv1.ClientServiceClient, session, content string, mode openparallaxv1.SessionMode) (events, error) {
-	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content, Mode: mode, Source: "test"})
+func say(ctx context.Context, c openparallaxv1.ClientServiceClient, session, content string,
+	mode openparallaxv1.SessionMode) (events, error) {
+	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content,
+		Mode: mode, Source: "test"})
 	if err != nil {
 		return nil, err
 	}

@@ -39,9 +39,11 @@ func (h *held) config() agent.Config {
 }
 
 // send sends a message and returns when the agent has it.
-func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientServiceClient, session, content string, mode openparallaxv1.SessionMode) openparallaxv1.ClientService_SendMessageClient {
+func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientServiceClient, session, content string,
+	mode openparallaxv1.SessionMode) openparallaxv1.ClientService_SendMessageClient {
 	t.Helper()
-	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content, Mode: mode})
+	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content,
+		Mode: mode})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,8 @@ func TestOverlapMixesModes(t *testing.T) {
 			}
 		}
 		one := recorded(t, c, "one")
-		want := map[openparallaxv1.SessionMode][]string{otr: {"assistant: You said: first"}, normal: {"user: first"}}[modes[0]]
+		want := map[openparallaxv1.SessionMode][]string{otr: {"assistant: You said: first"},
+			normal: {"user: first"}}[modes[0]]
 		if !slices.Equal(one, want) {
 			t.Errorf("%v: recorded %q, want %q", modes, one, want)
 		}
@@ -125,7 +128,8 @@ func TestASlowReaderStallsEverybody(t *testing.T) {
 	e.attend(t, agent.Config{})
 	// A window that does not grow.
 	slow := openparallaxv1.NewClientServiceClient(e.conn(t, grpc.WithInitialWindowSize(1<<16)))
-	stream, err := slow.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "slow", Content: "flood: 512", Mode: normal})
+	stream, err := slow.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "slow",
+		Content: "flood: 512", Mode: normal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +138,8 @@ func TestASlowReaderStallsEverybody(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), never)
 	defer cancel()
-	if heard, err := say(ctx, e.client(t), "quick", "hello", normal); status.Code(err) != codes.DeadlineExceeded || len(heard) > 0 {
+	if heard, err := say(ctx, e.client(t), "quick", "hello", normal); status.Code(err) != codes.DeadlineExceeded ||
+		len(heard) > 0 {
 		t.Errorf("%v, %v", heard, err)
 	}
 	if heard, err := hear(stream); err != nil || heard.answer() != "that was all" {
@@ -153,7 +158,8 @@ func TestTheLastAgentWins(t *testing.T) {
 	leave, _ := e.attend(t, agent.Config{Received: func(m *openparallaxv1.ProcessRequest) { first <- m.GetContent() }})
 	e.attend(t, agent.Config{Received: func(m *openparallaxv1.ProcessRequest) { second <- m.GetContent() }})
 	c := e.client(t)
-	if heard, err := say(within(t), c, "s", "hello", normal); err != nil || heard.answer() == "" || len(first) != 0 || len(second) != 1 {
+	if heard, err := say(within(t), c, "s", "hello", normal); err != nil || heard.answer() == "" || len(first) != 0 ||
+		len(second) != 1 {
 		t.Errorf("%v, %v; %d and %d messages", heard, err, len(first), len(second))
 	}
 	leave()
@@ -173,12 +179,14 @@ func TestNothingIsGuarded(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Token: "secret"})
 	e.attend(t, agent.Config{Token: "secret"})
-	stream, err := e.client(t).SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "mine", Content: "approve: ls", Mode: normal})
+	stream, err := e.client(t).SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "mine",
+		Content: "approve: ls", Mode: normal})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stranger := e.client(t)
-	response := &openparallaxv1.ApprovalResponse{ApprovalId: awaitApproval(t, stream).GetApprovalId(), SessionId: "another", Approved: true}
+	response := &openparallaxv1.ApprovalResponse{ApprovalId: awaitApproval(t, stream).GetApprovalId(),
+		SessionId: "another", Approved: true}
 	if _, err := stranger.ResolveApproval(within(t), response); err != nil {
 		t.Error(err)
 	}

@@ -49,7 +49,8 @@ func (h *history) add(session, id, role, content string, mode openparallaxv1.Ses
 		if len(h.sessions) == maxSessions {
 			delete(h.sessions, h.sorted()[maxSessions-1].id)
 		}
-		c = &conversation{id: session, title: strings.ToValidUTF8(content[:min(len(content), maxTitle)], ""), mode: mode, created: now}
+		c = &conversation{id: session, title: strings.ToValidUTF8(content[:min(len(content), maxTitle)], ""), mode: mode,
+			created: now}
 		h.sessions[session] = c
 	}
 	if id == "" {
@@ -57,7 +58,8 @@ func (h *history) add(session, id, role, content string, mode openparallaxv1.Ses
 	}
 	h.touched++
 	c.touched, c.updated = h.touched, now
-	c.messages = append(c.messages, &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content, Timestamp: now})
+	c.messages = append(c.messages, &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content,
+		Timestamp: now})
 	c.messages = c.messages[max(0, len(c.messages)-maxMessages):]
 }
 
@@ -83,7 +85,8 @@ func (h *history) list(limit, offset int) []*openparallaxv1.SessionInfo {
 	infos := make([]*openparallaxv1.SessionInfo, len(all))
 	for i, c := range all {
 		infos[i] = &openparallaxv1.SessionInfo{
-			Id: c.id, Title: c.title, Mode: c.mode, CreatedAt: c.created, UpdatedAt: c.updated, MessageCount: int32(len(c.messages)),
+			Id: c.id, Title: c.title, Mode: c.mode, CreatedAt: c.created, UpdatedAt: c.updated,
+			MessageCount: int32(len(c.messages)),
 		}
 	}
 	return infos

@@ -36,7 +36,8 @@ func TestLifecycle(t *testing.T) {
 	heard, err = say(ctx, c, "s", `tool: read_file {"path":"a.txt"}`, normal)
 	want := []openparallaxv1.PipelineEventType{
 		openparallaxv1.PipelineEventType_ACTION_STARTED, openparallaxv1.PipelineEventType_SHIELD_VERDICT,
-		openparallaxv1.PipelineEventType_ACTION_COMPLETED, openparallaxv1.PipelineEventType_LLM_TOKEN, openparallaxv1.PipelineEventType_RESPONSE_COMPLETE,
+		openparallaxv1.PipelineEventType_ACTION_COMPLETED, openparallaxv1.PipelineEventType_LLM_TOKEN,
+		openparallaxv1.PipelineEventType_RESPONSE_COMPLETE,
 	}
 	if err != nil || heard.answer() != "what a.txt says" || !slices.Equal(heard.kinds(), want) {
 		t.Errorf("%v, %v", heard.kinds(), err)
@@ -63,7 +64,8 @@ func TestLifecycle(t *testing.T) {
 	if got := recorded(t, c, "s"); !slices.Equal(got, wanted) {
 		t.Errorf("recorded %q", got)
 	}
-	if reply, err := c.GetStatus(ctx, &openparallaxv1.StatusRequest{}); err != nil || reply.GetAgentName() != "Atlas" || reply.GetSessionCount() != 2 {
+	if reply, err := c.GetStatus(ctx, &openparallaxv1.StatusRequest{}); err != nil || reply.GetAgentName() != "Atlas" ||
+		reply.GetSessionCount() != 2 {
 		t.Errorf("%v, %v", reply, err)
 	}
 
@@ -104,7 +106,8 @@ func TestOffTheRecord(t *testing.T) {
 		if err != nil || heard.kinds()[0] != openparallaxv1.PipelineEventType_OTR_BLOCKED {
 			t.Errorf("%v, %v", heard, err)
 		}
-		if reply, err := c.ListSessions(within(t), &openparallaxv1.ListSessionsRequest{}); err != nil || len(reply.GetSessions()) > 0 {
+		if reply, err := c.ListSessions(within(t), &openparallaxv1.ListSessionsRequest{}); err != nil ||
+			len(reply.GetSessions()) > 0 {
 			t.Errorf("recorded: %v, %v", reply, err)
 		}
 	}
@@ -152,13 +155,15 @@ func TestApprovals(t *testing.T) {
 	e.attend(t, agent.Config{})
 	c := e.client(t)
 	for approved, want := range map[bool]string{true: "ran ls", false: "denied by human review"} {
-		stream, err := c.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "approve: ls", Mode: normal})
+		stream, err := c.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "approve: ls",
+			Mode: normal})
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked := awaitApproval(t, stream)
 		if asked.GetTimeoutAt() < time.Now().Unix() || asked.GetAction().GetPayloadJson() != `{"command":"ls"}` ||
-			asked.GetAction().GetType() != openparallaxv1.ActionType_EXECUTE_COMMAND || asked.GetShieldAssessment().GetDecision() != openparallaxv1.VerdictDecision_ESCALATE {
+			asked.GetAction().GetType() != openparallaxv1.ActionType_EXECUTE_COMMAND ||
+			asked.GetShieldAssessment().GetDecision() != openparallaxv1.VerdictDecision_ESCALATE {
 			t.Errorf("%v", asked)
 		}
 		response := &openparallaxv1.ApprovalResponse{ApprovalId: asked.GetApprovalId(), SessionId: "s", Approved: approved}
@@ -174,7 +179,8 @@ func TestApprovals(t *testing.T) {
 	}
 	hasty := start(t, engine.Config{ApprovalTimeout: time.Millisecond})
 	hasty.attend(t, agent.Config{})
-	if heard, err := say(within(t), hasty.client(t), "s", "approve: ls", normal); err != nil || heard.answer() != "denied by human review" {
+	if heard, err := say(within(t), hasty.client(t), "s", "approve: ls", normal); err != nil ||
+		heard.answer() != "denied by human review" {
 		t.Errorf("without an answer: %q, %v", heard.answer(), err)
 	}
 }
@@ -226,10 +232,12 @@ func TestSubAgents(t *testing.T) {
 		if task == "fail" {
 			kind = openparallaxv1.PipelineEventType_SUB_AGENT_FAILED
 		}
-		if kinds := heard.kinds(); !slices.Contains(kinds, openparallaxv1.PipelineEventType_SUB_AGENT_SPAWNED) || !slices.Contains(kinds, kind) {
+		if kinds := heard.kinds(); !slices.Contains(kinds, openparallaxv1.PipelineEventType_SUB_AGENT_SPAWNED) ||
+			!slices.Contains(kinds, kind) {
 			t.Errorf("%s: %v", task, kinds)
 		}
-		if err := agent.RunSub(ctx, e.conn(t), <-tokens); err == nil || !strings.Contains(err.Error(), "invalid sub-agent token") {
+		if err := agent.RunSub(ctx, e.conn(t), <-tokens); err == nil ||
+			!strings.Contains(err.Error(), "invalid sub-agent token") {
 			t.Errorf("a token used twice: %v", err)
 		}
 	}

@@ -37,7 +37,8 @@ func (s *subAgents) create(session, task string) (name, token string) {
 		delete(s.all, s.order[0])
 		s.order = s.order[1:]
 	}
-	a := &subAgent{name: "worker-" + rand.Text()[:8], task: task, session: session, token: rand.Text(), ended: make(chan struct{})}
+	a := &subAgent{name: "worker-" + rand.Text()[:8], task: task, session: session, token: rand.Text(),
+		ended: make(chan struct{})}
 	s.all[a.name] = a
 	s.order = append(s.order, a.name)
 	return a.name, a.token

@@ -36,14 +36,18 @@ func tools() []tool {
 			schema: object("path", "content"), writes: true, run: writeFile},
 		{name: "delete_file", group: "files", kind: openparallaxv1.ActionType_DELETE_FILE, description: "Delete a file",
 			schema: object("path"), writes: true, run: writeFile},
-		{name: "execute_command", group: "shell", kind: openparallaxv1.ActionType_EXECUTE_COMMAND, description: "Run a command",
-			schema: object("command"), run: execute},
-		{name: "create_agent", group: "agents", kind: openparallaxv1.ActionType_CREATE_AGENT, description: "Give a task to a sub-agent",
-			schema: object("task"), run: createAgent},
-		{name: "agent_message", group: "agents", kind: openparallaxv1.ActionType_AGENT_MESSAGE, description: "Tell a sub-agent more",
-			schema: object("name", "message"), run: messageAgent},
-		{name: "agent_result", group: "agents", kind: openparallaxv1.ActionType_AGENT_RESULT, description: "Wait for a sub-agent",
-			schema: object("name"), run: awaitAgent},
+		{name: "execute_command", group: "shell", kind: openparallaxv1.ActionType_EXECUTE_COMMAND,
+			description: "Run a command",
+			schema:      object("command"), run: execute},
+		{name: "create_agent", group: "agents", kind: openparallaxv1.ActionType_CREATE_AGENT,
+			description: "Give a task to a sub-agent",
+			schema:      object("task"), run: createAgent},
+		{name: "agent_message", group: "agents", kind: openparallaxv1.ActionType_AGENT_MESSAGE,
+			description: "Tell a sub-agent more",
+			schema:      object("name", "message"), run: messageAgent},
+		{name: "agent_result", group: "agents", kind: openparallaxv1.ActionType_AGENT_RESULT,
+			description: "Wait for a sub-agent",
+			schema:      object("name"), run: awaitAgent},
 	}
 }
 
@@ -59,13 +63,15 @@ func object(required ...string) string {
 
 // initialTools has the tool that loads the others.
 func initialTools() []*openparallaxv1.ToolDef {
-	return []*openparallaxv1.ToolDef{{Name: "load_tools", Description: "Load groups of tools: files, shell, agents", ParametersJson: object("groups")}}
+	return []*openparallaxv1.ToolDef{{Name: "load_tools", Description: "Load groups of tools: files, shell, agents",
+		ParametersJson: object("groups")}}
 }
 
 func toolsOf(groups []string) (defs []*openparallaxv1.ToolDef) {
 	for _, t := range tools() {
 		if slices.Contains(groups, t.group) {
-			defs = append(defs, &openparallaxv1.ToolDef{Name: t.name, Description: t.description, ParametersJson: t.schema, Group: t.group})
+			defs = append(defs, &openparallaxv1.ToolDef{Name: t.name, Description: t.description, ParametersJson: t.schema,
+				Group: t.group})
 		}
 	}
 	return defs

@@ -73,11 +73,12 @@ func (s *server) answer(ctx context.Context, req answering,
 	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", a.State.String(), "remember",
 		answer.Remember.String(), "by", answer.By,
 		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
-	s.Audit.RecordChange(&audit.Change{Actor: answer.By, What: "approval." + a.State.String(), Tenant: a.Tenant, Targets: []audit.Target{
-		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
-		{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
-		{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
-	}})
+	s.Audit.RecordChange(&audit.Change{Actor: answer.By, What: "approval." + a.State.String(), Tenant: a.Tenant,
+		Targets: []audit.Target{
+			{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
+			{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
+			{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
+		}})
 	return a, nil
 }
 

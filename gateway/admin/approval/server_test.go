@@ -121,7 +121,8 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		next grpc.UnaryHandler) (any, error) {
 		return next(called(ctx), req)
-	}), grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	}), grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo,
+		next grpc.StreamHandler) error {
 		return next(srv, calledStream{s})
 	}))
 	p.service.Register(g)

@@ -35,7 +35,8 @@ func TestATenantsOwnKeys(t *testing.T) {
 		len(all.GetKeys()) != 3 {
 		t.Errorf("%v, %v", all, err)
 	}
-	explainRotated, err := r.caller.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "-", KeyId: made.GetKey().GetId()})
+	explainRotated, err := r.caller.RotateKey(ctx,
+		&capgatepb.RotateKeyRequest{TenantId: "-", KeyId: made.GetKey().GetId()})
 	if err != nil || r.invoke(t, explainRotated.GetCredential()) != "" {
 		t.Errorf("%v, %v", explainRotated, err)
 	}

@@ -81,7 +81,8 @@ func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 	return &capgatepb.Key{
 		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(),
 		ExpireTime: at(k.Expires), State: stateOf(k),
-		CreateTime: at(k.Created), CreatedBy: k.CreatedBy, Replaces: k.Replaces, ReplacedBy: k.ReplacedBy, EndTime: at(k.Until),
+		CreateTime: at(k.Created), CreatedBy: k.CreatedBy, Replaces: k.Replaces, ReplacedBy: k.ReplacedBy,
+		EndTime:    at(k.Until),
 		RevokeTime: at(k.Revoked), Source: source,
 		ResourceName: paging.Name("tenants", k.Tenant, "keys", k.ID), UpdateTime: at(updated(k)),
 	}

@@ -66,7 +66,8 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	if old := got.GetKey(); err != nil || old.GetState() != "replaced" ||
 		old.GetUpdateTime().AsTime().Before(explainRotated.GetKey().GetCreateTime().AsTime()) ||
 		old.GetReplacedBy() != explainRotated.GetKey().GetId() ||
-		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour || explainRotated.GetKey().GetReplaces() != key.GetId() {
+		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour ||
+		explainRotated.GetKey().GetReplaces() != key.GetId() {
 		t.Errorf("%v, %v", old, err)
 	}
 	_, err = r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})

@@ -5,7 +5,8 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 )
 
-// Guard has calls of guarded methods served by the guard of engines, which continues them at the engine that was picked.
+// Guard has calls of guarded methods served by the guard of engines, which continues them at the engine that was
+// picked.
 type Guard struct{ server *localgrpc.Server }
 
 // NewGuard returns a Guard.
