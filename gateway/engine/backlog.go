@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // backlog has the events that have not been sent to the client yet.
@@ -13,20 +14,34 @@ type backlog struct {
 	mu     sync.Mutex
 	events [][]byte
 	bytes  int
-	gone   bool // the reader has left
+	taken  chan struct{} // closed when the reader has taken its first event
+	begun  bool          // it is closed
+	gone   bool          // the reader has left
 	ended  bool
 	err    error
 	news   chan struct{} // capacity 1
 }
 
 func newBacklog(most int) *backlog {
-	return &backlog{most: most, over: make(chan struct{}), news: make(chan struct{}, 1)}
+	return &backlog{most: most, over: make(chan struct{}), news: make(chan struct{}, 1), taken: make(chan struct{})}
 }
 
-// put adds an event. It never blocks.
+// firstTaken bounds how long put waits for a reader that has not begun.
+const firstTaken = 100 * time.Millisecond
+
+// put adds an event. It does not wait for the reader, but for its beginning: until then the goroutine that sends may
+// not have run yet, which is no slowness of the reader.
 func (b *backlog) put(event []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.begun && !b.gone && b.bytes+len(event) > b.most && len(b.events) > 0 {
+		b.mu.Unlock()
+		select {
+		case <-b.taken:
+		case <-time.After(firstTaken):
+		}
+		b.mu.Lock()
+	}
 	if b.gone {
 		return
 	}
@@ -73,6 +88,10 @@ func (b *backlog) next(ctx context.Context) ([]byte, error) {
 			b.events[0] = nil
 			b.events = b.events[1:]
 			b.bytes -= len(event)
+			if !b.begun {
+				b.begun = true
+				close(b.taken)
+			}
 			b.mu.Unlock()
 			return event, nil
 		}

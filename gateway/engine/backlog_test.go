@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 )
 
 func TestBacklog(t *testing.T) {
@@ -37,5 +38,31 @@ func TestBacklog(t *testing.T) {
 	cancel()
 	if _, err := newBacklog(1).next(gone); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestBacklogBeforeItsReader: a reader that has not begun is not too slow, unless it does not begin at all.
+func TestBacklogBeforeItsReader(t *testing.T) {
+	for _, begins := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b, done := newBacklog(10), make(chan struct{})
+			go func() {
+				defer close(done)
+				b.put([]byte("0123456789"))
+				b.put([]byte("next"))
+			}()
+			synctest.Wait()
+			if !begins {
+				<-b.over
+				<-done
+				return
+			}
+			for _, want := range []string{"0123456789", "next"} {
+				if got, err := b.next(t.Context()); string(got) != want || err != nil {
+					t.Errorf("%q, %v", got, err)
+				}
+			}
+			<-done
+		})
 	}
 }
