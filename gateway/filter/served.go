@@ -53,3 +53,10 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 	})
 	return Stop
 }
+
+// Queue lets the served calls of a tenant wait for their turn, as *fairqueue.Queue does.
+type Queue interface {
+	// Wait waits until a call may continue, or ctx ends. from is the address of the client; "": unknown. The error is
+	// that of ctx, or too many calls of the tenant wait.
+	Wait(ctx context.Context, tenant, from string) error
+}

@@ -146,8 +146,8 @@ func TestMalformedTimeout(t *testing.T) {
 		got <- d
 		s.Reply(nil)
 	})
-	for value, want := range map[string]time.Duration{"": -1, "5x": 0, "1S": time.Second, "99999999H": 0, "123456789S": 0,
-		"-1S": 0, "007m": 7 * time.Millisecond} {
+	for value, want := range map[string]time.Duration{"": -1, "5x": 0, "0S": 1, "1S": time.Second, "99999999H": 0,
+		"123456789S": 0, "-1S": 0, "007m": 7 * time.Millisecond} {
 		fields := request("/t.T/Echo")
 		if value != "" {
 			fields = append(fields, "grpc-timeout", value)

@@ -2,9 +2,10 @@ package relay
 
 import "time"
 
-// parseTimeout reads a grpc-timeout: at most eight digits and a unit (gRPC over
-// HTTP/2, "Requests").
-func parseTimeout(v string) (time.Duration, bool) {
+// ParseTimeout reads a grpc-timeout: at most eight digits and a unit (gRPC over
+// HTTP/2, "Requests"). Zero becomes a nanosecond: the deadline has passed. ok is
+// false for a malformed value.
+func ParseTimeout(v string) (timeout time.Duration, ok bool) {
 	n := len(v) - 1
 	if n < 1 || n > 8 {
 		return 0, false
@@ -36,7 +37,7 @@ func parseTimeout(v string) (time.Duration, bool) {
 	if value > int64(maxTimeout/unit) {
 		return maxTimeout, true
 	}
-	return time.Duration(value) * unit, true
+	return max(time.Duration(value)*unit, 1), true
 }
 
 // maxTimeout caps what a client can ask for, far above any deadline in use.

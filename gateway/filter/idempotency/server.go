@@ -21,16 +21,10 @@ import (
 // replayedHeader is metadata of an answer that the first call with its key got.
 const replayedHeader = "idempotency-replayed"
 
-// Queue has calls wait for their turn, as *fairqueue.Queue does.
-type Queue interface {
-	// Wait waits until a call of a tenant may go on, or ctx ends. The error is that of ctx, or there are too many.
-	Wait(ctx context.Context, tenant, from string) error
-}
-
 // ServerConfig is for a Server. All of it is needed.
 type ServerConfig struct {
 	Service    *idempotency.Service
-	Queue      Queue
+	Queue      filter.Queue
 	MaxMessage int                                        // bytes
 	Refuse     func(context.Context, *call.Refusal) error // makes the error by which a call is refused
 }

@@ -29,15 +29,9 @@ func (f Filter) Admit(c *filter.Call, _ *filter.Stateless) filter.Step {
 // Done implements filter.Filter.
 func (Filter) Done(*filter.Call, *filter.Stateless, *filter.Result) {}
 
-// Queue has calls wait for their turn, as *fairqueue.Queue does.
-type Queue interface {
-	// Wait waits until a call of a tenant may go on, or ctx ends. The error is that of ctx, or there are too many.
-	Wait(ctx context.Context, tenant, from string) error
-}
-
 // NewServer makes the server that translates calls between the dialects, and continues them. Calls wait in the queue
 // when their first message is there. refuse makes the error by which a call is refused.
-func NewServer(q Queue, maxMessage int, refuse dialect.Refuse) *localgrpc.Server {
+func NewServer(q filter.Queue, maxMessage int, refuse dialect.Refuse) *localgrpc.Server {
 	queued := queued{q, refuse}
 	s := &localgrpc.Server{Name: "translator", Unary: queued.unary, Stream: queued.stream,
 		MaxMessage: maxMessage, Codec: dialect.Codec()}
@@ -47,7 +41,7 @@ func NewServer(q Queue, maxMessage int, refuse dialect.Refuse) *localgrpc.Server
 
 // queued has calls wait in the fair queue.
 type queued struct {
-	queue  Queue
+	queue  filter.Queue
 	refuse dialect.Refuse
 }
 

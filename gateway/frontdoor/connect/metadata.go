@@ -10,7 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/relay"
 )
 
 // RequestHeaders are the headers of these protocols that CORS has to allow, besides metadata.
@@ -37,7 +37,7 @@ func Timeout(r *http.Request) (timeout time.Duration, given bool) {
 		ms, err := strconv.ParseUint(r.Header.Get("Connect-Timeout-Ms"), 10, 31)
 		return time.Duration(ms) * time.Millisecond, err == nil
 	case grpcWeb, grpcWebText:
-		return frontdoor.GRPCTimeout(r.Header.Get("Grpc-Timeout"))
+		return relay.ParseTimeout(r.Header.Get("Grpc-Timeout"))
 	case none:
 	}
 	return 0, false

@@ -16,9 +16,9 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/relay"
 )
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
@@ -227,7 +227,7 @@ func timeoutOf(header http.Header) (time.Duration, *refusal) {
 		parse func(string) (time.Duration, bool)
 		want  string
 	}{
-		{grpcTimeout, frontdoor.GRPCTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
+		{grpcTimeout, relay.ParseTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
 		{requestTimeout, parseSeconds, "must be a positive number of seconds, like 1.5, or a duration, like 1500ms"},
 	} {
 		for _, v := range header.Values(h.name) {
