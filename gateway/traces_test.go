@@ -13,7 +13,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
@@ -49,15 +51,15 @@ func TestACallIsTraced(t *testing.T) {
 		t.Errorf("the spans are %s and %s", server.GetName(), client.GetName())
 	}
 	saysOf(t, server, map[string]string{
-		"rpc.system": "grpc", "rpc.service": "selu.capability.Capability", "rpc.method": "StreamInvoke",
-		"rpc.grpc.status_code":  "0",
+		"rpc.system.name": "grpc", "rpc.method": "selu.capability.Capability/StreamInvoke",
+		"rpc.response.status_code":  "OK",
 		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
 		"capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success", "capgate.policy": "allow",
 	})
 	host, port, _ := strings.Cut(f.backend.Addr, ":")
 	saysOf(t, client, map[string]string{
-		"rpc.system": "grpc", "rpc.service": "selu.capability.v1.Capability", "rpc.method": "StreamInvoke",
-		"rpc.grpc.status_code": "0",
+		"rpc.system.name": "grpc", "rpc.method": "selu.capability.v1.Capability/StreamInvoke",
+		"rpc.response.status_code": "OK",
 		"server.address":       host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
 	})
 	if got := client.Events(); !slices.Equal(got, []string{"first_byte"}) {
@@ -172,17 +174,17 @@ func TestEveryDoorIsTraced(t *testing.T) {
 			defer resp.Body.Close()
 			_, err = io.Copy(io.Discard, resp.Body)
 			return err
-		}, 1, map[string]string{"rpc.method": "Invoke", "gen_ai.tool.name": "echo"}},
+		}, 1, map[string]string{"rpc.method": "selu.capability.Capability/Invoke", "gen_ai.tool.name": "echo"}},
 		"a translated upload": {func(f *traced) error {
 			_, err := f.client.Upload(with(t.Context(), "traceparent", sampled, "tracestate", aState),
 				gatewaytest.File{Name: "secret.txt", Data: []byte("x")})
 			return err
-		}, 1, map[string]string{"rpc.method": "UploadInputArtifact", "gen_ai.operation.name": ""}},
+		}, 1, map[string]string{"rpc.method": "selu.capability.Capability/UploadInputArtifact", "gen_ai.operation.name": ""}},
 		"a compressed call": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled, "tracestate", aState),
 				request(gatewaytest.Echo, `{}`), grpc.UseCompressor(gzip.Name))
 			return err
-		}, 1, map[string]string{"rpc.method": "Invoke"}},
+		}, 1, map[string]string{"rpc.method": "selu.capability.Capability/Invoke"}},
 		"refused": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled),
 				&docpb.InvokeRequest{CapabilityId: "none", ToolName: "echo"})
@@ -190,18 +192,29 @@ func TestEveryDoorIsTraced(t *testing.T) {
 				t.Error("it is not refused")
 			}
 			return nil
-		}, 0, map[string]string{"rpc.grpc.status_code": "3", "capgate.reason": "ROUTING_KEY_CONFLICT", "error.type": ""}},
+		}, 0, map[string]string{"rpc.response.status_code": "INVALID_ARGUMENT",
+			"capgate.reason": "ROUTING_KEY_CONFLICT", "error.type": ""}},
+		"an unknown method": {func(f *traced) error {
+			ctx := with(t.Context(), "traceparent", sampled)
+			err := f.gateway.Conn(t).Invoke(ctx, "/a.Service/Nothing", &emptypb.Empty{}, &emptypb.Empty{})
+			if status.Code(err) != codes.Unimplemented {
+				t.Errorf("the call ends with %v", err)
+			}
+			return nil
+		}, 0, map[string]string{"rpc.method": "_OTHER", "rpc.method_original": "a.Service/Nothing",
+			"rpc.response.status_code": "UNIMPLEMENTED", "error.type": "UNIMPLEMENTED"}},
 		"a tool that fails": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled), request(gatewaytest.Fail, `{}`))
 			return err
-		}, 1, map[string]string{"rpc.grpc.status_code": "0", "capgate.outcome": "tool_error", "error.type": ""}},
+		}, 1, map[string]string{"rpc.response.status_code": "OK", "capgate.outcome": "tool_error",
+			"error.type": "tool_error"}},
 		"a backend that fails": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled), request(gatewaytest.Break, `{}`))
 			if err == nil {
 				t.Error("it does not fail")
 			}
 			return nil
-		}, 1, map[string]string{"rpc.grpc.status_code": "15", "error.type": "DATA_LOSS"}},
+		}, 1, map[string]string{"rpc.response.status_code": "DATA_LOSS", "error.type": "DATA_LOSS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,8 +274,8 @@ func TestTriesAreTraced(t *testing.T) {
 		if first < 0 {
 			t.Fatal("there was no first try")
 		}
-		saysOf(t, all[first], map[string]string{"rpc.grpc.status_code": "14", "error.type": "UNAVAILABLE"})
-		saysOf(t, all[second], map[string]string{"rpc.grpc.status_code": "0", "error.type": ""})
+		saysOf(t, all[first], map[string]string{"rpc.response.status_code": "UNAVAILABLE", "error.type": "UNAVAILABLE"})
+		saysOf(t, all[second], map[string]string{"rpc.response.status_code": "OK", "error.type": ""})
 		seen := f.capability.Seen()
 		if got := seen[len(seen)-1].Metadata.Get("traceparent"); len(got) != 1 ||
 			got[0] != "00-"+all[second].Trace+"-"+all[second].ID+"-01" {

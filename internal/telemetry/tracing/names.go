@@ -7,19 +7,26 @@ import (
 
 // schemaURL is the version of OpenTelemetry's semantic conventions, which define the names other than capgate's.
 // Those of RPC and of generative AI still change; only this file has them.
-const schemaURL = "https://opentelemetry.io/schemas/1.38.0"
+const schemaURL = "https://opentelemetry.io/schemas/1.43.0"
 
 // Attributes of RPC.
 const (
-	rpcService    = attribute.Key("rpc.service")
-	rpcMethod     = attribute.Key("rpc.method")
-	rpcStatus     = attribute.Key("rpc.grpc.status_code")
-	serverAddress = attribute.Key("server.address")
-	serverPort    = attribute.Key("server.port")
-	errorType     = attribute.Key("error.type")
+	rpcMethod         = attribute.Key("rpc.method") // package.Service/Method, or otherMethod
+	rpcMethodOriginal = attribute.Key("rpc.method_original")
+	rpcStatus         = attribute.Key("rpc.response.status_code") // name of a gRPC code
+	serverAddress     = attribute.Key("server.address")
+	serverPort        = attribute.Key("server.port")
+	errorType         = attribute.Key("error.type")
 )
 
-var rpcSystem = attribute.String("rpc.system", "grpc")
+var rpcSystem = attribute.String("rpc.system.name", "grpc")
+
+// otherMethod is the rpc.method of a method that no fleet and no service of the gateway has.
+const otherMethod = "_OTHER"
+
+// toolError is the error.type of a call that succeeded and whose tool reports an error, as the conventions of MCP
+// have it.
+const toolError = "tool_error"
 
 // Attributes of generative AI: a call of a tool.
 const (
@@ -61,7 +68,7 @@ const (
 	firstByteEvent = "first_byte"
 )
 
-// codeNames are gRPC's codes, as in error.type.
+// codeNames are gRPC's codes, as in rpc.response.status_code and error.type.
 var codeNames = [...]string{
 	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
 	"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
@@ -69,8 +76,9 @@ var codeNames = [...]string{
 }
 
 const (
-	codeUnknown     = 2
-	codeUnavailable = 14
+	codeUnknown       = 2
+	codeUnimplemented = 12
+	codeUnavailable   = 14
 )
 
 // serverErrors are the codes that make a server span an error, one bit each: UNKNOWN, DEADLINE_EXCEEDED,
@@ -82,7 +90,7 @@ func ended(code uint32, errors uint32) ([]attribute.KeyValue, codes.Code) {
 	if code >= uint32(len(codeNames)) {
 		code = codeUnknown
 	}
-	attrs := []attribute.KeyValue{rpcStatus.Int(int(code))}
+	attrs := []attribute.KeyValue{rpcStatus.String(codeNames[code])}
 	if 1<<code&errors == 0 {
 		return attrs, codes.Unset
 	}

@@ -142,6 +142,14 @@ func (s *Span) End(rec *telemetry.Record) {
 	s.endAttempt(rec.Code, at)
 	c := rec.Call
 	attrs, status := ended(rec.Code, serverErrors)
+	if rec.Outcome == telemetry.ToolError {
+		attrs, status = append(attrs, errorType.String(toolError)), codes.Error
+	}
+	if c.Method == call.Other && rec.Code == codeUnimplemented && s.attempts == 0 {
+		name, _ := rpc(c.Path)
+		s.server.SetName(otherMethod)
+		attrs = append(attrs, rpcMethod.String(otherMethod), rpcMethodOriginal.String(name))
+	}
 	attrs = append(attrs, capgateBytesIn.Int64(rec.BytesIn), capgateBytesOut.Int64(rec.BytesOut))
 	add := func(key attribute.Key, value string) {
 		if value != "" {

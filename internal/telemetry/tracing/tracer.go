@@ -111,11 +111,7 @@ func (t *Tracer) Start(parent Parent, tracestate string, c *call.Call, came time
 // rpc returns the name and attributes of a span for a path, /package.Service/Method.
 func rpc(path string) (name string, attrs []attribute.KeyValue) {
 	name = plain(strings.TrimPrefix(call.WithoutQuery(path), "/"))
-	service, method := name, ""
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		service, method = name[:i], name[i+1:]
-	}
-	return name, []attribute.KeyValue{rpcSystem, rpcService.String(service), rpcMethod.String(method)}
+	return name, []attribute.KeyValue{rpcSystem, rpcMethod.String(name)}
 }
 
 // plain returns a text for a span: a bounded copy in valid UTF-8.
