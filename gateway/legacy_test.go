@@ -25,7 +25,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// What docs/dialects.md says becomes of each field, to legacy and from it.
+// What docs/write/dialects.md says becomes of each field, to legacy and from it.
 func TestFieldsToLegacy(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,46 +58,68 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Every "sh test" block of the README and of linked documents works against a demo, and prints the "output" block
-// after it, where … stands for anything. Every "yaml test" block is a valid configuration.
-func TestREADME(t *testing.T) {
-	t.Parallel()
-	p, greeting := startDemo(t)
-	public, admin := addresses(greeting)
-	ports := strings.NewReplacer("localhost:8080", public, "localhost:8081", admin)
-	ran := 0
-	for _, file := range []string{"README.md", "docs/rest.md", "docs/openapi.md", "docs/idempotency.md"} {
-		ran += tryBlocks(t, file, ports)
-	}
-	if ran < 9 {
-		t.Errorf("only %d blocks were tested", ran)
-	}
-	p.stop(t)
-}
-
-// The curl commands of docs/files.md work over HTTP/1.1 and over HTTP/2.
-func TestFilesByCurl(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl, and what stands in for it sends no files")
-	}
-	p, greeting := startDemo(t)
-	public, _ := addresses(greeting)
-	for _, curl := range []string{"curl ", "curl --http2-prior-knowledge "} {
-		if ran := tryBlocks(t, "docs/files.md", strings.NewReplacer("localhost:8080", public, "curl ", curl)); ran < 4 {
-			t.Errorf("only %d blocks were tested", ran)
+// documents returns every document of the repository that people read, relative to its root.
+func documents(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+	all = slices.DeleteFunc(all, func(name string) bool {
+		_, err := os.Stat(filepath.Join(root, name))
+		return err != nil
+	})
+	for _, folder := range []string{"docs", "deploy", "examples", "bench"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, _ fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(name, ".md") {
+				all = append(all, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	p.stop(t)
+	return all
 }
 
-// tryBlocks executes the blocks of a document, and counts them.
-func tryBlocks(t *testing.T, document string, ports *strings.Replacer) (ran int) {
+// TestSnippets runs the tested blocks of each document against a demo of its own: a document works without the others.
+// A block "sh test" has to succeed and print the block "output" after it, where … stands for anything. A block
+// "yaml test" is a valid configuration. Curl's commands about files work over HTTP/1.1 and over HTTP/2.
+func TestSnippets(t *testing.T) {
+	t.Parallel()
+	tested := regexp.MustCompile("(?m)^```(sh|yaml) test$")
+	count := 0
+	for _, document := range documents(t) {
+		blocks := tested.FindAllString(read(t, document), -1)
+		count += len(blocks)
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(document, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(blocks, "```sh test") {
+				tryBlocks(t, document, strings.NewReplacer())
+				return
+			}
+			p, greeting := startDemo(t)
+			public, admin := addresses(greeting)
+			tryBlocks(t, document, strings.NewReplacer("localhost:8080", public, "localhost:8081", admin))
+			if _, err := exec.LookPath("curl"); err == nil && document == "docs/use/files.md" {
+				tryBlocks(t, document, strings.NewReplacer("localhost:8080", public, "curl ", "curl --http2-prior-knowledge "))
+			}
+			p.stop(t)
+		})
+	}
+	if count < 40 {
+		t.Errorf("only %d blocks are tested", count)
+	}
+}
+
+// tryBlocks executes the tested blocks of a document.
+func tryBlocks(t *testing.T, document string, ports *strings.Replacer) {
+	t.Helper()
 	all := blocks(t, document)
 	for i, b := range all {
 		switch b.info {
 		case "sh test":
-			ran++
 			output, exit := shell(t, ports.Replace(b.text))
 			if exit != 0 {
 				t.Errorf("%s:%d: exit status %d: %s", document, b.line, exit, output)
@@ -105,7 +128,6 @@ func tryBlocks(t *testing.T, document string, ports *strings.Replacer) (ran int)
 				t.Errorf("%s:%d prints\n%s\nand not\n%s", document, b.line, output, all[i+1].text)
 			}
 		case "yaml test":
-			ran++
 			file := filepath.Join(t.TempDir(), "capgate.yaml")
 			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
 				t.Fatal(err)
@@ -115,7 +137,6 @@ func tryBlocks(t *testing.T, document string, ports *strings.Replacer) (ran int)
 			}
 		}
 	}
-	return ran
 }
 
 // matches compares output with a document's.
@@ -123,37 +144,6 @@ func matches(got, shown string) bool {
 	pattern := regexp.QuoteMeta(strings.TrimSpace(shown))
 	pattern = strings.ReplaceAll(pattern, "…", `(?s:.*?)`)
 	return regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(got))
-}
-
-var (
-	link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	file = regexp.MustCompile("`([a-z0-9_.]+(/[a-z0-9_.]+)+|[a-z0-9_.]+\\.(go|yaml|yml))`")
-)
-
-// Files that the documents link to exist.
-func TestDocumentsPointToWhatIsThere(t *testing.T) {
-	t.Parallel()
-	relay, err := os.ReadDir(filepath.Join(root, "gateway", "relay"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]bool{}
-	for _, f := range relay {
-		files[f.Name()] = true
-	}
-	for _, document := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} {
-		text := read(t, document)
-		found := link.FindAllStringSubmatch(text, -1)
-		if document == "ARCHITECTURE.md" {
-			found = append(found, file.FindAllStringSubmatch(text, -1)...)
-		}
-		for _, m := range found {
-			_, err := os.Stat(filepath.Join(root, m[1]))
-			if err != nil && !files[m[1]] && !strings.HasSuffix(m[1], "wire.go") {
-				t.Errorf("%s: %s: %v", document, m[1], err)
-			}
-		}
-	}
 }
 
 var (

@@ -52,15 +52,15 @@ func put(t *testing.T, dir, name, text string) {
 	must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
-// snippet is the tested block of docs/openapi.md in a language, for a gateway at addr.
+// snippet is the tested block of docs/use/openapi.md in a language, for a gateway at addr.
 func snippet(t *testing.T, language, addr string) string {
 	t.Helper()
-	for _, b := range blocks(t, "docs/openapi.md") {
+	for _, b := range blocks(t, "docs/use/openapi.md") {
 		if b.info == language+" test" {
 			return strings.ReplaceAll(b.text, "localhost:8080", addr)
 		}
 	}
-	t.Fatalf("docs/openapi.md has no tested %s", language)
+	t.Fatalf("docs/use/openapi.md has no tested %s", language)
 	return ""
 }
 
