@@ -2,21 +2,26 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"time"
 )
 
+// errBehind is the error of next after events were dropped.
+var errBehind = errors.New("events were dropped: the reader is too far behind")
+
 // backlog has the events that have not been sent to the client yet.
 type backlog struct {
 	most int
-	over chan struct{} // closed when the events exceed most bytes; all are dropped then
+	over chan struct{} // closed when the events exceed most bytes; all but the first of the call are dropped then
 
 	mu     sync.Mutex
 	events [][]byte
 	bytes  int
 	taken  chan struct{} // closed when the reader has taken its first event
 	begun  bool          // it is closed
-	gone   bool          // the reader has left
+	gone   bool          // events were dropped, and no others are added
 	ended  bool
 	err    error
 	news   chan struct{} // capacity 1
@@ -30,7 +35,7 @@ func newBacklog(most int) *backlog {
 const firstTaken = 100 * time.Millisecond
 
 // put adds an event. It does not wait for the reader, but for its beginning: until then the goroutine that sends may
-// not have run yet, which is no slowness of the reader.
+// not have run yet, which is no slowness of the reader. The first event of a call is never dropped.
 func (b *backlog) put(event []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,12 +51,16 @@ func (b *backlog) put(event []byte) {
 		return
 	}
 	if b.bytes += len(event); b.bytes > b.most && len(b.events) > 0 {
+		first := b.events[:1:1]
 		b.drop()
+		if !b.begun {
+			b.events, b.bytes = first, len(first[0])
+		}
 		close(b.over)
 		return
 	}
 	b.events = append(b.events, event)
-	b.tell()
+	b.signal()
 }
 
 // end marks the end of the events, with their error.
@@ -59,7 +68,7 @@ func (b *backlog) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended, b.err = true, err
-	b.tell()
+	b.signal()
 }
 
 // leave drops the events when the reader leaves.
@@ -69,43 +78,55 @@ func (b *backlog) leave() {
 	b.drop()
 }
 
-func (b *backlog) drop() { b.gone, b.events, b.bytes = true, nil, 0 }
+func (b *backlog) drop() {
+	b.gone, b.events, b.bytes = true, nil, 0
+	b.signal()
+}
 
-func (b *backlog) tell() {
+func (b *backlog) signal() {
 	select {
 	case b.news <- struct{}{}:
 	default:
 	}
 }
 
-// next waits for the next event. After the last event it returns nil and the error of end. Only one reader may use
-// it.
+// next waits for the next event. After the last event it returns the error of end, or io.EOF if that is nil; after
+// events were dropped, errBehind. Only one reader may use it.
 func (b *backlog) next(ctx context.Context) ([]byte, error) {
 	for {
 		b.mu.Lock()
 		if len(b.events) > 0 {
-			event := b.events[0]
-			b.events[0] = nil
-			b.events = b.events[1:]
-			b.bytes -= len(event)
-			if !b.begun {
-				b.begun = true
-				close(b.taken)
-			}
+			event := b.take()
 			b.mu.Unlock()
 			return event, nil
 		}
-		ended, err := b.ended, b.err
+		gone, ended, err := b.gone, b.ended, b.err
 		b.mu.Unlock()
-		if ended {
+		switch {
+		case gone:
+			return nil, errBehind
+		case ended && err == nil:
+			return nil, io.EOF
+		case ended:
 			return nil, err
 		}
 		select {
 		case <-b.news:
-		case <-b.over:
-			return nil, context.Canceled
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// take removes the first event.
+func (b *backlog) take() []byte {
+	event := b.events[0]
+	b.events[0] = nil
+	b.events = b.events[1:]
+	b.bytes -= len(event)
+	if !b.begun {
+		b.begun = true
+		close(b.taken)
+	}
+	return event
 }

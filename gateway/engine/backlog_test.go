@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 )
@@ -15,7 +16,7 @@ func TestBacklog(t *testing.T) {
 	}
 	b.put([]byte("first"))
 	b.put([]byte("next"))
-	b.end(nil)
+	b.put(nil) // an event without fields
 	for _, want := range []string{"first", "next", ""} {
 		if got, err := b.next(t.Context()); string(got) != want || err != nil {
 			t.Errorf("%q, %v", got, err)
@@ -27,6 +28,15 @@ func TestBacklog(t *testing.T) {
 	b.put([]byte("y"))
 	if len(b.events) > 0 || b.bytes > 0 {
 		t.Errorf("it keeps %d bytes", b.bytes)
+	}
+	b.end(nil) // the engine goes on to its last event, which does not make the others complete
+	if _, err := b.next(t.Context()); !errors.Is(err, errBehind) {
+		t.Errorf("after events were dropped: %v", err)
+	}
+	ended := newBacklog(10)
+	ended.end(nil)
+	if _, err := ended.next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last event: %v", err)
 	}
 	left := newBacklog(10)
 	left.leave()
@@ -41,7 +51,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestBacklogBeforeItsReader: a reader that has not begun is not too slow, unless it does not begin at all.
+// TestBacklogBeforeItsReader: a reader that has not begun is not too slow, unless it begins very late. It gets its first
+// event even then.
 func TestBacklogBeforeItsReader(t *testing.T) {
 	for _, begins := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,6 +66,12 @@ func TestBacklogBeforeItsReader(t *testing.T) {
 			if !begins {
 				<-b.over
 				<-done
+				if got, err := b.next(t.Context()); string(got) != "0123456789" || err != nil {
+					t.Errorf("begun late: %q, %v", got, err)
+				}
+				if _, err := b.next(t.Context()); !errors.Is(err, errBehind) {
+					t.Errorf("begun late: %v", err)
+				}
 				return
 			}
 			for _, want := range []string{"0123456789", "next"} {

@@ -136,38 +136,44 @@ func (g *Guard) observe(ctx context.Context, p *Call, raw []byte) (event, error)
 	return e, nil
 }
 
-// deliver sends events to the caller until the last one, or until the caller is too far behind.
+// deliver sends events to the caller until the last one, or until the caller is too far behind. The first event tells
+// the caller that its turn has come: it is sent even if events behind it are dropped.
 func (g *Guard) deliver(s grpc.ServerStream, p *Call, b *backlog) error {
-	ctx := s.Context()
-	sent := make(chan error, 1)
-	go func() { // ends with the stream
-		sent <- recovery.Do("engine message", func() error {
-			for {
-				raw, err := b.next(ctx)
-				if raw == nil || err != nil {
-					return err
-				}
-				if err := s.SendMsg(&raw); err != nil {
-					return err
-				}
-			}
-		})
-	}()
 	defer b.leave()
-	select {
-	case err := <-sent:
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
+	err := sendNext(s, b)
+	if err == nil {
+		sent := make(chan error, 1)
+		go func() { // ends with the stream
+			sent <- recovery.Do("engine message", func() (err error) {
+				for err == nil {
+					err = sendNext(s, b)
+				}
+				return err
+			})
+		}()
 		select {
+		case err = <-sent:
 		case <-b.over:
-		default:
-			return err
+			err = errBehind
 		}
-	case <-b.over:
 	}
-	p.meter.CutOff(ReaderSlow)
-	return g.cfg.Refuse(ctx, readerSlow(p))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, errBehind):
+		p.meter.CutOff(ReaderSlow)
+		return g.cfg.Refuse(s.Context(), readerSlow(p))
+	}
+	return err
+}
+
+// sendNext sends the next event. Its error is that of next, or of the stream.
+func sendNext(s grpc.ServerStream, b *backlog) error {
+	event, err := b.next(s.Context())
+	if err != nil {
+		return err
+	}
+	return s.SendMsg(&event)
 }
 
 // streamError returns the caller's error of a failed stream. If the engine may have the message, the error refers

@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/capgate/capgate/gateway/engine"
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
@@ -173,6 +176,49 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, c.Deadline, s.Deadline, test.want)
 		}
 	}
+}
+
+// TestGuard: the guard serves calls of guarded methods alone, and gets their caller and the engine that was picked.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, &engine.Settings{}, "a:1")
+	for path, want := range map[string]bool{
+		clients + "SendMessage": true, clients + "ListSessions": true, clients + "GetHistory": true,
+		clients + "ResolveApproval": true, agents + "RunSession": true,
+		clients + "GetStatus": false, clients + "Shutdown": false, engine.Prefix + "ShieldService/Evaluate": false,
+	} {
+		c, _ := filtertest.NewCall()
+		c.Info, c.Fleet, c.Endpoint = call.Call{Path: path, Tenant: "acme", Session: "s"}, f, f.Backends[0]
+		step := guard().Admit(c, nil)
+		answer := c.Answer()
+		if (step == filter.Stop) != want || (answer.Server != nil) != want {
+			t.Errorf("%s: step %d, served %t, want %t", path, step, answer.Server != nil, want)
+			continue
+		}
+		if !want {
+			continue
+		}
+		if v := answer.Served; v.Call != c.Info || v.Caller.Tenant != "acme" || v.Fleet != f || v.Endpoint != f.Backends[0] {
+			t.Errorf("%s: the guard gets %+v", path, v)
+		}
+	}
+}
+
+// guard is the filter of a guard that answers nothing.
+func guard() enginefilter.Guard {
+	return enginefilter.NewGuard(localgrpc.NewBytesServer(func(any, grpc.ServerStream) error { return nil }, 1<<20))
+}
+
+// A message of a person passes the guard, and a Shield's question does not.
+func ExampleGuard() {
+	for _, method := range []string{"ClientService/SendMessage", "ShieldService/Evaluate"} {
+		c, _ := filtertest.NewCall()
+		c.Info.Path = engine.Prefix + method
+		fmt.Println(method, guard().Admit(c, nil) == filter.Stop)
+	}
+	// Output:
+	// ClientService/SendMessage true
+	// ShieldService/Evaluate false
 }
 
 // A credential that may call capabilities alone may not talk to an engine.
