@@ -3,6 +3,7 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -35,12 +36,35 @@ type board struct {
 	Templating struct {
 		List []struct{ Name, Type, Query string }
 	}
-	Panels []struct {
-		ID      int
-		Title   string
-		Type    string
-		GridPos struct{ X, Y, W, H int }
-		Targets []struct{ Expr, LegendFormat string }
+	Annotations struct {
+		List []struct{ Name, Expr string }
+	}
+	Panels []boardPanel
+}
+
+type boardPanel struct {
+	Title   string
+	Type    string
+	Targets []struct{ Expr string }
+	Panels  []boardPanel // of a collapsed row
+}
+
+// queries are those of all panels and annotations, by what they are of.
+func (b *board) queries() iter.Seq2[string, string] {
+	return func(yield func(of, expr string) bool) {
+		for _, a := range b.Annotations.List {
+			if !yield(b.Title+": "+a.Name, a.Expr) {
+				return
+			}
+		}
+		for panels := b.Panels; len(panels) > 0; panels = panels[1:] {
+			for _, target := range panels[0].Targets {
+				if !yield(b.Title+": "+panels[0].Title, target.Expr) {
+					return
+				}
+			}
+			panels = slices.Concat(panels[:1], panels[0].Panels, panels[1:])
+		}
 	}
 }
 
@@ -84,16 +108,14 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 				return err
 			})
 		}
-		for _, panel := range b.Panels {
-			for _, target := range panel.Targets {
-				n++
-				expr := grafana.Replace(target.Expr)
-				if strings.Contains(expr, "$") {
-					t.Errorf("%s: %s: an unknown variable in %s", b.Title, panel.Title, expr)
-					continue
-				}
-				eventually(t, fmt.Sprintf("%s: %s: %s", b.Title, panel.Title, expr), func() error { return p.returnsData(expr) })
+		for of, expr := range b.queries() {
+			n++
+			expr = grafana.Replace(expr)
+			if strings.Contains(expr, "$") {
+				t.Errorf("%s: an unknown variable in %s", of, expr)
+				continue
 			}
+			eventually(t, of+": "+expr, func() error { return p.returnsData(expr) })
 		}
 	}
 	t.Logf("%d queries of panels", n)
@@ -173,11 +195,9 @@ func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
 	}
 	var panels strings.Builder
 	for _, b := range boards {
-		for _, panel := range b.Panels {
-			for _, target := range panel.Targets {
-				show(target.Expr)
-				panels.WriteString(target.Expr + "\n")
-			}
+		for _, expr := range b.queries() {
+			show(expr)
+			panels.WriteString(expr + "\n")
 		}
 	}
 	rules, err := p.rules()

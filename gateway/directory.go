@@ -156,7 +156,7 @@ func fleetStats(r *router.Router) iter.Seq[telemetry.Fleet] {
 			s := f.Stats()
 			if !yield(telemetry.Fleet{
 				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining,
-				Panic:     s.Panic,
+				Panic: s.Panic, Unusable: unusable(f),
 				Ejections: s.Ejections, EjectionsPrevented: s.EjectionOverflow, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
 				Limited: s.Limited, ConcurrencyLimit: s.Permits, InFlight: s.PermitsUsed, Waiting: s.Waiting, Waits: s.Waits,
 				LimitRefused: s.LimitRejected,
@@ -165,4 +165,11 @@ func fleetStats(r *router.Router) iter.Seq[telemetry.Fleet] {
 			}
 		}
 	}
+}
+
+func unusable(f *router.Fleet) (all []telemetry.UnusableBackend) {
+	for _, s := range f.Unusable(telemetry.MaxUnusable) {
+		all = append(all, telemetry.UnusableBackend{Addr: s.Addr, State: s.State, Reason: s.Cause(), Since: s.Since})
+	}
+	return all
 }

@@ -52,15 +52,15 @@ func TestACallIsTraced(t *testing.T) {
 	}
 	saysOf(t, server, map[string]string{
 		"rpc.system.name": "grpc", "rpc.method": "selu.capability.Capability/StreamInvoke",
-		"rpc.response.status_code":  "OK",
-		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
+		"rpc.response.status_code": "OK",
+		"gen_ai.operation.name":    "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
 		"capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success", "capgate.policy": "allow",
 	})
 	host, port, _ := strings.Cut(f.backend.Addr, ":")
 	saysOf(t, client, map[string]string{
 		"rpc.system.name": "grpc", "rpc.method": "selu.capability.v1.Capability/StreamInvoke",
 		"rpc.response.status_code": "OK",
-		"server.address":       host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
+		"server.address":           host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
 	})
 	if got := client.Events(); !slices.Equal(got, []string{"first_byte"}) {
 		t.Errorf("events %v", got)

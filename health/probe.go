@@ -198,7 +198,7 @@ func (c *client) close() {
 func explain(err error) string {
 	s := status.Convert(err)
 	if s.Code() == codes.DeadlineExceeded {
-		return "no answer in time"
+		return noAnswer
 	}
 	return clip(s.Code().String() + ": " + s.Message())
 }

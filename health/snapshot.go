@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -33,6 +34,21 @@ type Backend struct {
 	Reason  string       // why State is what it is; for operators, never for callers
 	Since   time.Time    // when State began; zero while Unknown from the start
 	By      string       // the observing replica; empty: unknown, or there are no others
+}
+
+// noAnswer is the Reason of a probe that reached its timeout.
+const noAnswer = "no answer in time"
+
+// Cause is the kind of Reason of a backend that is Down. It is one of few texts of this package, unlike Reason, of
+// which a backend may have written a part.
+func (b Backend) Cause() string {
+	switch {
+	case b.Refused:
+		return "connection refused"
+	case strings.HasSuffix(b.Reason, noAnswer):
+		return noAnswer
+	}
+	return "not ready"
 }
 
 // Snapshot is the health of one fleet at one moment. It is immutable: readers

@@ -21,27 +21,68 @@ type BackendStatus struct {
 	Latency  time.Duration // the expected latency of the next call; 0: unknown
 }
 
+// Cause is the kind of Reason of an unusable backend, one of few texts.
+func (s *BackendStatus) Cause() string {
+	switch s.State {
+	case "down":
+		return s.Health.Cause()
+	case "ejected":
+		return "failed calls"
+	}
+	return s.Reason
+}
+
 // Statuses returns the status of all backends, in the order of the configuration.
 func (f *Fleet) Statuses() []BackendStatus {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()
 	now := f.clock.now()
+	usable := f.rebuildIfDue(now).usableSet()
+	all := make([]BackendStatus, len(f.members))
+	for i := range f.members {
+		all[i] = f.status(i, usable, now)
+	}
+	return all
+}
+
+// Unusable returns the status of the first backends, at most limit, that are down, ejected, off or draining. In
+// panic, calls go to some of them all the same.
+func (f *Fleet) Unusable(limit int) (some []BackendStatus) {
+	f.state.mu.Lock()
+	defer f.state.mu.Unlock()
+	now := f.clock.now()
 	p := f.rebuildIfDue(now)
+	if !p.panicked && p.down+p.ejected+p.weightless+p.draining == 0 {
+		return nil
+	}
+	usable := p.usableSet()
+	for i := 0; i < len(f.members) && len(some) < limit; i++ {
+		switch s := f.status(i, usable, now); s.State {
+		case "down", "ejected", "off", "draining":
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+func (p *picker) usableSet() map[*Backend]bool {
 	usable := make(map[*Backend]bool, len(p.all))
 	for _, m := range p.all {
 		usable[m.Backend] = true
 	}
-	all := make([]BackendStatus, len(f.members))
-	for i, m := range f.members {
-		s := &all[i]
-		*s = BackendStatus{
-			Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i],
-			Weight: m.weight, Limit: m.limit,
-			InFlight: m.InFlight(), Latency: time.Duration(m.load.latency.at(now)),
-		}
-		f.explain(s, m, now)
+	return usable
+}
+
+// status returns the status of the i-th member. The caller holds state.mu.
+func (f *Fleet) status(i int, usable map[*Backend]bool, now time.Duration) BackendStatus {
+	m := f.members[i]
+	s := BackendStatus{
+		Backend: m.Backend, Usable: usable[m.Backend], Health: f.states[i], Config: f.cfg.Backends[i],
+		Weight: m.weight, Limit: m.limit,
+		InFlight: m.InFlight(), Latency: time.Duration(m.load.latency.at(now)),
 	}
-	return all
+	f.explain(&s, m, now)
+	return s
 }
 
 // explain fills in State, Why and Since. The caller holds state.mu.

@@ -16,6 +16,8 @@ type dashboard struct {
 type row struct {
 	title  string
 	panels []panel
+	// optional: a row of a feature that may be unused is collapsed, and executes no queries until it is opened
+	optional bool
 }
 
 // panel is a chart over time by default. A row has three panels side by side.
@@ -23,10 +25,20 @@ type panel struct {
 	title, about string
 	unit         string // Grafana's unit: reqps, s, percentunit, short, …
 	queries      []query
-	kind         string // default timeseries; stat: only the newest value
-	stacked      bool   // stacked series
-	quiet        bool   // of a stat: should be 0, red otherwise
+	kind         kind
+	stacked      bool // stacked series
+	quiet        bool // of a stat: should be 0, red otherwise
 }
+
+// kind is how a panel shows its data.
+type kind string
+
+const (
+	timeseries kind = ""        // lines over time
+	statistic  kind = "stat"    // the newest value
+	heatMap    kind = "heatmap" // the distribution of a histogram over time
+	table      kind = "table"   // the newest value and labels of each series, one a row
+)
 
 type query struct{ expr, legend string }
 
@@ -47,13 +59,21 @@ func stacks(title, unit, about string, queries ...query) panel {
 
 // stat is a number that should be 0.
 func stat(title, unit, about, expr string) panel {
-	return panel{title: title, unit: unit, about: about, queries: []query{{expr, ""}}, kind: "stat", quiet: true}
+	return panel{title: title, unit: unit, about: about, queries: []query{{expr, ""}}, kind: statistic, quiet: true}
 }
 
 // count is a number without a good or bad value.
 func count(title, unit, about, expr string) panel {
 	p := stat(title, unit, about, expr)
 	p.quiet = false
+	return p
+}
+
+// heat is the distribution of a histogram's values over time.
+func heat(title, unit, about, histogram, selector string) panel {
+	p := chart(title, unit, about, query{"sum by (le) (increase(" + histogram + "_bucket" + selector +
+		"[$__rate_interval]))", "{{le}}"})
+	p.kind = heatMap
 	return p
 }
 
@@ -102,34 +122,18 @@ func (d *dashboard) json() []byte {
 		UID: "capgate-" + d.name, Title: "capgate / " + d.title, Description: d.about,
 		Tags: []string{"capgate"}, SchemaVersion: 39, Editable: true, Refresh: "30s", Timezone: "browser",
 		Time: grafanaTime{"now-1h", "now"},
-		Links: []grafanaLink{{Title: "capgate", Type: "dashboards", Tags: []string{"capgate"}, AsDropdown: true,
-			KeepTime: true}},
+		Links: []grafanaLink{{Title: "capgate", Type: "dashboards", Icon: "external link", Tags: []string{"capgate"},
+			AsDropdown: true, KeepTime: true}},
+		Annotations: grafanaAnnotations{annotations()},
 		Templating: grafanaList{[]grafanaVariable{{Name: "datasource", Label: "Data source", Type: "datasource",
 			Query: "prometheus"}}},
 	}
 	for _, v := range d.variables {
 		out.Templating.List = append(out.Templating.List, v.grafana())
 	}
-	y := 0
+	l := layout{}
 	for _, r := range d.rows {
-		out.Panels = append(out.Panels, grafanaPanel{ID: len(out.Panels) + 1, Type: "row", Title: r.title,
-			GridPos: grid{0, y, 24, 1}})
-		y++
-		x, line := 0, 0
-		for i := range r.panels {
-			w, h := width, height
-			if r.panels[i].kind == "stat" {
-				w, h = statWid, statHgt
-			}
-			if x+w > 24 || line != 0 && h != line {
-				x, y = 0, y+line
-			}
-			g := r.panels[i].grafana()
-			g.ID, g.GridPos = len(out.Panels)+1, grid{x, y, w, h}
-			out.Panels = append(out.Panels, g)
-			x, line = x+w, h
-		}
-		y += line
+		out.Panels = append(out.Panels, l.row(r, d.name)...)
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -137,4 +141,46 @@ func (d *dashboard) json() []byte {
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(out) // never fails for this type
 	return text.Bytes()
+}
+
+// layout places panels: rows below each other, and the panels of a row side by side.
+type layout struct{ y, ids int }
+
+// row returns the panels of a row of a dashboard, with its title first.
+func (l *layout) row(r row, dashboard string) []grafanaPanel {
+	title := l.place(grafanaPanel{Type: "row", Title: r.title, Collapsed: r.optional}, grid{0, l.y, 24, 1})
+	l.y++
+	from, x, line := l.y, 0, 0
+	var panels []grafanaPanel
+	for i := range r.panels {
+		w, h := r.panels[i].size()
+		if x+w > 24 || line != 0 && h != line {
+			x, l.y = 0, l.y+line
+		}
+		panels = append(panels, l.place(r.panels[i].grafana(dashboard), grid{x, l.y, w, h}))
+		x, line = x+w, h
+	}
+	l.y += line
+	if !r.optional {
+		return append([]grafanaPanel{title}, panels...)
+	}
+	l.y, title.Panels = from, panels // a collapsed row has its panels inside
+	return []grafanaPanel{title}
+}
+
+func (l *layout) place(p grafanaPanel, at grid) grafanaPanel {
+	l.ids++
+	p.ID, p.GridPos = l.ids, at
+	return p
+}
+
+func (p *panel) size() (w, h int) {
+	switch p.kind {
+	case statistic:
+		return statWid, statHgt
+	case table:
+		return 24, height
+	case timeseries, heatMap:
+	}
+	return width, height
 }

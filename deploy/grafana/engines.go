@@ -2,7 +2,7 @@ package main
 
 // engineRow is the row of OpenParallax engines.
 func engineRow() row {
-	return row{"OpenParallax engines", []panel{
+	return row{title: "OpenParallax engines", optional: true, panels: []panel{
 		chart("Waiting messages", "short", "Messages that wait for their turn at an engine.",
 			gauge("capability", "capgate_engine_messages_waiting"+ofFleet)),
 		chart("Running messages, and agents", "short",

@@ -20,7 +20,7 @@ func fleets() dashboard {
 
 // callsRow is the row "Calls".
 func callsRow() row {
-	return row{"Calls", []panel{
+	return row{title: "Calls", panels: []panel{
 		stacks("Calls by code", "reqps", "", per("capability, code", "capgate_calls_total"+ofFleet)),
 		stacks("Calls by method", "reqps", "", per("capability, method", "capgate_calls_total"+ofFleet)),
 		chart("In flight", "short", "Routed calls that have not finished.",
@@ -33,6 +33,8 @@ func callsRow() row {
 			"Share of calls that failed because of the gateway or a backend, within an hour.",
 			query{"capability:capgate_calls_broken:ratio_rate1h" + ofFleet, "{{capability}}"}),
 		chart("Time of a call, all chosen capabilities", "s", "", quantiles("capgate_call_duration_seconds", ofFleet)...),
+		heat("Distribution of the time of a call", "s", "All chosen capabilities; the dots are traced calls.",
+			"capgate_call_duration_seconds", ofFleet),
 		chart("Bytes", "Bps", "Bytes of messages; in: from callers.",
 			per("capability, direction", "capgate_call_bytes_total"+ofFleet)),
 		chart("Retries", "reqps", "Sent, and denied by the retry budget.",
@@ -42,7 +44,8 @@ func callsRow() row {
 
 // backendsRow is the row "Backends".
 func backendsRow() row {
-	return row{"Backends", []panel{
+	return row{title: "Backends", panels: []panel{
+		unusableBackends(ofFleet),
 		stacks("Backends by state", "short", "The maximum over all replicas.",
 			query{"max by (capability, state) (capgate_fleet_backends" + ofFleet + ")", legends("capability, state")}),
 		chart("Panic", "short", "1: fewer than half are healthy, and calls also go to unhealthy backends.",
@@ -52,9 +55,18 @@ func backendsRow() row {
 	}}
 }
 
+// unusableBackends is the table of backends that get no calls.
+func unusableBackends(selector string) panel {
+	return panel{title: "Unusable backends", unit: "dateTimeFromNow", kind: table,
+		about: "Backends without calls, and since when: the first 10 of a fleet. `capgate status` shows all, and the " +
+			"backend's own reason.",
+		queries: []query{{"1000 * max by (capability, backend, state, reason) " +
+			"(capgate_backend_unusable_since_timestamp_seconds" + selector + ")", "{{capability}}"}}}
+}
+
 // healthChecksRow is the row "Health checks".
 func healthChecksRow() row {
-	return row{"Health checks", []panel{
+	return row{title: "Health checks", panels: []panel{
 		chart("Probes", "cps", "By replica.", per("instance", "capgate_health_probes_total")),
 		chart("Backends probed", "short", "Each backend is probed by one replica.",
 			gauge("instance", "capgate_health_backends_probed")),
@@ -69,7 +81,7 @@ func healthChecksRow() row {
 
 // backendSourcesRow is the row "Sources of backends".
 func backendSourcesRow() row {
-	return row{"Sources of backends", []panel{
+	return row{title: "Sources of backends", optional: true, panels: []panel{
 		stacks("Discovered and registered", "short", "Backends that are not listed in the configuration.",
 			query{"max by (source) (capgate_registry_backends)", "{{source}}"}),
 		chart("Registrations not read", "s",
@@ -84,7 +96,7 @@ func backendSourcesRow() row {
 
 // affinityRow is the row "Sessions and artifacts".
 func affinityRow() row {
-	return row{"Sessions and artifacts", []panel{
+	return row{title: "Sessions and artifacts", optional: true, panels: []panel{
 		chart("Known", "short", "Sessions and artifacts whose backend is in memory.",
 			gauge("what", "capgate_affinity_known")),
 		chart("Lookups", "cps", "Lookups in Redis that calls waited for.",

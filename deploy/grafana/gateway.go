@@ -25,7 +25,7 @@ func gateway() dashboard {
 
 // replicasRow is the row "Replicas".
 func replicasRow() row {
-	return row{"Replicas", []panel{
+	return row{title: "Replicas", panels: []panel{
 		chart("Versions", "short", "Replicas by version.",
 			query{"count by (version, revision, goversion) (capgate_build_info" + ofReplica + ")",
 				legends("version, revision, goversion")}),
@@ -43,7 +43,7 @@ func replicasRow() row {
 
 // callersRow is the row "Authentication and connections".
 func callersRow() row {
-	return row{"Authentication and connections", []panel{
+	return row{title: "Authentication and connections", panels: []panel{
 		stacks("Authentications", "reqps", "From memory, or by a lookup in Redis or at an issuer; refused: the "+
 			"credential is invalid; away: Redis or the issuer did not answer.",
 			per("kind, result", "capgate_identifications_total"+ofReplica)),
@@ -68,7 +68,7 @@ func callersRow() row {
 
 // tracesRow is the row "Traces".
 func tracesRow() row {
-	return row{"Traces", []panel{
+	return row{title: "Traces", optional: true, panels: []panel{
 		chart("Spans", "cps", "Exported to the collector, and lost.",
 			rate("capgate_trace_spans_exported_total"+ofReplica, "exported"),
 			query{"sum by (reason) (rate(capgate_trace_spans_dropped_total" + ofReplica +
@@ -80,7 +80,7 @@ func tracesRow() row {
 
 // redisRow is the row "Redis".
 func redisRow() row {
-	return row{"Redis", []panel{
+	return row{title: "Redis", panels: []panel{
 		chart("Redis up", "short", "0: Redis is unavailable.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
 		stacks("Commands", "cps", "By purpose.", per("for", "capgate_redis_commands_total"+ofReplica)),
 		chart("Errors", "cps", "Failed or not sent; malformed: values that cannot be decoded; "+
@@ -98,7 +98,7 @@ func redisRow() row {
 
 // configurationRow is the row "Configuration".
 func configurationRow() row {
-	return row{"Configuration", []panel{
+	return row{title: "Configuration", panels: []panel{
 		chart("Configuration valid", "short", "0: the newest one is invalid, and the previous one is in effect.",
 			query{"capgate_config_last_reload_successful" + ofReplica, "{{instance}}"}),
 		chart("Age", "s", "Time since the current one was loaded.",
@@ -110,7 +110,7 @@ func configurationRow() row {
 
 // processRow is the row "Process".
 func processRow() row {
-	return row{"Process", []panel{
+	return row{title: "Process", panels: []panel{
 		chart("Processors", "short", "In use.",
 			query{"rate(process_cpu_seconds_total" + ofReplica +
 				"[$__rate_interval]) and on (instance, job) capgate_build_info", "{{instance}}"}),

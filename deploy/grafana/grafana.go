@@ -1,33 +1,64 @@
 package main
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // The fields of Grafana's dashboard JSON that are used.
 type (
 	grafanaDashboard struct {
-		UID           string         `json:"uid"`
-		Title         string         `json:"title"`
-		Description   string         `json:"description"`
-		Tags          []string       `json:"tags"`
-		SchemaVersion int            `json:"schemaVersion"`
-		Editable      bool           `json:"editable"`
-		Refresh       string         `json:"refresh"`
-		Timezone      string         `json:"timezone"`
-		Time          grafanaTime    `json:"time"`
-		Links         []grafanaLink  `json:"links"`
-		Templating    grafanaList    `json:"templating"`
-		Panels        []grafanaPanel `json:"panels"`
+		UID           string             `json:"uid"`
+		Title         string             `json:"title"`
+		Description   string             `json:"description"`
+		Tags          []string           `json:"tags"`
+		SchemaVersion int                `json:"schemaVersion"`
+		Editable      bool               `json:"editable"`
+		Refresh       string             `json:"refresh"`
+		Timezone      string             `json:"timezone"`
+		Time          grafanaTime        `json:"time"`
+		Links         []grafanaLink      `json:"links"`
+		Annotations   grafanaAnnotations `json:"annotations"`
+		Templating    grafanaList        `json:"templating"`
+		Panels        []grafanaPanel     `json:"panels"`
 	}
 	grafanaTime struct {
 		From string `json:"from"`
 		To   string `json:"to"`
 	}
 	grafanaLink struct {
-		Title      string   `json:"title"`
-		Type       string   `json:"type"`
-		Tags       []string `json:"tags"`
-		AsDropdown bool     `json:"asDropdown"`
-		KeepTime   bool     `json:"keepTime"`
+		Title       string   `json:"title"`
+		Type        string   `json:"type"`
+		Tags        []string `json:"tags"`
+		Icon        string   `json:"icon"`
+		Tooltip     string   `json:"tooltip"`
+		AsDropdown  bool     `json:"asDropdown"`
+		IncludeVars bool     `json:"includeVars"`
+		TargetBlank bool     `json:"targetBlank"`
+		KeepTime    bool     `json:"keepTime"`
+	}
+	grafanaAnnotations struct {
+		List []grafanaAnnotation `json:"list"`
+	}
+	// grafanaAnnotation marks the times that are the values of a query, in milliseconds.
+	grafanaAnnotation struct {
+		Name            string        `json:"name"`
+		Enable          bool          `json:"enable"`
+		IconColor       string        `json:"iconColor"`
+		Datasource      grafanaSource `json:"datasource"`
+		Expr            string        `json:"expr"`
+		Step            string        `json:"step"`
+		TitleFormat     string        `json:"titleFormat"`
+		UseValueForTime bool          `json:"useValueForTime"`
+	}
+	grafanaDataLink struct {
+		Title string `json:"title"`
+		URL   string `json:"url"`
+	}
+	grafanaTransformation struct {
+		ID      string         `json:"id"`
+		Options map[string]any `json:"options"`
 	}
 	grafanaList struct {
 		List []grafanaVariable `json:"list"`
@@ -60,21 +91,25 @@ type (
 		H int `json:"h"`
 	}
 	grafanaPanel struct {
-		ID          int             `json:"id"`
-		Type        string          `json:"type"`
-		Title       string          `json:"title"`
-		Description string          `json:"description,omitempty"`
-		GridPos     grid            `json:"gridPos"`
-		Datasource  *grafanaSource  `json:"datasource,omitempty"`
-		Targets     []grafanaTarget `json:"targets,omitempty"`
-		FieldConfig *grafanaFields  `json:"fieldConfig,omitempty"`
-		Options     map[string]any  `json:"options,omitempty"`
+		ID              int                     `json:"id"`
+		Type            string                  `json:"type"`
+		Title           string                  `json:"title"`
+		Description     string                  `json:"description,omitempty"`
+		GridPos         grid                    `json:"gridPos"`
+		Datasource      *grafanaSource          `json:"datasource,omitempty"`
+		Targets         []grafanaTarget         `json:"targets,omitempty"`
+		FieldConfig     *grafanaFields          `json:"fieldConfig,omitempty"`
+		Options         map[string]any          `json:"options,omitempty"`
+		Transformations []grafanaTransformation `json:"transformations,omitempty"`
+		Collapsed       bool                    `json:"collapsed,omitempty"` // of a row
+		Panels          []grafanaPanel          `json:"panels,omitempty"`    // of a collapsed row
 	}
 	grafanaTarget struct {
 		RefID        string        `json:"refId"`
 		Datasource   grafanaSource `json:"datasource"`
 		Expr         string        `json:"expr"`
 		LegendFormat string        `json:"legendFormat"`
+		Format       string        `json:"format,omitempty"`
 		Exemplar     bool          `json:"exemplar,omitempty"`
 		Instant      bool          `json:"instant,omitempty"`
 		Range        bool          `json:"range,omitempty"`
@@ -87,6 +122,8 @@ type (
 		Unit       string             `json:"unit"`
 		Min        *float64           `json:"min,omitempty"`
 		Custom     map[string]any     `json:"custom,omitempty"`
+		Mappings   []map[string]any   `json:"mappings,omitempty"`
+		Links      []grafanaDataLink  `json:"links,omitempty"`
 		Thresholds *grafanaThresholds `json:"thresholds,omitempty"`
 	}
 	grafanaThresholds struct {
@@ -109,9 +146,23 @@ func (v variable) grafana() grafanaVariable {
 	}
 }
 
-func (p *panel) grafana() grafanaPanel {
-	g := grafanaPanel{Type: "timeseries", Title: p.title, Description: p.about, Datasource: &source,
-		FieldConfig: &grafanaFields{Overrides: []any{}}}
+// annotations mark restarts and reloads on all dashboards.
+func annotations() []grafanaAnnotation {
+	mark := func(name, color, expr, title string) grafanaAnnotation {
+		return grafanaAnnotation{Name: name, Enable: true, IconColor: color, Datasource: source, Expr: expr, Step: "30s",
+			TitleFormat: title, UseValueForTime: true}
+	}
+	return []grafanaAnnotation{
+		mark("Starts", "orange", "1000 * process_start_time_seconds and on (instance, job) capgate_build_info",
+			"{{instance}} started"),
+		mark("Reloads", "blue", "1000 * capgate_config_last_reload_success_timestamp_seconds",
+			"{{instance}} loaded its configuration"),
+	}
+}
+
+func (p *panel) grafana(dashboard string) grafanaPanel {
+	g := grafanaPanel{Type: cmp.Or(string(p.kind), "timeseries"), Title: p.title, Description: p.about,
+		Datasource: &source, FieldConfig: &grafanaFields{Overrides: []any{}}}
 	for i, q := range p.queries {
 		g.Targets = append(g.Targets, grafanaTarget{
 			RefID: string(rune('A' + i)), Datasource: source, Expr: q.expr, LegendFormat: q.legend, Range: true,
@@ -119,10 +170,39 @@ func (p *panel) grafana() grafanaPanel {
 		})
 	}
 	g.FieldConfig.Defaults.Unit = p.unit
-	if p.kind == "stat" {
+	g.FieldConfig.Defaults.Links = p.links(dashboard)
+	switch p.kind {
+	case statistic:
 		p.stat(&g)
-		return g
+	case table:
+		p.table(&g)
+	case heatMap:
+		p.heatMap(&g)
+	case timeseries:
+		p.timeseries(&g)
 	}
+	return g
+}
+
+// links returns links from the series of a panel to the dashboards of what their labels name.
+func (p *panel) links(dashboard string) (links []grafanaDataLink) {
+	for _, of := range []struct{ label, dashboard, title string }{
+		{"capability", "fleets", "Fleet"}, {"tenant", "tenants", "Tenant"}, {"instance", "gateway", "Replica"},
+	} {
+		named := slices.ContainsFunc(p.queries, func(q query) bool { return strings.Contains(q.legend, "{{"+of.label+"}}") })
+		if of.dashboard != dashboard && named {
+			value := "${__field.labels." + of.label + ":percentencode}"
+			if p.kind == table {
+				value = "${__data.fields[0]:percentencode}" // its first column
+			}
+			links = append(links, grafanaDataLink{Title: of.title + " " + value, URL: "/d/capgate-" + of.dashboard +
+				"?var-" + of.label + "=" + value + "&var-datasource=${datasource}&${__url_time_range}"})
+		}
+	}
+	return links
+}
+
+func (p *panel) timeseries(g *grafanaPanel) {
 	zero := 0.0
 	g.FieldConfig.Defaults.Min = &zero
 	g.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 10, "showPoints": "never"}
@@ -134,11 +214,37 @@ func (p *panel) grafana() grafanaPanel {
 		"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true},
 		"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
 	}
-	return g
+}
+
+func (p *panel) heatMap(g *grafanaPanel) {
+	g.Targets[0].Format = "heatmap"
+	g.Options = map[string]any{
+		"calculate": false,
+		"color":     map[string]any{"mode": "scheme", "scheme": "Oranges", "steps": 64, "exponent": 0.5},
+		"yAxis":     map[string]any{"unit": p.unit, "axisPlacement": "left"},
+		"cellGap":   1,
+		"tooltip":   map[string]any{"mode": "single", "yHistogram": true},
+		"legend":    map[string]any{"show": true},
+		"exemplars": map[string]any{"color": "rgba(255,0,255,0.7)"},
+	}
+}
+
+// table is a panel with a row for each series, and a column for each label and for the value, which is a time in
+// milliseconds.
+func (p *panel) table(g *grafanaPanel) {
+	g.Targets[0].Range, g.Targets[0].Instant, g.Targets[0].Format = false, true, "table"
+	g.FieldConfig.Defaults.Mappings = []map[string]any{{"type": "value",
+		"options": map[string]any{"0": map[string]any{"text": "unknown"}}}}
+	g.Options = map[string]any{"showHeader": true, "sortBy": []map[string]any{{"displayName": "Since", "desc": true}}}
+	g.Transformations = []grafanaTransformation{{ID: "organize", Options: map[string]any{
+		"excludeByName": map[string]bool{"Time": true},
+		"indexByName":   map[string]int{"capability": 0, "backend": 1, "state": 2, "Value": 3, "reason": 4},
+		"renameByName": map[string]string{"capability": "Capability", "backend": "Backend", "state": "State",
+			"Value": "Since", "reason": "Why"},
+	}}}
 }
 
 func (p *panel) stat(g *grafanaPanel) {
-	g.Type = "stat"
 	g.Targets[0].Range, g.Targets[0].Instant = false, true
 	steps := []grafanaStep{{Color: "blue"}}
 	if p.quiet {

@@ -4,7 +4,7 @@ func overview() dashboard {
 	return dashboard{
 		name: "overview", title: "Overview", about: "The success of calls, and the causes of failures.",
 		rows: []row{
-			{"Now", []panel{
+			{title: "Now", panels: []panel{
 				count("Replicas", "short", "Gateways that answer Prometheus.", `count(capgate_build_info)`),
 				count("Calls", "reqps", "Finished calls a second.", `sum(rate(capgate_calls_total[$__rate_interval]))`),
 				count("Calls in flight", "short", "", `sum(capgate_calls_in_flight)`),
@@ -14,7 +14,8 @@ func overview() dashboard {
 				stat("Bad configurations", "short", "Replicas whose newest configuration is invalid.",
 					`sum(1 - capgate_config_last_reload_successful)`),
 			}},
-			{"Calls", []panel{
+			{title: "Backends", panels: []panel{unusableBackends("")}},
+			{title: "Calls", panels: []panel{
 				stacks("Calls by code", "reqps", "By gRPC code.", per("code", "capgate_calls_total")),
 				stacks("Calls by capability", "reqps", "Without a name: calls of unknown fleets.",
 					per("capability", "capgate_calls_total")),
@@ -28,6 +29,8 @@ func overview() dashboard {
 						"capgate:objective:broken_calls", "{{capability}}"}),
 				chart("Time of a call", "s", "From the headers to the end of a call, including the wait for approvals.",
 					quantiles("capgate_call_duration_seconds", `{code="OK"}`)...),
+				heat("Distribution of the time of a call", "s", "The dots are traced calls.",
+					"capgate_call_duration_seconds", `{code="OK"}`),
 				stacks("Refused", "reqps", "Calls rejected by the gateway, by reason.",
 					per("reason", "capgate_refusals_total")),
 				stacks("Failed", "reqps", "Calls that the relay ended because of a failure.",

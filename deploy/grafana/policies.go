@@ -4,7 +4,7 @@ func policies() dashboard {
 	return dashboard{
 		name: "policies", title: "Policies and approvals", about: "Decisions on calls, approvals, Shields and tools.",
 		rows: []row{
-			{"Decisions", []panel{
+			{title: "Decisions", panels: []panel{
 				stacks("Decisions", "reqps", "On calls of tools.", per("decision", "capgate_policy_decisions_total")),
 				stacks("Decided by", "reqps", "The level that decided.", per("level", "capgate_policy_decisions_total")),
 				chart("From memory", "percentunit", "Share of decisions without a lookup in Redis.",
@@ -19,7 +19,7 @@ func policies() dashboard {
 				chart("Changes by candidate rules", "reqps", "The current decision, and the candidates'.",
 					per("capability, decision, candidate", "capgate_policy_shadow_differences_total")),
 			}},
-			{"Approvals", []panel{
+			{title: "Approvals", panels: []panel{
 				chart("Calls that wait for approval", "short", "", gauge("instance", "capgate_approvals_waiting")),
 				chart("Pending approvals", "short", "By tenant, of all replicas.",
 					query{"max by (tenant) (capgate_approvals_pending)", "{{tenant}}"}),
@@ -40,13 +40,13 @@ func policies() dashboard {
 				chart("Webhook: backlog", "short", "Of all replicas.",
 					query{"max(capgate_webhook_queued)", "queued"}, query{"max(capgate_webhook_dead_letters)", "dead letters"}),
 			}},
-			{"Shields", []panel{
+			{title: "Shields", optional: true, panels: []panel{
 				stacks("Verdicts", "reqps", "", per("shield, decision", "capgate_shield_verdicts_total")),
 				chart("No answer", "cps", "Missing or malformed answers.",
 					per("shield, kind", "capgate_shield_failures_total")),
 				chart("Time to answer", "s", "", quantiles("capgate_shield_duration_seconds", "")...),
 			}},
-			{"Tools", []panel{
+			{title: "Tools", optional: true, panels: []panel{
 				stacks("Tools", "short", "Drifted: changed since they were accepted; they need approval.",
 					query{"max by (capability, state) (capgate_catalog_tools)", legends("capability, state")}),
 				chart("Discoveries", "cps", "", per("capability, result", "capgate_catalog_discoveries_total")),

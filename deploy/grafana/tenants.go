@@ -8,7 +8,7 @@ func tenants() dashboard {
 		name: "tenants", title: "Tenants and limits", about: "Calls of tenants, and the limits that they meet.",
 		variables: []variable{{"tenant", "capgate_tenant_calls_in_flight"}, {"capability", "capgate_fleet_places"}},
 		rows: []row{
-			{"Tenants", []panel{
+			{title: "Tenants", panels: []panel{
 				stacks("Calls", "reqps", "Tenants beyond the first metrics.tenants count as other.",
 					per("tenant", "capgate_tenant_calls_total"+ofTenant)),
 				stacks("Calls by code", "reqps", "", per("tenant, code", "capgate_tenant_calls_total"+ofTenant)),
@@ -23,7 +23,7 @@ func tenants() dashboard {
 					query{"tenant:capgate_tenant_calls_broken:ratio_rate3d" + ofTenant +
 						" / on () group_left () capgate:objective:broken_calls", "{{tenant}}"}),
 			}},
-			{"Limits of tenants", []panel{
+			{title: "Limits of tenants", optional: true, panels: []panel{
 				chart("Beyond their limits", "reqps",
 					"Calls that a limit rejected; shadow: would have rejected.",
 					per("tenant, limit, mode", "capgate_tenant_limited_total"+ofTenant)),
@@ -31,7 +31,7 @@ func tenants() dashboard {
 				chart("Leases", "cps", "Renewals of replicas' permits in Redis. Own share: Redis did not "+
 					"answer, and the replica applies its local share.", per("result", "capgate_limit_leases_total")),
 			}},
-			{"Overload", []panel{
+			{title: "Overload", panels: []panel{
 				chart("Shed calls", "reqps", "Calls that overloaded replicas rejected, of the tenants with the "+
 					"highest load first.", per("tenant", "capgate_shed_total"+ofTenant)),
 				chart("Utilization", "percentunit", "Of a replica's limits; at 100%, calls are shed.",
@@ -45,7 +45,7 @@ func tenants() dashboard {
 				chart("Utilization by replica", "percentunit", "Of the most used resource.",
 					query{"max by (instance) (capgate_overload)", "{{instance}}"}),
 			}},
-			{"Limits of fleets", []panel{
+			{title: "Limits of fleets", optional: true, panels: []panel{
 				stacks("Concurrency limit", "short", "Permits for concurrent calls, used and free.",
 					gauge("capability, state", "capgate_fleet_places"+ofFleet)),
 				chart("Waiting", "short", "Calls that wait for a permit.", gauge("capability", "capgate_fleet_waiting"+ofFleet)),

@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -18,6 +20,8 @@ type Fleet struct {
 	Draining int  // drained by an operator
 	Panic    bool // fewer than half are healthy, and calls go to all that are not certainly dead
 
+	Unusable []UnusableBackend // the first of those without calls
+
 	Ejections          int64
 	EjectionsPrevented int64 // failures that would have ejected a backend beyond half of the fleet
 	Retries            int64 // retries
@@ -31,15 +35,27 @@ type Fleet struct {
 	LimitRefused     int64 // calls that could not wait, or waited too long
 }
 
+// MaxUnusable is the number of unusable backends of a fleet that metrics name.
+const MaxUnusable = 10
+
+// UnusableBackend is a backend that gets no calls.
+type UnusableBackend struct {
+	Addr   string
+	State  string // down, ejected, off or draining
+	Reason string // one of few: a text that a backend chose would be a label without bounds
+	Since  time.Time
+}
+
 // WatchFleets reports the fleets at every scrape, each capability once. It may be called from any goroutine.
 func (m *Metrics) WatchFleets(fleets iter.Seq[Fleet]) {
 	m.fleets.read.Store(new(func() iter.Seq[Fleet] { return fleets }))
 }
 
-// fleetMetrics are the metrics of fleets. No backend is a label: there may be 100,000 of them.
+// fleetMetrics are the metrics of fleets. Only unusable backends are labels, MaxUnusable of a fleet: there may be
+// 100,000 backends.
 type fleetMetrics struct {
 	metrics
-	backends, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc
+	backends, unusable, panicking, ejections, retries, places, waiting, waits, limited *prometheus.Desc
 }
 
 func newFleets() *polled[iter.Seq[Fleet]] {
@@ -48,6 +64,9 @@ func newFleets() *polled[iter.Seq[Fleet]] {
 		"Backends by state: usable, down by health checks, ejected by outlier detection, off by weight "+
 			"0, draining by an operator.",
 		"capability", "state")
+	m.unusable = m.add("backend_unusable_since_timestamp_seconds",
+		fmt.Sprintf("When an unusable backend became so, 0: unknown; of the first %d of a fleet.", MaxUnusable),
+		"capability", "backend", "state", "reason")
 	m.panicking = m.add("fleet_panic",
 		"1 while fewer than half of a fleet's backends are healthy and calls go to all that are not certainly dead.",
 		"capability")
@@ -78,6 +97,13 @@ func (m *fleetMetrics) emit(t emitter, f *Fleet) {
 	t.gauge(m.backends, float64(f.Ejected), name, "ejected")
 	t.gauge(m.backends, float64(f.Off), name, "off")
 	t.gauge(m.backends, float64(f.Draining), name, "draining")
+	for _, b := range f.Unusable {
+		since := 0.0
+		if !b.Since.IsZero() {
+			since = float64(b.Since.UnixMilli()) / 1000
+		}
+		t.gauge(m.unusable, since, name, strings.ToValidUTF8(b.Addr, "\uFFFD"), b.State, b.Reason)
+	}
 	t.flag(m.panicking, f.Panic, name)
 	t.count(m.ejections, f.Ejections, name, "ejected")
 	t.count(m.ejections, f.EjectionsPrevented, name, "spared")

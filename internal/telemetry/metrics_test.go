@@ -52,6 +52,8 @@ func TestMetricsCount(t *testing.T) {
 		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, EjectionsPrevented: 6,
 		Retries: 7, RetriesDenied: 8,
 		Limited: true, ConcurrencyLimit: 9, InFlight: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
+		Unusable: []telemetry.UnusableBackend{{"b:1", "down", "not ready", time.Unix(9, 5e8)}, {"b:2", "off", "its weight is 0",
+			time.Time{}}},
 	}, {Capability: "calm"}}))
 	r := telemetry.NewRecorder(m, nil)
 	weather := m.Capability("weather")
@@ -76,7 +78,11 @@ func TestMetricsCount(t *testing.T) {
 
 	got := scrape(t, m)
 	for series, want := range map[string]string{
-		`capgate_calls_total{capability="weather",code="OK",method="Invoke",outcome="success"}`:         "1",
+		`capgate_calls_total{capability="weather",code="OK",method="Invoke",outcome="success"}`: "1",
+		`capgate_backend_unusable_since_timestamp_seconds{backend="b:1",capability="trouble",reason="not ready",` +
+			`state="down"}`: "9.5",
+		`capgate_backend_unusable_since_timestamp_seconds{backend="b:2",capability="trouble",reason="its weight is 0",` +
+			`state="off"}`: "0",
 		`capgate_calls_total{capability="weather",code="UNAVAILABLE",method="StreamInvoke",outcome=""}`: "1",
 		`capgate_calls_total{capability="",code="NOT_FOUND",method="Invoke",outcome=""}`:                "1",
 		`capgate_calls_in_flight{capability="weather"}`:                                                 "1",
