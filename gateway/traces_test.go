@@ -28,8 +28,9 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestACallIsTraced: its caller's span, the gateway's, that of the try and the backend's are
-// a chain.
+const code = "rpc.response.status_code"
+
+// TestACallIsTraced: the spans of the caller, the gateway, the attempt and the backend are a chain.
 func TestACallIsTraced(t *testing.T) {
 	t.Parallel()
 	f := tracedFront(t, 0, call.Live, nil)
@@ -51,16 +52,14 @@ func TestACallIsTraced(t *testing.T) {
 		t.Errorf("the spans are %s and %s", server.GetName(), client.GetName())
 	}
 	saysOf(t, server, map[string]string{
-		"rpc.system.name": "grpc", "rpc.method": "selu.capability.Capability/StreamInvoke",
-		"rpc.response.status_code": "OK",
-		"gen_ai.operation.name":    "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
+		"rpc.system.name": "grpc", "rpc.method": "selu.capability.Capability/StreamInvoke", code: "OK",
+		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
 		"capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success", "capgate.policy": "allow",
 	})
 	host, port, _ := strings.Cut(f.backend.Addr, ":")
 	saysOf(t, client, map[string]string{
-		"rpc.system.name": "grpc", "rpc.method": "selu.capability.v1.Capability/StreamInvoke",
-		"rpc.response.status_code": "OK",
-		"server.address":           host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
+		"rpc.system.name": "grpc", "rpc.method": "selu.capability.v1.Capability/StreamInvoke", code: "OK",
+		"server.address": host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
 	})
 	if got := client.Events(); !slices.Equal(got, []string{"first_byte"}) {
 		t.Errorf("events %v", got)
@@ -74,8 +73,7 @@ func TestACallIsTraced(t *testing.T) {
 	}
 }
 
-// TestTheCallerDecides: what it does not sample goes on as it came, and what cannot be read
-// goes nowhere.
+// TestTheCallerDecides: a caller decides whether its call is traced; invalid contexts are dropped.
 func TestTheCallerDecides(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -192,29 +190,27 @@ func TestEveryDoorIsTraced(t *testing.T) {
 				t.Error("it is not refused")
 			}
 			return nil
-		}, 0, map[string]string{"rpc.response.status_code": "INVALID_ARGUMENT",
-			"capgate.reason": "ROUTING_KEY_CONFLICT", "error.type": ""}},
+		}, 0, map[string]string{code: "INVALID_ARGUMENT", "capgate.reason": "ROUTING_KEY_CONFLICT", "error.type": ""}},
 		"an unknown method": {func(f *traced) error {
-			ctx := with(t.Context(), "traceparent", sampled)
-			err := f.gateway.Conn(t).Invoke(ctx, "/a.Service/Nothing", &emptypb.Empty{}, &emptypb.Empty{})
+			err := f.gateway.Conn(t).Invoke(with(t.Context(), "traceparent", sampled), "/a.Service/Nothing",
+				&emptypb.Empty{}, &emptypb.Empty{})
 			if status.Code(err) != codes.Unimplemented {
 				t.Errorf("the call ends with %v", err)
 			}
 			return nil
 		}, 0, map[string]string{"rpc.method": "_OTHER", "rpc.method_original": "a.Service/Nothing",
-			"rpc.response.status_code": "UNIMPLEMENTED", "error.type": "UNIMPLEMENTED"}},
+			code: "UNIMPLEMENTED", "error.type": "UNIMPLEMENTED"}},
 		"a tool that fails": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled), request(gatewaytest.Fail, `{}`))
 			return err
-		}, 1, map[string]string{"rpc.response.status_code": "OK", "capgate.outcome": "tool_error",
-			"error.type": "tool_error"}},
+		}, 1, map[string]string{code: "OK", "capgate.outcome": "tool_error", "error.type": "tool_error"}},
 		"a backend that fails": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled), request(gatewaytest.Break, `{}`))
 			if err == nil {
 				t.Error("it does not fail")
 			}
 			return nil
-		}, 1, map[string]string{"rpc.response.status_code": "DATA_LOSS", "error.type": "DATA_LOSS"}},
+		}, 1, map[string]string{code: "DATA_LOSS", "error.type": "DATA_LOSS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,8 +270,8 @@ func TestTriesAreTraced(t *testing.T) {
 		if first < 0 {
 			t.Fatal("there was no first try")
 		}
-		saysOf(t, all[first], map[string]string{"rpc.response.status_code": "UNAVAILABLE", "error.type": "UNAVAILABLE"})
-		saysOf(t, all[second], map[string]string{"rpc.response.status_code": "OK", "error.type": ""})
+		saysOf(t, all[first], map[string]string{code: "UNAVAILABLE", "error.type": "UNAVAILABLE"})
+		saysOf(t, all[second], map[string]string{code: "OK", "error.type": ""})
 		seen := f.capability.Seen()
 		if got := seen[len(seen)-1].Metadata.Get("traceparent"); len(got) != 1 ||
 			got[0] != "00-"+all[second].Trace+"-"+all[second].ID+"-01" {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -63,7 +64,7 @@ func (c *client) probe(ctx context.Context) Result {
 	}
 	r, err := c.probeOnce(ctx)
 	if err != nil {
-		r = Result{Reason: explain(err), Refused: c.refused.Load()}
+		r = Result{Reason: clip(grpcerror.Explain(err)), Refused: c.refused.Load()}
 		// A failed channel is closed: grpc-go's backoff before the next dial (up to two minutes)
 		// would hide that the backend has come back, and a connection into a black hole would be
 		// used again and again.
@@ -192,15 +193,6 @@ func (c *client) close() {
 		_ = c.conn.Close() // the only error is "already closed"
 		c.conn = nil
 	}
-}
-
-// explain returns one short line for the error of a probe.
-func explain(err error) string {
-	s := status.Convert(err)
-	if s.Code() == codes.DeadlineExceeded {
-		return noAnswer
-	}
-	return clip(s.Code().String() + ": " + s.Message())
 }
 
 // clip bounds the text that a backend can put into logs and snapshots.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
 )
 
 // State is the health of one backend.
@@ -36,17 +37,14 @@ type Backend struct {
 	By      string       // the observing replica; empty: unknown, or there are no others
 }
 
-// noAnswer is the Reason of a probe that reached its timeout.
-const noAnswer = "no answer in time"
-
 // Cause is the kind of Reason of a backend that is Down. It is one of few texts of this package, unlike Reason, of
 // which a backend may have written a part.
 func (b Backend) Cause() string {
 	switch {
 	case b.Refused:
 		return "connection refused"
-	case strings.HasSuffix(b.Reason, noAnswer):
-		return noAnswer
+	case strings.HasSuffix(b.Reason, grpcerror.NoAnswer):
+		return grpcerror.NoAnswer
 	}
 	return "not ready"
 }

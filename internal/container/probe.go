@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
 )
 
 // NoSuchTool is a tool that no capability has, so that a call of it has no effect.
@@ -126,11 +127,7 @@ func (c Client) WaitReady(ctx context.Context) (ready bool, message string, err 
 
 // Explain returns one line about the error of a call.
 func Explain(err error) string {
-	s := status.Convert(err)
-	if s.Code() == codes.DeadlineExceeded {
-		return "no answer in time"
-	}
-	return Clean("gRPC status " + s.Code().String() + ": " + s.Message())
+	return Clean(grpcerror.Explain(err))
 }
 
 // maxClean bounds a container's text on a terminal, in bytes.

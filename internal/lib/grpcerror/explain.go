@@ -1,0 +1,46 @@
+// Package grpcerror puts errors of gRPC calls into words for operators.
+package grpcerror
+
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// NoAnswer explains a call that reached its deadline.
+const NoAnswer = "no answer in time"
+
+// connectErrors are texts in the errors of net, crypto/tls and grpc-go about connections, and their meanings. grpc-go
+// has no types for them; an unknown text is shown as it is.
+var connectErrors = []struct{ text, means string }{ //nolint:gochecknoglobals // a table
+	{"connection refused", "connection refused: nothing listens at this address"},
+	{"no such host", "the host name does not exist"},
+	{"no route to host", "no route to the host"},
+	{"network is unreachable", "the network is unreachable"},
+	{"i/o timeout", "no connection in time"},
+	{"first record does not look like a TLS handshake", "the server does not use TLS, but TLS is configured for it"},
+	{"error reading server preface", "the server closed the connection before HTTP/2 began: it may expect TLS"},
+	{"failed to receive server preface", "the server does not speak HTTP/2: it may expect TLS, or not be a gRPC server"},
+	{"connection reset by peer", "the server reset the connection: it may expect TLS"},
+}
+
+// Explain returns one line about the error of a call, without an address. The error's message may be a server's text of
+// any length.
+func Explain(err error) string {
+	s := status.Convert(err)
+	if s.Code() == codes.DeadlineExceeded {
+		return NoAnswer
+	}
+	detail, connecting := strings.CutPrefix(s.Message(), "connection error: desc = ")
+	if s.Code() != codes.Unavailable || !connecting {
+		return "gRPC status " + s.Code().String() + ": " + s.Message()
+	}
+	for _, e := range connectErrors {
+		if strings.Contains(detail, e.text) {
+			return e.means
+		}
+	}
+	detail = strings.TrimPrefix(strings.Trim(detail, `"`), "transport: ")
+	return "no connection: " + strings.ReplaceAll(detail, `\"`, `"`)
+}
