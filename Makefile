@@ -86,6 +86,10 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 	PATH="$(CURDIR)/$(PROTOC):$$PATH" $(BUF)/buf generate --output bin/.generated
 	go run ./openapi/generate openapi/base.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/routes.json
 
+.PHONY: images
+images: ## draw the pictures of the README and of the site again; the recording runs `capgate demo`
+	go run ./docs/images
+
 .PHONY: digests
 digests: ## look up the digests of images in a registry; IMAGE=REPOSITORY:TAG is the gateway's
 	deploy/pin-images $(IMAGE)

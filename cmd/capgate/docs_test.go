@@ -96,14 +96,14 @@ func TestSnippets(t *testing.T) {
 		t.Run(document, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(blocks, "```sh test") {
-				tryBlocks(t, document, strings.NewReplacer())
+				tryBlocks(t, document, "", "")
 				return
 			}
 			p, greeting := startDemo(t)
 			public, admin := addresses(greeting)
-			tryBlocks(t, document, strings.NewReplacer("localhost:8080", public, "localhost:8081", admin))
+			tryBlocks(t, document, public, admin)
 			if _, err := exec.LookPath("curl"); err == nil && document == "docs/use/files.md" {
-				tryBlocks(t, document, strings.NewReplacer("localhost:8080", public, "curl ", "curl --http2-prior-knowledge "))
+				tryBlocks(t, document, public, admin, "curl ", "curl --http2-prior-knowledge ")
 			}
 			p.stop(t)
 		})
@@ -113,14 +113,17 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// tryBlocks executes the tested blocks of a document.
-func tryBlocks(t *testing.T, document string, ports *strings.Replacer) {
+// tryBlocks executes the tested blocks of a document, at the ports of a demo in place of the default ones, and with
+// other words replaced.
+func tryBlocks(t *testing.T, document, public, admin string, replace ...string) {
 	t.Helper()
+	ports := strings.NewReplacer(append(replace, "localhost:8080", public, "localhost:8081", admin,
+		"capgate invoke ", "capgate invoke --addr "+public+" ")...)
 	all := blocks(t, document)
 	for i, b := range all {
 		switch b.info {
 		case "sh test":
-			output, exit := shell(t, ports.Replace(b.text))
+			output, exit := shell(t, ports.Replace(b.text), "CAPGATE_ADMIN="+admin)
 			if exit != 0 {
 				t.Errorf("%s:%d: exit status %d: %s", document, b.line, exit, output)
 			}
@@ -216,5 +219,13 @@ func TestEveryCodeIsShown(t *testing.T) {
 		if row := fmt.Sprintf("\n| `%s` | %d |\n", code.Code(c), gateway.HTTPStatus(c)); !strings.Contains(text, row) {
 			t.Errorf("docs/errors.md has not%s", row)
 		}
+	}
+}
+
+// The README stays short: everything else is in docs.
+func TestREADMEIsShort(t *testing.T) {
+	t.Parallel()
+	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 250 {
+		t.Errorf("README.md has %d lines, and may have 250", lines)
 	}
 }

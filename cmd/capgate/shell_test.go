@@ -10,8 +10,8 @@ import (
 )
 
 // shell runs lines of documentation as a reader would, in the repository's root, with
-// capgate as it is here. It returns what they print, errors included.
-func shell(t *testing.T, script string) (output string, exit int) {
+// capgate as it is here, and with env. It returns what they print, errors included.
+func shell(t *testing.T, script string, env ...string) (output string, exit int) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -30,6 +30,7 @@ func shell(t *testing.T, script string) (output string, exit int) {
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(slices.DeleteFunc(cleanEnv(), isPath), "PATH="+dir+":"+os.Getenv("PATH"), asCommand+"=link",
 		noRaceWait)
+	cmd.Env = append(cmd.Env, env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
