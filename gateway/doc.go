@@ -10,19 +10,19 @@
 //	call.go          the pooled per-call struct: the shared part, and the state of each filter
 //	handler.go       makes the filters, and connects them and the driver to the relay
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
-//	status.go        the only table from refusals to gRPC codes and HTTP statuses; refusals.go
+//	status.go        the only table from refusals to gRPC codes and HTTP statuses
 //	admin.go         the admin API's port
 //
 // The filters are folders in gateway/filter, and in gateway/engine/filter for engines; engines.go makes the guard.
 //
 // Requests of the front doors:
 //
-//	entrance.go      the fair queue, and accounts of memory    visit.go      authenticates a request once
-//	arrival.go       hands the principal to the calls          origin.go     the client's address
-//	hosts.go         host names that a port accepts            shares.go     memory of tenants and addresses
+//	middleware.go    the handlers around them            webrequest.go    authenticates a request once
+//	inherited.go     hands the principal to the calls    client.go        the client's address
+//	hosts.go         host names that a port accepts      shares.go        memory of tenants and addresses
 //
-// The rest: directory.go has the connections to backends, inside.go the calls that the gateway itself makes,
-// signed.go the existence of files for signed URLs.
+// The rest: directory.go has the connections to backends, internalcall.go the calls that the gateway itself makes,
+// healthcheck.go the answers of Healthcheck, signed.go the existence of files for signed URLs.
 //
 // The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.
 package gateway

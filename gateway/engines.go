@@ -29,7 +29,7 @@ func newGuard(cfg *Config, own grpc.ClientConnInterface) *engine.Guard {
 		},
 		Internal: own,
 		Subrequest: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
-			ctx = context.WithValue(ctx, ownCallKey{}, &ownCall{backend: backend})
+			ctx = context.WithValue(ctx, internalCallKey{}, &internalCall{backend: backend})
 			return metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, fleet)), []grpc.CallOption{asBytes}
 		},
 		Detach: localgrpc.Detach,

@@ -61,7 +61,7 @@ func newFilters(h *handler) *filters {
 		accesslog:         bind("accesslog", h.accesslog(false), stateless),
 		accesslogInternal: bind("accesslog", h.accesslog(true), stateless),
 		trace:             note("trace", h.trace.Note),
-		host:              check("host", h.strange),
+		host:              check("host", h.checkCallHost),
 
 		authenticate:        bind("authenticate", h.authenticate(h.cfg.Metrics.Tenant), auth),
 		authenticateBuiltin: bind("authenticate", h.authenticate(nil), auth),
@@ -139,9 +139,6 @@ func (f *filters) bindAttempt(h *handler) {
 
 // stateless is the state of filters that remember nothing of a call.
 func stateless(*callState) *filter.Stateless { return nil }
-
-// answerHealth answers a Healthcheck, which no capability gets.
-func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }
 
 // list makes a list of rows, of which one may be where an attempt begins.
 func (f *filters) list(name string, all ...row) *list {

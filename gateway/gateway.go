@@ -33,6 +33,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -116,7 +117,7 @@ type Gateway struct {
 	handler    *handler
 	health     *health.Server
 	bodies     *bodybudget.Budget
-	own        *localgrpc.Conn // makes the gateway's own calls
+	internal   *localgrpc.Conn // makes the gateway's own calls
 	guard      *engine.Guard
 	directory  *directory
 	draining   atomic.Bool
@@ -128,25 +129,25 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
 	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.MaxMemory, heldMemory))
 	own := newShares(&cfg)
-	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), own: ownCalls()}
+	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internal: newInternalConn()}
 	g.SetDrain(cfg.Drain)
 	cfg.Relay.Network = networks(cfg.ClientAddr, cfg.Exempt)
 	queue, err := fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests))
 	if err != nil {
 		return nil, err
 	}
-	g.guard = newGuard(&cfg, g.own)
+	g.guard = newGuard(&cfg, g.internal)
 	h := newHandler(&cfg, own, queue, localgrpc.NewBytesServer(g.guard.Serve, maxMessage))
 	g.handler = h
 	g.registerServices()
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
-	web := h.entrance(queue, g.bodies,
+	web := h.middleware(queue, g.bodies,
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
-	h.relay, g.own.Relay = g.relay, g.relay
+	h.relay, g.internal.Relay = g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
-	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.arrive, MaxMessage: maxMessage}
+	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.inherit, MaxMessage: maxMessage}
 	if doors, err = frontDoors(inside, &cfg); err != nil {
 		g.Close()
 		return nil, err
@@ -158,7 +159,7 @@ func New(cfg Config) (*Gateway, error) {
 
 // configure adds what the Gateway itself answers of what its relay asks.
 func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
-	r.Origin, r.Meet, r.Hidden, r.Web = from.ConnAddr, meet, clientaddr.Reserved, h.web
+	r.Origin, r.Meet, r.Hidden, r.Web = from.ConnAddr, newClientConn, clientaddr.Reserved, h.setWebClient
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
@@ -217,7 +218,7 @@ func frontDoors(inside *localgrpc.Conn, cfg *Config) (http.Handler, error) {
 		append(connect.ResponseHeaders(), pages.Expose...)
 	doors := cors.Handler(pages, connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))
 	if cfg.Tracer != nil {
-		doors = naming(doors)
+		doors = withTraceID(doors)
 	}
 	return problem.WithRequestID(doors), nil
 }
@@ -277,12 +278,15 @@ func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
 // whatever a caller has put there by mistake.
 func noMethod(any, grpc.ServerStream) error { return GRPCStatus(refusedMethod).Err() }
 
+var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
+	Message: "the gateway has no method of this name"}
+
 // Run serves clients on public and operators on admin until ctx ends, then lets calls
 // finish as Config.Drain says. Nothing of the Gateway is left when it returns. It
 // closes both listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
-		Handler: g.handler.answers.knownToOperators(NewAdmin(AdminConfig{Ready: g.Readiness,
+		Handler: g.handler.answers.checkAdminHost(NewAdmin(AdminConfig{Ready: g.Readiness,
 			Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
 		ReadHeaderTimeout: 10 * time.Second,
 		Protocols:         new(http.Protocols),

@@ -131,14 +131,14 @@ func (h *handler) Headers(s *relay.Stream) {
 	t := h.calls.get(s)
 	startDeadline(s)
 	switch v := s.RequestValue().(type) {
-	case *arrival:
-		t.authenticate.Arrival, t.Client, t.idempotency.Given = &v.Arrival, v.client, v.idempotencyKeys
-	case *ownCall:
+	case *inherited:
+		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.client, v.idempotencyKeys
+	case *internalCall:
 		t.Attempt.Address = v.backend
 		h.driver.begin(t, h.chain.ofGateway(t))
 		return
 	default:
-		h.come(s, t)
+		h.setClient(s, t)
 		if !s.Peer().Internal {
 			h.fairQueue.CallArrived()
 		}

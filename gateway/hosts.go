@@ -34,13 +34,13 @@ func (a *answers) set(h Hosts) {
 	a.admin.Store(h.Admin)
 }
 
-// known refuses requests at the public port that were made for a name which is not its own, where no credential
-// protects it.
-func (h *handler) known(next http.Handler) http.Handler {
+// checkHost refuses requests at the public port for a host name that is not its own, unless the port requires
+// credentials.
+func (h *handler) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.callers.Needed() && !h.answers.public.Load().Allows(r.Host, nil) {
 			problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				problem.Write(w, r, problem.Of(visitOf(r).refuse(strangeHost(r.Host, "hosts"), 0), HTTPStatus))
+				problem.Write(w, r, problem.Of(webRequestOf(r).refuse(hostRefusal(r.Host, "hosts"), 0), HTTPStatus))
 			})).ServeHTTP(w, r)
 			return
 		}
@@ -48,9 +48,9 @@ func (h *handler) known(next http.Handler) http.Handler {
 	})
 }
 
-// strange is known for gRPC. Its clients send te: trailers (gRPC over HTTP/2, "Requests"), which a page cannot have a
+// checkCallHost is checkHost for gRPC. Its clients send te: trailers (gRPC over HTTP/2, "Requests"), which a page cannot have a
 // browser send: TE is a forbidden request-header (Fetch §2.2.2). They may use any name.
-func (h *handler) strange(t *filter.Call) *call.Refusal {
+func (h *handler) checkCallHost(t *filter.Call) *call.Refusal {
 	s := t.Stream
 	if h.callers.Needed() || s.Peer().Internal {
 		return nil
@@ -58,13 +58,13 @@ func (h *handler) strange(t *filter.Call) *call.Refusal {
 	if te, _ := s.Header("te"); te == "trailers" || h.answers.public.Load().Allows(s.Authority(), nil) {
 		return nil
 	}
-	return strangeHost(s.Authority(), "hosts")
+	return hostRefusal(s.Authority(), "hosts")
 }
 
-// knownToOperators is known for the operators' port, which has no credentials.
-func (a *answers) knownToOperators(next http.Handler) http.Handler {
+// checkAdminHost is checkHost for the admin API, which has no credentials.
+func (a *answers) checkAdminHost(next http.Handler) http.Handler {
 	refuse := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, r, problem.Of(GRPCStatus(strangeHost(r.Host, "admin_hosts")).Err(), HTTPStatus))
+		problem.Write(w, r, problem.Of(GRPCStatus(hostRefusal(r.Host, "admin_hosts")).Err(), HTTPStatus))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -79,7 +79,7 @@ func (a *answers) knownToOperators(next http.Handler) http.Handler {
 // nativeGRPC tells a call that no page can have a browser make.
 func nativeGRPC(r *http.Request) bool { return r.ProtoMajor == 2 && r.Header.Get("Te") == "trailers" }
 
-func strangeHost(host, setting string) *call.Refusal {
+func hostRefusal(host, setting string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "HOST_UNKNOWN",
 		Metadata: map[string]string{"host": call.Quote(host)},
 		Message: "this port does not answer to the name " + call.Quote(host) +

@@ -97,7 +97,7 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")
 	}
-	return p.strangers.Of(peer.Value.(*visitor).prefix)
+	return p.strangers.Of(peer.Value.(*clientConn).prefix)
 }
 
 // connection is relay.Config.ConnAccount. Requests of strangers at an address do not take the room for its connections.

@@ -123,12 +123,12 @@ func TestArrival(t *testing.T) {
 	t.Parallel()
 	f := newFilter(t, &store{}, nil)
 	c, _ := filtertest.NewCall("x-api-key", "bad")
-	if step := f.Admit(c, &authenticate.State{Arrival: &authenticate.Arrival{Identity: ann}}); step != filter.Continue ||
+	if step := f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Identity: ann}}); step != filter.Continue ||
 		c.Info.Key != "k1" {
 		t.Errorf("step %d, %+v", step, c.Info)
 	}
 	c, _ = filtertest.NewCall()
-	if f.Admit(c, &authenticate.State{Arrival: &authenticate.Arrival{Refusal: unknown}}); reason(c) != unknown.Reason {
+	if f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Refusal: unknown}}); reason(c) != unknown.Reason {
 		t.Errorf("%q", reason(c))
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Arrival is what a front door knows of the request that a call is made for. The caller was authenticated there, and is
-// not again.
-type Arrival struct {
+// Inherited is the principal of a request that a front door makes calls for. The front door has authenticated it; the
+// calls are not authenticated again.
+type Inherited struct {
 	Identity  tenant.Identity
 	Refusal   *call.Refusal // of the credential: the call is rejected with it; nil: Identity is known
 	Signature string        // of a signed URL, which is checked in the call; "": there is none
 }
 
-// State is what is remembered while it is found out who calls.
+// State is the state of a Filter while it looks a credential up.
 type State struct {
-	Arrival *Arrival           // of a call that a front door makes; nil: the call's own headers say who makes it
-	quit    context.CancelFunc // of the lookup; nil: there is none
-	found   *found             // by the lookup; nil: there was none
+	Inherited *Inherited         // of a call of a front door; nil: the call's headers have the credential
+	quit      context.CancelFunc // of the lookup; nil: there is none
+	found     *found             // by the lookup; nil: there was none
 }
 
 // found is what a lookup came to.
@@ -54,7 +54,7 @@ func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 	}
 	var who tenant.Identity
 	claim, refusal := f.cfg.Callers.Credentials(t.Stream, t.Client.Peer)
-	if a := s.Arrival; a != nil {
+	if a := s.Inherited; a != nil {
 		if a.Signature == "" {
 			return f.is(t, a.Identity, a.Refusal)
 		}

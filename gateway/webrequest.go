@@ -19,29 +19,29 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// visit is a request over HTTP that has not become a call yet. Its caller is authenticated here, once: the calls that
-// the request becomes are told the outcome, see arrival.
-type visit struct {
+// webRequest is a request to a front door. Its caller is authenticated here, once: the calls that the front door makes
+// for the request inherit the outcome.
+type webRequest struct {
 	frontdoor.Scope // of the request that next gets
-	arrival
+	inherited
 
 	h     *handler
 	r     *http.Request
 	came  time.Time
-	share string // the tenant with whom it shares; "" where there is one only
-	from  string // its address, by which those are told apart that are no tenant's
+	share string // its tenant, for fair shares; "" if there is only one
+	from  string // its client's network, for fair shares of requests without a tenant
 }
 
-// strangers is the share of all requests without a good credential; no tenant's id is like it.
+// strangers is the share of all requests without a valid credential. It is no valid id of a tenant.
 const strangers = bodybudget.Unknown
 
-type visitKey struct{}
+type webRequestKey struct{}
 
-// visiting finds out where next's requests come from, and authenticates their callers. It waits where memory does not
-// know a credential; how many requests of an address do is bounded.
-func (h *handler) visiting(next http.Handler) http.Handler {
+// authenticateRequests adds a webRequest to the context of each request: its client, and its principal. It waits for the
+// store if a credential is not known from memory; the number of requests of an address that wait is bounded.
+func (h *handler) authenticateRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{h: h, r: r, came: time.Now(), share: strangers}
+		v := &webRequest{h: h, r: r, came: time.Now(), share: strangers}
 		v.client = h.clientOf(r)
 		v.from = v.address()
 		v.authenticate()
@@ -49,40 +49,40 @@ func (h *handler) visiting(next http.Handler) http.Handler {
 			return // the client has gone meanwhile
 		}
 		v.Context = r.Context()
-		next.ServeHTTP(w, frontdoor.With(r.WithContext(&v.Scope), visitKey{}, v))
+		next.ServeHTTP(w, frontdoor.With(r.WithContext(&v.Scope), webRequestKey{}, v))
 	})
 }
 
-// address is addressOf the client. Mostly the client is who connected, of whom it is known.
-func (v *visit) address() string {
+// address returns the name of the client's network. For most requests the connection has it already.
+func (v *webRequest) address() string {
 	if p := relay.PeerOf(v.r.Context()); p != nil {
-		if who := p.Value.(*visitor); who.text == v.client.Address {
+		if who := p.Value.(*clientConn); who.text == v.client.Address {
 			return who.prefix
 		}
 	}
 	return clientaddr.NetworkNameOf(v.client.Address)
 }
 
-// authenticate finds out whose request it is, or why that cannot be said.
-func (v *visit) authenticate() {
-	claim, refusal := v.h.callers.Credentials((*doorHeaders)(v), v.client.Peer)
+// authenticate sets the principal of a request, or why it is rejected.
+func (v *webRequest) authenticate() {
+	claim, refusal := v.h.callers.Credentials((*requestHeaders)(v), v.client.Peer)
 	var who tenant.Identity
 	if refusal == nil {
 		var known bool
 		if who, known, refusal = v.h.callers.Lookup(claim); !known {
-			who, refusal = v.ask(claim)
+			who, refusal = v.lookUp(claim)
 		}
 	}
 	if v.Refusal = refusal; refusal != nil {
 		return
 	}
-	v.is(who)
+	v.setIdentity(who)
 	v.h.authenticated(relay.PeerOf(v.r.Context()))
 }
 
-// ask finds out whose credential it is that memory does not know. Meanwhile a request over HTTP/1.1 holds what it takes
-// besides its body with the strangers of its address; charging moves that to its tenant.
-func (v *visit) ask(claim tenant.Credentials) (who tenant.Identity, refusal *call.Refusal) {
+// lookUp waits for the identity of a credential that is not known from memory. Meanwhile the memory of a request over
+// HTTP/1.1, besides its body, is charged to its address; chargeRequests charges it to its tenant.
+func (v *webRequest) lookUp(claim tenant.Credentials) (who tenant.Identity, refusal *call.Refusal) {
 	if p := relay.PeerOf(v.r.Context()); p != nil {
 		account, cost := v.h.shares.account(p), relay.RequestCost(v.r)
 		if !account.Reserve(cost) {
@@ -90,7 +90,7 @@ func (v *visit) ask(claim tenant.Credentials) (who tenant.Identity, refusal *cal
 		}
 		defer account.Release(cost)
 	}
-	ctx, cancel := v.patience()
+	ctx, cancel := v.lookupContext()
 	defer cancel()
 	if who, refusal = v.h.callers.Wait(ctx, v.from, claim); refusal != nil && v.r.Context().Err() == nil &&
 		ctx.Err() != nil {
@@ -99,8 +99,8 @@ func (v *visit) ask(claim tenant.Credentials) (who tenant.Identity, refusal *cal
 	return who, refusal
 }
 
-// patience is the context of the lookup of a credential: the caller's own time bounds it, too.
-func (v *visit) patience() (context.Context, context.CancelFunc) {
+// lookupContext returns the context of the lookup of a credential. The caller's timeout bounds it.
+func (v *webRequest) lookupContext() (context.Context, context.CancelFunc) {
 	timeout, given := rest.Timeout(v.r.Header)
 	if connect.Speaks(v.r) {
 		timeout, given = connect.Timeout(v.r)
@@ -111,15 +111,15 @@ func (v *visit) patience() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(v.r.Context(), timeout)
 }
 
-// refusedLate ends a call whose time was over before its caller was known.
+// refusedLate rejects a request whose deadline passed before its caller was authenticated.
 var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Message: "the call's time is over"}
 
-// clientOf is where a request comes from. Over HTTP/2 the relay has found that out, see web.
+// clientOf returns the client of a request. Over HTTP/2, setWebClient has resolved it.
 func (h *handler) clientOf(r *http.Request) filter.Client {
 	if c, ok := relay.ValueOf(r.Context()).(*filter.Client); ok {
 		return *c
 	}
-	c, other := h.originOf(relay.PeerOf(r.Context()), webHeaders(r.Header), nil)
+	c, other := h.resolveClient(relay.PeerOf(r.Context()), webHeaders(r.Header), nil)
 	if other.IsValid() {
 		c.Address = other.String()
 	}
@@ -127,10 +127,12 @@ func (h *handler) clientOf(r *http.Request) filter.Client {
 	return c
 }
 
-// visitOf is the visit that visiting made.
-func visitOf(r *http.Request) *visit { return r.Context().Value(visitKey{}).(*visit) }
+// webRequestOf returns the webRequest of a request.
+func webRequestOf(r *http.Request) *webRequest {
+	return r.Context().Value(webRequestKey{}).(*webRequest)
+}
 
-func (v *visit) is(who tenant.Identity) {
+func (v *webRequest) setIdentity(who tenant.Identity) {
 	if v.Identity, v.share = who, who.Tenant; who.Settings == nil {
 		v.share = ""
 	}
@@ -139,9 +141,8 @@ func (v *visit) is(who tenant.Identity) {
 	}
 }
 
-// Account implements bodybudget.Owner. A request waits, and holds its body, with its tenant's, or, where it is no
-// tenant's or that is not known, with those of its address.
-func (v *visit) Account() (share, from string) {
+// Account implements bodybudget.Owner. Requests share by tenant, and by client address if they have none.
+func (v *webRequest) Account() (share, from string) {
 	if v.share == strangers || v.share == "" {
 		return v.share, v.from
 	}
@@ -149,7 +150,7 @@ func (v *visit) Account() (share, from string) {
 }
 
 // Authenticate implements bodybudget.Owner.
-func (v *visit) Authenticate(context.Context) error {
+func (v *webRequest) Authenticate(context.Context) error {
 	if v.Refusal == nil {
 		return nil
 	}
@@ -157,10 +158,10 @@ func (v *visit) Authenticate(context.Context) error {
 }
 
 // Exceeded implements bodybudget.Owner.
-func (v *visit) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.Identity), read) }
+func (v *webRequest) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.Identity), read) }
 
-// refuse records a request that becomes no call as if it were one, and is the status of its answer.
-func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
+// refuse records a rejected request as a call, and returns the status of its answer.
+func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
 	h, st := v.h, GRPCStatus(refusal)
 	c := call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,
 		Agent: v.Identity.Agent}
@@ -177,7 +178,7 @@ func (v *visit) refuse(refusal *call.Refusal, bytesIn int64) error {
 	return st.Err()
 }
 
-// Contradicts says that a header is there twice, with different values.
+// Contradicts reports whether a header has different values.
 func (w webHeaders) Contradicts(name string) bool {
 	values := w[canonical(name)]
 	for _, v := range values {
@@ -188,7 +189,8 @@ func (w webHeaders) Contradicts(name string) bool {
 	return false
 }
 
-// canonical is a header's name as http.Header has it. Those that each request is asked for take no memory.
+// canonical returns the name of a header as http.Header has it. The names that every request is asked for take no
+// memory.
 func canonical(name string) string {
 	switch name {
 	case authenticate.AuthorizationHeader:
@@ -205,12 +207,12 @@ func canonical(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// doorHeaders are the headers of a request from which a front door makes calls.
-type doorHeaders visit
+// requestHeaders are the headers that the calls of a request have.
+type requestHeaders webRequest
 
-// Header is what the call would have. A key of somebody else's in x-api-key does not come along from the JSON API, and
-// only a signed URL has a signature.
-func (d *doorHeaders) Header(name string) (string, bool) {
+// Header returns a header as the call has it. The JSON API does not pass on an x-api-key that is not capgate's, and only
+// signed URLs have a signature.
+func (d *requestHeaders) Header(name string) (string, bool) {
 	switch {
 	case name == authenticate.SignatureHeader, name == authenticate.APIKeyHeader && !connect.Speaks(d.r) &&
 		!rest.OwnKey(d.r.Header):
@@ -219,19 +221,19 @@ func (d *doorHeaders) Header(name string) (string, bool) {
 	return webHeaders(d.r.Header).Header(name)
 }
 
-// Contradicts says the same of headers that come along.
-func (d *doorHeaders) Contradicts(name string) bool {
+// Contradicts reports whether a header that the call has has different values.
+func (d *requestHeaders) Contradicts(name string) bool {
 	_, given := d.Header(name)
 	return given && webHeaders(d.r.Header).Contradicts(name)
 }
 
 // DropHeader drops nothing: the call that the request becomes has its own headers.
-func (*doorHeaders) DropHeader(string) {}
+func (*requestHeaders) DropHeader(string) {}
 
-// naming lets problems name the traces that draw has decided upon.
-func naming(next http.Handler) http.Handler {
+// withTraceID adds the id of the trace that was drawn for a request to its problems.
+func withTraceID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o := visitOf(r).client; o.Drawn != nil && !o.Drawn.IsZero() {
+		if o := webRequestOf(r).client; o.Drawn != nil && !o.Drawn.IsZero() {
 			r = problem.WithTrace(r, o.Drawn.Text())
 		}
 		next.ServeHTTP(w, r)

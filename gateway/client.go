@@ -14,17 +14,17 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// visitor is what is remembered of a client's connection.
-type visitor struct {
+// clientConn has the data of a client's connection. It is the Value of its relay.Peer.
+type clientConn struct {
 	addr   netip.Addr
 	text   string       // of addr; "" if that is not valid
-	prefix string       // of addr, by which strangers are told apart
+	prefix string       // of addr, the account of calls that are no tenant's
 	peer   *tenant.Peer // of a verified certificate; nil: there is none
 }
 
-// meet is relay.Config.Meet.
-func meet(p *relay.Peer) any {
-	v := &visitor{addr: clientaddr.AddrOf(p.Addr)}
+// newClientConn returns the clientConn of a connection. It is relay.Config.Meet.
+func newClientConn(p *relay.Peer) any {
+	v := &clientConn{addr: clientaddr.AddrOf(p.Addr)}
 	v.prefix = clientaddr.NetworkName(v.addr)
 	if v.addr.IsValid() {
 		v.text = v.addr.String()
@@ -63,16 +63,16 @@ func (h *handler) authenticated(p *relay.Peer) {
 	}
 }
 
-// request is what originOf asks of one.
+// request has the headers that resolveClient reads.
 type request interface {
 	Header(name string) (string, bool)
 	AppendHeader(b []byte, name string) []byte
 }
 
-// originOf finds out where a request comes from: who is not in origin.client, if that is
-// another than who connected. scratch is used for nothing else meanwhile.
-func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
-	v := p.Value.(*visitor)
+// resolveClient returns the client of a request. If a trusted proxy names a client other than the connection's, client is
+// its address, and o.Address is not set to it yet. resolveClient overwrites scratch.
+func (h *handler) resolveClient(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
+	v := p.Value.(*clientConn)
 	o.Address, o.Peer = v.text, v.peer
 	if !h.cfg.ClientAddr.Trusts(v.addr) {
 		return o, netip.Addr{}
@@ -88,13 +88,13 @@ func (h *handler) originOf(p *relay.Peer, r request, scratch []byte) (o filter.C
 	return o, client
 }
 
-// come learns where a call comes from. What else a trusted proxy said are parts of the headers.
-func (h *handler) come(s *relay.Stream, t *callState) {
+// setClient sets the client of a call. Its strings, other than the address, are parts of the headers.
+func (h *handler) setClient(s *relay.Stream, t *callState) {
 	p := s.Peer()
 	if p.Internal {
 		return
 	}
-	o, client := h.originOf(p, s, t.Scratch())
+	o, client := h.resolveClient(p, s, t.Scratch())
 	if client.IsValid() {
 		var text [maxAddr]byte
 		o.Address = t.Keep(filter.View(client.AppendTo(text[:0])))
@@ -105,17 +105,18 @@ func (h *handler) come(s *relay.Stream, t *callState) {
 // maxAddr is the longest IP address.
 const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
-// web leaves where a request over HTTP/2 comes from to the front doors, which find it by clientOf.
-func (h *handler) web(s *relay.Stream) {
-	o, client := h.originOf(s.Peer(), s, nil)
+// setWebClient sets the client of a request over HTTP/2, which clientOf returns to the front doors. It is
+// relay.Config.Web.
+func (h *handler) setWebClient(s *relay.Stream) {
+	o, client := h.resolveClient(s.Peer(), s, nil)
 	o.Drawn = h.trace.Draw(s)
-	s.Value = lasting(o, client)
+	s.Value = cloneClient(o, client)
 	recovery.Round("identity", func() { h.chargeWeb(s, o.Peer) })
 }
 
-// chargeWeb has a request's tenant, if memory knows it, hold what the relay holds for it.
+// chargeWeb charges the memory that the relay holds for a request to its tenant, if that is known from memory.
 func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
-	claim, refusal := h.callers.Credentials(looked{s}, peer)
+	claim, refusal := h.callers.Credentials(readOnly{s}, peer)
 	if refusal != nil {
 		return
 	}
@@ -125,11 +126,11 @@ func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
 	}
 }
 
-// looked is a stream that only is looked at.
-type looked struct{ *relay.Stream }
+// readOnly is a stream whose headers are not dropped.
+type readOnly struct{ *relay.Stream }
 
-// DropHeader drops nothing: the request goes to the front doors with all that it has.
-func (looked) DropHeader(string) {}
+// DropHeader drops nothing: the front doors get the whole request.
+func (readOnly) DropHeader(string) {}
 
 type webHeaders http.Header
 
@@ -145,8 +146,8 @@ func (w webHeaders) AppendHeader(b []byte, name string) []byte {
 	return append(b, strings.Join(http.Header(w).Values(name), ",")...)
 }
 
-// lasting is o for longer than a request's headers are there; client is its address, if that is another.
-func lasting(o filter.Client, client netip.Addr) *filter.Client {
+// cloneClient returns a copy of o that outlives the request's headers, with client as its address if that is valid.
+func cloneClient(o filter.Client, client netip.Addr) *filter.Client {
 	if client.IsValid() {
 		o.Address = client.String()
 	}

@@ -15,38 +15,37 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Invoke calls a tool of a capability for the gateway's own purposes, such as to ask which
-// tools there are. It takes the way of every call, is limited, tried again and recorded like
-// one, but no policy is asked, and its session gets no place that would be kept for it. An
-// error is a status of gRPC.
+// Invoke calls a tool of a capability for the gateway's own purposes, such as discovery. The call passes the list
+// "internal": it is retried and recorded like any other, but not subject to policies, and its session is not pinned. An
+// error is a gRPC status.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
 	error) {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability))
-	return docpb.NewCapabilityClient(g.own).Invoke(ctx, req)
+	return docpb.NewCapabilityClient(g.internal).Invoke(ctx, req)
 }
 
-// ownCall marks a call that the gateway itself makes: it is the Value of its relay.Request.
-type ownCall struct {
+// internalCall marks a call that the gateway itself makes: it is the Value of its relay.Request.
+type internalCall struct {
 	backend string // address that it has to go to; "": any
 }
 
-// ownCallKey is the key of a context's ownCall.
-type ownCallKey struct{}
+// internalCallKey is the key of a context's internalCall.
+type internalCallKey struct{}
 
-// ownCalls makes the gateway's own calls: those of a context with an ownCall, and others to any backend. It lacks the
-// relay.
-func ownCalls() *localgrpc.Conn {
+// newInternalConn returns the connection for the gateway's own calls. The internalCall of a call's context is its backend.
+// The caller sets the relay.
+func newInternalConn() *localgrpc.Conn {
 	return &localgrpc.Conn{MaxMessage: maxMessage, Caller: func(ctx context.Context, q *relay.Request) {
-		own, _ := ctx.Value(ownCallKey{}).(*ownCall)
+		own, _ := ctx.Value(internalCallKey{}).(*internalCall)
 		if own == nil {
-			own = &ownCall{}
+			own = &internalCall{}
 		}
 		q.Value = own
 	}}
 }
 
-// AskForTools is a catalog.Ask. Its error has the code and the reason of a failure: what the
-// capability says of it may be anything.
+// AskForTools is a catalog.Ask. Its error has the code and the reason of a failure, and never the capability's own
+// text.
 func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 	resp, err := g.Invoke(ctx, q.Capability, &docpb.InvokeRequest{
 		CapabilityId: q.Capability, ToolName: q.Tool, ArgsJson: []byte("{}"), SessionId: q.Session, ThreadId: q.Thread,

@@ -10,24 +10,24 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// arrival is what a front door hands to the call that a request becomes: the Value of its relay.Request. The call takes
-// it over and does not find it out again, and changes nothing in it: it is part of the visit.
-type arrival struct {
-	authenticate.Arrival
+// inherited is what a call inherits from the request that a front door makes it for: the Value of its relay.Request. The
+// call must not change it: it is a part of the webRequest.
+type inherited struct {
+	authenticate.Inherited
 	client          filter.Client
 	idempotencyKeys []string
 }
 
-// arrive adds to the request of a call what the front door knows of the request that ctx is of.
-func (h *handler) arrive(ctx context.Context, q *relay.Request) {
+// inherit gives a call what it inherits from the request of ctx.
+func (h *handler) inherit(ctx context.Context, q *relay.Request) {
 	fairqueue.CallStarted(ctx)
-	v, ok := ctx.Value(visitKey{}).(*visit)
+	v, ok := ctx.Value(webRequestKey{}).(*webRequest)
 	if !ok {
 		return
 	}
-	q.Value = &v.arrival
+	q.Value = &v.inherited
 	if c := frontdoor.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" {
-		own := v.arrival
+		own := v.inherited
 		own.Signature, own.idempotencyKeys = c.Signature, c.IdempotencyKeys
 		q.Value = &own
 	}

@@ -3,19 +3,16 @@ package gateway
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/router"
 )
 
-// The refusals that need nothing from the call, shared by all.
-var (
-	refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-		Message: "the gateway has no method of this name"}
-)
+// answerHealth answers a Healthcheck, which no capability gets.
+func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }
 
-// healthReply answers Healthcheck for a capability from what health knows. Its bytes
-// are the same in the doc and the live dialect, ready=1, message=2; legacy has the first
-// alone.
+// healthReply returns the answer of a Healthcheck. Its bytes are the same in the dialects Doc and Live, ready=1 and
+// message=2; Legacy has only the first field.
 func healthReply(f *router.Fleet, d call.Dialect) []byte {
 	ready, summary := f.Health().Ready()
 	var msg []byte

@@ -17,26 +17,27 @@ const (
 	heldBodies      = 256 << 20 // Config.MaxBodies
 )
 
-// entrance has requests of the front doors pass the fair queue, and hold what they send in a pool.
-func (h *handler) entrance(t *fairqueue.Queue, pool *bodybudget.Budget, doors http.Handler) http.Handler {
+// middleware returns the front doors behind authentication, the checks of hosts, the fair queue, and the budget of
+// bodies.
+func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, doors http.Handler) http.Handler {
 	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := visitOf(r)
+		v := webRequestOf(r)
 		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.Identity), 0), HTTPStatus))
 	}))
-	doors = pool.Handler(func(r *http.Request) bodybudget.Owner { return visitOf(r) }, doors)
-	return h.visiting(h.charging(full,
-		h.known(t.Handler(func(r *http.Request) (tenant, from string) { return visitOf(r).Account() }, full, doors))))
+	doors = bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors)
+	return h.authenticateRequests(h.chargeRequests(full,
+		h.checkHost(t.Handler(func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }, full, doors))))
 }
 
-// charging has requests over HTTP/1.1 hold what they take besides their bodies; the relay does so for others.
-func (h *handler) charging(full, next http.Handler) http.Handler {
+// chargeRequests charges the memory of requests over HTTP/1.1, besides their bodies. The relay charges others.
+func (h *handler) chargeRequests(full, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := relay.PeerOf(r.Context())
 		if p == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		v, account := visitOf(r), h.shares.strangers.Of(p.Value.(*visitor).prefix)
+		v, account := webRequestOf(r), h.shares.strangers.Of(p.Value.(*clientConn).prefix)
 		if v.share != strangers {
 			account = h.shares.calls.Of(cmp.Or(v.share, tenant.Default))
 		}
