@@ -63,10 +63,11 @@ lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/openparallax --path proto/selu
 
 .PHONY: generate
-generate: regenerate ## Go code and the OpenAPI document from the protos, and Grafana's dashboards
+generate: regenerate ## Go code, the OpenAPI document, the configuration's schema and reference, and Grafana's dashboards
 	find proto -name '*.pb*.go' -delete
 	cp -r bin/.generated/proto .
 	cp bin/.generated/routes.json openapi/
+	go run ./internal/config/generate
 	go run ./deploy/grafana
 
 .PHONY: viewer
@@ -77,6 +78,7 @@ viewer: setup ## copy the page of the OpenAPI document from npm
 check-generated: regenerate setup ## fail if committed files differ from the generated ones, or from npm
 	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto && diff bin/.generated/routes.json openapi/routes.json \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
+	go run ./internal/config/generate -check
 	go run ./openapi/viewer/fetch -check $(SWAGGER)
 
 # A dot hides the copy from the go command.

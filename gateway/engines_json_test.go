@@ -115,7 +115,8 @@ func TestEnginesByJSON(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP ", version), func(t *testing.T) {
 			t.Parallel()
-			e := startEngines(t, &guard.Settings{Queue: 100, Clients: guard.BySeed, Engines: guard.BySeed},
+			bySeed := guard.Modes{Clients: guard.BySeed, Engines: guard.BySeed}
+			e := startEngines(t, &guard.Settings{Queue: 100, Modes: bySeed},
 				engine.Config{SeedModes: true})
 			e.attend(t, agent.Config{})
 			by := &engineJSON{t: t, gateway: e.gateway, client: e.gateway.HTTP1(t)}

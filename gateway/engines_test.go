@@ -302,7 +302,7 @@ func TestModesOfSessions(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []guard.Numbering{guard.BySource, guard.BySeed} {
 		for _, clients := range []guard.Numbering{guard.BySource, guard.BySeed} {
-			e := startEngines(t, &guard.Settings{Queue: 100, Clients: clients, Engines: engines},
+			e := startEngines(t, &guard.Settings{Queue: 100, Modes: guard.Modes{Clients: clients, Engines: engines}},
 				engine.Config{SeedModes: engines == guard.BySeed})
 			e.attend(t, agent.Config{})
 			normal, otr, none := parallaxpb.SessionMode(1), parallaxpb.SessionMode(2), parallaxpb.SessionMode(4)

@@ -6,7 +6,8 @@ import (
 )
 
 // clientAddrConfig returns the trusted proxies of the file.
-func clientAddrConfig(c *config.Proxies) clientaddr.Config {
+func clientAddrConfig(cfg *config.Config) clientaddr.Config {
 	protocols := map[string]clientaddr.Protocol{"v1": clientaddr.V1, "v2": clientaddr.V2}
-	return clientaddr.Config{Trusted: c.From, Hops: c.Hops, Header: c.Header, Protocol: protocols[c.ProxyProtocol]}
+	c := &cfg.Proxies
+	return clientaddr.Config{Trusted: c.From, Hops: c.Hops, Header: c.Header, Protocol: protocols[cfg.ProxyProtocol]}
 }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/examples/openparallax"
-	"github.com/capgate/capgate/gateway/engine"
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -34,7 +34,7 @@ func (d *demoEngine) fleets() []config.Fleet {
 		return nil
 	}
 	fleet := config.DefaultFleet("engine-1", d.ln.Addr().String())
-	fleet.Settings, fleet.Policy = engine.DefaultSettings(), call.Allow
+	fleet.Settings, fleet.Policy = engineconfig.Settings(), call.Allow
 	fleet.Affinity.Sessions = true
 	for _, s := range []grpc.ServiceDesc{
 		openparallaxv1.AgentService_ServiceDesc, openparallaxv1.ClientService_ServiceDesc,

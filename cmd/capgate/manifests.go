@@ -185,7 +185,7 @@ func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 		}
 	}
 	if !f.Own.MaxConcurrent && m.Sharing.Shared {
-		f.Limit.MaxConcurrent = m.Sharing.MaxConcurrent
+		f.MaxConcurrent = m.Sharing.MaxConcurrent
 	}
 	if !f.Own.Deadline && m.Resources.MaxCPUGiven {
 		f.Deadline.Default = min(m.Resources.MaxCPU, f.Deadline.Max)
@@ -211,7 +211,7 @@ func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 // authorOf returns the declaration of a fleet's tools in the configuration and the manifest.
 func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
 	return catalog.Declaration{
-		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: f.Unguarded,
+		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: !f.DriftGuard,
 		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout, Credentials: credentialsOf(f, m),
 	}
 }

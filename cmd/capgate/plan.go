@@ -167,8 +167,8 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
-		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Keyed, Protocol: f.Settings,
-		Limit:   router.Limit{PerBackend: f.Limit.MaxConcurrent, Queue: orNone(f.Limit.Queue), Wait: f.Limit.Wait},
+		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
+		Limit:   router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
 		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,

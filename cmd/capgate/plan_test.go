@@ -67,7 +67,7 @@ func TestPlanTakesManifests(t *testing.T) {
 	s := settingsOf(3, 0)
 	s.cfg.Fleets[1].Manifest = "own"
 	s.manifests = map[string]*manifest.Manifest{"own": {}}
-	s.cfg.Fleets[2].Limit.MaxConcurrent, s.cfg.Fleets[2].Own.MaxConcurrent = 5, true
+	s.cfg.Fleets[2].MaxConcurrent, s.cfg.Fleets[2].Own.MaxConcurrent = 5, true
 	members := []registry.Member{bring("another", 1), bring("capability-00000", 2), bring("capability-00000", 3),
 		bring("capability-00000", 3), bring("capability-00001", 4), bring("capability-00002", 4)}
 	for i := range members {

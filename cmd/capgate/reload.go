@@ -144,7 +144,7 @@ func (r *reloader) load(because string) {
 	if cfg.Redis == r.started.Redis && !sameKeys(s.store.StoreKeys, r.signs) {
 		restart = append(restart, "redis.store_key_file")
 	}
-	if cfg.Approvals == r.started.Approvals && !sameKeys(s.approvalKeys, r.keys) {
+	if sameApprovals(cfg, r.started) && !sameKeys(s.approvalKeys, r.keys) {
 		restart = append(restart, "approvals.key_file")
 	}
 	if cfg.Idempotency == r.started.Idempotency && !sameKeys(s.idempotencyKeys, r.answers) {
@@ -194,7 +194,7 @@ func (r *reloader) apply(s *settings) error {
 	}
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
-	p.clientAddr.Replace(clientAddrConfig(&s.cfg.Proxies))
+	p.clientAddr.Replace(clientAddrConfig(s.cfg))
 	if p.webhook != nil && s.webhook != nil && s.webhook != r.current.webhook {
 		_ = p.webhook.Set(*s.webhook) // the file's reader has checked it
 	}
@@ -215,9 +215,9 @@ func needsRestart(started, next *config.Config) []string {
 		{"redis", started.Redis != next.Redis},
 		{"replicas", started.Replicas != next.Replicas},
 		{"policies", started.Policies != next.Policies},
-		{"approvals", started.Approvals != next.Approvals},
+		{"approvals", !sameApprovals(started, next)},
 		{"idempotency", started.Idempotency != next.Idempotency},
-		{"approvals.webhook", (started.Webhook.URL == "") != (next.Webhook.URL == "")},
+		{"approvals.webhook", (started.Approvals.Webhook.URL == "") != (next.Approvals.Webhook.URL == "")},
 		{"tenants", started.Multi != next.Multi},
 		{"identity", started.Identity != next.Identity},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
@@ -236,6 +236,13 @@ func needsRestart(started, next *config.Config) []string {
 		}
 	}
 	return fields
+}
+
+// sameApprovals compares approvals without their webhook, which is replaced without a restart.
+func sameApprovals(a, b *config.Config) bool {
+	one, other := a.Approvals, b.Approvals
+	one.Webhook, other.Webhook = config.Webhook{}, config.Webhook{}
+	return reflect.DeepEqual(one, other)
 }
 
 // maxProblems bounds the logged problems of one file.

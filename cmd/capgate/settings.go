@@ -89,7 +89,7 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 			problems = append(problems, fmt.Errorf("artifacts.signing_key_file: %w", err))
 		}
 	}
-	if s.webhook, err = readWebhook(&cfg.Webhook, files); err != nil {
+	if s.webhook, err = readWebhook(&cfg.Approvals.Webhook, files); err != nil {
 		problems = append(problems, err)
 	}
 	if file := cfg.Traces.HeadersFile; file != "" {

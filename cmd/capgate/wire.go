@@ -154,7 +154,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 	if err != nil {
 		return err
 	}
-	p.clientAddr = clientaddr.New(clientAddrConfig(&s.cfg.Proxies))
+	p.clientAddr = clientaddr.New(clientAddrConfig(s.cfg))
 	metrics.WatchProxyProtocol(p.clientAddr.Rejected)
 	share := newMemoryPools(p.newShedder(s.cfg))
 	p.newSignatures(s)

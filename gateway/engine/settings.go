@@ -6,18 +6,28 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Settings configure the Guard for a fleet of engines.
+// Settings configure the Guard for a fleet of engines. The comment of a field is its documentation in the
+// configuration, which engine/config reads with the tags.
 type Settings struct {
-	LastWins bool      // a second agent replaces the first; otherwise it is rejected
-	Shutdown bool      // Shutdown is permitted to callers with the scope
-	Clients  Numbering // numbering of session modes by clients without ModesHeader
-	Engines  Numbering // numbering by the engines
-	Queue    int       // maximum SendMessages that wait for one engine
-	Buffer   int       // maximum bytes of events that a client may be behind
+	// A second agent: first-wins rejects it; with last-wins it takes over.
+	LastWins bool `yaml:"agent" enum:"first-wins,last-wins" default:"first-wins"`
+	// true permits Shutdown to callers with the scope engine.admin.
+	Shutdown bool `yaml:"shutdown" default:"false"`
+	// Numbers of SessionMode. source: NORMAL=1, OTR=2; seed: NORMAL=0, OTR=1.
+	Modes `yaml:"session_modes"`
+	// Waiting messages of one engine, over all replicas; 0: none.
+	Queue int `yaml:"queue" min:"0" max:"10000" default:"100"`
+	// Unread events of a client, in bytes, beyond which its stream ends.
+	Buffer int `yaml:"buffer" kind:"size" min:"64KiB" max:"1GiB" default:"4MiB"`
 }
 
-// DefaultSettings returns the defaults.
-func DefaultSettings() *Settings { return &Settings{Queue: 100, Buffer: 4 << 20} }
+// Modes are numberings of session modes.
+type Modes struct {
+	// Numbering by clients, unless a call names its own.
+	Clients Numbering `yaml:"clients" enum:"source,seed" default:"source"`
+	// Numbering by the engines.
+	Engines Numbering `yaml:"engines" enum:"source,seed" default:"source"`
+}
 
 // SettingsOf returns a fleet's settings; nil if it is not a fleet of engines.
 func SettingsOf(f *router.Fleet) *Settings {

@@ -96,14 +96,14 @@ func TestParseTenantOfASession(t *testing.T) {
 func TestParseAffinityErrors(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]string{
-		"class: thing":         `f:1: fleets[0].class: "thing" is not a class; it must be tool or environment`,
-		"affinity: sticky":     `f:1: fleets[0].affinity: "sticky" is not possible; it must be session or none`,
+		"class: thing":         `f:1: fleets[0].class: "thing" is not possible; it must be tool or environment`,
+		"affinity: sticky":     `f:1: fleets[0].affinity: "sticky" is not possible; it must be none or session`,
 		"artifacts: elsewhere": `f:1: fleets[0].artifacts: "elsewhere" is not possible; it must be own or shared`,
-		"session_ttl: 1s":      `f:1: fleets[0].session_ttl: 1s is too short; it must be at least 10s`,
-		"artifact_ttl: 1000h":  `f:1: fleets[0].artifact_ttl: 1000h0m0s is too long; at most 720h0m0s`,
-		"session_ttl: 1":       `f:1: fleets[0].session_ttl: "1" is not a duration`,
+		"session_ttl: 1s":      `f:1: fleets[0].session_ttl: "1s" is not possible; it must be a duration from 10s`,
+		"artifact_ttl: 1000h":  `f:1: fleets[0].artifact_ttl: "1000h" is not possible; it must be a duration from 10s`,
+		"session_ttl: 1":       `f:1: fleets[0].session_ttl: "1" is not possible; it must be a duration from 10s to 720h, as in`,
 		"backends: [{addr: 'b:1', session: '" + strings.Repeat("s", 513) +
-			"'}]": `f:1: fleets[0].backends[0].session: a session's id has at most 512 bytes`,
+			"'}]": `f:1: fleets[0].backends[0].session: has more than 512 bytes`,
 	} {
 		file := "fleets: [{capability: a, backends: ['b:1'], " + fields + "}]"
 		if strings.HasPrefix(fields, "backends") {

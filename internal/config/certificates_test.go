@@ -39,7 +39,7 @@ func TestParseCertificatesErrors(t *testing.T) {
 		"neither":        {one("tenant: acme"), "f:4: certificates[0].spiffe: required"},
 		"both":           {one("tenant: acme, dns: a.b, spiffe: 'spiffe://a/b'"), "f:4: certificates[0].spiffe: required"},
 		"no tenant":      {one("dns: a.b"), "f:4: certificates[0].tenant: required"},
-		"another tenant": {one("dns: a.b, tenant: globex"), "f:4: certificates[0].tenant: globex is not among tenants"},
+		"another tenant": {one("dns: a.b, tenant: globex"), "f:4: certificates[0].tenant: there is no tenant globex"},
 		"a wide pattern": {one("spiffe: 'spiffe://*/b', tenant: acme"),
 			"f:4: certificates[0].spiffe: \"spiffe://*/b\" is not a SPIFFE ID"},
 		"all names":     {one("dns: '*', tenant: acme"), "f:4: certificates[0].dns: \"*\" is not a name"},

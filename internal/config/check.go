@@ -4,11 +4,18 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/hosts"
+	"github.com/capgate/capgate/internal/lib/redisurl"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // The functions below return the problem of a value, or "".
@@ -132,4 +139,169 @@ func checkMethod(v string) string {
 			service)
 	}
 	return ""
+}
+
+// checkPublicURL does not repeat the URL, which may contain a password.
+func checkPublicURL(v string) string {
+	u, err := url.Parse(v)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
+		return "must be a URL without user, query and fragment, as in https://tools.example.com"
+	}
+	return ""
+}
+
+func checkCertificateName(v string) string {
+	name := strings.TrimPrefix(v, "*.")
+	if !call.IsHostName(name) || !strings.Contains(name, ".") {
+		return fmt.Sprintf("%q is not a name; write one as in orchestrator.example.org, or *.example.org", v)
+	}
+	return ""
+}
+
+func checkOrigin(v string) string {
+	u, err := url.Parse(strings.Replace(v, "://*.", "://any.", 1))
+	switch {
+	case v == "*":
+		return ""
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "",
+		u.Scheme+"://"+u.Host != strings.Replace(v, "://*.", "://any.", 1),
+		v != strings.ToLower(v), strings.Contains(u.Host, "*"):
+		return fmt.Sprintf("%q is not an origin; write https://app.example.com, https://*.example.com or *", v)
+	}
+	return ""
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,64}$`)
+
+func checkHeaderName(v string) string {
+	if v == "*" || !headerName.MatchString(v) {
+		return fmt.Sprintf("%q is not the name of a header", v)
+	}
+	return ""
+}
+
+func checkHost(v string) string {
+	if !hosts.Valid(v) {
+		return fmt.Sprintf("%q is not the name of a host; write capgate.example.com, *.example.com, an address or *, "+
+			"without scheme and port", v)
+	}
+	return ""
+}
+
+// CheckRedis returns the problem of a Redis address, or "". It does not repeat the address, which may contain a
+// password.
+func CheckRedis(v string) string {
+	if _, err := redisurl.Parse(v); err != nil {
+		return "the address " + err.Error()
+	}
+	return ""
+}
+
+// checkReplica returns the problem of a replica's name, or "".
+func checkReplica(v string) string {
+	switch {
+	case v == "" || len(v) > 128:
+		return "a replica's id has 1 to 128 bytes"
+	case strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		return "a replica's id has no spaces"
+	}
+	return ""
+}
+
+func checkShield(v string) string {
+	switch {
+	case v == NoShield:
+		return "none is reserved for fleets without a shield; choose another name"
+	case !call.IsZone(v):
+		return fmt.Sprintf("%q is not a name; it has 1 to 63 letters, digits, hyphens, dots and underscores", v)
+	}
+	return ""
+}
+
+func checkShieldAddress(v string) string {
+	return checkHostPort(v, "TLS is switched on by the shield's tls field, and its HTTP form has a url instead")
+}
+
+// checkShieldURL does not repeat the URL, which may contain a password.
+func checkShieldURL(v string) string {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "is not an HTTP URL; write it whole, as in http://shield:9090/evaluate"
+	case u.User != nil || u.Fragment != "":
+		return "must have neither a user nor a fragment"
+	case u.Path == "" || u.Path == "/":
+		return "lacks the path; Shield's own server has /evaluate"
+	}
+	return ""
+}
+
+func checkTenant(v string) string {
+	return unless(call.IsZone(v) && v != "-",
+		"%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is not a hyphen alone", v)
+}
+
+func checkKeyID(v string) string {
+	return unless(tenant.IsKeyID(v), "is not the id of a key; it has 16 characters, as capgate keys new prints it")
+}
+
+// checkCollector accepts host:port or a URL. It does not repeat a URL, which may contain a password.
+func checkCollector(v string) string {
+	if !strings.Contains(v, "://") {
+		return checkHostPort(v, "")
+	}
+	u, err := url.Parse(v)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "is neither host:port, for OTLP over gRPC, nor a URL, as in http://collector:4318, for OTLP over HTTP"
+	case u.User != nil || u.Fragment != "" || u.RawQuery != "":
+		return "must have neither a user nor a query nor a fragment; headers_file has credentials"
+	}
+	return ""
+}
+
+// checkWebhookURL does not repeat the URL, which may contain a secret.
+func checkWebhookURL(v string) string {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "is not an HTTP URL; write it whole, as in https://hooks.example.com/approvals"
+	case u.User != nil || u.Fragment != "":
+		return "must have neither a user nor a fragment"
+	}
+	return ""
+}
+
+func unless(ok bool, format string, args ...any) string {
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func checkName(v string) string {
+	return unless(call.IsZone(v), "%q is not a name; it has 1 to 63 letters, digits, hyphens, dots and underscores", v)
+}
+
+func checkSPIFFE(v string) string {
+	return unless(tenant.IsSPIFFEPattern(v), "%q is not a SPIFFE ID; write spiffe://, the trust domain in lower case "+
+		"and a path, in which * stands for one whole segment", v)
+}
+
+func checkDNSServer(v string) string {
+	a, err := netip.ParseAddrPort(v)
+	return unless(err == nil && a.Port() != 0, "%q is not a server; write ip:port, as in 10.0.0.10:53", v)
+}
+
+func checkCapabilityOrAll(v string) string {
+	if v == "*" {
+		return ""
+	}
+	return checkCapability(v)
+}
+
+func checkPattern(v string) string {
+	_, err := path.Match(v, "")
+	return unless(err == nil, "%q is not a pattern; write a capability's name, in which * matches any text", v)
 }

@@ -28,8 +28,8 @@ func TestParseErrors(t *testing.T) {
 		"syntax":        {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents": {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
-			`f:2: lisen: unknown field; the fields here are admin, `,
-			`f:3: log.leveln: unknown field; the fields here are format, level`}},
+			`f:2: lisen: unknown field; did you mean "listen"?`,
+			`f:3: log.leveln: unknown field; did you mean "level"?`}},
 		"given twice": {"listen: ':1'\nlisten: ':2'\n" + fleet,
 			[]string{`f:2: listen: given twice; the first is in line 1`}},
 		"addresses": {"listen: 8080\nadmin: ':x'\n" + fleet, []string{
@@ -44,13 +44,15 @@ func TestParseErrors(t *testing.T) {
 		"redis with more": {"redis:\n  url: 'http://:secret@h'\n  timeout: 1m\n  cert_file: c\n  password: secret\n" + fleet,
 			[]string{
 				`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`,
-				`f:3: redis.timeout: 1m0s is too long`,
+				`f:3: redis.timeout: "1m" is not possible; it must be a duration from 1ms to 10s`,
 				`f:2: redis: cert_file and key_file belong together`,
 				`f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
 				`f:5: redis.password: unknown field; the fields here are ca_file, `}},
 		"overload": {"overload: {max_in_flight: 0, max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
-			`f:1: overload.max_in_flight: "0" is not possible`, `f:1: overload.max_memory: "much" is not a size`,
-			`f:1: overload.max_delay: 11s is too long; it must be at most 10s`, `f:1: overload.max: unknown field`}},
+			`f:1: overload.max_in_flight: "0" is not possible`,
+			`f:1: overload.max_memory: "much" is not possible; it must be a size, as in`,
+			`f:1: overload.max_delay: "11s" is not possible; it must be a duration from 100µs to 10s`,
+			`f:1: overload.max: unknown field`}},
 		"client_limits": {"client_limits: {connections: 15, network_handshakes: 0, exempt: [home], max: 1}\n" +
 			fleet, []string{
 			`f:1: client_limits.connections: "15" is not possible`,
@@ -63,29 +65,33 @@ func TestParseErrors(t *testing.T) {
 			`f:1: client_limits.reserved_connections: 100 is too many; connections allows 99 of them`,
 			`f:1: client_limits.network_open_calls: 10 is too many; open_calls allows 9 of them`}},
 		"overload, a word": {"overload: on\n" + fleet,
-			[]string{`f:1: overload: "on" is not possible; it must be off, or have max_in_flight, max_memory or max_delay`}},
+			[]string{`f:1: overload: "on" is not possible; it must be off, or a mapping with the fields m`}},
 		"metrics": {"metrics: {tenants: 10001, tenant: 3}\n" + fleet, []string{
 			`f:1: metrics.tenants: "10001" is not possible; it must be a whole number from 0 to 10000`,
 			`f:1: metrics.tenant: unknown field`}},
 		"replicas": {"replicas: {id: 'a b', heartbeat: 1ms, stale: 2h, Id: x}\n" + fleet, []string{
 			`f:1: replicas.id: a replica's id has no spaces`,
-			`f:1: replicas.heartbeat: 1ms is too short; it must be at least 200ms`,
-			`f:1: replicas.stale: 2h0m0s is too long; it must be at most 1h0m0s`, `f:1: replicas.Id: unknown field`}},
+			`f:1: replicas.heartbeat: "1ms" is not possible; it must be a duration from 200ms to 1m`,
+			`f:1: replicas.stale: "2h" is not possible; it must be a duration from 5s to 1h`,
+			`f:1: replicas.Id: unknown field`}},
 		"domains": {"domains:\n- https://a\n- a.b\n- A.B.\n- '*.c'\n" + fleet, []string{
-			`f:2: domains[0]: "https://a" is not a domain`, `f:4: domains[2]: a.b is there twice`,
+			`f:2: domains[0]: "https://a" is not a domain`,
+			`f:4: domains[2]: a.b is already at domains[1], in line 3`,
 			`f:5: domains[3]: "*.c" is not a domain`}},
-		"tls": {"tls: {cert_file: a}\n" + fleet, []string{`f:1: tls: cert_file and key_file are both required`}},
+		"tls": {"tls: {cert_file: a}\n" + fleet, []string{
+			`f:1: tls.key_file: required: private key of the certificate, PEM`}},
 		"drain": {"drain: {delay: 5, timeout: -1s}\n" + fleet,
-			[]string{`f:1: drain.delay: "5" is not a duration; write a number with a unit`,
-				`f:1: drain.timeout: -1s is not possible; it must not be negative`}},
+			[]string{`f:1: drain.delay: "5" is not possible; it must be a duration, as in 500ms, 5s or 2m`,
+				`f:1: drain.timeout: "-1s" is not possible; it must be a duration`}},
 		"log": {"log: {level: loud, format: xml}\n" + fleet,
-			[]string{`f:1: log.level: "loud" is not a level`, `f:1: log.format: "xml" is not a format`}},
+			[]string{`f:1: log.level: "loud" is not possible; it must be debug, info, warn or error`,
+				`f:1: log.format: "xml" is not possible; it must be text or json`}},
 		"no key": {fleet[:len(fleet)-2] + ", {}]\n",
 			[]string{`f:1: fleets[1].capability: required`, `f:1: fleets[1].backends: required`}},
 		"capabilities": {"fleets:\n- {capability: Weather, backends: ['b:1']}\n- {capability: a, backends: " +
 			"['b:1']}\n- {capability: a, backends: ['b:1']}\n", []string{
 			`f:2: fleets[0].capability: "Weather" is not a capability id; it has 1 to 63 lower-case`,
-			`f:4: fleets[2].capability: a already has a fleet, in line 3`}},
+			`f:4: fleets[2].capability: a is already at fleets[1].capability, in line 3`}},
 		"services": {"fleets:\n- {capability: a, backends: ['b:1'], services: [x.Y, x.Y, /x.Y/Z, a..b, 1a]}\n- " +
 			"{capability: c, backends: ['b:1'], services: [x.Y]}\n", []string{
 			`f:2: fleets[0].services[1]: x.Y is already at fleets[0].services[0]`,
@@ -101,7 +107,8 @@ func TestParseErrors(t *testing.T) {
 		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, " +
 			"wait: 0s}\n", []string{
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`,
-			`f:5: fleets[0].queue.length: "x" is not possible`, `f:5: fleets[0].queue.wait: 0 is not possible`}},
+			`f:5: fleets[0].queue.length: "x" is not possible`,
+			`f:5: fleets[0].queue.wait: "0s" is not possible; it must be a duration above 0`}},
 		"cors": {"cors: {origins: ['app.test', 'https://a.test/', 'https://a.*.test', 'ftp://a', 'HTTPS://a', " +
 			"'null'], headers: ['*', 'a b'], max_age: 2d}\n" + fleet, []string{
 			`f:1: cors.origins[0]: "app.test"`, `f:1: cors.origins[1]: "https://a.test/"`,
@@ -109,7 +116,7 @@ func TestParseErrors(t *testing.T) {
 			`f:1: cors.origins[4]: "HTTPS://a"`, `f:1: cors.origins[5]: "null"`,
 			`f:1: cors.headers[0]: "*"`, `f:1: cors.headers[1]: "a b"`, `f:1: cors.max_age: "2d"`}},
 		"cors of all": {"cors: {origins: ['*'], credentials: true}\n" + fleet,
-			[]string{`f:1: cors: origins: "*" is not possible with credentials`}},
+			[]string{`f:1: cors.origins: "*" is not possible with credentials: name the origins`}},
 		"artifacts": {"artifacts: {max_size: 0, max_url_ttl: 0s, public_url: 'https://u:pw@h/'}\n" + fleet,
 			[]string{"f:1: artifacts.max_size: ", "f:1: artifacts.max_url_ttl: ", "f:1: artifacts.public_url: "}},
 		"rest": {"rest: {tool_errors: loud, cors: 1}\n" + fleet,
@@ -118,11 +125,13 @@ func TestParseErrors(t *testing.T) {
 			[]string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
 		"idempotency": {"idempotency: {ttl: 1ms, max_answer: 0, max_keys: x}\nfleets:\n- capability: a\n  " +
 			"backends: ['b:1']\n  idempotency: {http: true}\n", []string{
-			`f:1: idempotency.ttl: 1ms is too short`, `f:1: idempotency.max_answer: "0" is not possible`,
+			`f:1: idempotency.ttl: "1ms" is not possible; it must be a duration from 1s to 720h`,
+			`f:1: idempotency.max_answer: "0" is not possible`,
 			`f:1: idempotency.max_keys: "x" is not possible`,
 			`f:5: fleets[0].idempotency.http: unknown field`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
-			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`, `f:4: fleets[0].idempotent[2]: x is there twice`,
+			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`,
+			`f:4: fleets[0].idempotent[2]: x is already at fleets[0].idempotent[0], in line 4`,
 			`f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - " +
 			"'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
@@ -131,68 +140,72 @@ func TestParseErrors(t *testing.T) {
 			`f:7: fleets[0].backends[3]: "b" is not an address`, `f:8: fleets[0].backends[4]: port "0" must be`,
 			`f:9: fleets[0].backends[5]: 0.0.0.0 is not an address`,
 			`f:10: fleets[0].backends[6]: write host:port without "https://"`,
-			`f:11: fleets[0].backends[7]: b:1 is there twice`, `f:12: fleets[0].backends[8]: host "a/b" is`,
+			`f:11: fleets[0].backends[7]: b:1 is already at fleets[0].backends[0], in line 4`,
+			`f:12: fleets[0].backends[8]: host "a/b" is`,
 			`f:13: fleets[0].backends[9]: must be a string`}},
 		"backends with more": {"zone: 'a b'\nfleets:\n- capability: a\n  backends:\n  - {addr: 'b:1', weight: " +
 			"10001, zone: 'x/y'}\n  - {weight: 1}\n  - {addr: 'b:1'}\n  - {addr: b, port: 1}\n", []string{
 			`f:1: zone: "a b" is not a zone`,
 			`f:5: fleets[0].backends[0].weight: "10001" is not possible; it must be a whole number from 0 to 10000`,
 			`f:5: fleets[0].backends[0].zone: "x/y" is not a zone`,
-			`f:6: fleets[0].backends[1].addr: required: the backend's host:port`,
-			`f:7: fleets[0].backends[2].addr: b:1 is there twice`, `f:8: fleets[0].backends[3].addr: "b" is not an address`,
+			`f:6: fleets[0].backends[1].addr: required: host:port, resolved at each connect; dns:///host:port for`,
+			`f:7: fleets[0].backends[2].addr: b:1 is already at fleets[0].backends[0].addr, in line 5`,
+			`f:8: fleets[0].backends[3].addr: "b" is not an address`,
 			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, tenant, weight, zone`}},
 		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, " +
 			"connect_failures: x, timeout_least: 0s, base: 1ms, max: 1s}\n  retry: {share: 2, floor: -1}\n  " +
 			"slow_start: -1s\n", []string{
 			`f:4: fleets[0].ejection.failures: "-1" is not possible; it must be a whole number from 0 to 1000`,
 			`f:4: fleets[0].ejection.connect_failures: "x"`,
-			`f:4: fleets[0].ejection.timeout_least: 0 is not possible`,
-			`f:4: fleets[0].ejection.base: 1ms is too short; it must be at least 10ms`,
+			`f:4: fleets[0].ejection.timeout_least: "0s" is not possible; it must be a duration above 0`,
+			`f:4: fleets[0].ejection.base: "1ms" is not possible; it must be a duration of at least 10ms`,
 			`f:4: fleets[0].ejection.max: 1s is less than base, which is 5s`,
 			`f:5: fleets[0].retry.share: "2" is not possible; it must be a number from 0 to 1`,
-			`f:5: fleets[0].retry.floor: "-1"`, `f:6: fleets[0].slow_start: -1s is not possible`}},
+			`f:5: fleets[0].retry.floor: "-1"`,
+			`f:6: fleets[0].slow_start: "-1s" is not possible; it must be a duration`}},
 		"no backends": {"fleets: [{capability: a}]\n",
-			[]string{`f:1: fleets[0].backends: required: host:port or dns:///host:port each; [] if`}},
+			[]string{`f:1: fleets[0].backends: required: addresses of the backends: host:port, dns:///`}},
 		"names": {"fleets:\n- capability: a\n  backends:\n  - dns:///b:1\n  - {addr: 'dns:///b:1', weight: 5}\n  " +
 			"- {addr: 'dns://b:1'}\n", []string{
-			`f:5: fleets[0].backends[1].addr: dns:///b:1 is there twice`,
+			`f:5: fleets[0].backends[1].addr: dns:///b:1 is already at fleets[0].backends[0], in line 4`,
 			`f:6: fleets[0].backends[2].addr: write three slashes, as in dns:///b:1`}},
 		"dns": {"dns: {server: localhost, resolve: 2h}\n" + fleet, []string{
 			`f:1: dns.server: "localhost" is not a server; write ip:port`,
-			`f:1: dns.resolve: 2h0m0s is too long; it must be at most 1h0m0s`}},
+			`f:1: dns.resolve: "2h" is not possible; it must be a duration from 10ms to 1h`}},
 		"registration": {"registration:\n  allow: [127.0.0.1/8, loopback, '::ffff:1.2.3.4']\n  capabilities: " +
 			"['a[']\n  min_ttl: 10ms\n  max: -1\n  ttl: 1s\n  manifests: maybe\n" + fleet, []string{
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set after its length; write 127.0.0.0/8`,
 			`f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`,
 			`f:3: registration.capabilities[0]: "a[" is not a pattern`,
-			`f:4: registration.min_ttl: 10ms is too short; it must be at least 1s`,
+			`f:4: registration.min_ttl: "10ms" is not possible; it must be a duration from 1s to 1h`,
 			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`,
 			`f:7: registration.manifests: "maybe" is not possible`}},
 		"proxies": {"trusted_proxies:\n  from: [10.0.0.1/8]\n  hops: 0\n  header: x-real-ip\nproxy_protocol: v3\n" +
 			fleet, []string{
 			`f:2: trusted_proxies.from[0]: 10.0.0.1/8 has bits set`, `f:3: trusted_proxies.hops: "0" is not possible`,
-			`f:4: trusted_proxies.header: "x-real-ip" is not possible; it must be one of x-forwarded-for, forwarded`,
-			`f:5: proxy_protocol: "v3" is not possible; it must be one of off, v1, v2`}},
+			`f:4: trusted_proxies.header: "x-real-ip" is not possible; it must be x-forwarded-for or forwarded`,
+			`f:5: proxy_protocol: "v3" is not possible; it must be off, v1 or v2; did you mean "v1"?`}},
 		"audit": {"audit: {required: maybe, queue: 1}\n" + fleet, []string{
 			`f:1: audit.required: "maybe" is not possible`, `f:1: audit.queue: "1" is not possible`,
-			`f:1: audit.to: required: a file`}},
+			`f:1: audit.to: required: a file, as in /var/log/capgate/audit.log, or stdout`}},
 		"proxies, nobody": {"trusted_proxies: {hops: 1}\nproxy_protocol: v2\n" + fleet, []string{
-			`f:1: trusted_proxies.from: required: the proxies' addresses`, `f:2: proxy_protocol: needs trusted_proxies.from`}},
+			`f:1: trusted_proxies.from: required: addresses of the proxies, as in [10.0.0.0/8]`,
+			`f:2: proxy_protocol: needs trusted_proxies.from`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: elder\n  deadline: {default: " +
 			"2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  " +
 			"policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  " +
 			"validate_arguments: true\n  discovery: {interval: 1ms, timeout: 3m}\n  drift_guard: no\n", []string{
 			`f:10: fleets[0].discovery.interval: `, `f:10: fleets[0].discovery.timeout: `,
 			`f:11: fleets[0].drift_guard: "no" is not possible`,
-			`f:4: fleets[0].dialect: "elder" is not a dialect; it must be auto, doc, live or legacy`,
-			`f:5: fleets[0].deadline.stream: 0 is not possible; it must be more than 0`,
+			`f:4: fleets[0].dialect: "elder" is not possible; it must be auto, doc, live or legacy`,
+			`f:5: fleets[0].deadline.stream: "0s" is not possible; it must be a duration above 0`,
 			`f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`,
-			`f:6: fleets[0].health.interval: 1ms is too short; it must be at least 10ms`,
+			`f:6: fleets[0].health.interval: "1ms" is not possible; it must be a duration of at least 10ms`,
 			`f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
 			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`,
-			`f:7: fleets[0].policy: "blok" is not a policy; it must be allow, ask or block`,
+			`f:7: fleets[0].policy: "blok" is not possible; it must be allow, ask or block; did you mean "block"?`,
 			`f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; set manifest`,
 			`f:8: fleets[0].tls.insecure: "yes" is not possible`, `f:8: fleets[0].tls.server_name: "a b" is`,
 			`f:8: fleets[0].tls: cert_file and key_file belong`}},

@@ -4,172 +4,298 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
 )
 
 // Fleet is one capability and the backends that serve it.
 type Fleet struct {
-	Capability string // capability: its id; lower-case letters, digits and hyphens, at most 63; unique
-	// services: gRPC services whose calls use this fleet if they name no capability, package.Service; default
-	// none
-	Services []string
-	// methods: gRPC methods of its backends besides those of the dialects and of services,
-	// package.Service/Method or package.Service/*; all others are rejected; default none
-	Methods  []string
-	Backends []Backend    // backends: host:port or {addr, weight, zone} each; [] if all register themselves
-	Names    []Name       // backends: those with dns:///… addresses
-	Dialect  call.Dialect // dialect: auto (ask the backends, the default), doc, live or legacy
-	Deadline Deadline     // deadline: deadlines of calls
-	Health   Health       // health: health checks of the backends
-	Ejection Ejection     // ejection: outlier detection by the results of calls
-	Retry    Retry        // retry: retry budget for calls that provably did not start
-	// idempotent: tools that may run twice for one call, so that a call may be retried although a lost backend
-	// may have begun it; "*": all tools, and every other call but uploads; default none
-	Idempotent []string
-	// idempotency.grpc: true handles idempotency-key of gRPC calls in the gateway; default false, and it is
-	// forwarded to backends
-	Keyed bool
-	// class: tool, which answers each call by itself (the default), or environment, which keeps state between
-	// the calls of a session
-	Class    call.Class
-	Affinity Affinity // affinity of sessions and files; each field is a field of the fleet
-	Limit    Limit    // max_concurrent, queue: concurrent calls of a backend, and waiting calls
-	// slow_start: time in which the share of calls of a new or returning backend grows to its full size; 0s: at
-	// once; default 30s
-	SlowStart time.Duration
-	// policy: allow, ask or block, for tools without a rule or a recommendation of the manifest; default block
-	Policy call.Verdict
-	// validate_arguments: true checks the arguments of each call against the input_schema of its tool, before
-	// it goes to a backend; needs a manifest; default false
-	Validate bool
-	// enforce_credentials: true rejects a config_json with credentials that the manifest does not declare;
-	// needs a manifest; default false, and config_json is not read
-	Enforce bool
-	// manifest: file of the capability's manifest.yaml, with its tools and recommended policies; default none
-	Manifest  string
-	Discovery Discovery // discovery: calls of the discovery tool of a manifest with tool_source: dynamic
-	// drift_guard: false accepts a tool whose description or schema has changed; true asks for approval of its
-	// calls, if they would be allowed, until an operator accepts it; default true
-	Unguarded bool
-	TLS       BackendTLS // tls: to the backends; default cleartext
-	Shield    string     // shield: name of the shield that judges its calls, or none; default the file's shield
-	// protocol: protocol of its backends: the name of a Protocol, or selu, the default, which is ""
-	Protocol string
-	Settings any // the field of its Protocol; nil: selu
-	Own      Own // not a field
+	// ID of the capability in calls: lower-case letters, digits and hyphens, at most 63.
+	Capability string `yaml:"capability" kind:"capability" required:"" unique:"true"`
+	// Protocol of the backends. With openparallax, fields about tools and files do not apply.
+	Protocol string `yaml:"protocol" kind:"protocol" default:"selu"`
+	// Addresses of the backends: host:port, dns:///host:port, or a mapping each; [] if all register themselves.
+	Backends []Backend `yaml:"backends" required:""`
+	// gRPC services whose calls use this fleet if they name no capability: package.Service. A service belongs to one
+	// fleet.
+	Services []string `yaml:"services" kind:"service" unique:"service"`
+	// gRPC methods of the backends besides those of the dialects and of services: package.Service/Method or
+	// package.Service/*. All others are rejected.
+	Methods []string `yaml:"methods" kind:"method"`
+	// Dialect of the backends; auto: ask them.
+	Dialect call.Dialect `yaml:"dialect" default:"auto"`
+	// tool answers each call by itself; environment keeps state between the calls of a session.
+	Class call.Class `yaml:"class" default:"tool"`
+	// Binding of sessions and files to backends.
+	Affinity Affinity `yaml:",inline"`
+	// Deadlines of calls.
+	Deadline Deadline `yaml:"deadline"`
+	// Health checks of the backends.
+	Health Health `yaml:"health"`
+	// Outlier detection by the results of calls. A tool's own error never counts, nor does a canceled call. At most half
+	// of a fleet is ejected at once.
+	Ejection Ejection `yaml:"ejection"`
+	// Retry budget. A call is retried once, and only if it provably did not start, or if its tool is idempotent and no
+	// response has begun.
+	Retry Retry `yaml:"retry"`
+	// Tools that may run twice for one call, so that a call may be retried although a lost backend may have begun it.
+	// "*": all tools, and every other call but uploads.
+	Idempotent []string `yaml:"idempotent" kind:"tool" unique:"true"`
+	// Calls with an idempotency key.
+	Idempotency FleetIdempotency `yaml:"idempotency"`
+	// Tools that may be called with GET too, as a browser's EventSource does. They must have no side effects, because
+	// browsers may repeat GET requests; "*": all.
+	EventSource []string `yaml:"event_source" kind:"tool" unique:"true"`
+	// Concurrent calls of each backend, of all replicas together; 0: no limit.
+	MaxConcurrent int `yaml:"max_concurrent" min:"0" max:"100000" default:"0"`
+	// Calls that wait for a backend. Further calls are rejected.
+	Queue Queue `yaml:"queue"`
+	// Time in which the share of calls of a new or returning backend grows to its full size; 0s: at once.
+	SlowStart time.Duration `yaml:"slow_start" default:"30s"`
+	// Policy for tools without a rule or a recommendation of the manifest.
+	Policy call.Verdict `yaml:"policy" default:"block"`
+	// File of the capability's manifest.yaml, with its tools and recommended policies. Default the one of manifests.
+	Manifest string `yaml:"manifest" kind:"file"`
+	// true: the arguments of each call are checked against the input_schema of its tool, before it goes to a backend;
+	// needs a manifest.
+	Validate bool `yaml:"validate_arguments" default:"false"`
+	// true: a config_json with credentials that the manifest does not declare is rejected; needs a manifest. false:
+	// config_json is not read.
+	Enforce bool `yaml:"enforce_credentials" default:"false"`
+	// true: calls of a tool whose description or schema has changed need approval, if they would be allowed, until an
+	// operator accepts it.
+	DriftGuard bool `yaml:"drift_guard" default:"true"`
+	// Calls of the discovery tool of a manifest with tool_source: dynamic. One replica makes them, also when the fleet
+	// becomes healthy.
+	Discovery Discovery `yaml:"discovery"`
+	// TLS to the backends. Default cleartext.
+	TLS BackendTLS `yaml:"tls"`
+	// Name of the shield that judges its calls; none: no shield. Default the file's shield.
+	Shield string `yaml:"shield"`
 
-	// event_source: tools that may be called with GET too, as a browser's EventSource does. They must have no
-	// side effects, because browsers may repeat GET requests; "*": all; default none.
-	EventSource []string
+	// Settings is the field of its Protocol; nil: selu.
+	Settings any `yaml:",extra"`
+	// Names are the backends with dns:///… addresses.
+	Names []Name `yaml:"-"`
+	Own   Own    `yaml:"-"`
 }
 
 // Own are the fields that the file sets for a fleet, so that its manifest does not.
 type Own struct{ Class, Affinity, MaxConcurrent, Deadline, Discovery bool }
 
-// Backend is one server of a fleet.
-type Backend struct {
-	Addr string // addr: host:port, unique within the fleet; a name is resolved at each connect
-	// weight: share of calls relative to the fleet's other backends, 0 to 10000; 0: no new calls; default 100,
-	// so that a canary with 5 gets a twentieth of the calls of each other backend
-	Weight int
-	Zone   string // zone: its zone; default none
-	// session: the only session that it serves, and which uses no other backend, at most 512 bytes; default any
-	Session string
-	// tenant: tenant of the session; required with session if there are tenants, and an error otherwise
-	Tenant string
+// Check notes which fields are there, and sets defaults that depend on others.
+func (f *Fleet) Check(at strictyaml.At) {
+	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"),
+		Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
+	if !f.Own.Affinity {
+		f.Affinity.Sessions = f.Class == call.Environment
+	}
 }
 
-// Name is an entry of backends whose addresses come from DNS.
+// checkFleets checks fleets against each other and against the rest of the file.
+func (c *Config) checkFleets(at strictyaml.At) {
+	manifests := c.Registration.Manifests || len(c.Manifests) > 0
+	sole := map[string]string{}
+	for i := range c.Fleets {
+		f, here := &c.Fleets[i], at.Item(i)
+		c.applyProtocol(f, here, sole)
+		for _, field := range []struct {
+			name, use string
+			on        bool
+		}{{"validate_arguments", "has the schemas of the tools", f.Validate},
+			{"enforce_credentials", "declares the credentials", f.Enforce}} {
+			if field.on && f.Manifest == "" && !manifests {
+				here.Fail(field.name, "needs a manifest, which %s; set manifest, or manifests with its directory, or "+
+					"registration.manifests, so that backends send it", field.use)
+			}
+		}
+	}
+}
+
+// takeNames takes the names for DNS out of the backends.
+func (f *Fleet) takeNames() {
+	var addresses []Backend
+	for _, b := range f.Backends {
+		if !registry.IsName(b.Addr) {
+			addresses = append(addresses, b)
+		} else if name, err := registry.ParseName(b.Addr); err == nil { // else there is an error already
+			f.Names = append(f.Names, Name{name, b.Weight, b.Zone, b.Session, b.Tenant})
+		}
+	}
+	f.Backends = addresses
+}
+
+// Backend is one server of a fleet, or a name for DNS.
+type Backend struct {
+	// host:port, resolved at each connect; dns:///host:port for all addresses of A and AAAA records; or
+	// dns:///_service._proto.host for SRV records.
+	Addr string `yaml:"addr" kind:"backend" required:"" unique:"true" scalar:""`
+	// Share of calls relative to the fleet's other backends, so that a canary with 5 gets a twentieth of the calls of
+	// each other backend; 0: no new calls. The weights of SRV records are proportional to 100.
+	Weight int `yaml:"weight" min:"0" max:"10000" default:"100"`
+	// Its zone. Default none.
+	Zone string `yaml:"zone" kind:"zone"`
+	// The only session that it serves, and which uses no other backend. Default any.
+	Session string `yaml:"session" max:"512"`
+	// Tenant of the session; required with session if there are tenants, and an error otherwise.
+	Tenant string `yaml:"tenant" kind:"tenant"`
+}
+
+// Name is a backend whose addresses come from DNS.
 type Name struct {
-	// addr: dns:///host:port for A and AAAA records, dns:///_service._proto.host for SRV records; unique within
-	// the fleet
 	registry.Name
-	Weight  int // weight: weight of each address, as a Backend's; the weights of SRV records are proportional to 100
+	Weight  int // of each address, as a Backend's
 	Zone    string
 	Session string
 	Tenant  string
 }
 
-// Discovery are the calls of a capability's discovery tool. One replica makes them, also when the fleet becomes
-// healthy.
+// Discovery are the calls of a capability's discovery tool.
 type Discovery struct {
-	Interval time.Duration // interval: interval of discoveries, 1s to 24h; default 5m
-	// timeout: timeout of one call of the discovery tool, which is made twice at most, 10ms to 2m; default 10s
-	Timeout time.Duration
+	// Interval of discoveries.
+	Interval time.Duration `yaml:"interval" min:"1s" max:"24h" default:"5m"`
+	// Timeout of one call of the discovery tool, which is made twice at most.
+	Timeout time.Duration `yaml:"timeout" min:"10ms" max:"2m" default:"10s"`
 }
 
-// Ejection is outlier detection: a backend gets no calls for a while because of the results of earlier calls. A
-// tool's own error never counts, nor does a canceled call. At most half of a fleet is ejected at once.
+// Ejection is outlier detection: a backend gets no calls for a while because of the results of earlier calls.
 type Ejection struct {
-	// failures: consecutive calls that were lost, timed out or got UNAVAILABLE, 0 to 1000; 0: never; default 5
-	Failures int
-	// connect_failures: consecutive failed connections, 0 to 1000; 0: never; default 1
-	ConnectFailures int
-	// timeout_least: a timeout counts if the backend had the call for so long, more than 0; default 1s
-	TimeoutLeast time.Duration
-	// base: duration of the first ejection; each further one without a success in between is twice as long,
-	// plus or minus a fifth; default 5s
-	Base time.Duration
-	Max  time.Duration // max: maximum duration of an ejection; default 5m, or base if that is more
+	// Consecutive calls that were lost, timed out or got UNAVAILABLE; 0: never.
+	Failures int `yaml:"failures" min:"0" max:"1000" default:"5"`
+	// Consecutive failed connections; 0: never.
+	ConnectFailures int `yaml:"connect_failures" min:"0" max:"1000" default:"1"`
+	// A timeout counts if the backend had the call for so long.
+	TimeoutLeast time.Duration `yaml:"timeout_least" above:"0" default:"1s"`
+	// Duration of the first ejection. Each further one without a success in between is twice as long, plus or minus a
+	// fifth.
+	Base time.Duration `yaml:"base" min:"10ms" default:"5s"`
+	// Maximum duration of an ejection; at least base.
+	Max time.Duration `yaml:"max" min:"10ms" default:"5m"`
 }
 
-// Retry is the retry budget. A call is retried once, and only if it provably did not start, or if its tool is
-// idempotent and no response has begun.
+// Check compares the two durations.
+func (e *Ejection) Check(at strictyaml.At) {
+	if !at.Has("max") {
+		e.Max = max(e.Max, e.Base)
+	}
+	if e.Max < e.Base {
+		at.Fail("max", "%s is less than base, which is %s", e.Max, e.Base)
+	}
+}
+
+// Retry is the retry budget.
 type Retry struct {
-	Share float64 // share: fraction of the calls of about the last 10 s that may be retried, 0 to 1; default 0.1
-	Floor int     // floor: retries per second that are permitted besides, 0 to 10000; default 10
+	// Fraction of the calls of about the last 10 s that may be retried.
+	Share float64 `yaml:"share" min:"0" max:"1" default:"0.1"`
+	// Retries per second that are permitted besides.
+	Floor int `yaml:"floor" min:"0" max:"10000" default:"10"`
+}
+
+// FleetIdempotency is about idempotency keys of gRPC calls.
+type FleetIdempotency struct {
+	// true: the gateway handles idempotency-key of gRPC calls, as it does over JSON; false: it is forwarded to backends.
+	GRPC bool `yaml:"grpc" default:"false"`
 }
 
 // Affinity binds calls of a fleet to one backend.
 type Affinity struct {
-	// affinity: session: calls of one session go to one backend, while it lives; none: they go to any; default
-	// session for the class environment, else none
-	Sessions bool
-	// session_ttl: how long a session keeps its backend without a call, 10s to 720h; default 1h
-	SessionTTL time.Duration
-	// artifacts: shared: backends share their files, so that calls that name one go to any; own: they go to the
-	// backend with the file; default own
-	SharedArtifacts bool
-	// artifact_ttl: how long the backend and the owner of a file are remembered, 10s to 720h; default 24h
-	ArtifactTTL time.Duration
+	// session: calls of one session go to one backend, while it lives; none: they go to any. Default session for the
+	// class environment, else none.
+	Sessions bool `yaml:"affinity" enum:"none,session"`
+	// Time after which a session without calls loses its backend. Default 1h, and 720h with protocol: openparallax.
+	SessionTTL time.Duration `yaml:"session_ttl" min:"10s" max:"720h" default:"1h"`
+	// shared: backends share their files, so that calls that name one go to any; own: they go to the backend with the
+	// file.
+	SharedArtifacts bool `yaml:"artifacts" enum:"own,shared" default:"own"`
+	// Time for which the backend and the owner of a file are remembered.
+	ArtifactTTL time.Duration `yaml:"artifact_ttl" min:"10s" max:"720h" default:"24h"`
 }
 
-// Limit bounds the concurrent calls of each backend of a fleet. MaxConcurrent is a field of the fleet.
-type Limit struct {
-	MaxConcurrent int // max_concurrent: of all replicas together, 0 to 100000; 0: no limit; default 0
-	// length: calls of the fleet that may wait in each replica, 0 to 10000; 0: none; default 100
-	Queue int
-	Wait  time.Duration // wait: how long a call may wait, more than 0; its deadline includes the wait; default 10s
+// Queue has the calls of a fleet that wait for a backend.
+type Queue struct {
+	// Calls of the fleet that may wait in each replica; 0: none.
+	Length int `yaml:"length" min:"0" max:"10000" default:"100"`
+	// Maximum wait of a call. Its deadline includes the wait.
+	Wait time.Duration `yaml:"wait" above:"0" default:"10s"`
 }
 
 // Deadline bounds the calls of a fleet.
 type Deadline struct {
-	// default: deadline of a unary call whose caller sets none; default 120s, or max if that is less
-	Default time.Duration
-	Max     time.Duration // max: maximum deadline of a unary call; default 15m
-	Stream  time.Duration // stream: maximum duration of a streaming call; default 1h
+	// Deadline of a unary call whose caller sets none; at most max.
+	Default time.Duration `yaml:"default" above:"0" default:"120s"`
+	// Maximum deadline of a unary call.
+	Max time.Duration `yaml:"max" above:"0" default:"15m"`
+	// Maximum duration of a streaming call.
+	Stream time.Duration `yaml:"stream" above:"0" default:"1h"`
+}
+
+// Check compares the deadlines.
+func (d *Deadline) Check(at strictyaml.At) {
+	if !at.Has("default") {
+		d.Default = min(d.Default, d.Max)
+	}
+	if d.Default > d.Max {
+		at.Fail("default", "%s is more than max, which is %s", d.Default, d.Max)
+	}
 }
 
 // Health are the health checks of backends.
 type Health struct {
-	// interval: time from the end of one probe to the next; a quarter of that after the first failures of a
-	// backend that was up; default 5s
-	Interval time.Duration
-	// timeout: timeout of one probe, including the connection, at most interval; default 1s, or interval if
-	// that is less
-	Timeout time.Duration
-	Jitter  float64 // jitter: fraction of interval by which each wait varies, above 0 and up to 1; default 0.1
-	Probe   string  // probe: the kind of probe, as the fleet's Protocol names it; default its first
-	Rise    int     // rise: consecutive good probes that bring a backend back, 1 to 100; default 2
-	Fall    int     // fall: consecutive bad probes that take it out, 1 to 100; default 2
+	// Time from the end of one probe to the next; a quarter of that after the first failures of a backend that was up.
+	Interval time.Duration `yaml:"interval" min:"10ms" default:"5s"`
+	// Timeout of one probe, including the connection; at most interval.
+	Timeout time.Duration `yaml:"timeout" above:"0" default:"1s"`
+	// Fraction of interval by which each wait varies.
+	Jitter float64 `yaml:"jitter" above:"0" max:"1" default:"0.1"`
+	// Probe of the backends, with protocol: openparallax: status is ClientService/GetStatus, the default; shield is
+	// ShieldService/Health.
+	Probe string `yaml:"probe" kind:"probe"`
+	// Consecutive good probes that bring a backend back.
+	Rise int `yaml:"rise" min:"1" max:"100" default:"2"`
+	// Consecutive bad probes that take it out.
+	Fall int `yaml:"fall" min:"1" max:"100" default:"2"`
 }
 
-// BackendTLS is TLS to the backends of a fleet, or to a shield.
+// Check compares the timeout with the interval.
+func (h *Health) Check(at strictyaml.At) {
+	if !at.Has("timeout") {
+		h.Timeout = min(h.Timeout, h.Interval)
+	}
+	if h.Timeout > h.Interval {
+		at.Fail("timeout", "%s is more than interval, which is %s", h.Timeout, h.Interval)
+	}
+}
+
+// BackendTLS is TLS to the backends of a fleet, to a shield, or to a collector.
 type BackendTLS struct {
-	Enabled    bool   // the file has a tls block, even an empty one: tls: {}
-	CAFile     string // ca_file: authorities of the backends, PEM; default the system's
-	CertFile   string // cert_file: client certificate, PEM, with key_file; default none
-	KeyFile    string // key_file: its private key, PEM
-	ServerName string // server_name: name in their certificates; default the host of the backend's address
-	Insecure   bool   // insecure: true accepts any certificate; for tests only, and excludes ca_file
+	Enabled bool `yaml:",present"` // the file has the block, even an empty one
+	// Authorities of the servers, PEM. Default the system's.
+	CAFile string `yaml:"ca_file" kind:"file"`
+	// Client certificate, PEM, with key_file.
+	CertFile string `yaml:"cert_file" kind:"file"`
+	// Private key of the client certificate, PEM.
+	KeyFile string `yaml:"key_file" kind:"file"`
+	// Name in their certificates. Default the host of the address.
+	ServerName string `yaml:"server_name" kind:"server_name"`
+	// true accepts any certificate; for tests only, and excludes ca_file.
+	Insecure bool `yaml:"insecure" default:"false"`
+}
+
+// Check checks that fields belong together.
+func (t *BackendTLS) Check(at strictyaml.At) {
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		at.Fail("", "cert_file and key_file belong together; give both or neither")
+	}
+	if t.Insecure && t.CAFile != "" {
+		at.Fail("insecure", "true accepts any certificate, so ca_file has no effect; give one of the two")
+	}
+}
+
+// Addrs returns the addresses of the fleet's backends.
+func (f *Fleet) Addrs() []string {
+	addrs := make([]string, len(f.Backends))
+	for i := range f.Backends {
+		addrs[i] = f.Backends[i].Addr
+	}
+	return addrs
 }

@@ -59,7 +59,7 @@ func TestParseShieldsErrors(t *testing.T) {
 		"not a name": {fleet + "shield: []\nshields: [{name: main, address: 'h:1'}]\n",
 			[]string{`f:2: shield: must be a string`}},
 		"twice": {fleet + "shields:\n- {name: main, address: 'h:1'}\n- {name: main, address: 'h:2'}\n", []string{
-			`f:4: shields[1].name: main is already in line 3`}},
+			`f:4: shields[1].name: main is already at shields[0].name, in line 3`}},
 		"names": {fleet + "shields: [{name: main, address: 'h:1'}, {name: none, address: 'h:1'}, {name: 'a b', " +
 			"address: 'h:1'}]\n", []string{`f:2: shields[1].name: none is reserved for fleets`,
 			`f:2: shields[2].name: "a b" is not a name`}},
@@ -71,11 +71,12 @@ func TestParseShieldsErrors(t *testing.T) {
 		"values": {fleet + "shields:\n- name: main\n  address: 'https://h:1'\n  timeout: 31s\n  on_failure: " +
 			"close\n  cache: -1\n  token: x\n", []string{
 			`f:4: shields[0].address: write host:port without "https://"`,
-			`f:5: shields[0].timeout: 31s is too long; it must be at most 30s`,
-			`f:6: shields[0].on_failure: "close" is not a policy`, `f:7: shields[0].cache: "-1" is not possible`,
+			`f:5: shields[0].timeout: "31s" is not possible; it must be a duration from 1ms to 30s`,
+			`f:6: shields[0].on_failure: "close" is not possible; it must be allow, ask or block`,
+			`f:7: shields[0].cache: "-1" is not possible`,
 			`f:8: shields[0].token: unknown field`}},
 		"too short": {fleet + "shields: [{name: main, address: 'h:1', timeout: 1us}]\n",
-			[]string{`f:2: shields[0].timeout: 1µs is too short`}},
+			[]string{`f:2: shields[0].timeout: "1us" is not possible; it must be a duration from 1ms to 30s`}},
 		"urls": {fleet + "shields:\n- {name: main, url: 'http://u:secret@h/evaluate'}\n- {name: b, url: " +
 			"'http://h'}\n- {name: c, url: 'ftp://h/evaluate'}\n- {name: d, url: 'http://h/evaluate', tls: " +
 			"{}}\n- {name: e, url: 'http://u:secret@%zz/'}\n", []string{

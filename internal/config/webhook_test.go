@@ -16,7 +16,7 @@ func TestParseWebhook(t *testing.T) {
 		file string
 		want config.Webhook
 	}{
-		"none": {"approvals: {ttl: 1m}\n", config.Webhook{}},
+		"none": {"approvals: {ttl: 1m}\n", config.Default().Approvals.Webhook},
 		"defaults": {"approvals: {webhook: {url: 'http://h', secret_file: s}}\n",
 			config.Webhook{URL: "http://h", SecretFile: "s", Events: []string{"asked"}, Timeout: 10 * time.Second,
 				Attempts: 10}},
@@ -28,7 +28,7 @@ func TestParseWebhook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := config.Parse("f", []byte(fleet+test.file))
-			if err != nil || !reflect.DeepEqual(got.Webhook, test.want) {
+			if err != nil || !reflect.DeepEqual(got.Approvals.Webhook, test.want) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -42,10 +42,12 @@ func TestParseWebhook(t *testing.T) {
 		"values": {"approvals:\n  webhook:\n    url: 'http://u:secret@h/'\n    secret_file: s\n    events: " +
 			"[asked, made, asked]\n    timeout: 2m\n    attempts: 0\n    proxy: 'http://p'\n    token: x\n", []string{
 			`f:4: approvals.webhook.url: must have neither a user nor`,
-			`f:6: approvals.webhook.events[1]: "made" is not an event; it must be one of asked`,
-			`f:6: approvals.webhook.events[2]: asked is there twice`, `f:7: approvals.webhook.timeout: 2m0s is too long`,
+			`f:6: approvals.webhook.events[1]: "made" is not possible; it must be asked, approved, denied`,
+			`f:6: approvals.webhook.events[2]: asked is already at approvals.webhook.events[0], in line 6`,
+			`f:7: approvals.webhook.timeout: "2m" is not possible; it must be a duration from 100ms to 1m`,
 			`f:8: approvals.webhook.attempts: "0" is not possible`,
-			`f:9: approvals.webhook.proxy: "http://p" is not known`, `f:10: approvals.webhook.token: unknown field`}},
+			`f:9: approvals.webhook.proxy: "http://p" is not possible; it must be none or environment`,
+			`f:10: approvals.webhook.token: unknown field`}},
 		"no URL": {"approvals: {webhook: {url: 'secret.example/h', secret_file: s}}\n",
 			[]string{`f:2: approvals.webhook.url: is not an HTTP URL`}},
 		"bad": {"approvals: {webhook: {url: 'http://u:secret@%zz/', secret_file: s}}\n",

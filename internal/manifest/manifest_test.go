@@ -120,7 +120,7 @@ func TestMistakes(t *testing.T) {
 		"not YAML": {"id: [", "m.yaml:1: not YAML"},
 		"two documents": {head + "---\n" + head,
 			"m.yaml:3: a second document begins here; a manifest is one document"},
-		"unknown field":      {head + "imge: x", "m.yaml:3: imge: unknown field; the fields here are cache, class,"},
+		"unknown field":      {head + "imge: x", "m.yaml:3: imge: unknown field; did you mean \"image\"?"},
 		"no id":              {"image: i", "m.yaml:1: id: required"},
 		"no image":           {"id: a", "m.yaml:1: image: required"},
 		"id in upper case":   {"id: Weather\nimage: i", "m.yaml:1: id: \"Weather\" is not an id"},

@@ -11,35 +11,44 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Limits bound the calls of a tenant, on all replicas together. The zero value limits nothing. In JSON, names
-// are those of the configuration, and sizes are numbers of bytes.
+// Limits bound the calls of a tenant, on all replicas together. The zero value limits nothing. Names in JSON are those
+// of the configuration, whose documentation the comments of the fields are; sizes in JSON are numbers of bytes.
 type Limits struct {
 	Bounds
-	// all calls of the tenant, both directions together; 0: unlimited
-	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
-	ArtifactSize   int64 `json:"artifact_size,omitempty"` // bytes of one upload or download; 0: unlimited
-	// messages of one stream, in each direction; 0: unlimited
-	Messages int64 `json:"messages,omitempty"`
-	// reject nothing, but count and log calls beyond a limit
-	Shadow bool    `json:"shadow,omitempty"`
-	Each   []Limit `json:"each,omitempty"` // further limits for some of the calls
+	// Bytes of all calls of the tenant, both directions together. Default unlimited.
+	BytesPerSecond int64 `json:"bytes_per_second,omitempty" kind:"size"`
+	// Bytes of one upload or download. Default unlimited.
+	ArtifactSize int64 `json:"artifact_size,omitempty" kind:"size"`
+	// Messages of one stream, in each direction. Default unlimited.
+	Messages int64 `json:"messages,omitempty" min:"1" max:"1000000000"`
+	// true: nothing is rejected, but calls beyond a limit are counted and logged.
+	Shadow bool `json:"shadow,omitempty"`
+	// Further limits for some of the calls, at most 32.
+	Each []Limit `json:"each,omitempty"`
 }
 
 // Bounds bound numbers of calls; 0: unlimited.
 type Bounds struct {
-	CallsPerSecond int `json:"calls_per_second,omitempty"`
-	Burst          int `json:"burst,omitempty"`      // burst after a pause; 0: the calls of one second
-	Concurrent     int `json:"concurrent,omitempty"` // concurrent calls, including streams
-	PerDay         int `json:"per_day,omitempty"`    // calls from midnight to midnight, UTC
-	PerMonth       int `json:"per_month,omitempty"`  // calls from the first of the month to the next, UTC
+	// Calls per second. Default unlimited.
+	CallsPerSecond int `json:"calls_per_second,omitempty" min:"1" max:"1000000000"`
+	// Burst after a pause. Default the calls of one second.
+	Burst int `json:"burst,omitempty" min:"1" max:"1000000000"`
+	// Concurrent calls, including streams. Default unlimited.
+	Concurrent int `json:"concurrent,omitempty" min:"1" max:"1000000000"`
+	// Calls from midnight to midnight, UTC. Default unlimited.
+	PerDay int `json:"per_day,omitempty" min:"1" max:"1000000000"`
+	// Calls from the first of the month to the next, UTC. Default unlimited.
+	PerMonth int `json:"per_month,omitempty" min:"1" max:"1000000000"`
 }
 
 // Limit bounds some of a tenant's calls.
 type Limit struct {
-	// user, agent or capability: each value has bounds of its own; "": all together
-	Per        string `json:"per,omitempty"`
-	Capability string `json:"capability,omitempty"` // calls of this capability; "" or "*": of any
-	Tool       string `json:"tool,omitempty"`       // calls of this tool; "" or "*": of any
+	// user, agent or capability: each value has bounds of its own. Default all together.
+	Per string `json:"per,omitempty"`
+	// Calls of this capability. Default those of any.
+	Capability string `json:"capability,omitempty" kind:"capability or *"`
+	// Calls of this tool. Default those of any.
+	Tool string `json:"tool,omitempty" kind:"tool"`
 	Bounds
 }
 

@@ -33,8 +33,9 @@ fleets:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20}, {LastWins: true, Shutdown: true, Clients: engine.BySeed,
-		Buffer: 1 << 20}}
+	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20},
+		{LastWins: true, Shutdown: true, Modes: engine.Modes{Clients: engine.BySeed},
+			Buffer: 1 << 20}}
 	for i, settings := range want {
 		if f := got.Fleets[i]; !reflect.DeepEqual(f.Settings, settings) || f.Protocol != "openparallax" {
 			t.Errorf("%s: %q, %+v, want %+v", f.Capability, f.Protocol, f.Settings, settings)
@@ -48,7 +49,7 @@ fleets:
 	if all.Affinity.SessionTTL != time.Hour || all.Health.Probe != "shield" {
 		t.Errorf("%v, %q", all.Affinity.SessionTTL, all.Health.Probe)
 	}
-	if weather.Protocol != "" || weather.Settings != nil {
+	if weather.Protocol != "selu" || weather.Settings != nil {
 		t.Errorf("%q, %v", weather.Protocol, weather.Settings)
 	}
 }
@@ -58,19 +59,20 @@ func TestMistakes(t *testing.T) {
 	const an = "fleets: [{capability: e, backends: ['a:1'], protocol: openparallax"
 	for name, test := range map[string]struct{ file, want string }{
 		"another protocol": {"fleets: [{capability: e, backends: ['a:1'], protocol: mcp}]",
-			`f:1: fleets[0].protocol: "mcp" is neither selu nor openparallax`},
+			`f:1: fleets[0].protocol: "mcp" is not possible; it must be selu or openparallax`},
 		"engine of another": {"fleets: [{capability: e, backends: ['a:1'], engine: {queue: 1}}]",
 			"f:1: fleets[0].engine: is only for fleets with protocol: openparallax"},
 		"probe of another": {"fleets: [{capability: e, backends: ['a:1'], health: {probe: status}}]",
 			"f:1: fleets[0].health.probe: is only for fleets with protocol: openparallax"},
 		"probe": {an + ", health: {probe: ping}}]",
-			`f:1: fleets[0].health.probe: "ping" is neither status nor shield`},
+			`f:1: fleets[0].health.probe: "ping" is not possible; it must be status or shield`},
 		"dialect": {an + ", dialect: live}]", "f:1: fleets[0].dialect: means nothing with protocol: openparallax"},
 		"agent": {an + ", engine: {agent: both}}]",
-			`f:1: fleets[0].engine.agent: "both" is neither first-wins nor last-wins`},
+			`f:1: fleets[0].engine.agent: "both" is not possible; it must be first-wins or last-wins`},
 		"numbering": {an + ", engine: {session_modes: {clients: x}}}]",
-			`f:1: fleets[0].engine.session_modes.clients: "x" is neither source nor seed`},
-		"small buffer": {an + ", engine: {buffer: 1KiB}}]", "f:1: fleets[0].engine.buffer: must be 64KiB to 1GiB"},
+			`f:1: fleets[0].engine.session_modes.clients: "x" is not possible; it must be source or seed`},
+		"small buffer": {an + ", engine: {buffer: 1KiB}}]",
+			"f:1: fleets[0].engine.buffer: \"1KiB\" is not possible; it must be a size from 64KiB to 1GiB"},
 		"two fleets": {an + "}, {capability: f, protocol: openparallax, backends: ['a:1']}]",
 			"f:1: fleets[1].backends: a:1 is already an engine of the fleet e"},
 		"unknown field":  {an + ", engine: {agents: 2}}]", "f:1: fleets[0].engine.agents: "},

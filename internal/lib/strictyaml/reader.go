@@ -3,13 +3,13 @@ package strictyaml
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
 // maxNodes bounds the size that a file may expand to. With aliases, a few lines of YAML can stand for more
@@ -64,15 +64,40 @@ func (at Place) Child(name string) Place {
 	return Place{Path: join(at.Path, name), Node: at.Node}
 }
 
+// value returns the place of the value of a field below at. Without the field it has no content.
+func (at Place) value(name string) Place {
+	node := resolved(at.Node)
+	for i := 0; i+1 < len(node.Content) && node.Kind == yaml.MappingNode; i += 2 {
+		if node.Content[i].Value == name {
+			return Place{Path: join(at.Path, name), Node: node.Content[i+1]}
+		}
+	}
+	return Place{Path: join(at.Path, name), Node: &yaml.Node{Line: at.Node.Line}}
+}
+
+// item returns the place of an item of the list at this place.
+func (at Place) item(i int) Place {
+	item := Place{Path: at.Path + "[" + strconv.Itoa(i) + "]", Node: &yaml.Node{Line: at.Node.Line}}
+	if node := resolved(at.Node); node.Kind == yaml.SequenceNode && i < len(node.Content) {
+		item.Node = node.Content[i]
+	}
+	return item
+}
+
+// resolved returns the value that an alias stands for. An alias of an alias cannot be written.
+func resolved(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
 // Has reports whether the mapping at this place has a field of that name.
 func (at Place) Has(name string) bool { return at.find(name) != nil }
 
 // find returns the name node of a field below at, or nil.
 func (at Place) find(name string) *yaml.Node {
-	node := at.Node
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
+	node := resolved(at.Node)
 	for i := 0; i+1 < len(node.Content) && node.Kind == yaml.MappingNode; i += 2 {
 		if node.Content[i].Value == name {
 			return node.Content[i]
@@ -91,9 +116,7 @@ func (r *Reader) resolve(at Place) (Place, bool) {
 		}
 		return at, false
 	}
-	if at.Node.Kind == yaml.AliasNode {
-		at.Node = at.Node.Alias // an alias of an alias cannot be written
-	}
+	at.Node = resolved(at.Node)
 	return at, true
 }
 
@@ -104,47 +127,25 @@ func (r *Reader) Mapping(at Place, fields map[string]Field) {
 		return
 	}
 	if at.Node.Kind != yaml.MappingNode {
-		r.Fail(at, "must be a mapping with the fields %s", names(fields))
+		r.Fail(at, "must be a mapping with the fields %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		return
 	}
 	seen := make(map[string]int, len(at.Node.Content)/2)
 	for i := 0; i+1 < len(at.Node.Content); i += 2 {
 		key, value := at.Node.Content[i], at.Node.Content[i+1]
 		here := Place{Path: join(at.Path, key.Value), Node: key}
-		read, known := fields[key.Value]
+		read, is := fields[key.Value]
 		switch first, twice := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode:
 			r.Fail(Place{at.Path, key}, "a field's name must be a word")
-		case !known:
-			r.Fail(here, "unknown field; the fields here are %s", names(fields))
+		case !is:
+			r.Fail(here, "unknown field%s", known(key.Value, slices.Sorted(maps.Keys(fields))))
 		case twice:
 			r.Fail(here, "given twice; the first is in line %d", first)
 		default:
 			seen[key.Value] = key.Line
 			read(Place{Path: here.Path, Node: value})
 		}
-	}
-}
-
-// Entries reads a mapping whose names are not fixed. It reads each value with the field that entry returns for
-// its name.
-func (r *Reader) Entries(entry func(name string) Field) Field {
-	return func(at Place) {
-		at, ok := r.resolve(at)
-		if !ok {
-			return
-		}
-		fields := map[string]Field{}
-		for i := 0; i+1 < len(at.Node.Content) && at.Node.Kind == yaml.MappingNode; i += 2 {
-			if name := at.Node.Content[i].Value; fields[name] == nil {
-				fields[name] = entry(name)
-			}
-		}
-		if at.Node.Kind != yaml.MappingNode || len(fields) == 0 {
-			r.Fail(at, "must be a mapping, as in {name: value}")
-			return
-		}
-		r.Mapping(at, fields)
 	}
 }
 
@@ -187,37 +188,6 @@ func (r *Reader) Text(to *string, check func(string) string) Field {
 	}
 }
 
-// Duration reads a time like 1m30s that is not below least.
-func (r *Reader) Duration(to *time.Duration, least time.Duration) Field {
-	var s string
-	return r.Text(&s, func(v string) string {
-		d, err := time.ParseDuration(v)
-		switch {
-		case err != nil:
-			return fmt.Sprintf("%q is not a duration; write a number with a unit, as in 500ms, 5s or 2m", v)
-		case d < 0:
-			return fmt.Sprintf("%s is not possible; it must not be negative", d)
-		case d == 0 && least > 0:
-			return "0 is not possible; it must be more than 0"
-		case d < least:
-			return fmt.Sprintf("%s is too short; it must be at least %s", d, least)
-		}
-		*to = d
-		return ""
-	})
-}
-
-// DurationUpTo reads a time between least and most.
-func (r *Reader) DurationUpTo(to *time.Duration, least, most time.Duration) Field {
-	return func(at Place) {
-		was := *to
-		if r.Duration(to, least)(at); *to > most {
-			r.Fail(at, "%s is too long; it must be at most %s", *to, most)
-			*to = was
-		}
-	}
-}
-
 // Integer reads a whole number between least and most.
 func (r *Reader) Integer(to *int, least, most int) Field {
 	var s string
@@ -227,32 +197,6 @@ func (r *Reader) Integer(to *int, least, most int) Field {
 			return fmt.Sprintf("%q is not possible; it must be a whole number from %d to %d", v, least, most)
 		}
 		*to = n
-		return ""
-	})
-}
-
-// Share reads a number above 0 and up to 1.
-func (r *Reader) Share(to *float64) Field {
-	var s string
-	return r.Text(&s, func(v string) string {
-		f, err := strconv.ParseFloat(v, 64)
-		if err != nil || math.IsNaN(f) || f <= 0 || f > 1 {
-			return fmt.Sprintf("%q is not possible; it must be a number above 0 and up to 1", v)
-		}
-		*to = f
-		return ""
-	})
-}
-
-// Ratio reads a number from 0 to 1.
-func (r *Reader) Ratio(to *float64) Field {
-	var s string
-	return r.Text(&s, func(v string) string {
-		f, err := strconv.ParseFloat(v, 64)
-		if err != nil || math.IsNaN(f) || f < 0 || f > 1 {
-			return fmt.Sprintf("%q is not possible; it must be a number from 0 to 1", v)
-		}
-		*to = f
 		return ""
 	})
 }
@@ -276,6 +220,10 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-func names(fields map[string]Field) string {
-	return strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+// known returns the end of an error about an unknown name: the closest of the known names, or all of them.
+func known(name string, names []string) string {
+	if hint := nearest.Hint(name, names); hint != "" {
+		return hint
+	}
+	return "; the fields here are " + strings.Join(names, ", ")
 }

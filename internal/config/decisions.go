@@ -1,0 +1,125 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+)
+
+// Policies are the authorization rules that replicas share in Redis.
+type Policies struct {
+	Enabled bool `yaml:",present"` // the file has the block, even an empty one
+	// true: decisions that candidate rules would change are counted.
+	Shadow bool `yaml:"shadow" default:"false"`
+	// Cached decisions.
+	Cache int `yaml:"cache" min:"16" max:"10000000" default:"100000"`
+	// Lifetime of a cached decision, plus or minus a fifth, in case a change was missed.
+	TTL time.Duration `yaml:"ttl" min:"1s" max:"1h" default:"1m"`
+	// Time for which cached decisions are used while Redis is unavailable; then calls are rejected.
+	MaxStale time.Duration `yaml:"max_stale" min:"10s" max:"24h" default:"10m"`
+}
+
+// Approvals are calls that need a person's approval.
+type Approvals struct {
+	// Time to answer, and then to make the call.
+	TTL time.Duration `yaml:"ttl" min:"1s" max:"24h" default:"10m"`
+	// Validity of an answer for a session.
+	SessionTTL time.Duration `yaml:"session_ttl" min:"1s" max:"720h" default:"1h"`
+	// Keys that encrypt arguments in Redis, AES-256, in base64 or hex, one a line: the first encrypts, all decrypt.
+	// Default none, and only a preview with masked secrets is stored.
+	KeyFile string `yaml:"key_file" kind:"file"`
+	// Approvals of a tenant that wait for an answer or their call.
+	MaxPending int `yaml:"max_pending" min:"1" max:"100000" default:"10000"`
+	// A URL that gets events of approvals in signed requests. Default none.
+	Webhook Webhook `yaml:"webhook"`
+}
+
+// Webhook is a URL that gets events of approvals. It is off if URL is empty.
+type Webhook struct {
+	// URL of a request for each event, as in https://hooks.example.com/approvals.
+	URL string `yaml:"url" kind:"webhook_url" required:""`
+	// File with the secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more verbatim. All sign.
+	SecretFile string `yaml:"secret_file" kind:"file" required:""`
+	// Events of requests.
+	Events []string `yaml:"events" enum:"asked,approved,denied,used,released,expired" unique:"true" default:"[asked]"`
+	// Timeout of a request.
+	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
+	// Maximum number of requests for one event; then it is a dead letter.
+	Attempts int `yaml:"attempts" min:"1" max:"100" default:"10"`
+	// environment uses the proxy of HTTPS_PROXY and HTTP_PROXY.
+	Proxy bool `yaml:"proxy" enum:"none,environment" default:"none"`
+}
+
+// Idempotency is about stored responses of calls with idempotency keys.
+type Idempotency struct {
+	// Lifetime of a stored response, until its key can be reused.
+	TTL time.Duration `yaml:"ttl" min:"1s" max:"720h" default:"24h"`
+	// Maximum size of a stored response, in bytes. A repeated call with a larger one gets an error.
+	MaxAnswer int `yaml:"max_answer" min:"1" max:"4194304" default:"65536"`
+	// Stored keys of a tenant.
+	MaxKeys int `yaml:"max_keys" min:"1" max:"1000000" default:"10000"`
+	// Keys that encrypt responses in Redis, as approvals.key_file, which is the default. Without either, calls with
+	// idempotency keys are rejected, unless Redis is embedded.
+	KeyFile string `yaml:"key_file" kind:"file"`
+}
+
+// NoShield is the name in a fleet that uses no shield although the file has a default.
+const NoShield = "none"
+
+// Shield is an OpenParallax Shield. It has either an address or a url.
+type Shield struct {
+	// The shield's name in fleets; not none.
+	Name string `yaml:"name" kind:"shield" required:"" unique:"true"`
+	// host:port of its gRPC server; or url.
+	Address string `yaml:"address" kind:"shield_address"`
+	// URL of its HTTP form, the path included, as in http://shield:9090/evaluate.
+	URL string `yaml:"url" kind:"shield_url"`
+	// TLS to it. Default cleartext for an address, the system's authorities for https.
+	TLS BackendTLS `yaml:"tls"`
+	// Timeout of a request.
+	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"30s" default:"500ms"`
+	// Verdict about calls while it does not respond. An invalid response never allows.
+	OnFailure call.Verdict `yaml:"on_failure" default:"block"`
+	// Cached verdicts, until they expire; 0: none.
+	Cache int `yaml:"cache" min:"0" max:"1000000" default:"10000"`
+}
+
+// Check checks that there is one address.
+func (s *Shield) Check(at strictyaml.At) {
+	switch {
+	case at.Has("address") && at.Has("url"):
+		at.Fail("url", "address is there, too; give one of the two")
+	case !at.Has("address") && !at.Has("url"):
+		at.Missing("address", "required: host:port of its gRPC server; or the url of its HTTP form")
+	}
+	if s.TLS.Enabled && strings.HasPrefix(s.URL, "http:") {
+		at.Fail("tls", "the url is not https")
+	}
+}
+
+// checkShields rejects unknown names, and sets the file's default for fleets that name none.
+func (c *Config) checkShields(at strictyaml.At) {
+	known := map[string]bool{"": true, NoShield: true}
+	for i := range c.Shields {
+		known[c.Shields[i].Name] = true
+	}
+	resolve := func(at strictyaml.At, name string) string {
+		if !known[name] {
+			at.Fail("shield", "there is no shield %q in shields", name)
+		}
+		if name == NoShield {
+			return ""
+		}
+		return name
+	}
+	c.Shield = resolve(at, c.Shield)
+	for i := range c.Fleets {
+		if f := &c.Fleets[i]; f.Shield == "" {
+			f.Shield = c.Shield
+		} else {
+			f.Shield = resolve(at.Field("fleets").Item(i), f.Shield)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+// Command generate writes the schema and the reference of the configuration from the structs of its packages: their
+// tags, and the comments of their fields. `make generate` runs it at the root of the repository.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	"github.com/capgate/capgate/internal/config"
+)
+
+const module = "github.com/capgate/capgate/"
+
+// packages have structs of the configuration.
+var packages = []string{"internal/config", "internal/tenant", "gateway/engine"}
+
+func main() {
+	check := len(os.Args) == 2 && os.Args[1] == "-check"
+	if len(os.Args) > 1 && !check {
+		fmt.Fprintln(os.Stderr, "usage: generate [-check], in the root of the repository")
+		os.Exit(2)
+	}
+	if err := run(".", check); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes the files below the root of the repository, or compares them.
+func run(root string, check bool) error {
+	files, err := generate(root)
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if !check {
+			if err := os.WriteFile(file, text, 0o644); err != nil { //nolint:gosec // a file of the repository
+				return err
+			}
+			continue
+		}
+		is, err := os.ReadFile(file) //nolint:gosec // a file of the repository
+		if err != nil || !bytes.Equal(is, text) {
+			return fmt.Errorf("%s is out of date: run `make generate` and commit", name)
+		}
+	}
+	return nil
+}
+
+// generate returns the generated files by their names.
+func generate(root string) (map[string][]byte, error) {
+	docs := comments{}
+	for _, dir := range packages {
+		if err := docs.read(root, dir); err != nil {
+			return nil, err
+		}
+	}
+	all := config.Describe(docs.of, engineconfig.Protocol())
+	var schema bytes.Buffer
+	out := json.NewEncoder(&schema)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if err := out.Encode(all.Schema); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		"internal/config/schema.json": schema.Bytes(),
+		"docs/run/configuration.md":   reference(all),
+	}, nil
+}
+
+// comments are those of the fields of structs, by package.Struct.Field, and of structs.
+type comments map[string]string
+
+// of returns the comment of a field, or for "" of the struct.
+func (c comments) of(t reflect.Type, field string) string {
+	return c[t.PkgPath()+"."+t.Name()+"."+field]
+}
+
+func (c comments) read(root, dir string) error {
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			decl, ok := n.(*ast.GenDecl)
+			if ok && decl.Tok == token.TYPE {
+				for _, spec := range decl.Specs {
+					c.add(module+dir, spec.(*ast.TypeSpec), decl.Doc)
+				}
+			}
+			return true
+		})
+	}
+	return nil
+}
+
+func (c comments) add(pkg string, spec *ast.TypeSpec, doc *ast.CommentGroup) {
+	s, ok := spec.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	name := pkg + "." + spec.Name.Name + "."
+	if rest, ok := strings.CutPrefix(line(doc), spec.Name.Name+" "); ok {
+		c[name] = strings.ToUpper(rest[:1]) + rest[1:]
+	}
+	for _, f := range s.Fields.List {
+		names := f.Names
+		if ident, ok := f.Type.(*ast.Ident); ok && len(names) == 0 {
+			names = []*ast.Ident{ident}
+		}
+		for _, field := range names {
+			c[name+field.Name] = line(f.Doc)
+		}
+	}
+}
+
+// line returns a comment without its line breaks.
+func line(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/redisurl"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+)
+
+// Redis is the store that replicas share.
+type Redis struct {
+	// Address: embedded, a store inside the process that is not shared; redis://user@host:6379/0;
+	// redis+sentinel://host:26379,host:26379/master; or redis+cluster://host:6379,host:6379. rediss, rediss+sentinel and
+	// rediss+cluster use TLS.
+	URL string `yaml:"url" kind:"redis" default:"embedded" scalar:""`
+	// File with the password, without the final newline; it overrides the url's.
+	PasswordFile string `yaml:"password_file" kind:"file"`
+	// Authorities of a rediss server, PEM. Default the system's.
+	CAFile string `yaml:"ca_file" kind:"file"`
+	// Client certificate, PEM, with key_file.
+	CertFile string `yaml:"cert_file" kind:"file"`
+	// Private key of the client certificate, PEM.
+	KeyFile string `yaml:"key_file" kind:"file"`
+	// Name in the server's certificate. Default the host of the address.
+	ServerName string `yaml:"server_name" kind:"server_name"`
+	// Timeout of a command, after which Redis counts as unavailable.
+	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"10s" default:"250ms"`
+	// Number of Redis replicas that must have the redemption of an approval, or the claim of an idempotency key, before
+	// the call runs. Default none.
+	WaitReplicas int `yaml:"wait_replicas" min:"1" max:"10"`
+	// Timeout of that wait, after which the call is rejected.
+	WaitTimeout time.Duration `yaml:"wait_timeout" min:"10ms" max:"10s" default:"1s"`
+	// Keys that sign records that grant something, one a line of 32 bytes in base64 or hex: the first signs, all verify.
+	// Default none, and nothing is signed.
+	StoreKeyFile string `yaml:"store_key_file" kind:"file"`
+	// true: unsigned records are accepted, during the introduction of a store_key_file.
+	Unsigned bool `yaml:"store_key_accept_unsigned" default:"false"`
+}
+
+// Check checks that options have an effect on the server of the URL.
+func (r *Redis) Check(at strictyaml.At) {
+	if r.Unsigned && r.StoreKeyFile == "" {
+		at.Fail("store_key_accept_unsigned", "has no effect without a store_key_file; leave it out")
+	}
+	if r.WaitReplicas > 0 && r.URL == redisurl.Embedded.String() {
+		at.Fail("wait_replicas", "an embedded Redis has no replicas; leave it out")
+	}
+	if (r.CertFile == "") != (r.KeyFile == "") {
+		at.Fail("", "cert_file and key_file belong together; give both or neither")
+	}
+	tls := r.CAFile != "" || r.CertFile != "" || r.ServerName != ""
+	if tls && !strings.HasPrefix(r.URL, "rediss") {
+		at.Fail("", "ca_file, cert_file, key_file and server_name are for TLS, so url must begin with rediss")
+	}
+}
+
+// Replicas is the sharing of the probing of backends between replicas.
+type Replicas struct {
+	// This replica's name, unique, without spaces. auto: the host's name and a random suffix.
+	ID string `yaml:"id" kind:"replica" default:"auto"`
+	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes.
+	Heartbeat time.Duration `yaml:"heartbeat" min:"200ms" max:"1m" default:"2s"`
+	// Interval at which each replica compares its state with Redis, in case it missed a change.
+	Reconcile time.Duration `yaml:"reconcile" min:"1s" max:"10m" default:"10s"`
+	// Time without a probe after which the state of a backend is unknown, and calls may go there.
+	Stale time.Duration `yaml:"stale" min:"5s" max:"1h" default:"30s"`
+}
+
+// DNS is the resolution of dns:///… backends.
+type DNS struct {
+	// The DNS server, ip:port. Default the system's.
+	Server string `yaml:"server" kind:"dns_server"`
+	// Interval of lookups, plus or minus a tenth. After a failed one the last addresses stay.
+	Resolve time.Duration `yaml:"resolve" min:"10ms" max:"1h" default:"5s"`
+}
+
+// Registration is what backends that register themselves may do.
+type Registration struct {
+	// Addresses that are permitted although they are loopback, link-local, cloud metadata, multicast or reserved.
+	Allow []netip.Prefix `yaml:"allow"`
+	// Patterns, in which * stands for any text, of capabilities without a fleet that may be registered, and then get a
+	// fleet with defaults.
+	Capabilities []string `yaml:"capabilities" kind:"pattern"`
+	// Policy of these capabilities, as of a fleet.
+	Policy call.Verdict `yaml:"policy" default:"block"`
+	// true: a backend may send the manifest of its capability, with its tools and recommended policies, for fleets that
+	// name none; false: a backend with a manifest is rejected.
+	Manifests bool `yaml:"manifests" default:"false"`
+	// Minimum lease.
+	MinTTL time.Duration `yaml:"min_ttl" min:"1s" max:"1h" default:"5s"`
+	// Maximum number of all registrations.
+	Max int `yaml:"max" min:"0" max:"100000" default:"10000"`
+	// Maximum number of registrations of one capability.
+	MaxPerCapability int `yaml:"max_per_capability" min:"0" max:"100000" default:"1000"`
+}

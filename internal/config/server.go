@@ -1,0 +1,177 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+)
+
+// ServerTLS is TLS of the public port. It is off when CertFile is empty.
+type ServerTLS struct {
+	// Certificate chain, PEM.
+	CertFile string `yaml:"cert_file" kind:"file" required:""`
+	// Private key of the certificate, PEM.
+	KeyFile string `yaml:"key_file" kind:"file" required:""`
+	// Authorities of client certificates, PEM. Default none, and no certificate is requested.
+	ClientCAFile string `yaml:"client_ca_file" kind:"file"`
+	// optional permits connections without a certificate, and verifies one that is sent; require needs one.
+	Optional bool `yaml:"client_auth" enum:"require,optional" default:"require"`
+}
+
+// Check checks that client_auth has an effect.
+func (t *ServerTLS) Check(at strictyaml.At) {
+	if at.Has("client_auth") && t.ClientCAFile == "" {
+		at.Missing("client_ca_file", "required by client_auth: the authorities of client certificates")
+	}
+}
+
+// Proxies are the trusted load balancers and proxies in front of the public port.
+type Proxies struct {
+	// Addresses of the proxies, as in [10.0.0.0/8].
+	From []netip.Prefix `yaml:"from" required:"" min:"1"`
+	// Maximum number of proxies that a call has passed.
+	Hops int `yaml:"hops" min:"1" max:"16" default:"16"`
+	// Header of the proxies with the client address.
+	Header string `yaml:"header" enum:"x-forwarded-for,forwarded" default:"x-forwarded-for"`
+}
+
+// REST configures the JSON API.
+type REST struct {
+	// http makes a tool's own error a 422 with a problem document; result leaves it in the response, with 200. A request
+	// may choose with Prefer: errors=http or errors=result.
+	HTTPErrors bool `yaml:"tool_errors" enum:"result,http" default:"result"`
+}
+
+// CORS configures the origins whose pages may call from browsers.
+type CORS struct {
+	// Origins of pages: https://app.example.com, https://*.example.com for all below it, or "*", which excludes credentials.
+	Origins []string `yaml:"origins" kind:"origin" required:""`
+	// Request headers that pages may send, besides those that the gateway uses.
+	Headers []string `yaml:"headers" kind:"header"`
+	// Response headers that pages may read, besides those that the gateway sets.
+	Expose []string `yaml:"expose" kind:"header"`
+	// Time for which browsers cache these permissions.
+	MaxAge time.Duration `yaml:"max_age" max:"24h" default:"10m"`
+	// true: requests of pages may have client certificates.
+	Credentials bool `yaml:"credentials" default:"false"`
+}
+
+// Check checks that all origins together have no credentials.
+func (c *CORS) Check(at strictyaml.At) {
+	if c.Credentials && slices.Contains(c.Origins, "*") {
+		at.Fail("origins", `"*" is not possible with credentials: name the origins`)
+	}
+}
+
+// Artifacts configures files over HTTP.
+type Artifacts struct {
+	// Maximum size of one file, or one form of files, in one request.
+	MaxSize int64 `yaml:"max_size" kind:"size" default:"1GiB"`
+	// Keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all verify. Default none, and
+	// replicas share one in Redis.
+	KeyFile string `yaml:"signing_key_file" kind:"file"`
+	// Maximum validity of a signed URL.
+	MaxURLTTL time.Duration `yaml:"max_url_ttl" min:"1s" max:"168h" default:"1h"`
+	// Beginning of signed URLs. Default none, and they have neither scheme nor host.
+	PublicURL string `yaml:"public_url" kind:"public_url"`
+}
+
+// Audit configures the audit log.
+type Audit struct {
+	// A file, as in /var/log/capgate/audit.log, or stdout.
+	To string `yaml:"to" kind:"file" required:""`
+	// true: calls are rejected while they cannot be recorded.
+	Required bool `yaml:"required" default:"false"`
+	// Records that wait to be written, and with required calls that run.
+	Queue int `yaml:"queue" min:"100" max:"10000000" default:"8192"`
+}
+
+// Traces are the traced calls and the collector of their spans. Tracing is off if Endpoint is empty.
+type Traces struct {
+	// The collector: host:port for OTLP over gRPC, or a URL for OTLP over HTTP, with /v1/traces as the default path.
+	// Leave traces out for no tracing.
+	Endpoint string `yaml:"endpoint" kind:"collector" required:""`
+	// TLS to the collector. Default cleartext for host:port, the system's authorities for https.
+	TLS BackendTLS `yaml:"tls"`
+	// Headers of each request, such as a credential, one "name: value" a line.
+	HeadersFile string `yaml:"headers_file" kind:"file"`
+	// Fraction of traced calls among those that begin a trace here.
+	Sample float64 `yaml:"sample" min:"0" max:"1" default:"0.01"`
+	// true: a caller's traceparent decides; false: sample alone does.
+	Follow bool `yaml:"follow" default:"true"`
+	// service.name of the spans. OTEL_RESOURCE_ATTRIBUTES of the environment adds others.
+	Service string `yaml:"service" max:"128" default:"capgate"`
+	// Spans that wait for the collector. Further spans are dropped and counted.
+	Queue int `yaml:"queue" min:"100" max:"1000000" default:"4096"`
+	// Timeout of a request.
+	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
+}
+
+// Check checks that TLS has an effect.
+func (t *Traces) Check(at strictyaml.At) {
+	if t.TLS.Enabled && strings.HasPrefix(t.Endpoint, "http:") {
+		at.Fail("tls", "the endpoint is not https")
+	}
+}
+
+// ClientLimits bounds the resources of one replica that clients use by their network. It counts those that need no
+// credential.
+type ClientLimits struct {
+	// Concurrent connections. Further ones wait in the backlog.
+	Connections int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
+	// Of these, connections from one network; further ones are closed. Default a quarter of connections.
+	NetworkConnections int `yaml:"network_connections" min:"1" max:"1000000" default:"4096"`
+	// Of these, connections for networks that authenticated in the last hour; 0: none. Default an eighth of connections,
+	// and none if callers need no credential.
+	ReservedConnections int `yaml:"reserved_connections" min:"0" max:"1000000" default:"2048"`
+	// TLS handshakes of one network that wait for a processor. A further one ends the oldest.
+	NetworkHandshakes int `yaml:"network_handshakes" min:"1" max:"1000000" default:"512"`
+	// Concurrent calls that need no credential, such as Health/Watch and reflection.
+	OpenCalls int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`
+	// Of these, calls from one network; no more than open_calls.
+	NetworkOpenCalls int `yaml:"network_open_calls" min:"1" max:"1000000" default:"512"`
+	// Of these, calls of one connection; no more than network_open_calls.
+	ConnectionOpenCalls int `yaml:"connection_open_calls" min:"1" max:"1000000" default:"100"`
+	// Addresses without these limits, besides trusted_proxies; []: none.
+	Exempt []netip.Prefix `yaml:"exempt" default:"[127.0.0.0/8, '::1/128']"`
+}
+
+// Check sets the limits that are fractions of others, and compares them with those.
+func (c *ClientLimits) Check(at strictyaml.At) {
+	for _, part := range []struct {
+		name, of     string
+		is           *int
+		most, absent int
+	}{
+		{"network_connections", "connections", &c.NetworkConnections, c.Connections, c.Connections / 4},
+		{"reserved_connections", "connections", &c.ReservedConnections, c.Connections - 1, c.Connections / 8},
+		{"network_open_calls", "open_calls", &c.NetworkOpenCalls, c.OpenCalls, min(512, c.OpenCalls)},
+		{"connection_open_calls", "open_calls", &c.ConnectionOpenCalls, c.OpenCalls, 0},
+	} {
+		switch {
+		case !at.Has(part.name):
+			*part.is = part.absent
+		case *part.is > part.most:
+			at.Fail(part.name, "%d is too many; %s allows %d of them", *part.is, part.of, part.most)
+		}
+	}
+	if !at.Has("connection_open_calls") {
+		c.ConnectionOpenCalls = min(100, c.NetworkOpenCalls)
+	}
+}
+
+// Overload are the limits of this process.
+type Overload struct {
+	// Off is true for overload: off.
+	Off bool `yaml:"-" enum:"off" scalar:""`
+	// Concurrent calls. Default one for each 16 KiB of memory of the process.
+	MaxInFlight int `yaml:"max_in_flight" min:"1" max:"100000000"`
+	// Live bytes. Default three quarters of the process's memory limit.
+	MaxMemory int64 `yaml:"max_memory" kind:"size"`
+	// Maximum wait of the input of a connection, throughout a tenth of a second. Default 10ms, and 100ms without
+	// tenants, which need no protection from each other.
+	MaxDelay time.Duration `yaml:"max_delay" min:"100µs" max:"10s"`
+}
