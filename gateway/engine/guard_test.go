@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	guard "github.com/capgate/capgate/gateway/engine"
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -126,7 +127,7 @@ type guarded struct {
 func newGuarded() *guarded {
 	return &guarded{owners: owners{"mine": "acme", "theirs": "rival"}, call: guard.Call{
 		Tenant: "acme", MultiTenant: true, Fleet: "assistant", Backend: "b:1", MaxDuration: time.Hour,
-		Settings: guard.DefaultSettings(), Failed: func(bool) {},
+		Settings: engineconfig.Settings(), Failed: func(bool) {},
 	}}
 }
 
