@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,7 +34,7 @@ type adminClient struct {
 }
 
 // addAdmin adds the flag with the address of the admin API.
-func addAdmin(fs *flag.FlagSet) *string {
+func addAdmin(fs *pflag.FlagSet) *string {
 	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"),
 		"`address` of the gateway's admin API, or its URL (CAPGATE_ADMIN)")
 }
@@ -50,13 +52,13 @@ func adminURL(admin string) (*url.URL, error) {
 	if strings.Contains(admin, "://") {
 		u, err := url.Parse(admin)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, errors.New("--admin: want host:port, or a URL of http or https")
+			return nil, usageError("--admin: want host:port, or a URL of http or https")
 		}
 		return u, nil
 	}
 	host, port, err := net.SplitHostPort(admin)
 	if err != nil || port == "" {
-		return nil, fmt.Errorf("--admin %q: want host:port or a URL", admin)
+		return nil, usageError("--admin %q: want host:port or a URL", admin)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -80,29 +82,31 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) {
-			err = failed.Err // without the URL, which may hold a password
-		}
-		return fmt.Errorf("the gateway's admin API does not answer: %w (--admin or CAPGATE_ADMIN sets "+
-			"its address)", err)
+		return exitError{exitUnreachable, errors.New(unreachable(ctx, "admin API", targetOf(req.URL), err) +
+			"; --admin or CAPGATE_ADMIN sets its address")}
 	}
 	defer resp.Body.Close()
 	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))
 	if resp.StatusCode == http.StatusOK {
 		if err := decoder.Decode(answer); err != nil {
-			return fmt.Errorf("the gateway's response cannot be decoded: %w", err)
+			return refused("%s answers, but not as the admin API of a capgate gateway; --admin or CAPGATE_ADMIN sets "+
+				"the address", req.URL.Host)
 		}
 		return nil
 	}
+	status := exitRefused
+	if resp.StatusCode >= http.StatusBadGateway {
+		status = exitUnreachable
+	}
 	var problem problem.Problem
 	if err := decoder.Decode(&problem); err != nil || problem.Detail == "" {
-		return fmt.Errorf("%s: this is not the admin API of a capgate gateway", resp.Status)
+		return exitError{status, fmt.Errorf("%s: %s is not the admin API of a capgate gateway; --admin or "+
+			"CAPGATE_ADMIN sets the address", resp.Status, req.URL.Host)}
 	}
 	if problem.Reason == "NO_SUCH_PATH" && portAt(ctx, p.client, p.base) == publicPort {
-		return errors.New(wrongPort(p.base))
+		return refused("%s", wrongPort(p.base))
 	}
-	return errors.New(problem.Detail)
+	return exitError{status, fmt.Errorf("%s (%s)", problem.Detail, problem.Reason)}
 }
 
 // The ports of a gateway.
@@ -146,13 +150,62 @@ func wrongPort(base string) string {
 }
 
 // explainAdmin describes the error of a call of the admin API, and whether it reached another port.
-func explainAdmin(ctx context.Context, admin string, err error) string {
+func explainAdmin(ctx context.Context, admin string, err error) error {
+	p, wrong := newAdminClient(admin)
+	if wrong != nil {
+		return wrong
+	}
 	switch status.Code(err) {
 	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
-		p, wrong := newAdminClient(admin)
-		if wrong == nil && portAt(ctx, p.client, p.base) == publicPort {
-			return wrongPort(p.base)
+		if portAt(ctx, p.client, p.base) == publicPort {
+			return refused("%s", wrongPort(p.base))
 		}
 	}
-	return describeStatus(err)
+	u, _ := url.Parse(p.base) // which newAdminClient made
+	return explainCall(ctx, "admin API", targetOf(u), "--admin or CAPGATE_ADMIN", err)
+}
+
+// overAdmin returns a command that calls the admin API over gRPC, for at most so long; 0: no limit. Every function of
+// flags adds some.
+func overAdmin(use, about string, most time.Duration,
+	run func(c *cobra.Command, conn grpc.ClientConnInterface, args []string) error,
+	flags ...func(*pflag.FlagSet)) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: about}
+	admin := addAdmin(c.Flags())
+	for _, add := range flags {
+		add(c.Flags())
+	}
+	completeOutput(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		conn, err := dialAdmin(*admin, "capgate-"+c.Parent().Name())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		whole := c.Context()
+		defer within(c, most)()
+		if err := run(c, conn, args); err != nil {
+			return explainedBy(err, func(err error) error { return explainAdmin(whole, *admin, err) })
+		}
+		return nil
+	}
+	return c
+}
+
+// within gives a command's context a timeout; 0: none.
+func within(c *cobra.Command, most time.Duration) (cancel func()) {
+	if most == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), most)
+	c.SetContext(ctx)
+	return cancel
+}
+
+// explainedBy leaves alone the errors that are not of a call.
+func explainedBy(err error, explain func(error) error) error {
+	if _, isStatus := status.FromError(err); !isStatus {
+		return err
+	}
+	return explain(err)
 }

@@ -99,7 +99,7 @@ func TestOperatorsOfTenants(t *testing.T) {
 		`did you mean "globex"?`) || !strings.Contains(text, "TENANT_UNKNOWN") {
 		t.Error(text)
 	}
-	if text := w.run(t, 0, "approvals", "show", second); !strings.Contains(text, "tenant      globex") {
+	if text := w.run(t, 0, "approvals", "show", second); !strings.Contains(text, "tenant       globex") {
 		t.Error(text)
 	}
 	if text := w.run(t, 1, "approvals", "show", "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"); !strings.Contains(text,

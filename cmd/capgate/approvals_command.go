@@ -1,90 +1,82 @@
 package main
 
 import (
-	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os/user"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const approvalsUsage = `Usage: capgate approvals list [flags]
-       capgate approvals show ID [flags]
-       capgate approvals approve ID [flags]
-       capgate approvals deny ID [flags]
-       capgate approvals watch [flags]
+const approvalsHelp = `An approved call runs once, when its caller repeats it with the approval's ID.
 
-Lists calls that need a person's approval, and approves or denies them. An approved call runs
-once, when its caller repeats it with the approval's ID. watch prints events until Ctrl-C, and
-reconnects if the connection is lost.
+In a gateway with tenants, the command covers all of them; --tenant selects one.`
 
---remember sets the calls that an answer applies to: the call itself; with "session", calls of
-the tool in the same session; with "always", calls of the tool by the same user and agent, as a
-policy rule.
-
-In a gateway with tenants, the command covers all of them; --tenant selects one.
-
-Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
-3 if the gateway could not be reached.
-
-Flags:
-`
+const answerHelp = `--remember sets the calls that the answer applies to: the call itself; with "session", calls of the
+tool in the same session; with "always", calls of the tool by the same user and agent, as a policy
+rule.`
 
 // anyState is the value of --state without a filter. By default, list shows the approvals that can be answered.
 const anyState = "all"
 
 // approvalsCommand is the command line of capgate approvals.
 type approvalsCommand struct {
+	output
 	filter                *capgatepb.ListApprovalsRequest
-	id                    string
 	by, comment, remember string
 	old                   bool
-	client                capgatepb.ApprovalsClient
-	out, err              io.Writer
+	client                capgatepb.ApprovalsClient // of watch
 }
 
-func runApprovals(ctx context.Context, args []string, std stdio) int {
-	c := approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, out: std.out, err: std.err}
-	fs := flag.NewFlagSet("approvals", flag.ContinueOnError)
-	c.addFlags(fs)
-	calls, answer := []string{"tenant", "user", "agent", "capability", "tool"},
-		[]string{"tenant", "comment", "remember", "by"}
-	all := verbs{
-		flags: fs, usage: approvalsUsage,
-		all: []verb{
-			{name: "list", run: soon(c.list), takes: append(calls, "state")},
-			{name: "show", words: 1, run: soon(c.show), takes: []string{"tenant"}},
-			{name: "approve", words: 1, run: soon(c.approve), takes: answer},
-			{name: "deny", words: 1, run: soon(c.deny), takes: answer},
-			{name: "watch", run: c.watch, takes: append(calls, "old")},
-		},
-		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewApprovalsClient(conn) },
-	}
-	return all.run(ctx, args, std)
+// newApprovalsCommand is capgate approvals.
+func newApprovalsCommand(std stdio) *cobra.Command {
+	c := &approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, output: output{stdio: std}}
+	approve := overAdmin("approve ID", "approve a call", requestTimeout, c.approve, c.tenantFlag, c.answerFlags,
+		c.addFlags)
+	deny := overAdmin("deny ID", "deny a call", requestTimeout, c.deny, c.tenantFlag, c.answerFlags, c.addFlags)
+	approve.Long, deny.Long = answerHelp, answerHelp
+	watch := overAdmin("watch", "print events until Ctrl-C", 0, c.watch, c.tenantFlag, c.filterFlags, c.watchFlags,
+		c.addFlags)
+	watch.Long = "It reconnects if the connection is lost, and resumes after the last event. -o json prints a line for\n" +
+		"each event."
+	return parent("approvals", "list, approve and deny calls that need approval", approvalsHelp,
+		overAdmin("list", "list approvals, the newest first", requestTimeout, c.list, c.tenantFlag, c.filterFlags,
+			c.listFlags, c.addFlags),
+		overAdmin("show ID", "show an approval with the arguments of its call", requestTimeout, c.show, c.tenantFlag,
+			c.addFlags),
+		approve, deny, watch)
 }
 
-func (c *approvalsCommand) addFlags(fs *flag.FlagSet) {
-	f := c.filter
-	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
-	fs.StringVar(&f.State, "state", "pending",
-		"list only approvals in this `state`: pending, approved, denied, expired, used, or all")
-	fs.StringVar(&f.User, "user", "", "list and watch only calls of the user with this `name`")
-	fs.StringVar(&f.Agent, "agent", "", "only calls of the agent with this `name`")
-	fs.StringVar(&f.Capability, "capability", "", "only calls of the capability with this `id`")
-	fs.StringVar(&f.Tool, "tool", "", "only calls of the tool with this `name`")
+func (c *approvalsCommand) tenantFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&c.filter.Tenant, "tenant", "", "`name` of the tenant; default all")
+}
+
+func (c *approvalsCommand) filterFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.filter.User, "user", "", "only calls of the user with this `name`")
+	fs.StringVar(&c.filter.Agent, "agent", "", "only calls of the agent with this `name`")
+	fs.StringVar(&c.filter.Capability, "capability", "", "only calls of the capability with this `id`")
+	fs.StringVar(&c.filter.Tool, "tool", "", "only calls of the tool with this `name`")
+}
+
+func (c *approvalsCommand) listFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.filter.State, "state", "pending",
+		"only approvals in this `state`: pending, approved, denied, expired, used, or all")
+}
+
+func (c *approvalsCommand) watchFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&c.old, "old", false, "begin with the oldest stored event")
+}
+
+func (c *approvalsCommand) answerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.comment, "comment", "", "`text` to store with the answer")
 	fs.StringVar(&c.remember, "remember", "call", "`scope` of the answer: call, session or always")
 	fs.StringVar(&c.by, "by", login(), "`name` of the approver, stored with the answer; it is not verified")
-	fs.BoolVar(&c.old, "old", false, "watch: begin with the oldest stored event")
 }
 
 // login returns the login name of the user.
@@ -95,89 +87,85 @@ func login() string {
 	return ""
 }
 
-func (c *approvalsCommand) take(_ string, words []string) error {
-	if len(words) > 0 {
-		c.id = words[0]
-	}
+// list prints every approval that the filter selects, the newest first.
+func (c *approvalsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
 	if c.filter.GetState() == anyState {
 		c.filter.State = ""
 	}
-	return nil
-}
-
-// list prints every approval that the filter selects, the newest first.
-func (c *approvalsCommand) list(ctx context.Context) error {
-	var all []*capgatepb.Approval
-	for c.filter.PageSize = 100; ; {
-		page, err := c.client.ListApprovals(ctx, c.filter)
-		if err != nil {
-			return err
-		}
-		all = append(all, page.GetApprovals()...)
-		if c.filter.PageToken = page.GetNextPageToken(); c.filter.GetPageToken() == "" {
-			break
-		}
+	c.filter.PageSize = 100
+	all := new(capgatepb.ListApprovalsResponse)
+	err := pages(func(token string) (string, error) {
+		c.filter.PageToken = token
+		page, err := capgatepb.NewApprovalsClient(conn).ListApprovals(cmd.Context(), c.filter)
+		all.Approvals = append(all.Approvals, page.GetApprovals()...)
+		return page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
 	}
 	// approvals of several tenants arrive one tenant after the other
-	slices.SortStableFunc(all, func(a, b *capgatepb.Approval) int {
+	slices.SortStableFunc(all.GetApprovals(), func(a, b *capgatepb.Approval) int {
 		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
 	})
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTATE\tUSER\tAGENT\tCAPABILITY\tTOOL\tCREATED\tEXPIRES\tTENANT")
-	for _, a := range all {
-		fmt.Fprintln(table, strings.Join([]string{a.GetId(), a.GetState(), word(a.GetUser()), word(a.GetAgent()),
-			word(a.GetCapability()), word(a.GetTool()),
-			when(a.GetCreateTime()), when(a.GetExpireTime()), word(a.GetTenant())}, "\t"))
-	}
-	return table.Flush()
+	return c.data(all, func(w io.Writer) {
+		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "TENANT")
+		t.color = colored(c.out)
+		for _, a := range all.GetApprovals() {
+			t.row(a.GetId(), a.GetState(), a.GetUser(), a.GetAgent(), a.GetCapability(), a.GetTool(),
+				ageOf(a.GetCreateTime()), ends(a.GetExpireTime()), a.GetTenant())
+		}
+		t.print(w)
+	})
 }
 
 // show prints the approval with its arguments.
-func (c *approvalsCommand) show(ctx context.Context) error {
-	r, err := c.client.GetApproval(ctx, &capgatepb.GetApprovalRequest{Tenant: c.filter.GetTenant(), ApprovalId: c.id})
+func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	r, err := capgatepb.NewApprovalsClient(conn).GetApproval(cmd.Context(),
+		&capgatepb.GetApprovalRequest{Tenant: c.filter.GetTenant(), ApprovalId: args[0]})
 	if err != nil {
 		return err
 	}
 	a := r.GetApproval()
-	fmt.Fprintf(c.out, "%s: %s\n\n", a.GetId(), a.GetState())
-	for _, line := range [][2]string{
-		{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"description", a.GetDescription()},
-		{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())},
-		{"session", a.GetSession()},
-		{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
-		{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
-	} {
-		if line[1] != "" {
-			fmt.Fprintf(c.out, "%-11s %s\n", line[0], lines(line[1], 12))
+	return c.data(a, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %s\n\n", a.GetId(), a.GetState())
+		details(w, [][2]string{
+			{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"description", a.GetDescription()},
+			{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())},
+			{"session", a.GetSession()},
+			{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
+			{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
+		}...)
+		args := "  unavailable: the gateway does not have the key that encrypts them"
+		if a.GetArguments() != "" {
+			args = "  " + lines(a.GetArguments(), 2)
 		}
-	}
-	args := "  unavailable: the gateway does not have the key that encrypts them"
-	if a.GetArguments() != "" {
-		args = "  " + lines(a.GetArguments(), 2)
-	}
-	fmt.Fprintf(c.out, "\narguments:\n%s\n", args)
-	return nil
+		fmt.Fprintf(w, "\narguments:\n%s\n", args)
+	})
 }
 
-func (c *approvalsCommand) approve(ctx context.Context) error {
-	r, err := c.client.Approve(ctx, &capgatepb.ApproveRequest{
-		Tenant: c.filter.GetTenant(), ApprovalId: c.id, By: c.by, Comment: c.comment, Remember: c.remember,
+func (c *approvalsCommand) approve(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	r, err := capgatepb.NewApprovalsClient(conn).Approve(cmd.Context(), &capgatepb.ApproveRequest{
+		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
 	})
-	if err == nil {
-		a := r.GetApproval()
-		fmt.Fprintf(c.out, "approved until %s: %s%s\n", when(a.GetExpireTime()), callOf(a), holds(a))
+	if err != nil {
+		return err
 	}
-	return err
+	a := r.GetApproval()
+	return c.data(a, func(w io.Writer) {
+		fmt.Fprintf(w, "approved until %s: %s%s\n", when(a.GetExpireTime()), callOf(a), holds(a))
+	})
 }
 
-func (c *approvalsCommand) deny(ctx context.Context) error {
-	r, err := c.client.Deny(ctx, &capgatepb.DenyRequest{
-		Tenant: c.filter.GetTenant(), ApprovalId: c.id, By: c.by, Comment: c.comment, Remember: c.remember,
+func (c *approvalsCommand) deny(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	r, err := capgatepb.NewApprovalsClient(conn).Deny(cmd.Context(), &capgatepb.DenyRequest{
+		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
 	})
-	if err == nil {
-		fmt.Fprintf(c.out, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
+	if err != nil {
+		return err
 	}
-	return err
+	return c.data(r.GetApproval(), func(w io.Writer) {
+		fmt.Fprintf(w, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
+	})
 }
 
 // callOf describes the call of an approval.
@@ -214,11 +202,4 @@ func answerOf(a *capgatepb.Approval) string {
 		text += ": " + a.GetComment()
 	}
 	return text
-}
-
-func when(t *timestamppb.Timestamp) string {
-	if t == nil {
-		return "-"
-	}
-	return t.AsTime().Format(time.RFC3339)
 }

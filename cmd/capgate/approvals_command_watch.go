@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -12,7 +16,9 @@ import (
 const watchAgain = time.Second
 
 // watch prints events until ctx ends. After a disconnection it resumes after the last event.
-func (c *approvalsCommand) watch(ctx context.Context) error {
+func (c *approvalsCommand) watch(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	ctx := cmd.Context()
+	c.client = capgatepb.NewApprovalsClient(conn)
 	req := &capgatepb.WatchApprovalsRequest{Tenant: c.filter.GetTenant()}
 	if c.old {
 		req.LastEventId = "0"
@@ -21,7 +27,7 @@ func (c *approvalsCommand) watch(ctx context.Context) error {
 	for {
 		err := c.follow(ctx, req, func() {
 			if reported {
-				fmt.Fprintln(c.err, "capgate approvals: reconnected")
+				fmt.Fprintln(c.err, "capgate approvals watch: reconnected")
 			}
 			began, reported = true, false
 		})
@@ -31,7 +37,7 @@ func (c *approvalsCommand) watch(ctx context.Context) error {
 		case !away(err) || !began:
 			return err
 		case !reported:
-			fmt.Fprintf(c.err, "capgate approvals: %s; reconnecting\n", describeStatus(err))
+			fmt.Fprintf(c.err, "capgate approvals watch: %s; reconnecting\n", lost(err))
 			reported = true
 		}
 		select {
@@ -60,9 +66,16 @@ func (c *approvalsCommand) follow(ctx context.Context, req *capgatepb.WatchAppro
 		case e.GetEvent() == "began":
 			began()
 		case a == nil: // missed
-			fmt.Fprintf(c.out, "%-8s  earlier events are gone; list shows the current approvals\n", e.GetEvent())
+			err = c.record(e, func(w io.Writer) {
+				fmt.Fprintf(w, "%-8s  earlier events are gone; list shows the current approvals\n", e.GetEvent())
+			})
 		case c.wants(a):
-			fmt.Fprintf(c.out, "%-8s  %s  %s%s\n", e.GetEvent(), a.GetId(), callOf(a), answered(e))
+			err = c.record(e, func(w io.Writer) {
+				fmt.Fprintf(w, "%-8s  %s  %s%s\n", e.GetEvent(), a.GetId(), callOf(a), answered(e))
+			})
+		}
+		if err != nil {
+			return err // standard output is gone
 		}
 	}
 }
@@ -91,4 +104,12 @@ func answered(e *capgatepb.WatchApprovalsResponse) string {
 		text += ": " + word(a.GetComment())
 	}
 	return text
+}
+
+// lost describes the end of a stream, without the words of the transport.
+func lost(err error) string {
+	if infoOf(err) != nil {
+		return describeStatus(err)
+	}
+	return "the connection to the gateway was lost"
 }

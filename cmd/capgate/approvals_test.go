@@ -75,7 +75,7 @@ func TestApprovalsCommand(t *testing.T) {
 
 	exit, out, errs := capgateApprovals(t, adminB, "list")
 	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 3 ||
-		!strings.HasPrefix(rows[2], id+"  pending  ann   -      caps        echo  20") {
+		!strings.HasPrefix(rows[2], id+"  pending  ann   -      caps        echo  0s   in ") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	if exit, out, errs = capgateApprovals(t, adminB, "list", "--user", "bob", "--state", "all"); exit != 0 ||
@@ -83,8 +83,8 @@ func TestApprovalsCommand(t *testing.T) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	exit, out, errs = capgateApprovals(t, adminB, "show", id)
-	for _, want := range []string{id + ": pending\n\n", "tool        echo of caps\n", "user        ann\n",
-		"agent       -\n", "tenant      default\n", "expires     20", "required by fleet\n",
+	for _, want := range []string{id + ": pending\n\n", "tool         echo of caps\n", "user         ann\n",
+		"agent        -\n", "tenant       default\n", "expires      20", "required by  fleet\n",
 		"\narguments:\n  {\n    \"password\": [masked: 1 to 8 characters, by its name],\n    \"to\": " +
 			"\"bob\\u001b[2J\"\n  }\n"} {
 		if exit != 0 || !strings.Contains(out, want) {
@@ -164,10 +164,10 @@ func TestApprovalsCommandLine(t *testing.T) {
 	t.Parallel()
 	nobody := "127.0.0.1:1"
 	for line, want := range map[string]string{
-		"":                      "want list, show, approve, deny or watch",
-		"allow apr_":            `unknown "allow"`,
-		"approve":               "approve wants 1 word, not 0",
-		"list caps":             "list wants 0 words, not 1",
+		"":                      "want approve, deny, list, show or watch",
+		"allow apr_":            `unknown command "allow"`,
+		"approve":               "ID is missing; want ID",
+		"list caps":             `unexpected argument "caps"`,
 		"watch --admin nowhere": "--admin",
 	} {
 		exit, _, stderr := runProgram(t, nil, append([]string{"approvals"}, strings.Fields(line)...)...)
@@ -176,7 +176,7 @@ func TestApprovalsCommandLine(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"list", "watch", "approve apr_"} {
-		if exit, _, stderr := capgateApprovals(t, nobody, strings.Fields(line)...); exit != exitTransport {
+		if exit, _, stderr := capgateApprovals(t, nobody, strings.Fields(line)...); exit != exitUnreachable {
 			t.Errorf("%q: %d %s", line, exit, stderr)
 		}
 	}

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
+
+	"github.com/spf13/cobra"
 
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
@@ -38,40 +38,36 @@ func (p *process) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err
 	return nil
 }
 
-const auditUsage = `Usage: capgate audit verify FILE...
+const auditHelp = `The files are read from the oldest to the newest. Two changes cannot be detected: the removal of the
+last records, and a log that was rewritten as a whole. To detect them, compare the printed hash with
+a copy stored elsewhere.`
 
-Verifies the hash chain of audit logs, from the oldest file to the newest, and reports where it
-breaks. The exit status is 0 if the chain is intact. Two changes cannot be detected: the removal of
-the last records, and a log that was rewritten as a whole. To detect them, compare the printed hash
-with a copy stored elsewhere.
-`
+// newAuditCommand is capgate audit.
+func newAuditCommand(std stdio) *cobra.Command {
+	verify := &cobra.Command{Use: "verify FILE...",
+		Short: "verify the hash chain of audit logs, and report where it breaks", Long: auditHelp}
+	verify.RunE = func(_ *cobra.Command, files []string) error { return verifyFiles(files, std) }
+	return parent("audit", "verify audit logs", "", exits(verify,
+		"0 the chain is intact; 1 it is broken; 2 wrong command line, or a file cannot be read."))
+}
 
-func runAudit(_ context.Context, args []string, std stdio) int {
-	fs := flag.NewFlagSet("audit", flag.ContinueOnError)
-	words, status, ok := parseLine(fs, args, 1000, auditUsage, std)
-	if !ok {
-		return status
-	}
-	if len(words) < 2 || words[0] != "verify" {
-		return wrongLine(fs, errors.New("want verify and at least one file"), std)
-	}
+func verifyFiles(files []string, std stdio) error {
 	var before *audit.Head
-	for _, name := range words[1:] {
+	for _, name := range files {
 		s, err := verifyFile(name, before)
 		var broken *audit.Broken
 		switch {
 		case errors.As(err, &broken):
 			fmt.Fprintf(std.out, "%s:%d: %s\n", name, broken.Line, broken.Why)
 			fmt.Fprintf(std.out, "%s: intact before that: %s\n", name, summaryOf(&s))
-			return 1
+			return quiet(exitRefused)
 		case err != nil:
-			fmt.Fprintf(std.err, "capgate audit: %v\n", err)
-			return exitUsage
+			return usageError("%s cannot be read: %w", name, reasonOf(err))
 		}
 		fmt.Fprintf(std.out, "%s: whole: %s\n", name, summaryOf(&s))
 		before = &s.Head
 	}
-	return 0
+	return nil
 }
 
 func verifyFile(name string, before *audit.Head) (audit.Summary, error) {

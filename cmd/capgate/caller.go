@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"net"
@@ -13,7 +11,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -37,10 +38,8 @@ type caller struct {
 	key    string      // API key or token; "": none
 }
 
-// callerFlags are the flags that addCaller adds.
-var callerFlags = []string{"addr", "tls", "tls-ca", "key-file"}
-
-func addCaller(fs *flag.FlagSet) *caller {
+// addCaller adds the flags for the connection.
+func addCaller(fs *pflag.FlagSet) *caller {
 	c := new(caller)
 	fs.StringVar(&c.addr, "addr", "localhost:8080",
 		"`host:port` of the gateway's public port, or its URL; https:// implies --tls")
@@ -55,13 +54,16 @@ func addCaller(fs *flag.FlagSet) *caller {
 
 // read reads the files of the flags.
 func (c *caller) read() (err error) {
-	if err = c.readAddr(); err != nil {
-		return err
+	if err = c.readAddr(); err == nil {
+		c.key, err = readKey(c.keyFile)
 	}
-	if c.key, err = readKey(c.keyFile); err == nil {
+	if err == nil {
 		c.creds, c.secure, err = transportCredentials(c.useTLS, c.caFile)
 	}
-	return err
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	return nil
 }
 
 // readAddr also accepts the URL of a gateway.
@@ -99,34 +101,54 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 		// The gateway limits the size of responses, not its client.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	if err != nil {
-		return nil, fmt.Errorf("--addr: %w", err)
+		return nil, usageError("--addr: %w", err)
 	}
 	return conn, nil
 }
 
 // explain describes the error of a call. If only one side uses TLS, it says so as probe does.
-func (c *caller) explain(ctx context.Context, err error) string {
+func (c *caller) explain(ctx context.Context, err error) error {
 	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
-		return c.addr + " is the admin API of a gateway; calls go to its public port, the address listen in " +
-			"its configuration (--addr)"
-	}
-	if status.Code(err) != codes.Unavailable || infoOf(err) != nil {
-		return describeStatus(err)
+		return refused("%s is the admin API of a gateway; calls go to its public port, the address listen in its "+
+			"configuration (--addr)", c.addr)
 	}
 	target := container.Target{Addr: c.addr}
 	if c.secure != nil {
 		target.TLS = c.secure.Clone()
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	var problem *container.Problem
-	if errors.As(target.Reach(ctx), &problem) {
-		switch problem.Kind {
-		case container.TLSNeeded, container.NotTLS, container.BadConnection:
-			return problem.Words
-		}
+	return explainCall(ctx, "gateway", target, "--addr", err)
+}
+
+// overPublic returns a command that calls a gateway's public port over gRPC, for at most so long; 0: no limit. The
+// context that run gets has the credential. Every function of flags adds some.
+func overPublic(use, about string, most time.Duration,
+	run func(c *cobra.Command, conn grpc.ClientConnInterface, args []string) error,
+	flags ...func(*pflag.FlagSet)) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: about}
+	from := addCaller(c.Flags())
+	for _, add := range flags {
+		add(c.Flags())
 	}
-	return describeStatus(err)
+	completeOutput(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := from.read()
+		if err != nil {
+			return err
+		}
+		conn, err := from.dial("capgate-" + c.Parent().Name())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		whole := c.Context()
+		c.SetContext(from.shown(whole))
+		defer within(c, most)()
+		if err := run(c, conn, args); err != nil {
+			return explainedBy(err, func(err error) error { return from.explain(whole, err) })
+		}
+		return nil
+	}
+	return c
 }
 
 // asksOperators reports whether the address is that of the admin API.
@@ -152,7 +174,7 @@ func readKey(file string) (string, error) {
 	if file != "" {
 		data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
 		if err != nil {
-			return "", fmt.Errorf("--key-file: %w", err)
+			return "", fmt.Errorf("--key-file: %s cannot be read: %w", file, reasonOf(err))
 		}
 		source, key = "--key-file: "+file, strings.TrimSpace(string(data))
 		if key == "" {
@@ -173,7 +195,7 @@ func transportCredentials(useTLS bool, caFile string) (credentials.TransportCred
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile) //nolint:gosec // the user's own file, named by the user
 		if err != nil {
-			return nil, nil, fmt.Errorf("--tls-ca: %w", err)
+			return nil, nil, fmt.Errorf("--tls-ca: %s cannot be read: %w", caFile, reasonOf(err))
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {

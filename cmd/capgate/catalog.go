@@ -1,80 +1,57 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const catalogUsage = `Usage: capgate catalog list [flags]
-       capgate catalog show CAPABILITY [flags]
-       capgate catalog accept CAPABILITY TOOL HASH [flags]
-       capgate catalog discover CAPABILITY [flags]
-
-Shows the tools of capabilities. A tool whose description or schema has changed has drifted: at
-all replicas, calls that would be allowed need approval until the tool is accepted. HASH is the
-hash that show prints, so that only a version that was shown can be accepted. discover fetches
-the tools of a capability whose manifest has tool_source: dynamic.
-
-Exit status: 0 on success; 1 if the gateway rejected the request or the discovery failed; 2 for
-a wrong command line; 3 if the gateway could not be reached.
-
-Flags:
-`
+const catalogHelp = `A tool whose description or schema has changed has drifted: at all replicas, calls that would be
+allowed need approval until the tool is accepted.`
 
 // discoverTime is the timeout of discover: two calls of a discovery tool of 2 min each.
 const discoverTime = 5 * time.Minute
 
 // catalogCommand is capgate catalog.
-type catalogCommand struct {
-	words  []string
-	client capgatepb.CatalogAdminClient
-	out    io.Writer
+type catalogCommand struct{ output }
+
+// newCatalogCommand is capgate catalog.
+func newCatalogCommand(std stdio) *cobra.Command {
+	c := &catalogCommand{output{stdio: std}}
+	accept := overAdmin("accept CAPABILITY TOOL HASH", "accept a changed tool", requestTimeout, c.accept, c.addFlags)
+	accept.Long = "HASH is the hash that show prints, so that only a version that was shown can be accepted."
+	discover := overAdmin("discover CAPABILITY", "fetch the tools of a capability from a backend", discoverTime,
+		c.discover, c.addFlags)
+	discover.Long = "The capability's manifest has tool_source: dynamic."
+	return parent("catalog", "show tools, and accept changed ones", catalogHelp,
+		overAdmin("list", "list capabilities with the number of their tools", requestTimeout, c.list, c.addFlags),
+		overAdmin("show CAPABILITY", "show the tools of a capability", requestTimeout, c.show, c.addFlags),
+		accept, discover)
 }
 
-func runCatalog(ctx context.Context, args []string, std stdio) int {
-	c := catalogCommand{out: std.out}
-	all := verbs{
-		flags: flag.NewFlagSet("catalog", flag.ContinueOnError), usage: catalogUsage,
-		all: []verb{
-			{name: "list", run: soon(c.list)},
-			{name: "show", words: 1, run: soon(c.show)},
-			{name: "accept", words: 3, run: soon(c.accept)},
-			{name: "discover", words: 1, run: within(discoverTime, c.discover)},
-		},
-		take: func(_ string, words []string) error {
-			c.words = words
-			return nil
-		},
-		dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewCatalogAdminClient(conn) },
+func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	all := new(capgatepb.ListCatalogResponse)
+	err := pages(func(token string) (string, error) {
+		page, err := capgatepb.NewCatalogAdminClient(conn).ListCatalog(cmd.Context(),
+			&capgatepb.ListCatalogRequest{PageSize: 1000, PageToken: token})
+		all.Capabilities = append(all.Capabilities, page.GetCapabilities()...)
+		return page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
 	}
-	return all.run(ctx, args, std)
-}
-
-func (c *catalogCommand) list(ctx context.Context) error {
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CAPABILITY\tTOOLS\tDRIFTED\tSOURCE\tDISCOVERED\tWHY NOT")
-	for token := ""; ; {
-		page, err := c.client.ListCatalog(ctx, &capgatepb.ListCatalogRequest{PageSize: 1000, PageToken: token})
-		if err != nil {
-			return err
+	return c.data(all, func(w io.Writer) {
+		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
+		for _, e := range all.GetCapabilities() {
+			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()), whyNot(e))
 		}
-		for _, e := range page.GetCapabilities() {
-			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.GetCapability(), toolCount(e), e.GetDriftedCount(),
-				e.GetSource(), discovered(e), orDash(whyNot(e)))
-		}
-		if token = page.GetNextPageToken(); token == "" {
-			return table.Flush()
-		}
-	}
+		t.print(w)
+	})
 }
 
 func toolCount(e *capgatepb.CatalogEntry) string {
@@ -82,13 +59,6 @@ func toolCount(e *capgatepb.CatalogEntry) string {
 		return "-"
 	}
 	return fmt.Sprint(e.GetToolCount())
-}
-
-func discovered(e *capgatepb.CatalogEntry) string {
-	if e.GetLastSuccess() == nil {
-		return "-"
-	}
-	return e.GetLastSuccess().AsTime().Format(time.RFC3339)
 }
 
 // whyNot returns the reason why the newest tools are not in effect.
@@ -99,50 +69,51 @@ func whyNot(e *capgatepb.CatalogEntry) string {
 	return e.GetLastError()
 }
 
-func (c *catalogCommand) show(ctx context.Context) error {
-	answer, err := c.client.ShowCatalog(ctx, &capgatepb.ShowCatalogRequest{Capability: c.words[0]},
-		grpc.MaxCallRecvMsgSize(maxResponse))
-	if err == nil {
-		err = c.print(answer.GetCapability())
+func (c *catalogCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	answer, err := capgatepb.NewCatalogAdminClient(conn).ShowCatalog(cmd.Context(),
+		&capgatepb.ShowCatalogRequest{Capability: args[0]}, grpc.MaxCallRecvMsgSize(maxResponse))
+	if err != nil {
+		return err
 	}
-	return err
+	return c.printTools(answer.GetCapability())
 }
 
-func (c *catalogCommand) print(e *capgatepb.CatalogEntry) error {
-	if why := whyNot(e); why != "" {
-		fmt.Fprintf(c.out, "not current: %s\n\n", why)
-	}
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TOOL\tRECOMMENDED\tSTATE\tHASH\tDESCRIPTION")
-	for _, t := range e.GetTools() {
-		state := "accepted"
-		if t.GetDrifted() {
-			state = "drifted"
+func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
+	return c.data(e, func(w io.Writer) {
+		if why := whyNot(e); why != "" {
+			fmt.Fprintf(w, "not current: %s\n\n", visible(why))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.GetName(), orDash(t.GetRecommendedPolicy()), state, t.GetHash(),
-			beginning(t.GetDescription(), 60))
-	}
-	return table.Flush()
+		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION")
+		t.color = colored(c.out)
+		for _, tool := range e.GetTools() {
+			state := "accepted"
+			if tool.GetDrifted() {
+				state = "drifted"
+			}
+			t.row(tool.GetName(), tool.GetRecommendedPolicy(), state, tool.GetHash(), beginning(tool.GetDescription(), 60))
+		}
+		t.print(w)
+	})
 }
 
-func (c *catalogCommand) accept(ctx context.Context) error {
-	_, err := c.client.AcceptTool(ctx,
-		&capgatepb.AcceptToolRequest{Capability: c.words[0], Tool: c.words[1], Hash: c.words[2]},
-		grpc.MaxCallRecvMsgSize(maxResponse))
-	if err == nil {
-		fmt.Fprintf(c.out, "accepted: %s of %s\n", c.words[1], c.words[0])
-	}
-	return err
-}
-
-func (c *catalogCommand) discover(ctx context.Context) error {
-	answer, err := c.client.DiscoverTools(ctx, &capgatepb.DiscoverToolsRequest{Capability: c.words[0]},
+func (c *catalogCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	answer, err := capgatepb.NewCatalogAdminClient(conn).AcceptTool(cmd.Context(),
+		&capgatepb.AcceptToolRequest{Capability: args[0], Tool: args[1], Hash: args[2]},
 		grpc.MaxCallRecvMsgSize(maxResponse))
 	if err != nil {
 		return err
 	}
-	if why := answer.GetCapability().GetLastError(); why != "" {
-		return errors.New("the known tools stay: " + why)
+	return c.data(answer, func(w io.Writer) { fmt.Fprintf(w, "accepted: %s of %s\n", args[1], args[0]) })
+}
+
+func (c *catalogCommand) discover(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	answer, err := capgatepb.NewCatalogAdminClient(conn).DiscoverTools(cmd.Context(),
+		&capgatepb.DiscoverToolsRequest{Capability: args[0]}, grpc.MaxCallRecvMsgSize(maxResponse))
+	if err != nil {
+		return err
 	}
-	return c.print(answer.GetCapability())
+	if why := answer.GetCapability().GetLastError(); why != "" {
+		return refused("the known tools stay: %s", why)
+	}
+	return c.printTools(answer.GetCapability())
 }

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/capgate/capgate/internal/call"
@@ -17,55 +16,37 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-const checkUsage = `Usage: capgate check [--config FILE]
-       capgate check FILE...
+const checkHelp = `FILE is a configuration, a manifest of a capability, a directory with a manifest.yaml, or a directory of
+such directories and of files *.yaml. Without FILE it is capgate.yaml. Every problem prints as
+FILE:LINE: FIELD: problem.
 
-Checks a configuration file, or manifests of capabilities, and prints every problem as
-FILE:LINE: FIELD: problem. It opens no connections. It warns about tenants in an embedded
-Redis, which loses them at a restart, and about fleets whose tools are all blocked.
+The command opens no connections. It warns about tenants in an embedded Redis, which loses them at a
+restart, and about fleets whose tools are all blocked.`
 
-FILE is a configuration, a manifest, a directory with a manifest.yaml, or a directory of such
-directories and of files *.yaml.
-
-Exit status: 0 if there are no problems; 1 if there are; 2 for a wrong command line.
-
-Flags:
-`
-
-// runCheck runs capgate check. The result goes to stdout, problems to stderr.
-func runCheck(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are printed below, once
-	file := flags.String("config", "capgate.yaml", "the configuration `file`")
-	rest, err := parseFlags(flags, args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, checkUsage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return 0
+// newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
+func newCheckCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "check [FILE]...", Short: "check a configuration or manifests", Long: checkHelp}
+	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if len(args) > 0 && c.Flags().Changed("config") {
+			return usageError("--config and manifests cannot be checked together")
+		}
+		var ok string
+		switch {
+		case len(args) == 1 && isConfig(args[0]):
+			ok, err = checkConfig(args[0], std.err)
+		case len(args) > 0:
+			ok, err = checkManifests(args)
+		default:
+			ok, err = checkConfig(*file, std.err)
+		}
+		if err != nil {
+			return exitError{exitRefused, plainError{err}}
+		}
+		fmt.Fprintf(std.out, "ok: %s\n", ok)
+		return nil
 	}
-	if err == nil && len(rest) > 0 && given(flags, "config") {
-		err = errors.New("--config and manifests cannot be checked together")
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "capgate check: %v\nTry: capgate check -h\n", err)
-		return 2
-	}
-	var ok string
-	switch {
-	case len(rest) == 1 && isConfig(rest[0]):
-		ok, err = checkConfig(rest[0], stderr)
-	case len(rest) > 0:
-		ok, err = checkManifests(rest)
-	default:
-		ok, err = checkConfig(*file, stderr)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 1
-	}
-	fmt.Fprintf(stdout, "ok: %s\n", ok)
-	return 0
+	return exits(c, "0 no problems; 1 problems; 2 wrong command line.")
 }
 
 // checkConfig summarizes a valid configuration, and warns about state that a restart would lose.
@@ -200,12 +181,6 @@ func checkManifests(paths []string) (string, error) {
 		text += fmt.Sprintf(", %d with dynamic tools", dynamic)
 	}
 	return text, nil
-}
-
-// given reports whether a flag is on the command line.
-func given(fs *flag.FlagSet, name string) (found bool) {
-	fs.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
 }
 
 func count(n int, thing string) string {

@@ -84,12 +84,13 @@ func TestCheck(t *testing.T) {
 		"nothing there": {[]string{dir + "/none", wrong}, 1, nil,
 			[]string{dir + "/none: cannot be read: no such file", wrong + ":1: id: required"}},
 		"unknown flag":  {[]string{"--confg", good}, 2, nil, []string{"capgate check -h"}},
-		"asks for help": {[]string{"-h"}, 0, []string{"Usage: capgate check", "-config"}, nil},
+		"asks for help": {[]string{"-h"}, 0, []string{"Usage: capgate check", "--config"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr strings.Builder
-			if got := runCheck(t.Context(), test.args, &stdout, &stderr); got != test.status {
+			if got := run(t.Context(), append([]string{"check"}, test.args...),
+				stdio{strings.NewReader(""), &stdout, &stderr}); got != test.status {
 				t.Errorf("exit status %d, want %d", got, test.status)
 			}
 			for _, out := range []struct {

@@ -1,34 +1,25 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/conform"
 )
 
-const conformUsage = `Usage: capgate conform [flags] HOST:PORT
-
-Checks, without a gateway, whether a capability container conforms to the capability protocol.
-Each rule passes, fails or is not tested; the output names the document that it comes from.
+const conformHelp = `It needs no gateway. Each rule of the capability protocol passes, fails or is not tested; the output
+names the document that it comes from.
 
 Many rules need a harmless call, which is made about fifty times. --tool and --args select it. By
 default it is the first suitable tool of --manifest, or of the list of the discovery tool: the
 author recommends to allow it, and its input_schema has examples or defaults for all required
-arguments.
-
-Exit status: 0 if no rule is broken; 1 if a rule is broken; 2 for a wrong command line.
-
-Flags:
-`
-
-// exitBroken is that of a container that breaks a rule.
-const exitBroken = 1
+arguments.`
 
 // conformCommand is capgate conform, as the command line describes it.
 type conformCommand struct {
@@ -37,9 +28,33 @@ type conformCommand struct {
 	args, badArgs, slowArgs, dialects string
 }
 
-func runConform(ctx context.Context, args []string, std stdio) int {
-	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
-	c := conformCommand{subject: addSubject(fs)}
+// newConformCommand is capgate conform.
+func newConformCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "conform HOST:PORT",
+		Short: "check whether a capability container conforms to the protocol", Long: conformHelp}
+	k := &conformCommand{subject: addSubject(c, std)}
+	k.addFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := k.take(args[0]); err != nil {
+			return exitError{exitUsage, err}
+		}
+		tell := func(r conform.Result) { fmt.Fprint(std.out, resultLine(r)) }
+		if k.format != tableFormat {
+			tell = func(conform.Result) {}
+		}
+		report := k.kit.Run(c.Context(), tell)
+		err := k.data(report, func(w io.Writer) {
+			fmt.Fprintf(w, "\n%d passed, %d failed, %d not tested\n", report.Passed, report.Failed, report.Skipped)
+		})
+		if err == nil && (c.Context().Err() != nil || report.Failed > 0) {
+			err = quiet(exitRefused)
+		}
+		return err
+	}
+	return exits(c, "0 no rule is broken; 1 a rule is broken; 2 wrong command line.")
+}
+
+func (c *conformCommand) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a harmless tool to call")
 	fs.StringVar(&c.args, "args", "", "arguments of --tool, a `JSON` object; default {}")
 	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default invalid JSON")
@@ -50,32 +65,11 @@ func runConform(ctx context.Context, args []string, std stdio) int {
 		"check only this `dialect`: doc, live or legacy; default all supported ones")
 	fs.DurationVar(&c.kit.Wait, "wait", 30*time.Second, "`duration` to wait for the container to be ready")
 	fs.DurationVar(&c.kit.Timeout, "timeout", 20*time.Second, "`duration` of one check")
-	words, status, ok := parseLine(fs, args, 1, conformUsage, std)
-	if !ok {
-		return status
-	}
-	if err := c.take(words); err != nil {
-		return wrongLine(fs, err, std)
-	}
-	tell := func(r conform.Result) { fmt.Fprint(std.out, resultLine(r)) }
-	if c.json {
-		tell = func(conform.Result) {}
-	}
-	report := c.kit.Run(ctx, tell)
-	if c.json {
-		_ = json.NewEncoder(std.out).Encode(report) // stdout is gone
-	} else {
-		fmt.Fprintf(std.out, "\n%d passed, %d failed, %d not tested\n", report.Passed, report.Failed, report.Skipped)
-	}
-	if ctx.Err() != nil || report.Failed > 0 {
-		return exitBroken
-	}
-	return 0
 }
 
-// take parses the words and flags that need more than the flag package.
-func (c *conformCommand) take(words []string) error {
-	if err := c.subject.take(words); err != nil {
+// take reads the address, and the flags that depend on others.
+func (c *conformCommand) take(addr string) error {
+	if err := c.subject.take(addr); err != nil {
 		return err
 	}
 	c.kit.Target, c.kit.Manifest = c.target, c.manifest

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/examples/weather"
@@ -21,13 +21,8 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-const demoUsage = `Usage: capgate demo [flags]
-
-Runs the gateway with embedded defaults and two replicas of a capability "weather" in one
-process, until Ctrl-C. --openparallax adds an OpenParallax engine, whose agent follows a script.
-
-Flags:
-`
+const demoHelp = `The gateway has embedded defaults, and runs with its backends in one process, until Ctrl-C.
+--openparallax adds an OpenParallax engine, whose agent follows a script.`
 
 // demoReplicas is how many backends the demonstration has. They share one store of
 // artifacts, as replicas of a real capability would share theirs.
@@ -36,26 +31,23 @@ const demoReplicas = 2
 // demoManifest stands for the manifest that is in the program.
 const demoManifest = "weather/manifest.yaml"
 
-func runDemo(ctx context.Context, args []string, std stdio) int {
-	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
-	over := addOverrides(fs)
-	withEngine := fs.Bool("openparallax", false, "also run an OpenParallax engine")
-	if status, ok := parseOnlyFlags(fs, args, demoUsage, std); !ok {
-		return status
+// newDemoCommand is capgate demo.
+func newDemoCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "demo", Short: "run the gateway and two replicas of a weather capability",
+		Long: demoHelp}
+	over := addOverrides(c.Flags())
+	withEngine := c.Flags().Bool("openparallax", false, "also run an OpenParallax engine")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var engine *demoEngine
+		if *withEngine {
+			var err error
+			if engine, err = listenForEngine(); err != nil {
+				return err
+			}
+		}
+		return demo(c.Context(), over, engine, std)
 	}
-	var engine *demoEngine
-	var err error
-	if *withEngine {
-		engine, err = listenForEngine()
-	}
-	if err == nil {
-		err = demo(ctx, over, engine, std)
-	}
-	if err != nil {
-		fmt.Fprintf(std.err, "capgate demo: %v\n", err)
-		return 1
-	}
-	return 0
+	return exits(c, "0 the gateway has ended; 1 it cannot run; 2 wrong command line.")
 }
 
 // demo serves until ctx ends. The engine may be nil.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,20 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/capgate/capgate/gateway/admin"
 )
 
-const drainUsage = `Usage: capgate drain --backend HOST:PORT [flags]
-
-Drains a backend at all replicas of the gateway, and waits until it has no calls in flight. A
-draining backend gets no new calls, except those of sessions pinned to it, until capgate drain
---undo ends the drain. A drain survives a restart of the gateway.
-
-Exit status: 0 on success; 1 if calls are left after --timeout (the drain stays); 2 for a wrong
-command line; 3 if the gateway could not be reached or rejected the request.
-
-Flags:
-`
+const drainHelp = `The command drains the backend at all replicas of the gateway, and waits until it has no calls in
+flight. A draining backend gets no new calls, except those of sessions pinned to it, until capgate
+drain --undo ends the drain. A drain survives a restart of the gateway.`
 
 // drainPoll is the interval of requests for the remaining calls.
 const drainPoll = 250 * time.Millisecond
@@ -39,51 +31,35 @@ type drainCommand struct {
 	out     io.Writer
 }
 
-// errCallsLeft is the error of a drain that did not finish in time.
-var errCallsLeft = errors.New("not finished")
-
-func runDrain(ctx context.Context, args []string, std stdio) int {
-	d := drainCommand{out: std.out}
-	fs := flag.NewFlagSet("drain", flag.ContinueOnError)
+// newDrainCommand is capgate drain.
+func newDrainCommand(std stdio) *cobra.Command {
+	d := &drainCommand{out: std.out}
+	c := &cobra.Command{Use: "drain HOST:PORT", Short: "drain a backend without failing calls, or end the drain",
+		Long: drainHelp}
+	fs := c.Flags()
 	admin := addAdmin(fs)
-	fs.StringVar(&d.backend, "backend", "", "`host:port` of the backend, as capgate status shows it")
 	fs.StringVar(&d.request.Capability, "capability", "",
 		"only in the fleet of the capability with this `name`; default all fleets with the backend")
 	fs.BoolVar(&d.request.Force, "force", false,
 		"drain even the last backend of a fleet; its calls are then rejected")
 	fs.BoolVar(&d.undo, "undo", false, "end the drain of the backend")
 	fs.DurationVar(&d.timeout, "timeout", 2*time.Minute, "maximum `duration` to wait for calls to end; 0: do not wait")
-	if status, ok := parseOnlyFlags(fs, args, drainUsage, std); !ok {
-		return status
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		switch {
+		case d.undo && (fs.Changed("force") || fs.Changed("timeout")):
+			return usageError("--undo takes neither --force nor --timeout")
+		case d.timeout < 0:
+			return usageError("--timeout must not be negative")
+		}
+		d.backend = args[0]
+		if d.port, err = newAdminClient(*admin); err != nil {
+			return err
+		}
+		return d.run(c.Context())
 	}
-	var err error
-	switch {
-	case d.backend == "":
-		err = errors.New("--backend is required")
-	case d.undo && (given(fs, "force") || given(fs, "timeout")):
-		err = errors.New("--undo takes neither --force nor --timeout")
-	case d.timeout < 0:
-		err = errors.New("--timeout must not be negative")
-	default:
-		d.port, err = newAdminClient(*admin)
-	}
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	switch err := d.run(ctx); {
-	case err == nil:
-		return 0
-	case errors.Is(err, errCallsLeft):
-		fmt.Fprintf(std.err, "capgate drain: %v\n", err)
-		return exitCallsLeft
-	default:
-		fmt.Fprintf(std.err, "capgate drain: %v\n", err)
-		return exitTransport
-	}
+	return exits(c, "0 success; 1 the gateway rejected the request, or calls are left after --timeout (the\n"+
+		"drain stays); 2 wrong command line; 3 the gateway cannot be reached.")
 }
-
-// exitCallsLeft is the exit status of a drain with remaining calls.
-const exitCallsLeft = 1
 
 func (d *drainCommand) run(ctx context.Context) error {
 	path := "/v1/backends/" + url.PathEscape(d.backend)
@@ -138,7 +114,7 @@ func (d *drainCommand) await(ctx context.Context, path string) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w after %v: %s; the drain stays", errCallsLeft, d.timeout, told)
+			return refused("not finished after %v: %s; the drain stays", d.timeout, told)
 		}
 	}
 }

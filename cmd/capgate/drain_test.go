@@ -68,17 +68,17 @@ func TestDrainForAllReplicas(t *testing.T) {
 	b, publicB, adminB := serve(t, nil, "--config", r.file)
 	clientA, clientB := dial(t, publicA), dial(t, publicB)
 
-	if out := drain(t, adminA, "--backend", r.two); !strings.HasSuffix(out,
+	if out := drain(t, adminA, r.two); !strings.HasSuffix(out,
 		"no call is in flight there, at 2 replicas\n") {
 		t.Errorf("%q", out)
 	}
 	blocked := invoke(clientB, gatewaytest.Block)
 	gatewaytest.Wait(t, r.first.Blocked(), "the call at the only backend that is not drained")
-	drain(t, adminB, "--backend", r.two, "--undo")
+	drain(t, adminB, r.two, "--undo")
 	waitPage(t, "http://"+adminA+"/v1/fleets", `"usable":2`)
 
 	loadA, loadB := startLoad(t, 2, clientA), startLoad(t, 2, clientB)
-	draining := start(t, nil, "drain", "--backend", r.one, "--admin", adminA)
+	draining := start(t, nil, "drain", r.one, "--admin", adminA)
 	draining.stdout.wait(t, draining, "\n1 call in flight at 2 replicas\n")
 	before := len(r.first.Seen())
 	loadA.more(t, 50)
@@ -104,7 +104,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	if n := len(r.first.Seen()) - before; n > 0 {
 		t.Errorf("%d calls came to a drained backend by a replica that started later", n)
 	}
-	drain(t, adminB, "--backend", r.one, "--undo")
+	drain(t, adminB, r.one, "--undo")
 	for _, admin := range []string{adminA, adminB} {
 		waitPage(t, "http://"+admin+"/v1/fleets", `"usable":2`)
 	}
@@ -123,12 +123,12 @@ func TestDrainWithoutRedis(t *testing.T) {
 	r := newReplicas(t)
 	_, public, admin := serve(t, nil, "--config", r.file)
 	_, _, other := serve(t, nil, "--config", r.file)
-	drain(t, other, "--backend", r.one)
+	drain(t, other, r.one)
 	r.redis.Kill()
 	waitPage(t, "http://"+admin+"/readyz", `"redis":"away"`)
 
-	drain(t, admin, "--backend", r.one, "--undo")
-	exit, stdout, stderr := runProgram(t, nil, "drain", "--backend", r.two, "--timeout", "1ms", "--admin", admin)
+	drain(t, admin, r.one, "--undo")
+	exit, stdout, stderr := runProgram(t, nil, "drain", r.two, "--timeout", "1ms", "--admin", admin)
 	if exit != 1 || !strings.Contains(stderr, "the drain stays") || !strings.Contains(stdout+stderr, r.two) {
 		t.Errorf("exit status %d: %s%s", exit, stdout, stderr)
 	}
@@ -155,24 +155,24 @@ func TestDrainRefused(t *testing.T) {
 		exit int
 		want string
 	}{
-		{[]string{"--backend", "10.0.0.9:1"}, 3, "no fleet has the backend 10.0.0.9:1"},
-		{[]string{"--backend", "10.0.0.9:1", "--undo"}, 3, "no fleet has the backend 10.0.0.9:1"},
-		{[]string{"--backend", backend.Addr, "--capability", "none"}, 3, "no fleet none has the backend " + backend.Addr},
-		{[]string{"--backend", backend.Addr}, 3, "no other backend could take the calls of caps"},
-		{[]string{"--backend", backend.Addr, "--admin", nobody}, 3, "--admin or CAPGATE_ADMIN sets its address"},
-		{[]string{"--backend", backend.Addr, "--admin", backend.Addr}, 3, ""},
-		{nil, 2, "--backend is required"},
-		{[]string{"--backend", backend.Addr, "--timeout", "-1s"}, 2, "--timeout must not be negative"},
-		{[]string{"--backend", backend.Addr, "--admin", "nowhere"}, 2, "want host:port or a URL"},
-		{[]string{"--backend", backend.Addr, "--admin", "ftp://user:hush@h"}, 2, "http or https"},
-		{[]string{backend.Addr}, 2, "unexpected argument"},
+		{[]string{"10.0.0.9:1"}, 1, "no fleet has the backend 10.0.0.9:1"},
+		{[]string{"10.0.0.9:1", "--undo"}, 1, "no fleet has the backend 10.0.0.9:1"},
+		{[]string{backend.Addr, "--capability", "none"}, 1, "no fleet none has the backend " + backend.Addr},
+		{[]string{backend.Addr}, 1, "no other backend could take the calls of caps"},
+		{[]string{backend.Addr, "--admin", nobody}, 3, "--admin or CAPGATE_ADMIN sets its address"},
+		{[]string{backend.Addr, "--admin", backend.Addr}, 3, ""},
+		{nil, 2, "HOST:PORT is missing"},
+		{[]string{backend.Addr, "--timeout", "-1s"}, 2, "--timeout must not be negative"},
+		{[]string{backend.Addr, "--admin", "nowhere"}, 2, "want host:port or a URL"},
+		{[]string{backend.Addr, "--admin", "ftp://user:hush@h"}, 2, "http or https"},
+		{[]string{backend.Addr, "h:1"}, 2, "unexpected argument"},
 	} {
 		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"drain"}, test.args...)...)
 		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit status %d: %s%s", test.args, exit, stdout, stderr)
 		}
 	}
-	out := drain(t, admin, "--backend", backend.Addr, "--force", "--timeout", "0")
+	out := drain(t, admin, backend.Addr, "--force", "--timeout", "0")
 	if out != fmt.Sprintf("%s gets no new calls in caps\n", backend.Addr) {
 		t.Errorf("%q", out)
 	}

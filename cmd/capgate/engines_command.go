@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -18,137 +18,115 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-const enginesUsage = `Usage: capgate engines list [flags]
-       capgate engines status ENGINE [flags]
-       capgate engines sessions ENGINE [flags]
-       capgate engines history ENGINE SESSION [flags]
-       capgate engines send ENGINE MESSAGE [flags]
-
-Talks with OpenParallax engines through a gateway. send streams the answer to standard output;
-other events, such as approvals that a person has to answer, go to standard error. If an answer
-was cut off, look into history before you send the message again: the engine may have it.
-
-Exit status: 0 on success; 1 if the gateway rejected the request or the engine failed; 2 for a
-wrong command line; 3 if the gateway could not be reached.
-
-Flags:
-`
+const sendHelp = `The answer is streamed to standard output; other events, such as approvals that a person has to
+answer, go to standard error. If an answer was cut off, look into history before you send the
+message again: the engine may have it.`
 
 // enginesCommand is capgate engines.
 type enginesCommand struct {
-	words         []string
+	output
 	session, mode string
-	from          *caller
-	catalog       capgatepb.CatalogClient
-	client        openparallaxv1.ClientServiceClient
-	std           stdio
 }
 
-func runEngines(ctx context.Context, args []string, std stdio) int {
-	fs := flag.NewFlagSet("engines", flag.ContinueOnError)
-	c := enginesCommand{std: std, from: addCaller(fs)}
-	fs.StringVar(&c.session, "session", "", "send: `id` of the session; default a new one")
-	fs.StringVar(&c.mode, "mode", "NORMAL", "send: `mode` of the session: NORMAL, OTR (off the record) or HEARTBEAT")
-	all := verbs{
-		flags: fs, usage: enginesUsage, from: c.from,
-		all: []verb{
-			{name: "list", run: soon(c.list)},
-			{name: "status", words: 1, run: soon(c.status)},
-			{name: "sessions", words: 1, run: soon(c.sessions)},
-			{name: "history", words: 2, run: soon(c.history)},
-			{name: "send", words: 2, run: c.send, takes: []string{"session", "mode"}},
-		},
-		take: func(_ string, words []string) error {
-			if c.words = words; openparallaxv1.SessionMode_value[c.mode] == 0 {
-				return fmt.Errorf("--mode %q: want NORMAL, OTR or HEARTBEAT", c.mode)
-			}
-			return nil
-		},
-		dial: func(conn grpc.ClientConnInterface) {
-			c.catalog, c.client = capgatepb.NewCatalogClient(conn), openparallaxv1.NewClientServiceClient(conn)
-		},
-	}
-	return all.run(ctx, args, std)
+// newEnginesCommand is capgate engines.
+func newEnginesCommand(std stdio) *cobra.Command {
+	c := &enginesCommand{output: output{stdio: std}}
+	send := overPublic("send ENGINE MESSAGE", "send a message, and stream the answer", 0, c.send, c.sendFlags)
+	send.Long = sendHelp
+	return parent("engines", "talk with OpenParallax engines through a gateway", "",
+		overPublic("list", "list engines", requestTimeout, c.list, c.addFlags),
+		overPublic("status ENGINE", "show the state of an engine", requestTimeout, c.status, c.addFlags),
+		overPublic("sessions ENGINE", "list the sessions of an engine", requestTimeout, c.sessions, c.addFlags),
+		overPublic("history ENGINE SESSION", "show the messages of a session", requestTimeout, c.history, c.addFlags),
+		send)
 }
 
-// toEngine is ctx for calls of the engine that the line names.
-func (c *enginesCommand) toEngine(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(c.from.shown(ctx), "x-capability-id", c.words[0],
-		"x-session-modes", "source")
+func (c *enginesCommand) sendFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.session, "session", "", "`id` of the session; default a new one")
+	fs.StringVar(&c.mode, "mode", "NORMAL", "`mode` of the session: NORMAL, OTR (off the record) or HEARTBEAT")
 }
 
-func (c *enginesCommand) list(ctx context.Context) error {
-	for token := ""; ; {
-		page, err := c.catalog.ListEngines(c.from.shown(ctx),
+// toEngine is ctx for calls of an engine.
+func toEngine(ctx context.Context, engine string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "x-capability-id", engine, "x-session-modes", "source")
+}
+
+func (c *enginesCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	all := new(capgatepb.ListEnginesResponse)
+	err := pages(func(token string) (string, error) {
+		page, err := capgatepb.NewCatalogClient(conn).ListEngines(cmd.Context(),
 			&capgatepb.ListEnginesRequest{PageSize: 200, PageToken: token})
-		if err != nil {
-			return err
-		}
-		for _, e := range page.GetEngines() {
-			fmt.Fprintln(c.std.out, word(e.GetId()))
-		}
-		if token = page.GetNextPageToken(); token == "" {
-			return nil
-		}
-	}
-}
-
-func (c *enginesCommand) status(ctx context.Context) error {
-	s, err := c.client.GetStatus(c.toEngine(ctx), &openparallaxv1.StatusRequest{})
+		all.Engines = append(all.Engines, page.GetEngines()...)
+		return page.GetNextPageToken(), err
+	})
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(c.std.out, 0, 0, 2, ' ', 0)
+	return c.data(all, func(w io.Writer) {
+		t := newTable("ENGINE")
+		for _, e := range all.GetEngines() {
+			t.row(e.GetId())
+		}
+		t.print(w)
+	})
+}
+
+func (c *enginesCommand) status(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	s, err := openparallaxv1.NewClientServiceClient(conn).GetStatus(toEngine(cmd.Context(), args[0]),
+		&openparallaxv1.StatusRequest{})
+	if err != nil {
+		return err
+	}
 	shield := "none"
 	if s.GetShieldConnected() {
 		shield = fmt.Sprintf("connected, up to tier %d", s.GetShieldMaxTier())
 	}
-	fmt.Fprintf(table, "agent\t%s\nmodel\t%s\nshield\t%s\nup\t%s\nsessions\t%d\n", word(s.GetAgentName()),
-		word(s.GetModel()), shield,
-		time.Duration(s.GetUptimeSeconds())*time.Second, s.GetSessionCount())
-	return table.Flush()
+	return c.data(s, func(w io.Writer) {
+		details(w, [2]string{"agent", word(s.GetAgentName())}, [2]string{"model", word(s.GetModel())},
+			[2]string{"shield", shield}, [2]string{"up", short(time.Duration(s.GetUptimeSeconds()) * time.Second)},
+			[2]string{"sessions", fmt.Sprint(s.GetSessionCount())})
+	})
 }
 
-func (c *enginesCommand) sessions(ctx context.Context) error {
-	all, err := c.client.ListSessions(c.toEngine(ctx), &openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
+func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	all, err := openparallaxv1.NewClientServiceClient(conn).ListSessions(toEngine(cmd.Context(), args[0]),
+		&openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(c.std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SESSION\tMODE\tMESSAGES\tUPDATED\tTITLE")
-	for _, s := range all.GetSessions() {
-		mode := openparallaxv1.SessionMode_name[int32(s.GetMode())]
-		if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
-			mode = ""
+	return c.data(all, func(w io.Writer) {
+		t := newTable("SESSION", "MODE", "MESSAGES", "UPDATED", "TITLE")
+		for _, s := range all.GetSessions() {
+			mode := openparallaxv1.SessionMode_name[int32(s.GetMode())]
+			if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
+				mode = ""
+			}
+			t.row(s.GetId(), mode, s.GetMessageCount(), ageOf(at(s.GetUpdatedAt())), beginning(s.GetTitle(), 60))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", word(s.GetId()), orDash(mode), s.GetMessageCount(),
-			at(s.GetUpdatedAt()), beginning(s.GetTitle(), 60))
-	}
-	return table.Flush()
-}
-
-// at is a time of an engine's.
-func at(seconds int64) string {
-	if seconds == 0 {
-		return "-"
-	}
-	return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
-}
-
-func (c *enginesCommand) history(ctx context.Context) error {
-	all, err := c.client.GetHistory(c.toEngine(ctx),
-		&openparallaxv1.GetHistoryRequest{SessionId: c.words[1], Limit: math.MaxInt32})
-	for _, m := range all.GetMessages() {
-		fmt.Fprintf(c.std.out, "%s %s: %s\n", at(m.GetTimestamp()), word(m.GetRole()), lines(m.GetContent(), 4))
-	}
-	return err
-}
-
-func (c *enginesCommand) send(ctx context.Context) error {
-	stream, err := c.client.SendMessage(c.toEngine(ctx), &openparallaxv1.ClientMessageRequest{
-		Content: c.words[1], SessionId: c.session, Source: "cli",
-		Mode: openparallaxv1.SessionMode(openparallaxv1.SessionMode_value[c.mode]),
+		t.print(w)
 	})
+}
+
+func (c *enginesCommand) history(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	all, err := openparallaxv1.NewClientServiceClient(conn).GetHistory(toEngine(cmd.Context(), args[0]),
+		&openparallaxv1.GetHistoryRequest{SessionId: args[1], Limit: math.MaxInt32})
+	if err != nil {
+		return err
+	}
+	return c.data(all, func(w io.Writer) {
+		for _, m := range all.GetMessages() {
+			fmt.Fprintf(w, "%s %s: %s\n", when(at(m.GetTimestamp())), word(m.GetRole()), lines(m.GetContent(), 4))
+		}
+	})
+}
+
+func (c *enginesCommand) send(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	mode := openparallaxv1.SessionMode(openparallaxv1.SessionMode_value[c.mode])
+	if mode == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
+		return usageError("--mode %q: want NORMAL, OTR or HEARTBEAT", c.mode)
+	}
+	stream, err := openparallaxv1.NewClientServiceClient(conn).SendMessage(toEngine(cmd.Context(), args[0]),
+		&openparallaxv1.ClientMessageRequest{Content: args[1], SessionId: c.session, Source: "cli", Mode: mode})
 	if err != nil {
 		return err
 	}
@@ -157,7 +135,7 @@ func (c *enginesCommand) send(ctx context.Context) error {
 		e, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			fmt.Fprintln(c.std.out)
+			fmt.Fprintln(c.out)
 			return heard.end()
 		case err != nil:
 			return err
@@ -197,17 +175,17 @@ func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *engineStr
 	switch e.GetEventType() {
 	case openparallaxv1.PipelineEventType_LLM_TOKEN:
 		heard.any = true
-		fmt.Fprint(c.std.out, visible(e.GetLlmToken().GetText()))
+		fmt.Fprint(c.out, visible(e.GetLlmToken().GetText()))
 	case openparallaxv1.PipelineEventType_RESPONSE_COMPLETE:
 		if !heard.any {
-			fmt.Fprint(c.std.out, visible(e.GetResponseComplete().GetContent()))
+			fmt.Fprint(c.out, visible(e.GetResponseComplete().GetContent()))
 		}
 	case openparallaxv1.PipelineEventType_APPROVAL_NEEDED:
-		fmt.Fprintf(c.std.err, "\napproval needed: %s (until %s)\n",
+		fmt.Fprintf(c.err, "\napproval needed: %s (until %s)\n",
 			beginning(e.GetApprovalNeeded().GetContextSummary(), 200),
-			at(e.GetApprovalNeeded().GetTimeoutAt()))
+			when(at(e.GetApprovalNeeded().GetTimeoutAt())))
 	case openparallaxv1.PipelineEventType_ACTION_STARTED:
-		fmt.Fprintf(c.std.err, "[%s %s]\n", strings.ToLower(e.GetActionStarted().GetActionType().String()),
+		fmt.Fprintf(c.err, "[%s %s]\n", strings.ToLower(e.GetActionStarted().GetActionType().String()),
 			beginning(e.GetActionStarted().GetSummary(), 60))
 	}
 }

@@ -35,20 +35,20 @@ func TestEnginesCommand(t *testing.T) {
 			"[read_file "},
 		{[]string{"send", "engine-1", "hello", "--session", "s3", "--mode", "OTR"}, 0, "You said: hello\n", ""},
 		{[]string{"send", "engine-1", "fail"}, exitRefused, "\n",
-			"capgate engines: the engine failed: the model does not answer (LLM_CALL_FAILED)\n"},
+			"capgate engines send: the engine failed: the model does not answer (LLM_CALL_FAILED)\n"},
 		{[]string{"sessions", "engine-1"}, 0, "NORMAL  ", ""},
 		{[]string{"history", "engine-1", "s1"}, 0, "assistant: You said: hello there\n", ""},
 		{[]string{"history", "engine-1", "s3"}, 0, "", ""},
 		{[]string{"status", "weather"}, exitRefused, "",
-			"NotFound: the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that one " +
+			"the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that one " +
 				"is (ENGINE_UNKNOWN)\n"},
 		{[]string{"status", "absent"}, exitRefused, "", "(CAPABILITY_UNKNOWN)\n"},
 		{[]string{"send", "engine-1", "hello", "--mode", "otr"}, exitUsage, "",
 			`--mode "otr": want NORMAL, OTR or HEARTBEAT`},
-		{[]string{"send", "engine-1"}, exitUsage, "", "Try: capgate engines -h\n"},
+		{[]string{"send", "engine-1"}, exitUsage, "", "MESSAGE is missing; want ENGINE MESSAGE\nTry: capgate engines send -h\n"},
 		{[]string{"status", "engine-1", "--key-file", "/nowhere"}, exitUsage, "", "--key-file: "},
-		{[]string{"list", "--addr", gatewaytest.Unreachable(t)}, exitTransport, "", "Unavailable: "},
-		{[]string{"-h"}, 0, "Usage: capgate engines list", ""},
+		{[]string{"list", "--addr", gatewaytest.Unreachable(t)}, exitUnreachable, "", "the gateway cannot be reached: "},
+		{[]string{"-h"}, 0, "Usage: capgate engines COMMAND", ""},
 	} {
 		exit, stdout, stderr := engines(tt.args...)
 		if exit != tt.exit || !strings.Contains(stdout, tt.stdout) || !strings.Contains(stderr, tt.stderr) ||

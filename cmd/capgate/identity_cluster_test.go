@@ -292,7 +292,7 @@ func TestKeysInFiles(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	exit, _, stderr := runProgram(t, nil, "keys", "create", "acme", "--out", file, "--admin", g.admins[0])
-	if exit != 1 || !strings.Contains(stderr, "file exists") {
+	if exit != 2 || !strings.Contains(stderr, "file exists") {
 		t.Errorf("over another: %d, %s", exit, stderr)
 	}
 	other := filepath.Join(t.TempDir(), "other")

@@ -5,42 +5,28 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"time"
 	"unicode/utf8"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Exit statuses of capgate invoke, beside 0.
-const (
-	exitToolError = 1 // the tool ran and failed
-	exitNotRun    = 1 // a person has to approve the call first, or denied it
-	exitUsage     = 2 // the command line cannot be understood; nothing was sent
-	exitTransport = 3 // the gateway was not reached, refused, or cut the answer off
-)
-
-const invokeUsage = `Usage: capgate invoke [flags] CAPABILITY TOOL [ARGS]
-
-Calls a tool through a gateway and prints its result as JSON. ARGS is a JSON object, or - to
-read one from standard input; {} if omitted. With --stream it prints one line per chunk: the
-chunk itself if it is JSON, otherwise a JSON string, or {"data_base64": ...} for binary data.
+const invokeHelp = `ARGS is a JSON object, or - to read one from standard input; {} if omitted. The result is printed as
+JSON. With --stream each chunk is one line: the chunk itself if it is JSON, otherwise a JSON string,
+or {"data_base64": ...} for binary data.
 
 A call that needs approval does not run; the output shows how to approve it. After the approval,
---approval ID runs the call once. --wait waits for the approval instead.
+--approval ID runs the call once. --wait waits for the approval instead.`
 
-Exit status: 0 on success; 1 if the tool failed, or the call needs approval or was denied; 2 for
-a wrong command line; 3 if the gateway could not be reached or rejected the call.
-
-Flags:
-`
+const invokeExample = `  capgate invoke weather get_current_weather '{"location":"Berlin"}'
+  capgate invoke --stream weather get_forecast '{"location":"Lima","days":3}'`
 
 // invocation is one call as the command line describes it.
 type invocation struct {
@@ -48,6 +34,8 @@ type invocation struct {
 	stream  bool
 	timeout time.Duration
 	from    *caller
+
+	configFile string // of config_json
 
 	wait        bool // for a person's answer
 	waitTimeout time.Duration
@@ -60,79 +48,63 @@ type toolError string
 
 func (e toolError) Error() string { return string(e) }
 
-// runInvoke is capgate invoke. The answer goes to stdout, anything wrong to stderr.
-func runInvoke(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	inv, err := parseInvoke(args, stdin, stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "capgate invoke: %v\nTry: capgate invoke -h\n", err)
-		return exitUsage
-	}
-	inv.errs = stderr
-	err = inv.run(ctx, stdout)
-	var failed toolError
-	switch {
-	case err == nil:
-		return 0
-	case notRun(err):
-		fmt.Fprintf(stderr, "capgate invoke: %s\n", inv.howToRun(err))
-		return exitNotRun
-	case errors.As(err, &failed):
-		fmt.Fprintf(stderr, "%s: %s\n", inv.req.GetToolName(), failed)
-		return exitToolError
-	default:
-		fmt.Fprintf(stderr, "capgate invoke: %s\n", inv.from.explain(ctx, err))
-		return exitTransport
-	}
-}
-
-// parseInvoke reads the command line, and the files and the standard input that it
-// names. It prints the usage to help if asked to.
-func parseInvoke(args []string, stdin io.Reader, help io.Writer) (*invocation, error) {
-	inv := &invocation{req: new(docpb.InvokeRequest)}
-	fs := flag.NewFlagSet("invoke", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are the caller's to print, once
+// newInvokeCommand is capgate invoke. The answer goes to standard output, anything wrong to standard error.
+func newInvokeCommand(std stdio) *cobra.Command {
+	inv := &invocation{req: new(docpb.InvokeRequest), errs: std.err}
+	c := &cobra.Command{Use: "invoke CAPABILITY TOOL [ARGS]", Short: "call a tool through a gateway", Long: invokeHelp,
+		Example: invokeExample}
+	fs := c.Flags()
 	inv.from = addCaller(fs)
 	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke, and print chunks as they arrive")
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
 	inv.addApprovalFlags(fs)
-	configFile := fs.String("config-json-file", "",
+	fs.StringVar(&inv.configFile, "config-json-file", "",
 		"`file` with the JSON object for config_json (a file, because it may contain secrets)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := inv.take(fs, args, std.in); err != nil {
+			return exitError{exitUsage, err}
+		}
+		return inv.explained(c.Context(), inv.run(c.Context(), std.out))
+	}
+	return exits(c, "0 success; 1 the tool failed, the call needs approval, or it was rejected; 2 wrong\n"+
+		"command line; 3 the gateway or the backend cannot be reached.")
+}
 
-	positional, err := parseFlags(fs, args)
-	if errors.Is(err, flag.ErrHelp) {
-		fs.SetOutput(help)
-		fmt.Fprint(help, invokeUsage)
-		fs.PrintDefaults()
-	}
-	if err != nil {
-		return nil, err
-	}
+// explained turns the error of a call into one that says what to do.
+func (inv *invocation) explained(ctx context.Context, err error) error {
+	var failed toolError
 	switch {
-	case len(positional) < 2 || len(positional) > 3:
-		return nil, fmt.Errorf("want CAPABILITY TOOL [ARGS], got %d arguments", len(positional))
-	case positional[0] == "" || positional[1] == "":
-		return nil, errors.New("CAPABILITY and TOOL must not be empty")
+	case err == nil:
+		return nil
+	case notRun(err):
+		return refused("%s", inv.howToRun(err))
+	case errors.As(err, &failed):
+		return exitError{exitRefused, plainError{fmt.Errorf("%s: %w", inv.req.GetToolName(), failed)}}
+	}
+	return explainedBy(err, func(err error) error { return inv.from.explain(ctx, err) })
+}
+
+// take reads the command line, and the files and the standard input that it names.
+func (inv *invocation) take(fs *pflag.FlagSet, args []string, stdin io.Reader) (err error) {
+	switch {
 	case inv.timeout < 0:
-		return nil, errors.New("--timeout must not be negative")
-	case given(fs, "wait-timeout") && !inv.wait:
-		return nil, errors.New("--wait-timeout requires --wait")
+		return errors.New("--timeout must not be negative")
+	case fs.Changed("wait-timeout") && !inv.wait:
+		return errors.New("--wait-timeout requires --wait")
 	case inv.waitTimeout <= 0:
-		return nil, errors.New("--wait-timeout must be more than 0s")
+		return errors.New("--wait-timeout must be more than 0s")
 	}
-	inv.req.CapabilityId, inv.req.ToolName = positional[0], positional[1]
-	if inv.req.ArgsJson, err = readArgs(positional[2:], stdin); err != nil {
-		return nil, err
+	inv.req.CapabilityId, inv.req.ToolName = args[0], args[1]
+	if inv.req.ArgsJson, err = readArgs(args[2:], stdin); err != nil {
+		return err
 	}
-	if *configFile != "" {
-		if inv.req.ConfigJson, err = readConfig(*configFile); err != nil {
-			return nil, err
+	if inv.configFile != "" {
+		if inv.req.ConfigJson, err = readConfig(inv.configFile); err != nil {
+			return err
 		}
 	}
-	return inv, inv.from.read()
+	return inv.from.read()
 }
 
 // readArgs answers with the tool's arguments: those given, if any, or from stdin.
@@ -148,7 +120,7 @@ func readArgs(given []string, stdin io.Reader) ([]byte, error) {
 		}
 	}
 	if !isObject(args) {
-		return nil, errors.New("ARGS is not a JSON object")
+		return nil, errors.New(notObject("ARGS", args))
 	}
 	return args, nil
 }
@@ -157,12 +129,23 @@ func readArgs(given []string, stdin io.Reader) ([]byte, error) {
 func readConfig(file string) ([]byte, error) {
 	config, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
 	if err != nil {
-		return nil, fmt.Errorf("--config-json-file: %w", err)
+		return nil, fmt.Errorf("--config-json-file: %s cannot be read: %w", file, reasonOf(err))
 	}
 	if !isObject(config) {
 		return nil, fmt.Errorf("--config-json-file: %s is not a JSON object", file)
 	}
 	return config, nil
+}
+
+// notObject says where text, which may be shown, stops being a JSON object.
+func notObject(what string, text []byte) string {
+	var v map[string]any
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(text, &v), &syntax) {
+		return fmt.Sprintf(`%s is not a JSON object: at byte %d: %v; write it as in '{"location":"Berlin"}'`, what,
+			syntax.Offset, syntax)
+	}
+	return what + ` is not a JSON object; write it as in '{"location":"Berlin"}'`
 }
 
 func isObject(text []byte) bool {
@@ -222,7 +205,8 @@ func (inv *invocation) printStream(ctx context.Context, client docpb.CapabilityC
 		chunk, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF) && !done:
-			return errors.New("the stream ended before its last chunk; the result is incomplete")
+			return exitError{exitUnreachable,
+				errors.New("the stream ended before its last chunk; the result is incomplete")}
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -256,19 +240,4 @@ func chunkLine(data []byte) []byte {
 	}
 	_ = enc.Encode(value) // strings and bytes always encode, and a Buffer takes them
 	return line.Bytes()
-}
-
-// describeStatus returns a call's gRPC code and message, and the reason if the gateway rejected the call.
-func describeStatus(err error) string {
-	st, ok := status.FromError(err)
-	if !ok {
-		return err.Error()
-	}
-	text := fmt.Sprintf("%s: %s", st.Code(), st.Message())
-	for _, detail := range st.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			text += fmt.Sprintf(" (%s)", info.GetReason())
-		}
-	}
-	return text
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -29,7 +29,7 @@ const (
 )
 
 // explain adds a flag whose value becomes metadata of the call.
-func (inv *invocation) explain(fs *flag.FlagSet, name, key, usage string) {
+func (inv *invocation) explain(fs *pflag.FlagSet, name, key, usage string) {
 	fs.Func(name, usage, func(value string) error {
 		inv.said = append(inv.said, key, value)
 		return nil
@@ -37,7 +37,7 @@ func (inv *invocation) explain(fs *flag.FlagSet, name, key, usage string) {
 }
 
 // addApprovalFlags adds the flags for the identity and the approval of a call.
-func (inv *invocation) addApprovalFlags(fs *flag.FlagSet) {
+func (inv *invocation) addApprovalFlags(fs *pflag.FlagSet) {
 	inv.explain(fs, "user", "x-user-id",
 		"`name` of the user on whose behalf the call is made, if the key may assert it")
 	inv.explain(fs, "agent", "x-agent-id",

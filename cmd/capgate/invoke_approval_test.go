@@ -60,15 +60,15 @@ func TestInvokeAsksForApproval(t *testing.T) {
 		seen := len(g.capability.Seen())
 		exit, out, errs := runProgram(t, nil, g.line(as...)...)
 		id := approvalID(t, errs)
-		if exit != exitNotRun || out != "" || !strings.Contains(errs, "capgate approvals approve "+id) ||
+		if exit != exitRefused || out != "" || !strings.Contains(errs, "capgate approvals approve "+id) ||
 			!strings.Contains(errs, "--approval "+id) || !strings.Contains(errs, "/v1/approvals/"+id) {
 			t.Errorf("%d %s%s", exit, out, errs)
 		}
-		if _, out, _ := capgateApprovals(t, g.admin, "show", id); !strings.Contains(out, "user        ann") ||
-			!strings.Contains(out, "agent       bot") {
+		if _, out, _ := capgateApprovals(t, g.admin, "show", id); !strings.Contains(out, "user         ann") ||
+			!strings.Contains(out, "agent        bot") {
 			t.Errorf("%s", out)
 		}
-		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitNotRun ||
+		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitRefused ||
 			!strings.Contains(errs, "APPROVAL_PENDING") {
 			t.Errorf("%d %s", exit, errs)
 		}
@@ -76,7 +76,7 @@ func TestInvokeAsksForApproval(t *testing.T) {
 		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != 0 {
 			t.Errorf("%d %s", exit, errs)
 		}
-		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitNotRun ||
+		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitRefused ||
 			!strings.Contains(errs, "APPROVAL_USED") {
 			t.Errorf("%d %s", exit, errs)
 		}
@@ -107,13 +107,13 @@ func TestInvokeWaits(t *testing.T) {
 	waiting = start(t, nil, g.line(`{"n":2}`, "--wait", "--approval", id)...)
 	waiting.stderr.wait(t, waiting, "waiting for the approval")
 	g.answer(t, "deny", id, "--comment", "not \u202egnp.exe\x1b[2J today")
-	if exit := waiting.wait(t); exit != exitNotRun || !strings.Contains(waiting.stderr.String(), "APPROVAL_DENIED") ||
+	if exit := waiting.wait(t); exit != exitRefused || !strings.Contains(waiting.stderr.String(), "APPROVAL_DENIED") ||
 		!strings.Contains(waiting.stderr.String(), "not \ufffdgnp.exe\ufffd[2J today") {
 		t.Errorf("%d %s", exit, waiting.stderr.String())
 	}
 
 	exit, _, errs := runProgram(t, nil, g.line(`{"n":3}`, "--wait", "--wait-timeout", "1ms")...)
-	if exit != exitNotRun || !strings.Contains(errs, "APPROVAL_REQUIRED") {
+	if exit != exitRefused || !strings.Contains(errs, "APPROVAL_REQUIRED") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	if n := len(g.capability.Seen()); n != 1 {
@@ -167,13 +167,13 @@ func TestWhyItWasDenied(t *testing.T) {
 
 	// For a session: as Redis has it, and then from memory.
 	exit, _, errs := runProgram(t, nil, g.line(`{"n":2}`, "--user", "ann", "--session", "s1")...)
-	if exit != exitNotRun {
+	if exit != exitRefused {
 		t.Fatal(exit, errs)
 	}
 	g.answer(t, "deny", approvalID(t, errs), "--remember", "session", "--comment", comment)
 	for _, args := range []string{`{"n":3}`, `{"n":4}`} {
 		exit, _, errs = runProgram(t, nil, g.line(args, "--user", "ann", "--session", "s1")...)
-		if exit != exitNotRun || !strings.Contains(errs, want) || !strings.Contains(errs, "for this session") {
+		if exit != exitRefused || !strings.Contains(errs, want) || !strings.Contains(errs, "for this session") {
 			t.Errorf("%d %s", exit, errs)
 		}
 	}

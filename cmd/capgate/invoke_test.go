@@ -31,7 +31,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// startCapability serves a capability where runInvoke expects a gateway: both speak
+// startCapability serves a capability where capgate invoke expects a gateway: both speak
 // the same protocol.
 func startCapability(t *testing.T, capability docpb.CapabilityServer, opts ...grpc.ServerOption) (addr string) {
 	t.Helper()
@@ -66,7 +66,7 @@ func startWeather(t *testing.T) (addr string) {
 func invokeWith(t *testing.T, stdin string, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	exit = runInvoke(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	exit = run(t.Context(), append([]string{"invoke"}, args...), stdio{strings.NewReader(stdin), &out, &errs})
 	return exit, out.String(), errs.String()
 }
 
@@ -80,7 +80,7 @@ func TestInvokePrintsTheResult(t *testing.T) {
 	}{
 		"flags last":    {"", []string{"weather", "get_current_weather", berlin, "--addr", addr}},
 		"flags first":   {"", []string{"--addr=" + addr, "--timeout", "1m", "weather", "get_current_weather", berlin}},
-		"flags between": {"", []string{"weather", "-addr", addr, "get_current_weather", "--session", "s1", berlin}},
+		"flags between": {"", []string{"weather", "--addr", addr, "get_current_weather", "--session", "s1", berlin}},
 		"no timeout":    {"", []string{"weather", "get_current_weather", berlin, "--addr", addr, "--timeout", "0"}},
 		"stdin":         {" " + berlin + "\n", []string{"weather", "get_current_weather", "-", "--addr", addr}},
 	} {
@@ -141,17 +141,17 @@ func TestInvokeUsageExitsWith2(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"got 0 arguments", nil},
-		{"got 1 arguments", []string{"weather"}},
-		{"got 4 arguments", []string{"weather", "tool", "{}", "more"}},
-		{"must not be empty", []string{"", "tool"}},
+		{"CAPABILITY is missing; want CAPABILITY TOOL [ARGS]", nil},
+		{"TOOL is missing", []string{"weather"}},
+		{`unexpected argument "more"`, []string{"weather", "tool", "{}", "more"}},
+		{"CAPABILITY is empty", []string{"", "tool"}},
 		{"not a JSON object", []string{"weather", "tool", "Berlin"}},
 		{"not a JSON object", []string{"weather", "tool", "[]"}},
 		{"not a JSON object", []string{"weather", "tool", "null"}},
 		{"not a JSON object", []string{"weather", "tool", "{} {}"}},
 		{"not a JSON object", []string{"weather", "tool", "-"}},
-		{"not defined", []string{"weather", "tool", "--no-such-flag"}},
-		{"invalid value", []string{"weather", "tool", "--timeout", "soon"}},
+		{"unknown flag --no-such-flag; the flags are --addr", []string{"weather", "tool", "--no-such-flag"}},
+		{`--timeout "soon": want a duration`, []string{"weather", "tool", "--timeout", "soon"}},
 		{"negative", []string{"weather", "tool", "--timeout", "-1s"}},
 		{"no such file", []string{"weather", "tool", "--config-json-file", secret + ".not"}},
 		{"is not a JSON object", []string{"weather", "tool", "--config-json-file", secret}},
@@ -179,7 +179,7 @@ func TestInvokeHelp(t *testing.T) {
 func TestInvokeTransportExitsWith3(t *testing.T) {
 	t.Parallel()
 	exit, stdout, stderr := invokeWith(t, "", "weather", "get_forecast", "--addr", gatewaytest.Refusing(t))
-	if exit != 3 || stdout != "" || !strings.Contains(stderr, "Unavailable") {
+	if exit != 3 || stdout != "" || !strings.Contains(stderr, "nothing listens at ") {
 		t.Errorf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}
 }
@@ -229,7 +229,7 @@ func TestInvokeSendsWhatItWasTold(t *testing.T) {
 	}
 }
 
-func TestInvokeUnusableAnswersExitWith3(t *testing.T) {
+func TestInvokeUnusableAnswers(t *testing.T) {
 	t.Parallel()
 	refusal, err := status.New(codes.NotFound, "no such capability").
 		WithDetails(&errdetails.ErrorInfo{Reason: "UNKNOWN_CAPABILITY", Domain: "capgate.dev"})
@@ -239,21 +239,22 @@ func TestInvokeUnusableAnswersExitWith3(t *testing.T) {
 	for name, tc := range map[string]struct {
 		invoke func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error)
 		want   string
+		exit   int
 		more   []string
 	}{
 		"refused": {func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) { return nil, refusal.Err() },
-			"NotFound: no such capability (UNKNOWN_CAPABILITY)", nil},
+			"capgate invoke: no such capability (UNKNOWN_CAPABILITY)", exitRefused, nil},
 		"not JSON": {func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 			return &docpb.InvokeResponse{ResultJson: []byte("sunny")}, nil
-		}, "not JSON", nil},
+		}, "not JSON", exitRefused, nil},
 		"too late": {func(ctx context.Context, _ *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 			<-ctx.Done()
 			return nil, status.FromContextError(ctx.Err()).Err()
-		}, "DeadlineExceeded", []string{"--timeout", "50ms"}},
+		}, "did not answer in time", exitUnreachable, []string{"--timeout", "50ms"}},
 	} {
 		addr := startCapability(t, &scripted{invoke: tc.invoke})
 		exit, stdout, stderr := invokeWith(t, "", append([]string{"cap", "tool", "--addr", addr}, tc.more...)...)
-		if exit != 3 || stdout != "" || !strings.Contains(stderr, tc.want) {
+		if exit != tc.exit || stdout != "" || !strings.Contains(stderr, tc.want) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q, want %q in it", name, exit, stdout, stderr, tc.want)
 		}
 	}
@@ -276,7 +277,7 @@ func TestInvokeStreamEndings(t *testing.T) {
 		"lost": {&scripted{chunks: []*docpb.InvokeChunk{data("1")},
 			status: status.Error(codes.Unavailable, "gone")}, 3, "1\n", "gone"},
 		"bad trailer": {&scripted{chunks: []*docpb.InvokeChunk{done}, status: status.Error(codes.Internal, "oops")},
-			3, "", "oops"},
+			1, "", "oops (INTERNAL)"},
 	} {
 		exit, stdout, stderr := invokeWith(t, "", "cap", "tool", "--stream", "--addr", startCapability(t, tc.server))
 		if exit != tc.exit || stdout != tc.stdout || !strings.Contains(stderr, tc.stderr) {
@@ -341,8 +342,8 @@ func TestInvokeALegacyBackend(t *testing.T) {
 		}{
 			{[]string{"caps", "echo", `{"a": 1}`}, 0, "{\n  \"a\": 1\n}\n", ""},
 			{[]string{"--stream", "caps", "echo", `{"a": 1}`}, 0, `{"a":1}` + "\n", ""},
-			{[]string{"caps", "fail"}, exitToolError, "", "fail: the tool failed for {}\n"},
-			{[]string{"--stream", "caps", "mute"}, exitToolError, "", "mute: the tool failed, and did not say why\n"},
+			{[]string{"caps", "fail"}, exitRefused, "", "fail: the tool failed for {}\n"},
+			{[]string{"--stream", "caps", "mute"}, exitRefused, "", "mute: the tool failed, and did not say why\n"},
 		} {
 			exit, stdout, stderr := invokeWith(t, "", append([]string{"--addr", public}, test.args...)...)
 			if exit != test.exit || stdout != test.stdout || stderr != test.stderr {

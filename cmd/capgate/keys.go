@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -19,105 +17,97 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const keysUsage = `Usage: capgate keys create TENANT [flags]
-       capgate keys list TENANT [flags]
-       capgate keys rotate TENANT ID [flags]
-       capgate keys revoke TENANT ID [flags]
-       capgate keys new [flags]
+const keysHelp = `Changes apply at all replicas of a gateway within a second. create and rotate print the key on standard
+output, or write it to the file --out; it cannot be shown again. For list, rotate and revoke, TENANT
+may be "-": list shows the keys of all tenants, and the others find the tenant of the key ID.`
 
-Manages API keys of tenants, at all replicas of a gateway within a second. create and rotate
-print the key on standard output, or write it to the file --out; it cannot be shown again. rotate
-creates a successor with another id, and keeps the old key valid for --grace. For list, rotate
-and revoke, TENANT may be "-": list shows the keys of all tenants, and the others find the tenant
-of the key ID.
+const rotateHelp = `The successor has another id. The old key stays valid for --grace.`
 
-new needs no gateway: it makes a key for the configuration file. It prints the key, or writes it
-to --out, and prints the entry for the configuration on standard error: the key's id, a hash of
-its secret, and the settings of the flags.
-
-Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
-3 if the gateway could not be reached.
-
-Flags:
-`
+const newKeyHelp = `It needs no gateway. It prints the key, or writes it to --out, and prints the entry for the
+configuration on standard error: the key's id, a hash of its secret, and the settings of the flags.`
 
 // keysCommand is capgate keys, as the command line describes it.
 type keysCommand struct {
-	tenant, id               string
-	key                      capgatepb.Key
-	scopes, asserts          string
-	expires, out             string
-	pepper                   string
-	grace                    time.Duration
-	client                   capgatepb.TenantsClient
-	standardOut, standardErr io.Writer
+	output
+	key             capgatepb.Key
+	scopes, asserts string
+	expires, file   string
+	pepper          string
+	grace           time.Duration
 }
 
-func runKeys(ctx context.Context, args []string, std stdio) int {
-	c := keysCommand{standardOut: std.out, standardErr: std.err}
-	fs := flag.NewFlagSet("keys", flag.ContinueOnError)
-	fs.StringVar(&c.key.Name, "name", "", "create and new: `name` of the key, for people")
-	fs.StringVar(&c.scopes, "scopes", "",
-		"create and new: comma-separated `scopes`, of "+tenant.AllScopes+"; default invoke,read")
+// newKeysCommand is capgate keys.
+func newKeysCommand(std stdio) *cobra.Command {
+	c := &keysCommand{output: output{stdio: std}}
+	rotate := overAdmin("rotate TENANT ID", "create the successor of a key", requestTimeout, c.rotate, c.graceFlag,
+		c.fileFlag)
+	rotate.Long = rotateHelp
+	local := &cobra.Command{Use: "new", Short: "make a key for the configuration file", Long: newKeyHelp,
+		RunE: func(*cobra.Command, []string) error { return c.newKey() }}
+	c.keyFlags(local.Flags())
+	c.fileFlag(local.Flags())
+	local.Flags().StringVar(&c.pepper, "pepper-file", "", "the configuration's pepper_file, if it has one")
+	return parent("keys", "create, list, rotate and revoke API keys of tenants", keysHelp,
+		overAdmin("create TENANT", "create a key", requestTimeout, c.create, c.keyFlags, c.fileFlag),
+		overAdmin("list TENANT", "list keys", requestTimeout, c.list, c.addFlags), rotate,
+		overAdmin("revoke TENANT ID", "revoke a key, for good", requestTimeout, c.revoke), local)
+}
+
+func (c *keysCommand) keyFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.key.Name, "name", "", "`name` of the key, for people")
+	fs.StringVar(&c.scopes, "scopes", "", "comma-separated `scopes`, of "+tenant.AllScopes+"; default invoke,read")
 	fs.StringVar(&c.asserts, "asserts", "",
-		"create and new: comma-separated `identities` that its holder may assert, of user, agent; default none")
-	fs.StringVar(&c.expires, "expires", "",
-		"create and new: `time` at which the key expires, as in 2027-01-31T00:00:00Z; default never")
-	fs.DurationVar(&c.grace, "grace", 24*time.Hour, "rotate: `duration` for which the old key stays valid, 0s to 720h")
-	fs.StringVar(&c.out, "out", "", "create, rotate and new: new `file` for the key, readable only by its "+
-		"owner; default standard output")
-	fs.StringVar(&c.pepper, "pepper-file", "", "new: the configuration's pepper_file, if it has one")
-	about := []string{"name", "scopes", "asserts", "expires"}
-	all := verbs{
-		flags: fs, usage: keysUsage,
-		all: []verb{
-			{name: "create", words: 1, run: soon(c.create), takes: append(about, "out")},
-			{name: "list", words: 1, run: soon(c.list)},
-			{name: "rotate", words: 2, run: soon(c.rotate), takes: []string{"grace", "out"}},
-			{name: "revoke", words: 2, run: soon(c.revoke)},
-			{name: "new", run: c.newKey, takes: append(about, "out", "pepper-file"), local: true},
-		},
-		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewTenantsClient(conn) },
-	}
-	return all.run(ctx, args, std)
+		"comma-separated `identities` that its holder may assert, of user, agent; default none")
+	fs.StringVar(&c.expires, "expires", "", "`time` at which the key expires, as in 2027-01-31T00:00:00Z; default never")
 }
 
-func (c *keysCommand) take(verb string, words []string) error {
-	for i, to := range []*string{&c.tenant, &c.id} {
-		if i < len(words) {
-			*to = words[i]
-		}
-	}
-	if id, _, ok := tenant.ParseCredential(c.id); ok {
-		return fmt.Errorf("want the key's id, %s, not the key itself", id)
-	}
+func (c *keysCommand) graceFlag(fs *pflag.FlagSet) {
+	fs.DurationVar(&c.grace, "grace", 24*time.Hour, "`duration` for which the old key stays valid, 0s to 720h")
+}
+
+func (c *keysCommand) fileFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&c.file, "out", "", "new `file` for the key, readable only by its owner; default standard output")
+}
+
+// take reads the key that flags describe.
+func (c *keysCommand) take() error {
 	c.key.Scopes, c.key.Asserts = commas(c.scopes), commas(c.asserts)
-	if verb == "new" { // the gateway rejects an unknown key
-		if err := c.checkNew(); err != nil {
-			return err
-		}
-	}
 	if c.expires != "" {
 		at, err := time.Parse(time.RFC3339, c.expires)
 		if err != nil {
-			return errors.New("--expires: want a time with a zone, as in 2027-01-31T00:00:00Z")
+			return usageError("--expires: want a time with a zone, as in 2027-01-31T00:00:00Z")
 		}
 		c.key.ExpireTime = timestamppb.New(at)
 	}
 	return nil
 }
 
-func (c *keysCommand) create(ctx context.Context) error {
+// checkID rejects a key in place of its id.
+func checkID(id string) error {
+	if id, _, isKey := tenant.ParseCredential(id); isKey {
+		return usageError("want the key's id, %s, not the key itself", id)
+	}
+	return nil
+}
+
+func (c *keysCommand) create(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	if err := c.take(); err != nil {
+		return err
+	}
 	return c.keep(func() (*capgatepb.Key, string, error) {
-		r, err := c.client.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: c.tenant, Key: &c.key})
+		r, err := capgatepb.NewTenantsClient(conn).CreateKey(cmd.Context(),
+			&capgatepb.CreateKeyRequest{TenantId: args[0], Key: &c.key})
 		return r.GetKey(), r.GetCredential(), err
 	})
 }
 
-func (c *keysCommand) rotate(ctx context.Context) error {
+func (c *keysCommand) rotate(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	if err := checkID(args[1]); err != nil {
+		return err
+	}
 	return c.keep(func() (*capgatepb.Key, string, error) {
-		r, err := c.client.RotateKey(ctx,
-			&capgatepb.RotateKeyRequest{TenantId: c.tenant, KeyId: c.id, Grace: durationpb.New(c.grace)})
+		r, err := capgatepb.NewTenantsClient(conn).RotateKey(cmd.Context(),
+			&capgatepb.RotateKeyRequest{TenantId: args[0], KeyId: args[1], Grace: durationpb.New(c.grace)})
 		return r.GetKey(), r.GetCredential(), err
 	})
 }
@@ -130,26 +120,26 @@ func (c *keysCommand) keep(make func() (*capgatepb.Key, string, error)) error {
 		return k.GetId(), credential, err
 	})
 	if err == nil {
-		fmt.Fprintf(c.standardErr, "key %s of %s: %s\n", k.GetId(), k.GetTenant(), strings.Join(k.GetScopes(), ", "))
+		fmt.Fprintf(c.err, "key %s of %s: %s\n", k.GetId(), k.GetTenant(), strings.Join(k.GetScopes(), ", "))
 	}
 	return err
 }
 
 // write makes a key, and puts it where the line says.
 func (c *keysCommand) write(make func() (id, credential string, err error)) error {
-	to := c.standardOut
-	if c.out != "" {
-		f, err := os.OpenFile(c.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	to := c.out
+	if c.file != "" {
+		f, err := os.OpenFile(c.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return fmt.Errorf("--out: %w", err)
+			return usageError("--out: %s cannot be created: %w", c.file, reasonOf(err))
 		}
 		defer f.Close()
 		to = f
 	}
 	id, credential, err := make()
 	if err != nil {
-		if c.out != "" {
-			_ = os.Remove(c.out)
+		if c.file != "" {
+			_ = os.Remove(c.file)
 		}
 		return err
 	}
@@ -159,34 +149,38 @@ func (c *keysCommand) write(make func() (id, credential string, err error)) erro
 	return nil
 }
 
-func (c *keysCommand) revoke(ctx context.Context) error {
-	r, err := c.client.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: c.tenant, KeyId: c.id})
+func (c *keysCommand) revoke(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	if err := checkID(args[1]); err != nil {
+		return err
+	}
+	r, err := capgatepb.NewTenantsClient(conn).RevokeKey(cmd.Context(),
+		&capgatepb.RevokeKeyRequest{TenantId: args[0], KeyId: args[1]})
 	if err == nil {
-		fmt.Fprintf(c.standardOut, "revoked: %s of %s\n", r.GetKey().GetId(), r.GetKey().GetTenant())
+		fmt.Fprintf(c.out, "revoked: %s of %s\n", r.GetKey().GetId(), r.GetKey().GetTenant())
 	}
 	return err
 }
 
-func (c *keysCommand) list(ctx context.Context) error {
-	table := tabwriter.NewWriter(c.standardOut, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tSTATE\tSCOPES\tASSERTS\tENDS\tREPLACED BY\tKEPT IN\tMADE\tBY")
-	for token := ""; ; {
-		page, err := c.client.ListKeys(ctx,
-			&capgatepb.ListKeysRequest{TenantId: c.tenant, PageSize: 1000, PageToken: token})
-		if err != nil {
-			return err
-		}
-		for _, k := range page.GetKeys() {
-			fmt.Fprintln(table, strings.Join([]string{
-				k.GetId(), word(k.GetName()), k.GetState(), orDash(strings.Join(k.GetScopes(), ",")),
-				orDash(strings.Join(k.GetAsserts(), ",")), when(endOf(k)),
-				orDash(k.GetReplacedBy()), k.GetSource(), when(k.GetCreateTime()), word(k.GetCreatedBy()),
-			}, "\t"))
-		}
-		if token = page.GetNextPageToken(); token == "" {
-			return table.Flush()
-		}
+func (c *keysCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	all := new(capgatepb.ListKeysResponse)
+	err := pages(func(token string) (string, error) {
+		page, err := capgatepb.NewTenantsClient(conn).ListKeys(cmd.Context(),
+			&capgatepb.ListKeysRequest{TenantId: args[0], PageSize: 1000, PageToken: token})
+		all.Keys = append(all.Keys, page.GetKeys()...)
+		return page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
 	}
+	return c.data(all, func(w io.Writer) {
+		t := newTable("ID", "NAME", "STATE", "SCOPES", "ASSERTS", "ENDS", "REPLACED BY", "SOURCE", "AGE", "CREATED BY")
+		for _, k := range all.GetKeys() {
+			t.row(k.GetId(), k.GetName(), k.GetState(), strings.Join(k.GetScopes(), ","),
+				strings.Join(k.GetAsserts(), ","), ends(endOf(k)), k.GetReplacedBy(), k.GetSource(),
+				ageOf(k.GetCreateTime()), k.GetCreatedBy())
+		}
+		t.print(w)
+	})
 }
 
 // endOf returns when a key ends or ended; nil: never.

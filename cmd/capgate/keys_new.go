@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -18,22 +17,28 @@ const maxKeyName = 256
 func (c *keysCommand) checkNew() error {
 	for _, name := range c.key.GetScopes() {
 		if _, known := tenant.ParseScope(name); !known {
-			return fmt.Errorf("--scopes: %q is not a scope; want some of %s", name, tenant.AllScopes)
+			return usageError("--scopes: %q is not a scope; want some of %s", name, tenant.AllScopes)
 		}
 	}
 	for _, name := range c.key.GetAsserts() {
 		if _, known := tenant.ParseAssert(name); !known {
-			return fmt.Errorf("--asserts: %q is not known; want user, agent or both", name)
+			return usageError("--asserts: %q is not known; want user, agent or both", name)
 		}
 	}
 	if name := c.key.GetName(); len(name) > maxKeyName || !utf8.ValidString(name) {
-		return fmt.Errorf("--name: want at most %d bytes of UTF-8", maxKeyName)
+		return usageError("--name: want at most %d bytes of UTF-8", maxKeyName)
 	}
 	return nil
 }
 
 // newKey makes a key for the configuration.
-func (c *keysCommand) newKey(context.Context) error {
+func (c *keysCommand) newKey() error {
+	if err := c.take(); err != nil {
+		return err
+	}
+	if err := c.checkNew(); err != nil { // the gateway rejects an unknown key
+		return err
+	}
 	var pepper []byte
 	if c.pepper != "" {
 		var err error
@@ -44,7 +49,7 @@ func (c *keysCommand) newKey(context.Context) error {
 	id, secret := tenant.NewCredential()
 	err := c.write(func() (string, string, error) { return id, tenant.Credential(id, secret), nil })
 	if err == nil {
-		fmt.Fprintf(c.standardErr, "# of the tenant's keys in the configuration:\n- %s\n",
+		fmt.Fprintf(c.err, "# of the tenant's keys in the configuration:\n- %s\n",
 			c.entry(id, tenant.HashOf(secret, pepper)))
 	}
 	return err

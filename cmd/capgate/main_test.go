@@ -216,14 +216,15 @@ func TestUsage(t *testing.T) {
 		{nil, 2, false, "Usage: capgate COMMAND"},
 		{[]string{"help"}, 0, true, "serve"},
 		{[]string{"--help"}, 0, true, "capgate COMMAND -h"},
-		{[]string{"sevre"}, 2, false, `unknown command "sevre"`},
+		{[]string{"sevre"}, 2, false, `unknown command "sevre"; did you mean "serve"`},
 		{[]string{"serve", "-h"}, 0, true, "CAPGATE_LISTEN"},
 		{[]string{"serve", "--nope"}, 2, false, "Try: capgate serve -h"},
-		{[]string{"serve", "extra"}, 2, false, `unexpected argument "extra"`},
-		{[]string{"demo", "-h"}, 0, true, "-listen"},
+		{[]string{"serve", "extra", "more"}, 2, false, `unexpected argument "more"`},
+		{[]string{"demo", "-h"}, 0, true, "--listen"},
 		{[]string{"demo", "extra"}, 2, false, "Try: capgate demo -h"},
-		{[]string{"version", "extra"}, 2, false, "Usage: capgate version"},
+		{[]string{"version", "extra"}, 2, false, `unexpected argument "extra"`},
 		{[]string{"version"}, 0, true, "commit "},
+		{[]string{"--version"}, 0, true, "commit "},
 	} {
 		exit, stdout, stderr := runProgram(t, nil, test.args...)
 		told, silent := stderr, stdout

@@ -35,7 +35,7 @@ func TestWrongProtocol(t *testing.T) {
 		t.Errorf("a client of gRPC in cleartext: %v", err)
 	}
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", "http://"+public, "caps", gatewaytest.Echo)
-	if exit != exitTransport || !strings.Contains(errs, public+" speaks TLS: ask it with --tls, or --tls-ca FILE") {
+	if exit != exitUnreachable || !strings.Contains(errs, public+" speaks TLS: ask it with --tls, or --tls-ca FILE") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	if n := strings.Count(secure.stderr.String(), "in cleartext to the port"); n != 1 {
@@ -44,7 +44,7 @@ func TestWrongProtocol(t *testing.T) {
 
 	open, public, _ := serve(t, nil, "--config", writeConfig(t, configOf("", backend)))
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "--tls", "caps", gatewaytest.Echo)
-	if exit != exitTransport || !strings.Contains(errs, public+" does not speak TLS: ask it without --tls") {
+	if exit != exitUnreachable || !strings.Contains(errs, public+" does not speak TLS: ask it without --tls") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	if conn, err := tls.Dial("tcp", public, &tls.Config{MinVersion: tls.VersionTLS12}); err == nil {
@@ -65,21 +65,21 @@ func TestWrongPort(t *testing.T) {
 		exit       int
 	}{
 		{"invoke --addr http://" + public + "/ caps " + gatewaytest.Echo, "", 0},
-		{"invoke --addr http://" + public + " --tls caps " + gatewaytest.Echo, "write https://" + public, exitTransport},
+		{"invoke --addr http://" + public + " --tls caps " + gatewaytest.Echo, "write https://" + public, exitUnreachable},
 		{"invoke --addr ftp://" + public + " caps " + gatewaytest.Echo,
 			"want host:port, http://host:port or https://host:port", exitUsage},
 		{"invoke --addr localhost caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port",
 			exitUsage},
-		{"invoke --addr https://" + public + " caps " + gatewaytest.Echo, "does not speak TLS", exitTransport},
+		{"invoke --addr https://" + public + " caps " + gatewaytest.Echo, "does not speak TLS", exitUnreachable},
 		{"invoke --addr " + admin + " caps " + gatewaytest.Echo, admin + " is the admin API of a gateway",
-			exitTransport},
+			exitUnreachable},
 		{"engines list --addr " + admin, admin + " is the admin API of a gateway", exitRefused},
-		{"status --admin " + public, public + " is the public port of a gateway", exitTransport},
-		{"drain --backend h:1 --admin " + public, public + " is the public port of a gateway", exitTransport},
+		{"status --admin " + public, public + " is the public port of a gateway", exitUnreachable},
+		{"drain h:1 --admin " + public, public + " is the public port of a gateway", exitUnreachable},
 		{"policy list --admin " + public, public + " is the public port of a gateway", exitRefused},
 	} {
 		exit, out, errs := runProgram(t, nil, strings.Fields(test.line)...)
-		if !strings.Contains(errs, test.want) || (exit != test.exit && test.exit != exitTransport) {
+		if !strings.Contains(errs, test.want) || (exit != test.exit && test.exit != exitUnreachable) {
 			t.Errorf("capgate %s: %d %s%s; want %d %s", test.line, exit, out, errs, test.exit, test.want)
 		}
 	}
@@ -108,12 +108,12 @@ func TestToolTypo(t *testing.T) {
 		"policy: allow, validate_arguments: true, manifest: "+manifest, 1))
 	_, public, _ := serve(t, nil, "--config", file)
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", "ecoh")
-	if exit != exitTransport || !strings.Contains(errs, "SCHEMA_UNKNOWN") ||
+	if exit != exitRefused || !strings.Contains(errs, "SCHEMA_UNKNOWN") ||
 		!strings.Contains(errs, `did you mean "echo"?; it has echo`) || strings.Contains(errs, "erase") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "caps", "echo", `{"a": 1, "b": "x"}`)
-	if exit != exitTransport || !strings.Contains(errs, `"/a"`) || !strings.Contains(errs, `"/b"`) {
+	if exit != exitRefused || !strings.Contains(errs, `"/a"`) || !strings.Contains(errs, `"/b"`) {
 		t.Errorf("%d %s", exit, errs)
 	}
 }

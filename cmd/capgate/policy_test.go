@@ -97,7 +97,7 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	if err := as(t, two, "ann", "unheard-of"); status.Code(err) != codes.Unavailable {
 		t.Errorf("what is not known while Redis is gone: %v", err)
 	}
-	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", gatewaytest.Echo, "--user", "ann"); exit != exitTransport {
+	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", gatewaytest.Echo, "--user", "ann"); exit != exitUnreachable {
 		t.Errorf("%d %s", exit, errs)
 	}
 	a.stop(t)
@@ -241,11 +241,11 @@ func manifestOf(policy string) string {
 func TestPolicyCommandLine(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"":                           "want list, set, rm or explain",
-		"allow caps echo":            `unknown "allow"`,
-		"set caps echo":              "set wants 3 words, not 2",
-		"list caps":                  "list wants 0 words, not 1",
-		"explain caps echo --global": "explain takes no --global",
+		"":                           "want explain, list, rm or set",
+		"allow caps echo":            `unknown command "allow"`,
+		"set caps echo":              "allow|ask|block is missing",
+		"list caps":                  `unexpected argument "caps"`,
+		"explain caps echo --global": "unknown flag --global; it is a flag of capgate policy list",
 		"list --admin nowhere":       "--admin",
 	} {
 		exit, _, stderr := runProgram(t, nil, append([]string{"policy"}, strings.Fields(line)...)...)

@@ -3,72 +3,58 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/capgate/capgate/internal/container"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-const probeUsage = `Usage: capgate probe [flags] HOST:PORT
-
-Shows, without a gateway, the dialects that a capability container speaks, whether it is ready,
-and its tools: from the list of its discovery tool, or from --manifest. It calls only health,
-discovery and a tool that does not exist.
-
-Exit status: 0 if the container speaks a dialect and is ready; 1 if not; 2 for a wrong command
-line; 3 if no HTTP/2 server could be reached.
-
-Flags:
-`
-
-// exitNotReady is that of a container that cannot take calls.
-const exitNotReady = 1
+const probeHelp = `It needs no gateway. It shows the dialects that the container speaks, whether it is ready, and its
+tools: from the list of its discovery tool, or from --manifest. It calls only health, discovery and
+a tool that does not exist.`
 
 // subject is a container that a command line names, and how to reach it.
 type subject struct {
+	output
 	target   container.Target
 	manifest *manifest.Manifest // nil: none is given
-	json     bool
 
 	tls           *bool
 	ca, manifests *string
 }
 
 // addSubject adds the flags for the connection.
-func addSubject(fs *flag.FlagSet) *subject {
-	a := new(subject)
+func addSubject(c *cobra.Command, std stdio) *subject {
+	a, fs := &subject{output: output{stdio: std}}, c.Flags()
 	a.tls = fs.Bool("tls", false, "connect with TLS")
 	a.ca = fs.String("tls-ca", "",
 		"PEM `file` of the certificate authorities to trust instead of the system's; implies --tls")
 	a.manifests = fs.String("manifest", "", "manifest.yaml `file` of the capability, or its directory")
-	fs.BoolVar(&a.json, "json", false, "print one JSON object")
+	a.addFlags(fs)
+	completeOutput(c)
 	return a
 }
 
-// take reads the word of the line, and the files that the flags name.
-func (a *subject) take(words []string) error {
-	if len(words) != 1 {
-		return errors.New("want HOST:PORT of a capability container")
+// take reads the address, and the files that the flags name.
+func (a *subject) take(addr string) error {
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		return usageError("%q is not HOST:PORT", addr)
 	}
-	if _, port, err := net.SplitHostPort(words[0]); err != nil || port == "" {
-		return fmt.Errorf("%q is not HOST:PORT", words[0])
-	}
-	a.target.Addr = words[0]
+	a.target.Addr = addr
 	if *a.tls || *a.ca != "" {
 		a.target.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if *a.ca != "" {
 		pool, err := certPool(*a.ca, fingerprints{})
 		if err != nil {
-			return fmt.Errorf("--tls-ca: %w", err)
+			return usageError("--tls-ca: %w", err)
 		}
 		a.target.TLS.RootCAs = pool
 	}
@@ -80,7 +66,7 @@ func (a *subject) take(words []string) error {
 		err = fmt.Errorf("%s has %d manifests; want one", *a.manifests, len(all))
 	}
 	if err != nil {
-		return fmt.Errorf("--manifest: %w", err)
+		return usageError("--manifest: %w", err)
 	}
 	a.manifest = all[0]
 	return nil
@@ -117,33 +103,32 @@ type probedTool struct {
 	Policy      string `json:"recommended_policy"`
 }
 
-func runProbe(ctx context.Context, args []string, std stdio) int {
-	fs := flag.NewFlagSet("probe", flag.ContinueOnError)
-	a := addSubject(fs)
-	timeout := fs.Duration("timeout", 10*time.Second, "give up after this `duration`")
-	words, status, ok := parseLine(fs, args, 1, probeUsage, std)
-	if !ok {
-		return status
+// newProbeCommand is capgate probe.
+func newProbeCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "probe HOST:PORT", Short: "show the dialects and tools of a capability container",
+		Long: probeHelp}
+	a := addSubject(c, std)
+	timeout := c.Flags().Duration("timeout", 10*time.Second, "give up after this `duration`")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *timeout <= 0 {
+			return usageError("--timeout must be more than 0s")
+		}
+		if err := a.take(args[0]); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), *timeout)
+		defer cancel()
+		found, status := a.probe(ctx)
+		if found.Problem != nil && a.format == tableFormat {
+			fmt.Fprintf(std.err, "capgate probe: %s\n", found.Problem.Message)
+		}
+		if err := a.data(found, func(w io.Writer) { found.print(w, colored(std.out)) }); err != nil {
+			return err
+		}
+		return quiet(status)
 	}
-	err := a.take(words)
-	if err == nil && *timeout <= 0 {
-		err = errors.New("--timeout must be more than 0s")
-	}
-	if err != nil {
-		return wrongLine(fs, err, std)
-	}
-	ctx, cancel := context.WithTimeout(ctx, *timeout)
-	defer cancel()
-	found, status := a.probe(ctx)
-	if a.json {
-		_ = json.NewEncoder(std.out).Encode(found) // stdout is gone
-		return status
-	}
-	if found.Problem != nil {
-		fmt.Fprintf(std.err, "capgate probe: %s\n", found.Problem.Message)
-	}
-	found.print(std.out)
-	return status
+	return exits(c, "0 the container speaks a dialect and is ready; 1 it does not; 2 wrong command line;\n"+
+		"3 no HTTP/2 server can be reached.")
 }
 
 // probe asks the container, and answers with the exit status too.
@@ -151,11 +136,11 @@ func (a *subject) probe(ctx context.Context) (probeReport, int) {
 	p := probeReport{Address: a.target.Addr, TLS: a.target.TLS != nil,
 		Dialects: []probedDialect{}, Tools: []probedTool{}}
 	if err := a.target.Reach(ctx); err != nil {
-		return p.failed(err), exitTransport
+		return p.failed(err), exitUnreachable
 	}
 	conn, err := a.target.Dial()
 	if err != nil {
-		return p.failed(err), exitTransport
+		return p.failed(err), exitUnreachable
 	}
 	defer func() { _ = conn.Close() }()
 	report := container.Probe(ctx, conn)
@@ -169,11 +154,11 @@ func (a *subject) probe(ctx context.Context) (probeReport, int) {
 			words = p.Address + " speaks HTTP/2, but does not answer calls: " + report.Silent
 		}
 		p.Problem = &probeProblem{"no_dialect", words}
-		return p, exitNotReady
+		return p, exitRefused
 	}
 	p.ask(ctx, container.Client{Conn: conn, Dialect: report.Spoken[0].Dialect}, a.manifest)
 	if !report.Ready() {
-		return p, exitNotReady
+		return p, exitRefused
 	}
 	return p, 0
 }
@@ -202,34 +187,36 @@ func (p *probeReport) ask(ctx context.Context, c container.Client, m *manifest.M
 }
 
 // print shows it to people.
-func (p *probeReport) print(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if len(p.Dialects) > 0 {
-		fmt.Fprintln(w, "DIALECT\tSERVICE\tHEALTH\tSAYS")
-	}
+func (p *probeReport) print(w io.Writer, color bool) {
+	t := newTable("DIALECT", "SERVICE", "HEALTH", "SAYS")
+	t.color = color
 	for _, d := range p.Dialects {
 		health := "no health RPC"
 		if d.HasHealth {
 			health = map[bool]string{true: "ready", false: "not ready"}[d.Ready]
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.Dialect, d.Service, health, orDash(d.Message))
+		t.row(d.Dialect, d.Service, health, d.Message)
 	}
 	if p.GRPCHealth != "" {
-		fmt.Fprintf(w, "-\tgrpc.health.v1.Health\t%s\t-\n", p.GRPCHealth)
+		t.row("", "grpc.health.v1.Health", p.GRPCHealth, "")
 	}
-	if len(p.Tools) > 0 {
-		fmt.Fprintf(w, "\nTOOL\tRECOMMENDED\tDESCRIPTION\n")
+	if len(t.rows) > 1 {
+		t.print(w)
 	}
-	for _, t := range p.Tools {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Policy, firstLine(t.Description))
+	t = newTable("TOOL", "RECOMMENDED", "DESCRIPTION")
+	t.color = color
+	for _, tool := range p.Tools {
+		t.row(tool.Name, tool.Policy, firstLine(tool.Description))
 	}
-	_ = w.Flush() // stdout is gone
 	switch {
+	case len(p.Tools) > 0:
+		fmt.Fprintln(w)
+		t.print(w)
 	case len(p.Dialects) == 0:
 	case p.ToolsError != "":
-		fmt.Fprintf(out, "\ntools: unknown: %s\n", p.ToolsError)
-	case len(p.Tools) == 0:
-		fmt.Fprintf(out, "\ntools: none, by %s\n", p.ToolsFrom)
+		fmt.Fprintf(w, "\ntools: unknown: %s\n", p.ToolsError)
+	default:
+		fmt.Fprintf(w, "\ntools: none, by %s\n", p.ToolsFrom)
 	}
 }
 

@@ -65,11 +65,11 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 		"TLS is needed":     {[]string{inTLS}, 3, "tls_needed", "speaks TLS: ask it with --tls"},
 		"TLS is not spoken": {[]string{clear, "--tls"}, 3, "not_tls", "does not speak TLS: ask it without --tls"},
 		"not trusted":       {[]string{inTLS, "--tls"}, 3, "certificate", "an authority that is not trusted"},
-		"trusted":           {[]string{inTLS, "--tls-ca", trusted}, 0, "", `"dialect":"doc"`},
+		"trusted":           {[]string{inTLS, "--tls-ca", trusted}, 0, "", `"dialect": "doc"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			exit, stdout, stderr := capgateRun(t, append([]string{"probe", "--json"}, test.args...)...)
+			exit, stdout, stderr := capgateRun(t, append([]string{"probe", "-o", "json"}, test.args...)...)
 			var got probeReport
 			if err := json.Unmarshal([]byte(stdout), &got); err != nil || stderr != "" {
 				t.Fatalf("%v: %q, %q", err, stdout, stderr)
@@ -88,7 +88,7 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 func TestProbeCommandLines(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"want HOST:PORT":              {},
+		"HOST:PORT is missing":        {},
 		`"weather" is not HOST:PORT`:  {"weather"},
 		"unexpected argument":         {"a:1", "b:2"},
 		"--timeout must be more than": {"a:1", "--timeout", "0"},
@@ -130,7 +130,7 @@ look  ask          Looks.
 	}
 
 	tiredAddr := gatewaytest.Serve(t, func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, tired{}) }).Addr
-	if exit, stdout, _ = capgateRun(t, "probe", tiredAddr); exit != exitNotReady ||
+	if exit, stdout, _ = capgateRun(t, "probe", tiredAddr); exit != exitRefused ||
 		!strings.Contains(stdout, "warming up") {
 		t.Errorf("exit status %d\n%s", exit, stdout)
 	}

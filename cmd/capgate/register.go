@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -22,76 +21,83 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const registerUsage = `Usage: capgate register --capability NAME --addr HOST:PORT [flags]
+const registerHelp = `The command registers the backend at a gateway's admin API and renews the registration at a third of
+--ttl, until SIGTERM or Ctrl-C; then it withdraws it. It retries while the gateway is unavailable. A
+registration that is not renewed expires after --ttl. The gateway resolves HOST at each renewal.`
 
-Registers a backend at a gateway's admin API and renews the registration at a third of --ttl,
-until SIGTERM or Ctrl-C; then withdraws it. It retries while the gateway is unavailable. A
-registration that is not renewed expires after --ttl. The gateway resolves HOST at each renewal.
+// registerCommand is capgate register, as the command line describes it.
+type registerCommand struct {
+	req           *capgatepb.RegisterBackendRequest
+	ttl           time.Duration
+	weight, limit int
+	manifest      string
+}
 
-Exit status: 0 on success; 1 if the gateway rejected the registration or another process took it
-over; 2 for a wrong command line; 3 if the withdrawal failed.
-
-Flags:
-`
-
-func runRegister(ctx context.Context, args []string, std stdio) int {
-	req := new(capgatepb.RegisterBackendRequest)
-	fs := flag.NewFlagSet("register", flag.ContinueOnError)
-	admin := addAdmin(fs)
-	fs.StringVar(&req.Capability, "capability", "", "`name` of the capability that the backend serves")
-	fs.StringVar(&req.Addr, "addr", "", "`host:port` of the backend, reachable from the gateway")
-	fs.StringVar(&req.Session, "session", "",
-		"`id` of the only session that the backend serves; its calls go nowhere else")
-	fs.StringVar(&req.Tenant, "tenant", "", "`id` of the tenant of --session, in a gateway with tenants")
-	fs.StringVar(&req.Zone, "zone", "", "`name` of the backend's zone")
-	fs.StringVar(&req.Dialect, "dialect", "auto",
-		"`dialect` of the backend: auto (the fleet's setting), doc, live or legacy")
-	ttl := fs.Duration("ttl", 30*time.Second, "`duration` after which the registration expires without a renewal")
-	weight := fs.Int("weight", 100, "`weight` of the backend relative to others, 0 to 10000; 0: no new calls")
-	file := fs.String("manifest", "",
-		"`file` of the capability's manifest.yaml, for a gateway with registration.manifests")
-	limit := fs.Int("max-concurrent", 0,
-		"maximum concurrent `calls` of all gateways together; 0: the fleet's setting")
-	if status, ok := parseOnlyFlags(fs, args, registerUsage, std); !ok {
-		return status
-	}
-	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(*ttl), proto.Int32(int32(*weight)),
-		int32(*limit) //nolint:gosec // checked below
-	conn, err := dialAdmin(*admin, "capgate-register")
-	switch {
-	case req.GetCapability() == "" || req.GetAddr() == "":
-		err = errors.New("--capability and --addr are required")
-	case req.GetTenant() != "" && req.GetSession() == "":
-		err = errors.New("--tenant requires --session")
-	case *ttl < time.Second:
-		err = errors.New("--ttl must be at least 1s")
-	case int(req.GetWeight()) != *weight || int(req.GetMaxConcurrent()) != *limit:
-		err = errors.New("--weight or --max-concurrent is too large")
-	}
-	if conn != nil {
-		defer func() { _ = conn.Close() }()
-	}
-	if err == nil && *file != "" {
-		if req.Manifest, err = manifestFor(req.GetCapability(), *file); err != nil {
-			fmt.Fprintf(std.err, "capgate register: %v\n", err)
-			return exitRefused
+// newRegisterCommand is capgate register.
+func newRegisterCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "register CAPABILITY HOST:PORT",
+		Short: "register a backend at a gateway, and keep it registered", Long: registerHelp}
+	r := &registerCommand{req: new(capgatepb.RegisterBackendRequest)}
+	admin := addAdmin(c.Flags())
+	r.addFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := r.take(args[0], args[1]); err != nil {
+			return err
 		}
+		conn, err := dialAdmin(*admin, "capgate-register")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		lease := &registrar{client: capgatepb.NewRegistryClient(conn), req: r.req, ttl: r.ttl,
+			log: newLogger("text", slog.LevelInfo, std.err)}
+		if err := lease.run(c.Context()); err != nil {
+			return explainedBy(err, func(err error) error { return explainAdmin(c.Context(), *admin, err) })
+		}
+		if err := lease.withdraw(); err != nil {
+			return exitError{exitUnreachable, fmt.Errorf("not withdrawn; the registration expires within %v: %s", r.ttl,
+				describeStatus(err))}
+		}
+		return nil
 	}
-	if err != nil {
-		return wrongLine(fs, err, std)
+	return exits(c, "0 success; 1 the gateway rejected the registration, or another process took it over;\n"+
+		"2 wrong command line; 3 the withdrawal failed.")
+}
+
+func (r *registerCommand) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&r.req.Session, "session", "",
+		"`id` of the only session that the backend serves; its calls go nowhere else")
+	fs.StringVar(&r.req.Tenant, "tenant", "", "`id` of the tenant of --session, in a gateway with tenants")
+	fs.StringVar(&r.req.Zone, "zone", "", "`name` of the backend's zone")
+	fs.StringVar(&r.req.Dialect, "dialect", "auto",
+		"`dialect` of the backend: auto (the fleet's setting), doc, live or legacy")
+	fs.DurationVar(&r.ttl, "ttl", 30*time.Second,
+		"`duration` after which the registration expires without a renewal")
+	fs.IntVar(&r.weight, "weight", 100, "`weight` of the backend relative to others, 0 to 10000; 0: no new calls")
+	fs.StringVar(&r.manifest, "manifest", "",
+		"`file` of the capability's manifest.yaml, for a gateway with registration.manifests")
+	fs.IntVar(&r.limit, "max-concurrent", 0,
+		"maximum concurrent `calls` of all gateways together; 0: the fleet's setting")
+}
+
+// take reads the command line, and the manifest that it names.
+func (r *registerCommand) take(capability, addr string) (err error) {
+	req := r.req
+	req.Capability, req.Addr = capability, addr
+	req.Ttl, req.Weight, req.MaxConcurrent = durationpb.New(r.ttl), proto.Int32(int32(r.weight)),
+		int32(r.limit) //nolint:gosec // checked below
+	switch {
+	case req.GetTenant() != "" && req.GetSession() == "":
+		return usageError("--tenant requires --session")
+	case r.ttl < time.Second:
+		return usageError("--ttl must be at least 1s")
+	case int(req.GetWeight()) != r.weight || int(req.GetMaxConcurrent()) != r.limit:
+		return usageError("--weight or --max-concurrent is too large")
 	}
-	r := &registrar{client: capgatepb.NewRegistryClient(conn), req: req, ttl: *ttl,
-		log: newLogger("text", slog.LevelInfo, std.err)}
-	if err := r.run(ctx); err != nil {
-		fmt.Fprintf(std.err, "capgate register: %s\n", explainAdmin(ctx, *admin, err))
-		return exitRefused
+	if r.manifest != "" {
+		req.Manifest, err = manifestFor(capability, r.manifest)
 	}
-	if err := r.withdraw(); err != nil {
-		fmt.Fprintf(std.err, "capgate register: not withdrawn; the registration expires within %v: %s\n", *ttl,
-			describeStatus(err))
-		return exitTransport
-	}
-	return 0
+	return err
 }
 
 // manifestFor is the text of a file that is a capability's manifest.
@@ -107,9 +113,6 @@ func manifestFor(capability, file string) (string, error) {
 	}
 	return string(data), err
 }
-
-// exitRefused is the exit status when a gateway refuses for good.
-const exitRefused = 1
 
 // dialAdmin is a client of a gateway's admin API, which may be away for long
 // and has to be found again soon then.

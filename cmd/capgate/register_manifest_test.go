@@ -133,7 +133,7 @@ func TestRegisterManifestWithoutFleet(t *testing.T) {
 	t.Parallel()
 	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))
 	addr := gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
-	registrar := start(t, []string{"CAPGATE_ADMIN=" + admin}, "register", "--capability", "gen-1", "--addr", addr,
+	registrar := start(t, []string{"CAPGATE_ADMIN=" + admin}, "register", "gen-1", addr,
 		"--manifest", manifestFileOf(t, "gen-1", "allow"))
 	registrar.stderr.wait(t, registrar, "msg=registered")
 	client, req := dial(t, public), &docpb.InvokeRequest{CapabilityId: "gen-1", ToolName: gatewaytest.Echo}
@@ -164,8 +164,8 @@ func TestRegisterManifestRefused(t *testing.T) {
 		{bad, bad + ":2: image: "},
 		{filepath.Join(t.TempDir(), "none"), "cannot be read"},
 	} {
-		exit, stdout, stderr := runProgram(t, nil, "register", "--admin", admin, "--capability", "caps", "--addr",
-			"127.0.0.1:1", "--manifest", test.file)
+		exit, stdout, stderr := runProgram(t, nil, "register", "--admin", admin, "caps", "127.0.0.1:1", "--manifest",
+			test.file)
 		if exit != exitRefused || stdout != "" || !strings.Contains(stderr, test.says) {
 			t.Errorf("%s: %d %s", test.says, exit, stderr)
 		}

@@ -34,7 +34,7 @@ func registryConfig(t *testing.T, more string, backends ...string) string {
 func register(t *testing.T, admin, addr string, args ...string) *program {
 	t.Helper()
 	p := start(t, []string{"CAPGATE_ADMIN=" + admin},
-		append([]string{"register", "--capability", "caps", "--addr", addr}, args...)...)
+		append([]string{"register", "caps", addr}, args...)...)
 	p.stderr.wait(t, p, "msg=registered")
 	return p
 }
@@ -141,7 +141,7 @@ func TestRegisterSessionOfATenant(t *testing.T) {
 		"--tenant requires --session":                 {"--tenant", "acme"},
 	} {
 		exit, _, stderr := runProgram(t, nil,
-			append([]string{"register", "--admin", admin, "--capability", "caps", "--addr", addr}, args...)...)
+			append([]string{"register", "--admin", admin, "caps", addr}, args...)...)
 		if exit == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, exit, stderr)
 		}
@@ -312,20 +312,20 @@ func TestRegisterRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{2, "--capability and --addr are required", []string{"--capability", "caps"}},
-		{2, "--ttl must be at least 1s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "20ms"}},
+		{2, "HOST:PORT is missing; want CAPABILITY HOST:PORT", []string{"caps"}},
+		{2, "--ttl must be at least 1s", []string{"caps", "127.0.0.1:1", "--ttl", "20ms"}},
 		{2, "--weight or --max-concurrent is too large",
-			[]string{"--capability", "caps", "--addr", "127.0.0.1:1", "--weight", "4294967296"}},
-		{2, "want host:port or a URL", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--admin", "localhost"}},
-		{2, `unexpected argument "extra"`, []string{"--capability", "caps", "--addr", "127.0.0.1:1", "extra"}},
-		{1, "no fleet is configured for others", []string{"--capability", "others", "--addr", "127.0.0.1:1"}},
+			[]string{"caps", "127.0.0.1:1", "--weight", "4294967296"}},
+		{2, "want host:port or a URL", []string{"caps", "127.0.0.1:1", "--admin", "localhost"}},
+		{2, `unexpected argument "extra"`, []string{"caps", "127.0.0.1:1", "extra"}},
+		{1, "no fleet is configured for others", []string{"others", "127.0.0.1:1"}},
 		{1, "169.254.169.254 is link-local; registration.allow can permit it (ADDRESS_FORBIDDEN)",
-			[]string{"--capability", "caps", "--addr", "169.254.169.254:80"}},
-		{1, "addr: write host:port", []string{"--capability", "caps", "--addr", "127.0.0.1"}},
-		{1, "ttl: it must be from 1s to 1h0m0s", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--ttl", "2h"}},
+			[]string{"caps", "169.254.169.254:80"}},
+		{1, "addr: write host:port", []string{"caps", "127.0.0.1"}},
+		{1, "ttl: it must be from 1s to 1h0m0s", []string{"caps", "127.0.0.1:1", "--ttl", "2h"}},
 		{1, "dialect: must be auto, doc, live or legacy",
-			[]string{"--capability", "caps", "--addr", "127.0.0.1:1", "--dialect", "klingon"}},
-		{1, "capgate register: ", []string{"--capability", "caps", "--addr", "127.0.0.1:1", "--admin", public}},
+			[]string{"caps", "127.0.0.1:1", "--dialect", "klingon"}},
+		{1, "capgate register: ", []string{"caps", "127.0.0.1:1", "--admin", public}},
 	} {
 		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin},
 			append([]string{"register"}, test.args...)...)
@@ -340,8 +340,7 @@ func TestRegisterRefused(t *testing.T) {
 // A registrar that never reached a gateway has nothing to withdraw.
 func TestRegisterWithoutGateway(t *testing.T) {
 	t.Parallel()
-	r := start(t, []string{"CAPGATE_ADMIN=" + gatewaytest.Unreachable(t)}, "register", "--capability", "caps",
-		"--addr", "127.0.0.1:1")
+	r := start(t, []string{"CAPGATE_ADMIN=" + gatewaytest.Unreachable(t)}, "register", "caps", "127.0.0.1:1")
 	r.stderr.wait(t, r, "not registered; retrying")
 	r.stop(t)
 }

@@ -59,19 +59,19 @@ func (g *secretive) look(t *testing.T) {
 func (g *secretive) runCommands(t *testing.T) {
 	t.Helper()
 	// they are told elsewhere, or know no gateway
-	ran := map[string]bool{"serve": true, "demo": true, "version": true, "register": true, "tenants": true, "keys": true}
+	ran := map[string]bool{"help": true, "serve": true, "demo": true, "version": true, "register": true, "tenants": true, "keys": true}
 	env := []string{"CAPGATE_KEY=" + g.key}
 	for _, line := range [][]string{
 		{"check", "--config", g.file},
 		{"audit", "verify", g.audit},
-		{"status", "--admin", g.admin}, {"status", "--admin", g.admin, "--json"},
+		{"status", "--admin", g.admin}, {"status", "--admin", g.admin, "-o", "json"},
 		{"status", "--admin", g.admin, "--tenants"},
 		{"approvals", "--admin", g.admin, "--tenant", "acme", "list"},
-		{"approvals", "--admin", g.admin, "--tenant", "acme", "list", "--json"},
+		{"approvals", "--admin", g.admin, "--tenant", "acme", "list", "-o", "json"},
 		{"policy", "--admin", g.admin, "--tenant", "acme", "list"},
 		{"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
 		{"catalog", "--admin", g.admin, "list"}, {"catalog", "--admin", g.admin, "show", "caps"},
-		{"drain", "--admin", g.admin, "--backend", "127.0.0.1:1", "--timeout", "1s"},
+		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
 		{"engines", "--addr", g.public, "list"}, {"engines", "--addr", g.public, "send", "caps", "hello"},
 		{"probe", g.public}, {"conform", g.public},
@@ -80,9 +80,9 @@ func (g *secretive) runCommands(t *testing.T) {
 		_, stdout, stderr := runProgram(t, env, line...)
 		g.told("capgate "+line[0], stdout+stderr)
 	}
-	for _, c := range commands() {
-		if !ran[c.name] {
-			t.Errorf("say here how to run capgate %s", c.name)
+	for _, name := range names(commandTree(stdio{})) {
+		if !ran[name] {
+			t.Errorf("say here how to run capgate %s", name)
 		}
 	}
 }

@@ -2,25 +2,20 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/capgate/capgate/internal/config"
 )
 
-const serveUsage = `Usage: capgate serve [--config FILE] [flags]
-
-Runs the gateway until SIGTERM or Ctrl-C, then drains it. Flags take precedence over CAPGATE_*
-environment variables, which take precedence over the file.
-
-Flags:
-`
+const serveHelp = `The gateway runs until SIGTERM or Ctrl-C, then drains. Flags take precedence over CAPGATE_*
+environment variables, which take precedence over the file.`
 
 // overrides are the fields that a command line or the environment may change. The zero
 // value changes none.
@@ -28,7 +23,7 @@ type overrides struct {
 	listen, admin, redis, level *string
 }
 
-func addOverrides(fs *flag.FlagSet) overrides {
+func addOverrides(fs *pflag.FlagSet) overrides {
 	return overrides{
 		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address` for all protocols (CAPGATE_LISTEN)"),
 		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
@@ -62,65 +57,42 @@ func (o overrides) apply(cfg *config.Config) error {
 	return nil
 }
 
-func runServe(ctx context.Context, args []string, std stdio) int {
-	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
-	file := fs.String("config", envOr("CAPGATE_CONFIG", "capgate.yaml"), "the configuration `file` (CAPGATE_CONFIG)")
-	over := addOverrides(fs)
-	if status, ok := parseOnlyFlags(fs, args, serveUsage, std); !ok {
-		return status
+// newServeCommand is capgate serve.
+func newServeCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "serve [FILE]", Short: "run the gateway with a configuration file", Long: serveHelp}
+	file := c.Flags().String("config", envOr("CAPGATE_CONFIG", defaultConfig),
+		"the configuration `file`, in place of FILE (CAPGATE_CONFIG)")
+	over := addOverrides(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if c.Flags().Changed("config") {
+				return usageError("want FILE or --config, not both")
+			}
+			*file = args[0]
+		}
+		return serveFile(c.Context(), *file, over, std)
 	}
+	return exits(c, "0 the gateway has ended; 1 it cannot run; 2 wrong command line or configuration.")
+}
+
+// defaultConfig is the configuration file of a command line that names none.
+const defaultConfig = "capgate.yaml"
+
+// serveFile serves until ctx ends.
+func serveFile(ctx context.Context, file string, over overrides, std stdio) error {
 	hangUp := make(chan os.Signal, 1)
 	signal.Notify(hangUp, syscall.SIGHUP) // before all that takes time: it would end the process
 	defer signal.Stop(hangUp)
-	s, err := loadSettings(*file, over)
+	s, err := loadSettings(file, over)
 	if err != nil {
-		fmt.Fprintln(std.err, err)
-		return exitUsage
+		return exitError{exitUsage, plainError{err}}
 	}
 	p, err := build(s, std.err)
-	if err == nil {
-		p.reloader.file, p.reloader.over, p.reloader.hangUp = *file, over, hangUp
-		err = p.run(ctx)
-	}
 	if err != nil {
-		fmt.Fprintf(std.err, "capgate serve: %v\n", err)
-		return 1
+		return err
 	}
-	return 0
-}
-
-// parseOnlyFlags parses a command line that has no positional arguments. When it
-// returns false the command is over with the status.
-func parseOnlyFlags(fs *flag.FlagSet, args []string, usage string, std stdio) (int, bool) {
-	_, status, ok := parseLine(fs, args, 0, usage, std)
-	return status, ok
-}
-
-// parseLine parses a command line with a maximum number of positional arguments. If ok is false, the command ends
-// with the status.
-func parseLine(fs *flag.FlagSet, args []string, most int, usage string, std stdio) (words []string, status int,
-	ok bool) {
-	fs.SetOutput(io.Discard) // errors are printed below, once
-	words, err := parseFlags(fs, args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(std.out, usage)
-		fs.SetOutput(std.out)
-		fs.PrintDefaults()
-		return nil, 0, false
-	}
-	if err == nil && len(words) > most {
-		err = fmt.Errorf("unexpected argument %q", words[most])
-	}
-	if err != nil {
-		return nil, wrongLine(fs, err, std), false
-	}
-	return words, 0, true
-}
-
-// wrongLine prints an error of the command line and returns the exit status.
-func wrongLine(fs *flag.FlagSet, err error, std stdio) int {
-	fmt.Fprintf(std.err, "capgate %s: %v\nTry: capgate %s -h\n", fs.Name(), err, fs.Name())
-	return exitUsage
+	p.reloader.file, p.reloader.over, p.reloader.hangUp = file, over, hangUp
+	return p.run(ctx)
 }
 
 func envOr(name, otherwise string) string {

@@ -36,7 +36,7 @@ func curl(args []string) int {
 		header.Add(name, strings.TrimSpace(value))
 		return nil
 	})
-	urls, err := parseFlags(fs, args)
+	urls, err := anywhere(fs, args)
 	if err != nil || len(urls) != 1 {
 		return 2
 	}
@@ -74,6 +74,16 @@ func curl(args []string) int {
 	return 0
 }
 
+// anywhere parses flags before, between and after the positional arguments, which it returns.
+func anywhere(fs *flag.FlagSet, args []string) (positional []string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+			return positional, err
+		}
+		positional, args = append(positional, fs.Arg(0)), fs.Args()[1:]
+	}
+}
+
 // grpcurl is as much of grpcurl as the documentation uses: it learns the method's
 // messages by reflection.
 func grpcurl(args []string) int {
@@ -87,7 +97,7 @@ func grpcurl(args []string) int {
 		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), strings.TrimSpace(value))
 		return nil
 	})
-	words, err := parseFlags(fs, args)
+	words, err := anywhere(fs, args)
 	if err != nil || len(words) != 2 {
 		return 2
 	}

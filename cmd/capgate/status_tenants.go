@@ -2,59 +2,42 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/capgate/capgate/gateway/admin"
 )
 
-// showTenants shows how much of their limits tenants use.
-func (s *statusCommand) showTenants(ctx context.Context, before string) error {
+// usages returns how much of their limits tenants use.
+func (s *statusCommand) usages(ctx context.Context) (admin.TenantsPage, error) {
 	all := admin.TenantsPage{Tenants: []admin.TenantUsage{}}
-	for token := ""; ; {
+	err := pages(func(token string) (string, error) {
 		var page admin.TenantsPage
-		if err := s.port.do(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil,
-			&page); err != nil {
-			return err
-		}
+		err := s.port.do(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil, &page)
 		all.Gateway, all.Tenants = page.Gateway, append(all.Tenants, page.Tenants...)
-		if token = page.Next; token == "" {
-			break
-		}
-	}
-	if s.json {
-		line, err := json.Marshal(all)
-		if err == nil {
-			_, err = fmt.Fprintf(s.std.out, "%s\n", line)
-		}
-		return err
-	}
-	_, err := fmt.Fprint(s.std.out, before+tenantsTable(all))
-	return err
+		return page.Next, err
+	})
+	return all, err
 }
 
-// tenantsTable shows tenants to people.
-func tenantsTable(all admin.TenantsPage) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "replica %s, redis %s, %s with limits\n\n", all.Gateway.Replica, all.Gateway.Redis,
+// printTenants shows tenants to people.
+func printTenants(w io.Writer, all admin.TenantsPage) {
+	fmt.Fprintf(w, "replica %s, redis %s, %s with limits\n\n", all.Gateway.Replica, all.Gateway.Redis,
 		count(len(all.Tenants), "tenant"))
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TENANT\tLIMIT\tOF\tUSED\tMAX\tHELD")
+	table := newTable("TENANT", "LIMIT", "APPLIES TO", "USED", "MAX", "HELD HERE")
 	for _, t := range all.Tenants {
 		name := beginning(t.Tenant, maxWhy)
 		if t.Shadow {
 			name += " (shadow)"
 		}
 		for _, l := range t.Limits {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%d\t%d\n", name, l.Limit, limitOf(&l), l.Used, l.Max, l.Held)
+			table.row(name, l.Limit, limitOf(&l), fmt.Sprintf("%.0f", l.Used), l.Max, l.Held)
 		}
 	}
-	_ = w.Flush() // into memory
-	return b.String()
+	table.print(w)
 }
 
 // limitOf describes the calls that a limit applies to.

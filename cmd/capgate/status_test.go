@@ -70,17 +70,22 @@ func TestStatus(t *testing.T) {
 		t.Errorf("\n%s", text)
 	}
 
-	exit, stdout, _ := runProgram(t, nil, "status", "--json", "--admin", "http://"+port+"/")
+	exit, stdout, _ := runProgram(t, nil, "status", "-o", "json", "--admin", "http://"+port+"/")
 	var fleets admin.Fleets
 	if err := json.Unmarshal([]byte(stdout), &fleets); err != nil || exit != 0 || len(fleets.Fleets) != 2 ||
 		fleets.Gateway.Replica != "me" {
 		t.Errorf("exit status %d: %s: %v", exit, stdout, err)
 	}
-	for args, want := range map[string]string{"none": "no fleet serves this capability",
-		"--admin=" + dead: "does not answer"} {
-		if exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + port}, "status", args); exit != 3 ||
-			stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d: %s%s", args, exit, stdout, stderr)
+	for _, test := range []struct {
+		args, want string
+		exit       int
+	}{
+		{"none", "no fleet serves this capability", exitRefused},
+		{"--admin=" + dead, "nothing listens at " + dead, exitUnreachable},
+	} {
+		if exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + port}, "status", test.args); exit != test.exit ||
+			stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: exit status %d: %s%s", test.args, exit, stdout, stderr)
 		}
 	}
 	if exit, _, stderr := runProgram(t, nil, "status", "--every", "0s"); exit != 2 ||
@@ -103,7 +108,7 @@ func TestStatusWatch(t *testing.T) {
 	})
 	t.Cleanup(balancer.Close)
 	table := start(t, nil, "status", "--watch", "--every", "10ms", "--admin", balancer.URL)
-	lines := start(t, nil, "status", "--watch", "--every", "10ms", "--json", "--admin", balancer.URL)
+	lines := start(t, nil, "status", "--watch", "--every", "10ms", "-o", "json", "--admin", balancer.URL)
 	table.stdout.wait(t, table, "\n\nreplica one")
 	lines.stdout.wait(t, lines, "}\n{\"gateway\"")
 	nobody := gatewaytest.Unreachable(t)
@@ -126,7 +131,8 @@ func TestStatusTable(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) *time.Time { then := now.Add(-d); return &then }
-	table := statusTable(admin.Fleets{
+	var table strings.Builder
+	printFleets(&table, admin.Fleets{
 		Gateway: admin.Gateway{Replica: "me", Redis: "ok"}, TotalSize: 3,
 		Fleets: []admin.Fleet{
 			{Capability: "weather", Usable: 2, Panic: true, Backends: []admin.Backend{
@@ -141,21 +147,21 @@ func TestStatusTable(t *testing.T) {
 			{Capability: "old", Usable: 0, Backends: []admin.Backend{{Addr: "10.0.0.5:1", State: "down",
 				Since: ago(3*time.Hour + time.Minute)}}},
 		},
-	}, now)
+	}, now, false)
 	want := `replica me, redis ok, 3 fleets
 
-CAPABILITY  BACKEND     STATE     SINCE  CALLS  LATENCY  PROBED BY  WHY
-weather     10.0.0.1:1  up        1m30s  12     250µs    this one   -
-weather     10.0.0.2:1  down      0s     0      3.1ms    other      �[2Jmoves the screen
-weather     10.0.0.3:1  draining  2d02h  0      1.235s   -          ` + strings.Repeat("x", maxWhy) + `…
-weather     10.0.0.4:1  unknown   -      0      -        -          -
-old         10.0.0.5:1  down      3h01m  0      -        -          -
+CAPABILITY  BACKEND     STATE     AGE  IN FLIGHT  LATENCY  PROBED BY  REASON
+weather     10.0.0.1:1  up        90s  12         250µs    this one   -
+weather     10.0.0.2:1  down      0s   0          3.1ms    other      �[2Jmoves the screen
+weather     10.0.0.3:1  draining  2d   0          1.235s   -          ` + strings.Repeat("x", maxWhy) + `…
+weather     10.0.0.4:1  unknown   -    0          -        -          -
+old         10.0.0.5:1  down      3h   0          -        -          -
 
 weather: fewer than half are healthy: calls also go to unhealthy backends
 empty: no backends
 old: no usable backend
 `
-	if table != want {
-		t.Errorf("got\n%s\nwant\n%s", table, want)
+	if got := table.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -2,8 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
-	"text/tabwriter"
+	"io"
 	"time"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -12,32 +11,29 @@ import (
 // maxWhy is how much of a reason the table shows, in characters.
 const maxWhy = 160
 
-// statusTable shows fleets to people.
-func statusTable(all admin.Fleets, now time.Time) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "replica %s, redis %s, %s\n\n", all.Gateway.Replica, all.Gateway.Redis, count(all.TotalSize, "fleet"))
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CAPABILITY\tBACKEND\tSTATE\tSINCE\tCALLS\tLATENCY\tPROBED BY\tWHY")
-	var troubles []string
+// printFleets shows fleets to people.
+func printFleets(w io.Writer, all admin.Fleets, now time.Time, color bool) {
+	fmt.Fprintf(w, "replica %s, redis %s, %s\n\n", all.Gateway.Replica, all.Gateway.Redis, count(all.TotalSize, "fleet"))
+	t := newTable("CAPABILITY", "BACKEND", "STATE", "AGE", "IN FLIGHT", "LATENCY", "PROBED BY", "REASON")
+	t.color = color
 	for _, f := range all.Fleets {
 		for _, x := range f.Backends {
 			probed := x.ProbedBy
 			if probed == all.Gateway.Replica {
 				probed = "this one"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Capability, beginning(x.Addr, maxWhy), x.State,
-				age(x.Since, now), x.InFlight,
-				latency(x.LatencyMS), orDash(beginning(probed, maxWhy)), orDash(beginning(x.Why, maxWhy)))
+			t.row(f.Capability, beginning(x.Addr, maxWhy), x.State, age(x.Since, now), x.InFlight, latency(x.LatencyMS),
+				beginning(probed, maxWhy), beginning(x.Why, maxWhy))
 		}
+	}
+	t.print(w)
+	before := "\n"
+	for _, f := range all.Fleets {
 		if trouble := troubleOf(f); trouble != "" {
-			troubles = append(troubles, f.Capability+": "+trouble)
+			fmt.Fprintf(w, "%s%s: %s\n", before, f.Capability, trouble)
+			before = ""
 		}
 	}
-	_ = w.Flush() // into memory
-	if len(troubles) > 0 {
-		b.WriteString("\n" + strings.Join(troubles, "\n") + "\n")
-	}
-	return b.String()
 }
 
 func troubleOf(f admin.Fleet) string {
@@ -50,38 +46,6 @@ func troubleOf(f admin.Fleet) string {
 		return "fewer than half are healthy: calls also go to unhealthy backends"
 	default:
 		return ""
-	}
-}
-
-// age is the time since then, in its largest units.
-func age(then *time.Time, now time.Time) string {
-	if then == nil {
-		return "-"
-	}
-	d := max(now.Sub(*then), 0).Truncate(time.Second)
-	switch {
-	case d < time.Minute:
-		return d.String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-	}
-}
-
-func latency(ms float64) string {
-	d := time.Duration(ms * float64(time.Millisecond))
-	switch {
-	case d <= 0:
-		return "-"
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < 100*time.Millisecond:
-		return d.Round(100 * time.Microsecond).String()
-	default:
-		return d.Round(time.Millisecond).String()
 	}
 }
 

@@ -17,7 +17,7 @@ func TestStopGivesUpWhatReplicasShare(t *testing.T) {
 	r := newReplicas(t)
 	_, _, admin := serve(t, nil, "--config", r.config(t, "replicas: {id: stays}"))
 	leaves, public, other := serve(t, nil, "--config", r.config(t, "replicas: {id: leaves}"))
-	drain(t, other, "--backend", r.two)
+	drain(t, other, r.two)
 	blocked := invoke(dial(t, public), gatewaytest.Block)
 	gatewaytest.Wait(t, r.first.Blocked(), "the call")
 	waitPage(t, "http://"+admin+"/metrics", "\ncapgate_health_replicas 2\n")

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -31,85 +29,65 @@ func (p *process) newTenantsAPI() {
 	p.tenantsAPI = tenants.New(cfg)
 }
 
-const tenantsUsage = `Usage: capgate tenants list [flags]
-       capgate tenants show ID [flags]
-       capgate tenants create ID --capabilities PATTERN,… [flags]
-       capgate tenants set ID [flags]
-       capgate tenants rm ID [--force] [flags]
-
-Manages tenants, at all replicas of a gateway within a second. Tenants of the configuration are
-listed too, but can be changed only there. set changes the fields of the given flags. capgate
-keys manages the API keys of tenants.
-
-Exit status: 0 on success; 1 if the gateway rejected the request; 2 for a wrong command line;
-3 if the gateway could not be reached.
-
-Flags:
-`
+const tenantsHelp = `Changes apply at all replicas of a gateway within a second. Tenants of the configuration are listed
+too, but can be changed only there. capgate keys manages the API keys of tenants.`
 
 // tenantsCommand is capgate tenants, as the command line describes it.
 type tenantsCommand struct {
+	output
 	tenant               capgatepb.Tenant
 	capabilities, limits string
 	force                bool
-	set                  []string // fields that the command line names
-	flags                *flag.FlagSet
-	client               capgatepb.TenantsClient
-	out                  io.Writer
 }
 
 // standardLimits is what --limits takes for those of the configuration.
 const standardLimits = "default"
 
-func runTenants(ctx context.Context, args []string, std stdio) int {
-	c := tenantsCommand{out: std.out, flags: flag.NewFlagSet("tenants", flag.ContinueOnError)}
-	c.flags.StringVar(&c.tenant.Name, "name", "", "`name` of the tenant, for people")
-	c.flags.StringVar(&c.capabilities, "capabilities", "",
-		"comma-separated `patterns` of the capabilities granted to the tenant; '*': all")
-	c.flags.StringVar(&c.limits, "limits", "",
-		"limits as `JSON`: {\"calls_per_second\": 100}; {}: none; default those of the configuration")
-	c.flags.BoolVar(&c.tenant.Disabled, "disabled", false,
-		"reject the tenant's calls; --disabled=false accepts them again")
-	c.flags.StringVar(&c.tenant.Etag, "etag", "", "set and rm: only if the tenant has this `etag`, as shown by show")
-	c.flags.BoolVar(&c.force, "force", false, "rm: also delete its keys")
-	settable := []string{"name", "capabilities", "limits", "disabled"}
-	all := verbs{
-		flags: c.flags, usage: tenantsUsage,
-		all: []verb{
-			{name: "list", run: soon(c.list)},
-			{name: "show", words: 1, run: soon(c.show)},
-			{name: "create", words: 1, run: soon(c.create), takes: settable},
-			{name: "set", words: 1, run: soon(c.change), takes: append(settable, "etag")},
-			{name: "rm", words: 1, run: soon(c.remove), takes: []string{"force", "etag"}},
-		},
-		take: c.take, dial: func(conn grpc.ClientConnInterface) { c.client = capgatepb.NewTenantsClient(conn) },
-	}
-	return all.run(ctx, args, std)
+// newTenantsCommand is capgate tenants.
+func newTenantsCommand(std stdio) *cobra.Command {
+	c := &tenantsCommand{output: output{stdio: std}}
+	set := overAdmin("set NAME", "change the fields of a tenant that flags name", requestTimeout, c.change, c.fieldFlags,
+		c.etagFlag, c.addFlags)
+	return parent("tenants", "create, list, change and delete tenants", tenantsHelp,
+		overAdmin("list", "list tenants", requestTimeout, c.list, c.addFlags),
+		overAdmin("show NAME", "show a tenant", requestTimeout, c.show, c.addFlags),
+		overAdmin("create NAME", "create a tenant", requestTimeout, c.create, c.fieldFlags, c.addFlags), set,
+		overAdmin("rm NAME", "delete a tenant", requestTimeout, c.remove, c.forceFlag, c.etagFlag))
 }
 
-func (c *tenantsCommand) take(verb string, words []string) error {
-	if len(words) > 0 {
-		c.tenant.Id = words[0]
-	}
-	c.tenant.Capabilities = commas(c.capabilities)
+func (c *tenantsCommand) fieldFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.tenant.Name, "name", "", "`name` of the tenant, for people")
+	fs.StringVar(&c.capabilities, "capabilities", "",
+		"comma-separated `patterns` of the capabilities granted to the tenant; '*': all")
+	fs.StringVar(&c.limits, "limits", "",
+		"limits as `JSON`: {\"calls_per_second\": 100}; {}: none; default those of the configuration")
+	fs.BoolVar(&c.tenant.Disabled, "disabled", false,
+		"reject the tenant's calls; --disabled=false accepts them again")
+}
+
+func (c *tenantsCommand) etagFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&c.tenant.Etag, "etag", "", "only if the tenant has this `etag`, as shown by show")
+}
+
+func (c *tenantsCommand) forceFlag(fs *pflag.FlagSet) {
+	fs.BoolVar(&c.force, "force", false, "also delete its keys")
+}
+
+// take reads the tenant of the line, and returns the fields that flags name.
+func (c *tenantsCommand) take(cmd *cobra.Command, args []string) (fields []string, err error) {
+	c.tenant.Id, c.tenant.Capabilities = args[0], commas(c.capabilities)
 	if c.limits != "" && c.limits != standardLimits {
 		c.tenant.Limits = new(capgatepb.Limits)
 		if err := protojson.Unmarshal([]byte(c.limits), c.tenant.GetLimits()); err != nil {
-			return fmt.Errorf("--limits: want JSON as in {\"calls_per_second\": 100}: %w", err)
+			return nil, usageError("--limits: want JSON as in {\"calls_per_second\": 100}: %v", err)
 		}
 	}
 	for _, name := range []string{"name", "capabilities", "limits", "disabled"} {
-		if given(c.flags, name) {
-			c.set = append(c.set, name)
+		if cmd.Flags().Changed(name) {
+			fields = append(fields, name)
 		}
 	}
-	switch {
-	case verb == "create" && !given(c.flags, "capabilities"):
-		return errors.New("--capabilities is required: patterns of the granted capabilities; '*' is all")
-	case verb == "set" && len(c.set) == 0:
-		return errors.New("want --name, --capabilities, --limits or --disabled")
-	}
-	return nil
+	return fields, nil
 }
 
 // commas takes a list apart.
@@ -122,49 +100,72 @@ func commas(text string) (words []string) {
 	return words
 }
 
-func (c *tenantsCommand) create(ctx context.Context) error {
-	r, err := c.client.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: &c.tenant})
+func (c *tenantsCommand) create(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	if _, err := c.take(cmd, args); err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("capabilities") {
+		return usageError("--capabilities is required: patterns of the granted capabilities; '*' is all")
+	}
+	r, err := capgatepb.NewTenantsClient(conn).CreateTenant(cmd.Context(),
+		&capgatepb.CreateTenantRequest{Tenant: &c.tenant})
+	if err != nil {
+		return err
+	}
+	return c.data(r.GetTenant(), func(w io.Writer) {
+		fmt.Fprintf(w, "created: %s; capgate keys create %[1]s creates an API key\n", r.GetTenant().GetId())
+	})
+}
+
+func (c *tenantsCommand) change(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	fields, err := c.take(cmd, args)
+	if err != nil {
+		return err
+	}
+	if len(fields) == 0 {
+		return usageError("want --name, --capabilities, --limits or --disabled")
+	}
+	r, err := capgatepb.NewTenantsClient(conn).UpdateTenant(cmd.Context(),
+		&capgatepb.UpdateTenantRequest{Tenant: &c.tenant, UpdateMask: &fieldmaskpb.FieldMask{Paths: fields}})
+	if err != nil {
+		return err
+	}
+	return c.printTenant(r.GetTenant())
+}
+
+func (c *tenantsCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	_, err := capgatepb.NewTenantsClient(conn).DeleteTenant(cmd.Context(),
+		&capgatepb.DeleteTenantRequest{TenantId: args[0], Force: c.force, Etag: c.tenant.GetEtag()})
 	if err == nil {
-		fmt.Fprintf(c.out, "created: %s; capgate keys create %[1]s creates an API key\n", r.GetTenant().GetId())
+		fmt.Fprintf(c.out, "deleted: %s\n", args[0])
 	}
 	return err
 }
 
-func (c *tenantsCommand) change(ctx context.Context) error {
-	r, err := c.client.UpdateTenant(ctx,
-		&capgatepb.UpdateTenantRequest{Tenant: &c.tenant, UpdateMask: &fieldmaskpb.FieldMask{Paths: c.set}})
-	if err == nil {
-		c.print(r.GetTenant())
+func (c *tenantsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	r, err := capgatepb.NewTenantsClient(conn).GetTenant(cmd.Context(), &capgatepb.GetTenantRequest{TenantId: args[0]})
+	if err != nil {
+		return err
 	}
-	return err
+	return c.printTenant(r.GetTenant())
 }
 
-func (c *tenantsCommand) remove(ctx context.Context) error {
-	_, err := c.client.DeleteTenant(ctx,
-		&capgatepb.DeleteTenantRequest{TenantId: c.tenant.GetId(), Force: c.force, Etag: c.tenant.GetEtag()})
-	if err == nil {
-		fmt.Fprintf(c.out, "deleted: %s\n", c.tenant.GetId())
-	}
-	return err
+func (c *tenantsCommand) printTenant(t *capgatepb.Tenant) error {
+	return c.data(t, func(w io.Writer) {
+		details(w, [][2]string{
+			{"id", t.GetId()}, {"name", word(t.GetName())},
+			{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
+			{"may call", mayCall(t)}, {"source", t.GetSource()},
+			{"created", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())}, {"etag", orDash(t.GetEtag())},
+		}...)
+	})
 }
 
-func (c *tenantsCommand) show(ctx context.Context) error {
-	r, err := c.client.GetTenant(ctx, &capgatepb.GetTenantRequest{TenantId: c.tenant.GetId()})
-	if err == nil {
-		c.print(r.GetTenant())
+func mayCall(t *capgatepb.Tenant) string {
+	if t.GetDisabled() {
+		return "no"
 	}
-	return err
-}
-
-func (c *tenantsCommand) print(t *capgatepb.Tenant) {
-	for _, line := range [][2]string{
-		{"id", t.GetId()}, {"name", word(t.GetName())},
-		{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
-		{"may call", map[bool]string{false: "yes", true: "no"}[t.GetDisabled()]}, {"stored in", t.GetSource()},
-		{"made", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())}, {"etag", orDash(t.GetEtag())},
-	} {
-		fmt.Fprintf(c.out, "%-12s %s\n", line[0], line[1])
-	}
+	return "yes"
 }
 
 func limitsText(t *capgatepb.Tenant) string {
@@ -178,24 +179,23 @@ func limitsText(t *capgatepb.Tenant) string {
 	return strings.ReplaceAll(string(text), " ", "") // protojson varies them; no name has one
 }
 
-func (c *tenantsCommand) list(ctx context.Context) error {
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tCAPABILITIES\tMAY CALL\tKEPT IN\tCHANGED")
-	for token := ""; ; {
-		page, err := c.client.ListTenants(ctx, &capgatepb.ListTenantsRequest{PageSize: 1000, PageToken: token})
-		if err != nil {
-			return err
-		}
-		for _, t := range page.GetTenants() {
-			may := "yes"
-			if t.GetDisabled() {
-				may = "no"
-			}
-			fmt.Fprintln(table, strings.Join([]string{t.GetId(), word(t.GetName()),
-				orDash(strings.Join(t.GetCapabilities(), ",")), may, t.GetSource(), when(t.GetUpdateTime())}, "\t"))
-		}
-		if token = page.GetNextPageToken(); token == "" {
-			return table.Flush()
-		}
+func (c *tenantsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	all := new(capgatepb.ListTenantsResponse)
+	err := pages(func(token string) (string, error) {
+		page, err := capgatepb.NewTenantsClient(conn).ListTenants(cmd.Context(),
+			&capgatepb.ListTenantsRequest{PageSize: 1000, PageToken: token})
+		all.Tenants = append(all.Tenants, page.GetTenants()...)
+		return page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
 	}
+	return c.data(all, func(w io.Writer) {
+		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED")
+		for _, t := range all.GetTenants() {
+			table.row(t.GetId(), t.GetName(), strings.Join(t.GetCapabilities(), ","), mayCall(t), t.GetSource(),
+				ageOf(t.GetUpdateTime()))
+		}
+		table.print(w)
+	})
 }

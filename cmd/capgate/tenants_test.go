@@ -125,7 +125,7 @@ func invokeByKey(t *testing.T, public, key string) {
 		exit      int
 		err       string
 	}{
-		"none":           {nil, nil, exitTransport, "CREDENTIAL_MISSING"},
+		"none":           {nil, nil, exitRefused, "CREDENTIAL_MISSING"},
 		"of a file":      {nil, []string{"--key-file", good}, 0, ""},
 		"streamed":       {nil, []string{"--key-file", good, "--stream"}, 0, ""},
 		"of the shell":   {[]string{"CAPGATE_KEY=" + key}, nil, 0, ""},
@@ -152,13 +152,13 @@ func TestKeysProgram(t *testing.T) {
 		exit int
 		err  string
 	}{
-		"nothing":      {nil, 2, "want create, list, rotate, revoke or new"},
-		"another word": {[]string{"old"}, 2, "unknown \"old\""},
-		"two":          {[]string{"new", "new"}, 2, "new wants 0 words, not 1"},
+		"nothing":      {nil, 2, "want create, list, new, revoke or rotate"},
+		"another word": {[]string{"old"}, 2, "unknown command \"old\""},
+		"two":          {[]string{"new", "new"}, 2, "unexpected argument \"new\""},
 		"a whole key": {[]string{"revoke", "acme", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"}, 2,
 			"want the key's id, abcdefghijklmnop, not the key itself"},
 		"a bad time":   {[]string{"create", "acme", "--expires", "soon"}, 2, "--expires: want a time"},
-		"a bad place":  {[]string{"create", "acme", "--out", "/nowhere/key"}, 1, "--out: open /nowhere/key"},
+		"a bad place":  {[]string{"create", "acme", "--out", "/nowhere/key"}, 2, "--out: /nowhere/key cannot be created"},
 		"short pepper": {[]string{"new", "--pepper-file", short}, 1, "fewer than 16 bytes"},
 		"no pepper":    {[]string{"new", "--pepper-file", "/nowhere"}, 1, "/nowhere"},
 	} {

@@ -1,24 +1,42 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
 // Set by the linker; see the Makefile. A plain go build leaves them to buildInfo.
 var version, commit, date = "", "", ""
 
-func runVersion(_ context.Context, args []string, std stdio) int {
-	if len(args) > 0 {
-		fmt.Fprintln(std.err, "Usage: capgate version")
-		return exitUsage
-	}
+// newVersionCommand is capgate version.
+func newVersionCommand(std stdio) *cobra.Command {
+	o := &output{stdio: std}
+	c := &cobra.Command{Use: "version", Short: "show the version",
+		RunE: func(*cobra.Command, []string) error { return showVersion(o) }}
+	o.addFlags(c.Flags())
+	completeOutput(c)
+	return c
+}
+
+// versionReport is what capgate version -o json prints.
+type versionReport struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Date     string `json:"date"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func showVersion(o *output) error {
 	v, c, d := buildInfo()
-	fmt.Fprintf(std.out, "capgate %s\ncommit %s\ndate %s\n%s %s/%s\n", v, c, d, runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
-	return 0
+	r := versionReport{v, c, d, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	return o.data(r, func(w io.Writer) {
+		fmt.Fprintf(w, "capgate %s\ncommit %s\ndate %s\n%s %s\n", r.Version, r.Commit, r.Date, r.Go, r.Platform)
+	})
 }
 
 // buildInfo returns version, commit and date from the linker, else from the go command, else "unknown".
