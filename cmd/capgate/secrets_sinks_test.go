@@ -74,7 +74,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
 		{"engines", "--addr", g.public, "list"}, {"engines", "--addr", g.public, "send", "caps", "hello"},
-		{"probe", g.public}, {"conform", g.public},
+		{"probe", g.public}, {"conform", g.public}, {"config", "schema"},
 	} {
 		ran[line[0]] = true
 		_, stdout, stderr := runProgram(t, env, line...)
