@@ -71,7 +71,7 @@ func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
 	change(rate)
 	var follower sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
-	follower.Go(func() { f.gateway.Follow(ctx, directory) })
+	follower.Go(func() { f.gateway.WatchRates(ctx, directory) })
 	t.Cleanup(func() {
 		stop()
 		follower.Wait()

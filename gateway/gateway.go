@@ -235,9 +235,9 @@ func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 // Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.
 func (g *Gateway) Single(s *tenant.Settings) { g.handler.bandwidth.UpdateSingle(s) }
 
-// Follow has streams that run follow what changes of their tenants' bytes per second, until ctx ends.
-func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) {
-	g.handler.bandwidth.Follow(ctx, tenants)
+// WatchRates applies changes of tenants' bytes per second to streams that run, until ctx ends.
+func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
+	g.handler.bandwidth.WatchRates(ctx, tenants)
 }
 
 // Turn returns when bytes of a client that came now would be dealt with.

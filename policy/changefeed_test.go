@@ -20,7 +20,7 @@ type feed struct {
 	connected   func()
 }
 
-func (f *feed) Follow(ctx context.Context, told func(uint64, policy.Change), connected func()) {
+func (f *feed) Watch(ctx context.Context, told func(uint64, policy.Change), connected func()) {
 	f.mu.Lock()
 	f.told, f.connected = told, connected
 	f.mu.Unlock()

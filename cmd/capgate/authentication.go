@@ -93,7 +93,7 @@ func (i *authentication) follow(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { i.tokens.Run(ctx) })
 	if i.stored != nil {
-		all.Go(func() { i.stored.Follow(ctx) })
+		all.Go(func() { i.stored.Watch(ctx) })
 	}
 	if i.all != nil {
 		all.Go(func() { i.freeLabels(ctx) })

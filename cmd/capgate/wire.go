@@ -298,7 +298,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.quotas.Run(probing) })
 	watchers.Go(recovery.Loop(probing, "rules", func() { p.followRules(probing) }))
 	watchers.Go(func() { p.auth.follow(probing) })
-	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.Follow(probing, p.auth.directory) }))
+	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.WatchRates(probing, p.auth.directory) }))
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
 	asking, cease := context.WithCancel(ctx) // not while calls finish

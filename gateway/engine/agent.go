@@ -24,7 +24,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	ctx := s.Context()
 	lease, err := g.cfg.Turns.Acquire(ctx, p.engine(), p.who(), p.Settings.LastWins)
 	switch {
-	case errors.Is(err, turns.ErrHeld):
+	case errors.Is(err, turns.ErrLeaseTaken):
 		return g.cfg.Refuse(ctx, refusedAgent)
 	case err != nil:
 		return g.cfg.Refuse(ctx, refusedUnavailable)
@@ -78,7 +78,7 @@ func (g *Guard) awaitRelease(ctx context.Context, p *Call, lease *turns.Lease) (
 		switch {
 		case err == nil:
 			return stream, nil
-		case !errors.Is(err, turns.ErrHeld):
+		case !errors.Is(err, turns.ErrLeaseTaken):
 			return nil, refusedUnavailable
 		}
 		select {

@@ -88,7 +88,7 @@ func (l *lent) Release(_ context.Context, c *turns.LeaseRequest) error {
 	return nil
 }
 
-func (l *lent) Follow(ctx context.Context, _ func(string), connected func()) {
+func (l *lent) Watch(ctx context.Context, _ func(string), connected func()) {
 	connected()
 	<-ctx.Done()
 }

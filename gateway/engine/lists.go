@@ -14,7 +14,7 @@ import (
 const (
 	// pageSize is the page size of requests to engines, and the default page size of callers.
 	pageSize = 100
-	// mostListed is the maximum number of an engine's sessions that are searched for a tenant's.
+	// maxScanned is the maximum number of an engine's sessions that are searched for a tenant's.
 	maxScanned = 20_000
 )
 

@@ -56,15 +56,15 @@ func New(replica string, board Store, fleets Fleets, log *slog.Logger) *Manager 
 
 // Run synchronizes drains until ctx ends, and then reports that no calls are left here.
 func (k *Manager) Run(ctx context.Context) {
-	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "drains feed", func() { k.store.Watch(ctx, k.wakeUp) }))
+	var watching sync.WaitGroup
+	watching.Go(recovery.Loop(ctx, "drains feed", func() { k.store.Watch(ctx, k.wakeUp) }))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			k.leave(context.WithoutCancel(ctx))
-			following.Wait()
+			watching.Wait()
 			return
 		case <-k.wake:
 		case <-timer.C:
@@ -138,7 +138,7 @@ func (k *Manager) exchange(ctx context.Context) error {
 	k.exchangeMu.Lock()
 	defer k.exchangeMu.Unlock()
 	k.mu.Lock()
-	report, told := k.report()
+	report, reported := k.report()
 	k.mu.Unlock()
 	view, err := k.store.Exchange(ctx, report)
 	k.mu.Lock()
@@ -156,7 +156,7 @@ func (k *Manager) exchange(ctx context.Context) error {
 	}
 	k.view = view
 	if view.Written {
-		maps.DeleteFunc(k.pending, func(key Key, drained bool) bool { was, ok := told[key]; return ok && was == drained })
+		maps.DeleteFunc(k.pending, func(key Key, drained bool) bool { was, ok := reported[key]; return ok && was == drained })
 	}
 	next := make(map[Key]time.Time, len(view.Drains))
 	for _, d := range view.Drains {

@@ -16,7 +16,7 @@ type localShare struct {
 	at         time.Duration // time of tokens; 0: never
 	day, month budgetLeft
 	others     int64         // permits of other replicas
-	told       time.Duration // time of others; 0: never
+	asOf       time.Duration // time of others; 0: never
 	silent     time.Duration // start of the store's silence; 0: it responds
 }
 
@@ -31,7 +31,7 @@ func (s *scope) observe(got *Grant, now time.Duration, replicas int64) {
 	b := s.bounds.Load()
 	s.day, s.month, s.ends = got.Day, got.Month, 0
 	if got.Permits >= 0 {
-		s.local.others, s.local.told = got.Others, now
+		s.local.others, s.local.asOf = got.Others, now
 	}
 	s.local.silent = 0
 	if b.PerMonth > 0 {
@@ -102,7 +102,7 @@ func (o *localShare) permits(limit int64, now time.Duration, replicas int64) int
 		o.silent = now
 	}
 	switch {
-	case o.told > 0 && now-o.told < permitTTL:
+	case o.asOf > 0 && now-o.asOf < permitTTL:
 		return min(share, max(limit-o.others, 0))
 	case replicas > 1 && now-o.silent < permitTTL:
 		return max(share/unknownFraction, 1)

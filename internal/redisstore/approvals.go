@@ -267,7 +267,7 @@ func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals
 }
 
 // Watch implements approvals.Store.
-func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notification), connected func()) {
+func (a *ApprovalStore) Watch(ctx context.Context, changed func(approvals.Notification), connected func()) {
 	channel := a.channel("approvals")
 	a.subscribe(ctx, channel, func(message string) {
 		all, ok := splitWords(message, 4)
@@ -284,7 +284,7 @@ func (a *ApprovalStore) Watch(ctx context.Context, told func(approvals.Notificat
 				return
 			}
 		}
-		told(n)
+		changed(n)
 	}, connected)
 }
 

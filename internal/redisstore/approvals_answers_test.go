@@ -18,8 +18,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// following runs a keeper until the test ends.
-func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
+// watching runs a keeper until the test ends.
+func watching(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k := keeper(t, s, o)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -37,7 +37,7 @@ func following(t *testing.T, s *redisstore.Store, o approvals.Options) *approval
 func TestAnAnswerForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Store{open(), open()}
-		one, two := following(t, stores[0], approvals.Options{}), following(t, stores[1], approvals.Options{})
+		one, two := watching(t, stores[0], approvals.Options{}), watching(t, stores[1], approvals.Options{})
 		a := ask(t, one, request("1"))
 		approve(t, two, a, approvals.Answer{Remember: approvals.ThisSession})
 		for _, k := range []*approvals.Service{one, two} {
@@ -85,7 +85,7 @@ func TestAnAnswerForASession(t *testing.T) {
 
 func TestADenialForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := following(t, open(), approvals.Options{}), following(t, open(),
+		one, two := watching(t, open(), approvals.Options{}), watching(t, open(),
 			approvals.Options{SessionTTL: 50 * time.Millisecond})
 		a, b := ask(t, one, request("1")), ask(t, one, request("2"))
 		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
@@ -156,7 +156,7 @@ func TestAnAnswerBecomesARule(t *testing.T) {
 // TestWaitingOnAnotherReplica: an answer wakes the waiting calls of all replicas.
 func TestWaitingOnAnotherReplica(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := following(t, open(), approvals.Options{}), following(t, open(), approvals.Options{})
+		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
 		for i := range 5 {
 			a := ask(t, one, request(fmt.Sprint(i)))
 			got := make(chan approvals.Approval, 2)
@@ -184,7 +184,7 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 // TestApprovalEvents: events come in order, and a reader resumes at its cursor.
 func TestApprovalEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := keeper(t, open(), approvals.Options{}), following(t, open(), approvals.Options{})
+		one, two := keeper(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
 		r := request("{}")
 		a := ask(t, one, r)
 		approve(t, two, a, approvals.Answer{})

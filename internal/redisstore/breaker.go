@@ -136,10 +136,10 @@ func (b *breaker) comeBack() {
 	b.change(false)
 	close(b.back)
 	b.back = make(chan struct{})
-	told := b.returned
+	callbacks := b.returned
 	b.mu.Unlock()
 	b.log.Info("redis is back", "after", gone.Round(time.Millisecond).String())
-	for _, f := range told {
+	for _, f := range callbacks {
 		f()
 	}
 }

@@ -246,14 +246,14 @@ func TestToolsAreFollowed(t *testing.T) {
 		a, b := open().Catalog(), open().Catalog()
 		told := make(chan struct{}, 100)
 		ctx, cancel := context.WithCancel(t.Context())
-		var following sync.WaitGroup
-		following.Go(func() { b.Watch(ctx, func() { told <- struct{}{} }) })
+		var watching sync.WaitGroup
+		watching.Go(func() { b.Watch(ctx, func() { told <- struct{}{} }) })
 		receive(t, told, "the subscription")
 		if err := a.Accept(t.Context(), "weather", "x", hashA); err != nil {
 			t.Fatal(err)
 		}
 		receive(t, told, "the change")
 		cancel()
-		following.Wait()
+		watching.Wait()
 	})
 }

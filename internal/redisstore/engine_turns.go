@@ -89,9 +89,9 @@ func (s *EngineTurns) Release(ctx context.Context, c *turns.LeaseRequest) error 
 	return s.run(ctx, yieldScript, s.agentKeys(c), c.ID).Err()
 }
 
-// Follow implements turns.Store.
-func (s *EngineTurns) Follow(ctx context.Context, told func(id string), connected func()) {
-	s.subscribe(ctx, s.channel("turns"), told, connected)
+// Watch implements turns.Store.
+func (s *EngineTurns) Watch(ctx context.Context, changed func(id string), connected func()) {
+	s.subscribe(ctx, s.channel("turns"), changed, connected)
 }
 
 var _ turns.Store = (*EngineTurns)(nil)

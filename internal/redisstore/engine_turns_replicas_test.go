@@ -222,7 +222,7 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 		lease, err = seize(a, false)
 		return err == nil
 	})
-	if _, err := seize(b, false); !errors.Is(err, turns.ErrHeld) {
+	if _, err := seize(b, false); !errors.Is(err, turns.ErrLeaseTaken) {
 		t.Errorf("another gets %v", err)
 	}
 	server.Kill()
@@ -234,7 +234,7 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 	await(t, "the lease to be written again", func() bool { return server.Do("DBSIZE") != int64(0) })
 	var theirs *turns.Lease
 	await(t, "another to be refused, or to take it over", func() bool {
-		if _, err := seize(b, false); !errors.Is(err, turns.ErrHeld) {
+		if _, err := seize(b, false); !errors.Is(err, turns.ErrLeaseTaken) {
 			return false
 		}
 		theirs, err = seize(b, true)

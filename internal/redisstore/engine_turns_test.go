@@ -316,11 +316,11 @@ func TestTurnsAreTold(t *testing.T) {
 		q := newQueue(t, open())
 		ctx, cancel := context.WithCancel(t.Context())
 		told, connected := make(chan string, 100), make(chan struct{}, 100)
-		var following sync.WaitGroup
-		defer following.Wait()
+		var watching sync.WaitGroup
+		defer watching.Wait()
 		defer cancel()
-		following.Go(func() {
-			open().EngineTurns().Follow(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
+		watching.Go(func() {
+			open().EngineTurns().Watch(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
 		})
 		receive(t, connected, "who follows to be connected")
 		q.wait("a1", "a2", "b1")

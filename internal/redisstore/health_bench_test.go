@@ -111,14 +111,14 @@ func benchPost(b *testing.B, atOnce, n, followers int) {
 	var heard atomic.Int64
 	posted := int64(0)
 	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
-		var ready, following sync.WaitGroup
+		var ready, watching sync.WaitGroup
 		ctx, stop := context.WithCancel(context.Background())
-		b.Cleanup(following.Wait)
+		b.Cleanup(watching.Wait)
 		b.Cleanup(stop)
 		for range followers {
 			board := open()
 			ready.Add(1)
-			following.Go(func() {
+			watching.Go(func() {
 				_ = board.Watch(ctx, func(n health.Event) {
 					if n.Subscribed {
 						ready.Done()

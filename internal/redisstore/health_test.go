@@ -68,11 +68,11 @@ func follow(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 	t.Helper()
 	heard := make(chan health.Event, 100)
 	ctx, stop := context.WithCancel(t.Context())
-	var following sync.WaitGroup
-	following.Go(func() { _ = b.Watch(ctx, func(n health.Event) { heard <- n }) })
+	var watching sync.WaitGroup
+	watching.Go(func() { _ = b.Watch(ctx, func(n health.Event) { heard <- n }) })
 	t.Cleanup(func() {
 		stop()
-		following.Wait()
+		watching.Wait()
 	})
 	if n := <-heard; !n.Subscribed {
 		t.Errorf("at first: %+v", n)

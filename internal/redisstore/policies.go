@@ -238,13 +238,13 @@ func (p *Policies) List(
 	return rules, next, nil
 }
 
-// Follow implements policy.Feed.
-func (p *Policies) Follow(ctx context.Context, told func(uint64, policy.Change), connected func()) {
+// Watch implements policy.Feed.
+func (p *Policies) Watch(ctx context.Context, changed func(uint64, policy.Change), connected func()) {
 	channel := p.channel("policies")
 	p.subscribe(ctx, channel, func(message string) {
 		if all, ok := splitWords(message, 6); ok {
 			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
-				told(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4],
+				changed(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4],
 					Tool: all[5]}})
 				return
 			}

@@ -270,9 +270,9 @@ func TestRulesAreFollowed(t *testing.T) {
 		}
 		told, connected := make(chan news, 100), make(chan struct{}, 100)
 		ctx, cancel := context.WithCancel(t.Context())
-		var following sync.WaitGroup
-		following.Go(func() {
-			b.Follow(ctx, func(v uint64, c policy.Change) { told <- news{v, c} }, func() { connected <- struct{}{} })
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			b.Watch(ctx, func(v uint64, c policy.Change) { told <- news{v, c} }, func() { connected <- struct{}{} })
 		})
 		receive(t, connected, "the subscription")
 		if v, err := b.Version(t.Context()); v != 0 || err != nil {
@@ -297,6 +297,6 @@ func TestRulesAreFollowed(t *testing.T) {
 			t.Errorf("version %d after %d, %v", v, last, err)
 		}
 		cancel()
-		following.Wait()
+		watching.Wait()
 	})
 }

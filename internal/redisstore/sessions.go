@@ -128,7 +128,7 @@ type moveEvent struct {
 }
 
 // Watch implements affinity.Store.
-func (s *Sessions) Watch(ctx context.Context, told func(affinity.Session, affinity.Pin), missed func()) {
+func (s *Sessions) Watch(ctx context.Context, changed func(affinity.Session, affinity.Pin), missed func()) {
 	channel := s.channel("sessions")
 	s.subscribe(ctx, channel, func(message string) {
 		var m moveEvent
@@ -136,7 +136,7 @@ func (s *Sessions) Watch(ctx context.Context, told func(affinity.Session, affini
 			s.malformed(channel)
 			return
 		}
-		told(m.Session, m.Pin)
+		changed(m.Session, m.Pin)
 	}, missed)
 }
 

@@ -257,13 +257,13 @@ func (t *Tenants) publishChange(ctx context.Context, c tenant.Change) error {
 	return nil
 }
 
-// Follow implements tenant.Store.
-func (t *Tenants) Follow(ctx context.Context, told func(uint64, tenant.Change), connected func()) {
+// Watch implements tenant.Store.
+func (t *Tenants) Watch(ctx context.Context, changed func(uint64, tenant.Change), connected func()) {
 	channel := t.channel("tenants")
 	t.subscribe(ctx, channel, func(message string) {
 		if all, ok := splitWords(message, 3); ok {
 			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
-				told(version, tenant.Change{Tenant: all[1], Key: all[2]})
+				changed(version, tenant.Change{Tenant: all[1], Key: all[2]})
 				return
 			}
 		}

@@ -228,7 +228,7 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 		stored, err := tenant.NewStored(open().Tenants(), tenant.Options{TTL: time.Hour})
 		must(t, err)
 		var running sync.WaitGroup
-		running.Go(func() { stored.Follow(ctx) })
+		running.Go(func() { stored.Watch(ctx) })
 		defer running.Wait()
 		defer stop()
 		claim := tenant.Credentials{Credential: tenant.Credential(id, secret)}

@@ -34,7 +34,7 @@ func (w *Webhooks) keys() []string {
 }
 
 // Watch implements webhook.Store.
-func (w *Webhooks) Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func()) {
+func (w *Webhooks) Watch(ctx context.Context, changed func(tenant string, kind approvals.Kind), connected func()) {
 	channel := w.channel("approvals")
 	w.subscribe(ctx, channel, func(message string) {
 		all, ok := splitWords(message, 4)
@@ -42,7 +42,7 @@ func (w *Webhooks) Watch(ctx context.Context, told func(tenant string, kind appr
 			w.malformed(channel)
 			return
 		}
-		told(all[0], approvals.Kind(all[2]))
+		changed(all[0], approvals.Kind(all[2]))
 	}, connected)
 }
 

@@ -19,7 +19,7 @@ type store struct {
 	version     uint64
 	unavailable bool
 	asked       int
-	told        func(uint64, tenant.Change)
+	changed     func(uint64, tenant.Change)
 	connected   func()
 	hold        chan struct{} // nil: responses come at once
 }
@@ -70,9 +70,9 @@ func (s *store) FindTenant(_ context.Context, id string) (*tenant.Record, error)
 	return r, nil
 }
 
-func (s *store) Follow(ctx context.Context, told func(uint64, tenant.Change), connected func()) {
+func (s *store) Watch(ctx context.Context, changed func(uint64, tenant.Change), connected func()) {
 	s.mu.Lock()
-	s.told, s.connected = told, connected
+	s.changed, s.connected = changed, connected
 	s.mu.Unlock()
 	<-ctx.Done()
 }
@@ -91,10 +91,10 @@ func (s *store) change(tell bool, c tenant.Change, how func()) {
 	s.mu.Lock()
 	how()
 	s.version++
-	version, told := s.version, s.told
+	version, changed := s.version, s.changed
 	s.mu.Unlock()
 	if tell {
-		told(version, c)
+		changed(version, c)
 	}
 }
 
@@ -120,8 +120,8 @@ func storedKey(of string, change func(*tenant.Key)) (tenant.Key, string) {
 	})
 }
 
-// following runs a test in a synctest bubble with a Stored that follows a store.
-func following(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
+// watching runs a test in a synctest bubble with a Stored that follows a store.
+func watching(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour})
@@ -130,7 +130,7 @@ func following(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { stored.Follow(ctx) })
+		running.Go(func() { stored.Watch(ctx) })
 		synctest.Wait()
 		test(t, stored)
 		cancel()

@@ -62,7 +62,7 @@ func TestSignaturesOfStoredKeys(t *testing.T) {
 	for _, tell := range []bool{true, false} {
 		key, _ := storedKey("acme", nil)
 		s := newStore(key)
-		following(t, s, func(t *testing.T, stored *tenant.Stored) {
+		watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 			signatures := tenant.NewSignatures(stored.Directory(), all, &sharedKeys{}, nil)
 			token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
@@ -109,7 +109,7 @@ func TestSignaturesWhileTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	key, _ := storedKey("acme", nil)
 	s := newStore(key)
-	following(t, s, func(t *testing.T, stored *tenant.Stored) {
+	watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 		all, shared := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}), &sharedKeys{}
 		signatures := tenant.NewSignatures(stored.Directory(), all, shared, nil)
 		token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))

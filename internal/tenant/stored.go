@@ -67,7 +67,7 @@ type Stored struct {
 	warned    atomic.Bool // the missing pepper was logged
 }
 
-// NewStored returns a Stored. The caller runs Follow.
+// NewStored returns a Stored. The caller runs Watch.
 func NewStored(store Store, o Options) (*Stored, error) {
 	o.setDefaults()
 	s := &Stored{store: store, log: o.Log, freshness: freshness{ttl: o.TTL, maxStale: o.MaxStale, started: time.Now()}}
@@ -181,8 +181,8 @@ func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *ca
 	return k.authenticate(c, of, time.Now)
 }
 
-// Follow keeps the cache consistent with the store until ctx ends.
-func (s *Stored) Follow(ctx context.Context) {
+// Watch keeps the cache consistent with the store until ctx ends.
+func (s *Stored) Watch(ctx context.Context) {
 	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.freshness.maxStale})
 }
 

@@ -27,7 +27,7 @@ func TestStoredKeys(t *testing.T) {
 	delete(s.tenants, "nobody")
 	s.tenants["acme"] = &tenant.Record{UID: "uid of acme", ID: "acme"}
 	id, _, _ := tenant.ParseCredential(ofPlain)
-	following(t, s, func(t *testing.T, stored *tenant.Stored) {
+	watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 		for what, test := range map[string]struct{ credential, user, reason string }{
 			"good":                 {ofPlain, "", ""},
 			"asserts":              {ofAsserts, "ann", ""},
@@ -68,7 +68,7 @@ func TestChangesAreFollowed(t *testing.T) {
 	for _, tell := range []bool{true, false} {
 		key, good := storedKey("acme", nil)
 		s := newStore(key)
-		following(t, s, func(t *testing.T, stored *tenant.Stored) {
+		watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 			expect := func(what, reason, name string) {
 				t.Helper()
 				if !tell {
@@ -110,7 +110,7 @@ func TestAnAnswerThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
 	s := newStore(key)
-	following(t, s, func(t *testing.T, stored *tenant.Stored) {
+	watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 		hold := make(chan struct{})
 		s.set(func() { s.hold = hold })
 		var first sync.WaitGroup
@@ -144,7 +144,7 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 		"came lost":   func(s *store) { s.version = 0; clear(s.keys); clear(s.tenants) },
 	} {
 		s := newStore(key, other)
-		following(t, s, func(t *testing.T, stored *tenant.Stored) {
+		watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 			before := maps.Clone(s.keys)
 			if _, _, reason := show(t, stored, good); reason != "" {
 				t.Fatal(reason)
@@ -231,7 +231,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
 	s := newStore(key)
-	following(t, s, func(t *testing.T, stored *tenant.Stored) {
+	watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 		hold := make(chan struct{})
 		s.set(func() { s.hold = hold })
 		var calls sync.WaitGroup
@@ -255,7 +255,7 @@ func TestPepperOfStoredKeys(t *testing.T) {
 	t.Parallel()
 	pepper := peppers["with one"]
 	key, good := issue("acme", pepper, func(k *tenant.Key) { k.UID = "u" })
-	following(t, newStore(key), func(t *testing.T, stored *tenant.Stored) {
+	watching(t, newStore(key), func(t *testing.T, stored *tenant.Stored) {
 		for _, step := range []struct {
 			pepper []byte
 			reason string
@@ -280,7 +280,7 @@ func TestIdentities(t *testing.T) {
 	stored, ofStored := storedKey("filed", func(k *tenant.Key) { k.UID = "" })
 	s := newStore(both, stored)
 	delete(s.tenants, "filed")
-	following(t, s, func(t *testing.T, of *tenant.Stored) {
+	watching(t, s, func(t *testing.T, of *tenant.Stored) {
 		file := tenant.NewKeys(nil)
 		settings := map[string]*tenant.Settings{"filed": {ID: "filed", Name: "of the file"}}
 		file.Replace([]tenant.Key{inFile}, settings, nil)

@@ -19,8 +19,8 @@ const (
 var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
 	Message: "approvals are unavailable at the moment; retry later"}
 
-// list returns a page of a viewer's approvals.
-func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after string,
+// list returns a page of a caller's approvals.
+func (s *server) list(ctx context.Context, v *caller, f approvals.Filter, after string,
 	size int) ([]approvals.Approval, string, error) {
 	if !v.all {
 		return s.Approvals.List(ctx, v.tenant, f, after, size)
@@ -43,8 +43,8 @@ func (s *server) list(ctx context.Context, v *viewer, f approvals.Filter, after 
 	return all.Page(ctx, after, size)
 }
 
-// resolve narrows a viewer of all tenants to the tenant of an approval.
-func (s *server) resolve(ctx context.Context, v *viewer, id string) error {
+// resolve narrows a caller of all tenants to the tenant of an approval.
+func (s *server) resolve(ctx context.Context, v *caller, id string) error {
 	if !v.all {
 		return nil
 	}

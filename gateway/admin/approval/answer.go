@@ -42,7 +42,7 @@ type answering interface {
 func (s *server) answer(ctx context.Context, req answering,
 	give func(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval,
 		error)) (a approvals.Approval, err error) {
-	v, err := s.viewer(ctx, req)
+	v, err := s.caller(ctx, req)
 	if err != nil {
 		return a, err
 	}

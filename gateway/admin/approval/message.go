@@ -47,9 +47,9 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 }
 
 func eventOf(e *approvals.Event) *capgatepb.WatchApprovalsResponse {
-	told := &capgatepb.WatchApprovalsResponse{Id: e.ID, Event: string(e.Kind)}
+	resp := &capgatepb.WatchApprovalsResponse{Id: e.ID, Event: string(e.Kind)}
 	if e.Approval.ID != "" {
-		told.Approval = approvalOf(&e.Approval)
+		resp.Approval = approvalOf(&e.Approval)
 	}
-	return told
+	return resp
 }

@@ -63,7 +63,7 @@ type Service struct{ operators, callers *server }
 // New returns a Service. Leave ends its watches.
 func New(cfg Config) *Service {
 	leaving, leave := context.WithCancel(context.Background())
-	made := func(see func(context.Context, string) (viewer, error)) *server {
+	made := func(see func(context.Context, string) (caller, error)) *server {
 		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving,
 			leave: leave}
 	}
@@ -97,8 +97,8 @@ func (s *Service) Leave() { s.operators.leave() }
 type server struct {
 	capgatepb.UnimplementedApprovalsServer
 	Config
-	// returns the viewer of a request that names this tenant
-	see      func(ctx context.Context, tenant string) (viewer, error)
+	// returns the caller of a request that names this tenant
+	see      func(ctx context.Context, tenant string) (caller, error)
 	watchers *fairshare.Pool // slots by tenant
 	leaving  context.Context
 	leave    context.CancelFunc
@@ -107,7 +107,7 @@ type server struct {
 // ListApprovals implements capgatepb.ApprovalsServer.
 func (s *server) ListApprovals(ctx context.Context,
 	req *capgatepb.ListApprovalsRequest) (*capgatepb.ListApprovalsResponse, error) {
-	v, err := s.viewer(ctx, req)
+	v, err := s.caller(ctx, req)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -155,7 +155,7 @@ func query(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, size int, a
 // GetApproval implements capgatepb.ApprovalsServer.
 func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequest) (*capgatepb.GetApprovalResponse,
 	error) {
-	v, err := s.viewer(ctx, req)
+	v, err := s.caller(ctx, req)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -166,8 +166,8 @@ func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequ
 	return &capgatepb.GetApprovalResponse{Approval: approvalOf(&a)}, nil
 }
 
-// get returns an approval that the viewer may see.
-func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Approval, error) {
+// get returns an approval that the caller may see.
+func (s *server) get(ctx context.Context, v *caller, id string) (approvals.Approval, error) {
 	if err := s.resolve(ctx, v, id); err != nil {
 		return approvals.Approval{}, err
 	}
@@ -178,10 +178,10 @@ func (s *server) get(ctx context.Context, v *viewer, id string) (approvals.Appro
 	return a, err
 }
 
-// viewer returns the viewer of a request.
-func (s *server) viewer(ctx context.Context, req interface{ GetTenant() string }) (viewer, error) {
+// caller returns the caller of a request.
+func (s *server) caller(ctx context.Context, req interface{ GetTenant() string }) (caller, error) {
 	if name := req.GetTenant(); len(name) > maxName || !utf8.ValidString(name) {
-		return viewer{}, invalid("tenant", "it must have at most 256 bytes of UTF-8")
+		return caller{}, invalid("tenant", "it must have at most 256 bytes of UTF-8")
 	}
 	return s.see(ctx, req.GetTenant())
 }

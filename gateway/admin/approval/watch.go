@@ -34,10 +34,10 @@ func (s *server) WatchApprovals(req *capgatepb.WatchApprovalsRequest,
 	return s.feed(stream.Context(), req, sender.send)
 }
 
-// feed sends the events that the viewer may see, until ctx ends or send fails.
+// feed sends the events that the caller may see, until ctx ends or send fails.
 func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	tell func(*capgatepb.WatchApprovalsResponse) error) error {
-	v, err := s.viewer(ctx, req)
+	v, err := s.caller(ctx, req)
 	if err != nil {
 		return s.refused(err)
 	}

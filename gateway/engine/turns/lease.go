@@ -24,8 +24,8 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 func (l *Lease) Release() { l.end.Do(func() { close(l.over) }) }
 
 // Acquire acquires the lease of an engine, which the caller has to release. It does not wait: if the lease is held,
-// the error is ErrHeld, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored with
-// the lease, for people who inspect the store.
+// the error is ErrLeaseTaken, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored
+// with the lease, for people who inspect the store.
 func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool) (*Lease, error) {
 	c := &LeaseRequest{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease,
 		Takeover: takeover}
@@ -37,7 +37,7 @@ func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool
 	switch {
 	case err == nil && !mine:
 		k.remove(c.ID)
-		return nil, ErrHeld
+		return nil, ErrLeaseTaken
 	case err == nil && ctx.Err() == nil:
 		c.Takeover = false // renewals must not take over
 		l := &Lease{over: make(chan struct{}), lost: make(chan struct{})}

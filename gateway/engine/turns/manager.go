@@ -11,7 +11,7 @@ import (
 // Errors of Take and Acquire.
 var (
 	ErrFull        = errors.New("the queue of this engine is full")
-	ErrHeld        = errors.New("the lease of this engine is held")
+	ErrLeaseTaken  = errors.New("the lease of this engine is held")
 	ErrUnavailable = errors.New("the store of turns is unavailable")
 )
 
@@ -53,7 +53,7 @@ func New(store Store, o Options) *Manager {
 
 // Run follows the store's changes until ctx ends. Without Run, a ticket learns of its turn up to a third of
 // Options.Lease late.
-func (k *Manager) Run(ctx context.Context) { k.store.Follow(ctx, k.notify, k.connected) }
+func (k *Manager) Run(ctx context.Context) { k.store.Watch(ctx, k.notify, k.connected) }
 
 // Close releases everything, and waits until the store has recorded it, if it answers.
 func (k *Manager) Close() {

@@ -139,7 +139,7 @@ func TestLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Acquire(t.Context(), "engine-1", "bob", false); err != turns.ErrHeld {
+	if _, err := k.Acquire(t.Context(), "engine-1", "bob", false); err != turns.ErrLeaseTaken {
 		t.Errorf("another: %v", err)
 	}
 	second, err := k.Acquire(t.Context(), "engine-1", "bob", true)
@@ -167,8 +167,8 @@ func TestLeases(t *testing.T) {
 	if _, err := k.Acquire(gone, "engine-1", "bob", true); err != context.Canceled {
 		t.Errorf("who has left: %v", err)
 	}
-	for err = turns.ErrHeld; err != nil; {
-		if err != turns.ErrHeld {
+	for err = turns.ErrLeaseTaken; err != nil; {
+		if err != turns.ErrLeaseTaken {
 			t.Fatal(err)
 		}
 		_, err = k.Acquire(t.Context(), "engine-1", "ann", false)

@@ -101,7 +101,7 @@ func (m *memory) Release(_ context.Context, c *turns.LeaseRequest) error {
 	})
 }
 
-func (m *memory) Follow(ctx context.Context, notify func(string), connected func()) {
+func (m *memory) Watch(ctx context.Context, notify func(string), connected func()) {
 	m.set(func() { m.notify, m.reconnected = notify, connected })
 	connected()
 	close(m.ready)

@@ -45,17 +45,17 @@ type LeaseRequest struct {
 // have been carried out.
 type Store interface {
 	// Wait enqueues a ticket unless it waits or holds the turn, and renews it. For a new ticket the queue is full
-	// if Most tickets wait; for the first ticket of its tenant, if twice as many wait.
+	// if MaxWaiting tickets wait; for the first ticket of its tenant, if twice as many wait.
 	Wait(ctx context.Context, t *Ticket) (Status, error)
 	// Hold renews a turn, and restores it if the store has lost it.
 	Hold(ctx context.Context, t *Ticket) error
 	// Leave removes a ticket from the queue, or, with held, ends its turn.
 	Leave(ctx context.Context, t *Ticket, held bool) error
-	// Seize acquires or renews a lease. It returns false while another claim holds it.
+	// Acquire acquires or renews a lease. It returns false while another claim holds it.
 	Acquire(ctx context.Context, c *LeaseRequest) (bool, error)
-	// Yield releases the lease.
+	// Release releases the lease.
 	Release(ctx context.Context, c *LeaseRequest) error
-	// Follow reports, until ctx ends, the tickets that got their turn and the claims that lost their lease. It may
+	// Watch reports, until ctx ends, the tickets that got their turn and the claims that lost their lease. It may
 	// lose notifications, and calls connected whenever that is possible.
-	Follow(ctx context.Context, notify func(id string), connected func())
+	Watch(ctx context.Context, notify func(id string), connected func())
 }

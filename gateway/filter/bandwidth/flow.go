@@ -79,13 +79,13 @@ func (f *Filter) UpdateSingle(settings *tenant.Settings) {
 	f.update(settings)
 }
 
-// followTime is from one look at whether rates have changed to the next.
-const followTime = time.Second
+// watchInterval is the interval in which WatchRates looks for changed rates.
+const watchInterval = time.Second
 
-// Follow has streams that run follow their tenants' rates until ctx ends. What cannot be found out, and tenants that
-// there are no more, change nothing.
-func (f *Filter) Follow(ctx context.Context, tenants tenant.Tenants) {
-	next := time.NewTicker(followTime)
+// WatchRates applies changes of tenants' rates to streams that run, until ctx ends. Tenants whose settings are unavailable,
+// and deleted ones, keep their rates.
+func (f *Filter) WatchRates(ctx context.Context, tenants tenant.Tenants) {
+	next := time.NewTicker(watchInterval)
 	defer next.Stop()
 	for {
 		select {

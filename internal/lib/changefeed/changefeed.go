@@ -10,9 +10,9 @@ import (
 
 // Feed delivers changes, each of which is a C. Every change has a version, one more than the last.
 type Feed[C any] interface {
-	// Follow calls changed for each change as soon as it is made, until ctx ends. It may lose changes, and
+	// Watch calls changed for each change as soon as it is made, until ctx ends. It may lose changes, and
 	// calls connected after it has. It may repeat changes or reorder them.
-	Follow(ctx context.Context, changed func(version uint64, c C), connected func())
+	Watch(ctx context.Context, changed func(version uint64, c C), connected func())
 	// Version returns the version of the last change, or 0 if there never was one. It must end with ctx.
 	Version(ctx context.Context) (uint64, error)
 }
@@ -29,7 +29,7 @@ type Cache[C any] interface {
 	StoreLost(lost bool)
 }
 
-// Options bound the time that a follower waits. Both fields are required.
+// Options bound the time that a watcher waits. Both fields are required.
 type Options struct {
 	Patience time.Duration // timeout of one request
 	MaxStale time.Duration // time in which lost data may be restored, before it counts as deleted
@@ -45,18 +45,18 @@ const maxAhead = 10_000
 // Run keeps a cache consistent with a feed until ctx ends. It notices within a second, by the version, that the
 // feed has lost a change.
 func Run[C any](ctx context.Context, feed Feed[C], cache Cache[C], o Options) {
-	f := &follower[C]{Options: o, cache: cache, feed: feed}
+	f := &watcher[C]{Options: o, cache: cache, feed: feed}
 	connected := make(chan struct{}, 1)
-	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "change feed", func() {
-		feed.Follow(ctx, f.changed, func() {
+	var watching sync.WaitGroup
+	watching.Go(recovery.Loop(ctx, "change feed", func() {
+		feed.Watch(ctx, f.changed, func() {
 			select {
 			case connected <- struct{}{}:
 			default:
 			}
 		})
 	}))
-	defer following.Wait()
+	defer watching.Wait()
 	tick := time.NewTicker(round)
 	defer tick.Stop()
 	for patient := false; ; {
@@ -72,8 +72,8 @@ func Run[C any](ctx context.Context, feed Feed[C], cache Cache[C], o Options) {
 	}
 }
 
-// follower compares the changes that it received with the store's version.
-type follower[C any] struct {
+// watcher compares the changes that it received with the store's version.
+type watcher[C any] struct {
 	Options
 	cache Cache[C]
 	feed  Feed[C]
@@ -87,7 +87,7 @@ type follower[C any] struct {
 	since   int64               // when the store's loss was noticed; 0: it has lost nothing
 }
 
-func (f *follower[C]) changed(version uint64, c C) {
+func (f *watcher[C]) changed(version uint64, c C) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cache.Invalidate(c)
@@ -102,7 +102,7 @@ func (f *follower[C]) changed(version uint64, c C) {
 }
 
 // advance moves the version past all consecutive changes that were received.
-func (f *follower[C]) advance() {
+func (f *watcher[C]) advance() {
 	for len(f.ahead) > 0 {
 		if _, received := f.ahead[f.version+1]; !received {
 			return
@@ -114,7 +114,7 @@ func (f *follower[C]) advance() {
 
 // look requests the version, and catches up with it. If it is patient, missing changes may still arrive before
 // the next look.
-func (f *follower[C]) look(ctx context.Context, patient bool) {
+func (f *watcher[C]) look(ctx context.Context, patient bool) {
 	asked := f.cache.Now()
 	ctx, cancel := context.WithTimeout(ctx, f.Patience)
 	defer cancel()
@@ -144,7 +144,7 @@ func (f *follower[C]) look(ctx context.Context, patient bool) {
 // givenUp reports whether lost data counts as deleted, for instance after Redis was restarted empty. It does so
 // after MaxStale, or as soon as something changes. Until then cached values stay valid, other requests are
 // refused, and operators have time to restore the data.
-func (f *follower[C]) givenUp(now int64) bool {
+func (f *watcher[C]) givenUp(now int64) bool {
 	if f.since == 0 {
 		f.since = max(now, 1)
 		f.cache.StoreLost(true)

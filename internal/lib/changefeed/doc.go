@@ -5,6 +5,6 @@
 // for the version of the last change. A change that has not arrived before the second version
 // that includes it counts as lost: the replica then invalidates its whole cache.
 //
-//	Feed ──changes──► follower ──► Cache
+//	Feed ──changes──► watcher ──► Cache
 //	  └───version───────┘
 package changefeed

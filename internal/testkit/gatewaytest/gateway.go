@@ -295,8 +295,8 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 // Bodies is the used fraction of Options.MaxBodies.
 func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
-// Follow calls that of gateway.Gateway.
-func (g *Gateway) Follow(ctx context.Context, tenants tenant.Tenants) { g.gateway.Follow(ctx, tenants) }
+// WatchRates calls that of gateway.Gateway.
+func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) { g.gateway.WatchRates(ctx, tenants) }
 
 // FindArtifact calls that of gateway.Gateway.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// viewer is the caller of a request, with its permissions.
-type viewer struct {
+// caller is an operator or an authenticated caller, with its permissions.
+type caller struct {
 	tenant  string
 	all     bool             // it may see all tenants, and tenant is ""
 	granted *tenant.Settings // settings with the visible capabilities; nil: all
@@ -19,28 +19,28 @@ type viewer struct {
 	by      string // the authenticated name of the approver; "": unknown
 }
 
-func (v *viewer) sees(a *approvals.Approval) bool {
+func (v *caller) sees(a *approvals.Approval) bool {
 	return (v.all || a.Tenant == v.tenant) && v.granted.Sees(a.Capability) && (v.user == "" || a.User == v.user)
 }
 
-// ofOperators returns the viewer of the admin API.
-func ofOperators(tenants *tenant.Roster) func(context.Context, string) (viewer, error) {
-	return func(ctx context.Context, name string) (viewer, error) {
+// ofOperators makes the callers of the admin API.
+func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, error) {
+	return func(ctx context.Context, name string) (caller, error) {
 		of, err := tenants.Read(ctx, name)
-		return viewer{tenant: of, all: of == "", answers: true, rules: true}, err
+		return caller{tenant: of, all: of == "", answers: true, rules: true}, err
 	}
 }
 
-// ofCallers returns the viewer of the public port: the authenticated caller.
-func ofCallers(ctx context.Context, tenantName string) (viewer, error) {
+// ofCallers returns the authenticated caller of a request at the public port.
+func ofCallers(ctx context.Context, tenantName string) (caller, error) {
 	who, err := tenant.FromContext(ctx)
 	if err != nil {
-		return viewer{}, err
+		return caller{}, err
 	}
 	if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
-		return viewer{}, refusedUnknown
+		return caller{}, refusedUnknown
 	}
-	v := viewer{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who),
+	v := caller{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who),
 		rules: who.Scopes.Any(tenant.Policy)}
 	if v.by = "key " + who.Key; who.User != "" {
 		v.by = shown(who.User) + ", by " + v.by
