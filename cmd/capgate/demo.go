@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -21,8 +22,9 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-const demoHelp = `The gateway has embedded defaults, and runs with its backends in one process, until Ctrl-C.
---openparallax adds an OpenParallax engine, whose agent follows a script.`
+const demoHelp = `The gateway has embedded defaults, and runs with its backends in one process, until Ctrl-C. It prints
+a line for each call. With --log-level it prints its log instead. --openparallax adds an OpenParallax
+engine, whose agent follows a script.`
 
 // demoReplicas is how many backends the demonstration has. They share one store of
 // artifacts, as replicas of a real capability would share theirs.
@@ -67,7 +69,7 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	fleet.Affinity.SharedArtifacts = true
 	fleet.EventSource = []string{"get_current_weather", "get_forecast"}
 	cfg.Fleets = append(engine.fleets(), fleet)
-	cfg.Log.Format = "text"
+	cfg.Log.Format, cfg.Log.Level = "text", slog.LevelError
 	cfg.Policies.Enabled = true
 	cfg.Drain.Delay = 0 // no load balancer has to notice
 	// It shares the machine with its only caller, whose browser or build keeps every processor busy.
@@ -81,8 +83,12 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	}
 	key := make([]byte, approvals.KeyBytes)
 	_, _ = rand.Read(key) // which does not fail
-	p, err := build(&settings{cfg: cfg, approvalKeys: [][]byte{key},
-		manifests: map[string]*manifest.Manifest{demoManifest: m}}, std.err)
+	s := &settings{cfg: cfg, approvalKeys: [][]byte{key},
+		manifests: map[string]*manifest.Manifest{demoManifest: m}}
+	if over.level == nil || *over.level == "" {
+		s.calls = &callLines{w: std.out, color: colored(std.out)}
+	}
+	p, err := build(s, std.err)
 	if err != nil {
 		return err
 	}
@@ -130,16 +136,23 @@ func reachable(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
+// greet says what runs, where, and what to try.
 func greet(w io.Writer, public, admin, more string) {
-	fmt.Fprintf(w, `capgate serves the capability "weather" (%d replicas) on %s. Try:
+	strong, end := "", ""
+	if colored(w) {
+		strong, end = bold, plain
+	}
+	fmt.Fprintf(w, `%[1]scapgate demo%[2]s: a gateway, and two replicas of the capability "weather" behind it.
 
-  curl -X POST %[2]s/v1/capabilities/weather/invoke -d '{"tool_name":"get_current_weather","args":{"location":"Berlin"}}'
+  calls      http://%[3]s
+  browser    http://%[3]s/docs
+  admin API  http://%[4]s
 
-  go run ./cmd/capgate invoke --addr %[2]s --stream weather get_forecast '{"location":"Lisbon","days":3}'
+Call a tool from another terminal:
 
-  grpcurl -plaintext -d '{"capability_id":"weather","tool_name":"get_current_weather","args_json":"%[4]s"}' %[2]s selu.capability.Capability/Invoke
+  %[1]scurl http://%[3]s/v1/capabilities/weather/tools/get_current_weather -d '{"location":"Berlin"}'%[2]s
 
-%[5]sOperators: http://%[3]s (metrics, readiness, profiles). Stop with Ctrl-C.
+%[5]sEvery call of a tool prints a line here. Stop with Ctrl-C.
 
-`, demoReplicas, public, admin, "eyJsb2NhdGlvbiI6IkJlcmxpbiJ9", more)
+`, strong, end, public, admin, more)
 }

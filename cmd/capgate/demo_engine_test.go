@@ -14,11 +14,7 @@ func TestDemoOfAnEngine(t *testing.T) {
 	greeting := p.stdout.wait(t, p, "Stop with Ctrl-C.\n")
 	_, lines, _ := strings.Cut(greeting, `engine "engine-1"`)
 	var ran []string
-	for line := range strings.Lines(lines) {
-		command, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "  ")
-		if !indented {
-			continue
-		}
+	for _, command := range commandsIn(lines) {
 		output, exit := shell(t, command)
 		for strings.Contains(output, "AGENT_UNAVAILABLE") {
 			output, exit = shell(t, command)

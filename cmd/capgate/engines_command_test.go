@@ -11,9 +11,7 @@ import (
 func TestEnginesCommand(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "demo", "--openparallax", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	greeting := p.stdout.wait(t, p, "Stop with Ctrl-C.\n")
-	_, addr, _ := strings.Cut(greeting, "curl -X POST ")
-	addr, _, _ = strings.Cut(addr, "/v1/")
+	addr, _ := addresses(p.stdout.wait(t, p, "Stop with Ctrl-C.\n"))
 	engines := func(args ...string) (exit int, stdout, stderr string) {
 		return runProgram(t, nil, append([]string{"engines", "--addr", addr}, args...)...)
 	}

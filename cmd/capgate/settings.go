@@ -33,6 +33,8 @@ type settings struct {
 	pepper  []byte         // of pepper_file; nil: none
 	issuers []token.Issuer // of tokens
 
+	calls *callLines // where calls are logged; nil: in the log
+
 	manifests map[string]*manifest.Manifest // by file
 	found     map[string]string             // in cfg.Manifests: id → file
 }

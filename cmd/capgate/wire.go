@@ -105,7 +105,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err = p.listen(cfg); err != nil {
 		return p, err
 	}
-	p.accessLog = telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: p.level, Text: cfg.Log.Format == "text"})
+	p.accessLog = s.accessLog(w, p.level)
 	metrics, err := p.newMetrics(cfg.Metrics)
 	if err != nil {
 		return p, err
@@ -146,6 +146,14 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.drains = drains.New(p.replica, p.store.Drains(), drainedFleets{p.routing}, p.log)
 	p.affinity = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 	return p, p.newGateway(s, first, metrics)
+}
+
+// accessLog creates the log of calls: in the log itself, or for a person who watches.
+func (s *settings) accessLog(w io.Writer, level slog.Leveler) *telemetry.AccessLog {
+	if s.calls != nil {
+		return telemetry.NewAccessLog(s.calls, telemetry.AccessLogConfig{Interval: callLineDelay})
+	}
+	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.cfg.Log.Format == "text"})
 }
 
 // newGateway puts the gateway together, when all that it needs is there.
