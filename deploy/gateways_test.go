@@ -86,8 +86,9 @@ func startGateways(t *testing.T) *gateways {
 			nil
 	}
 	issuer := issuertest.Start(t)
+	shield, _ := serveShield(t)
 	config := map[string]string{
-		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": serveShield(t),
+		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": shield,
 		"tenants": g.tenants(t, "acme", "globex"),
 		"issuer":  issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
 		"engine": gatewaytest.Serve(t, engine.New(engine.Config{}).Register).Addr,
@@ -145,7 +146,8 @@ func (allowingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest)
 	}}, nil
 }
 
-func serveShield(t *testing.T) (addr string) {
+// serveShield serves it until the test ends, or stop.
+func serveShield(t *testing.T) (addr string, stop func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -153,7 +155,7 @@ func serveShield(t *testing.T) (addr string) {
 	openparallaxv1.RegisterShieldServiceServer(g, allowingShield{})
 	go func() { _ = g.Serve(ln) }()
 	t.Cleanup(g.Stop)
-	return ln.Addr().String()
+	return ln.Addr().String(), g.Stop
 }
 
 // load calls until the test ends, every gateway as every tenant: what goes well, and

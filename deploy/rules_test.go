@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // The configuration and the rules are what Prometheus understands, and alerts fire when
@@ -25,29 +23,22 @@ func TestRules(t *testing.T) {
 		must(t, err)
 		tests.Write(text)
 	}
-	text, err := os.ReadFile("prometheus/rules/alerts.yml")
-	must(t, err)
-	var rules struct {
-		Groups []struct {
-			Rules []struct {
-				Alert               string
-				Labels, Annotations map[string]string
+	all := readAlerts(t)
+	for _, r := range all {
+		if !strings.Contains(tests.String(), `{alertname="`+r.Alert+`"`) {
+			t.Errorf("no test expects %s to fire", r.Alert)
+		}
+		if s := r.Labels["severity"]; s != "page" && s != "ticket" {
+			t.Errorf("%s: severity %q", r.Alert, s)
+		}
+		for _, a := range []string{"summary", "description", "runbook_url"} {
+			if r.Annotations[a] == "" {
+				t.Errorf("%s: %s is missing", r.Alert, a)
 			}
 		}
-	}
-	must(t, yaml.Unmarshal(text, &rules))
-	n := 0
-	for _, g := range rules.Groups {
-		for _, r := range g.Rules {
-			n++
-			if !strings.Contains(tests.String(), `{alertname="`+r.Alert+`"`) {
-				t.Errorf("no test expects %s to fire", r.Alert)
-			}
-			if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.Annotations["summary"] == "" ||
-				r.Annotations["description"] == "" {
-				t.Errorf("%s: severity, summary or description is missing", r.Alert)
-			}
+		if s := r.Annotations["summary"]; strings.Contains(s, "{{ $value }}") {
+			t.Errorf("%s: the number is not formatted: %s", r.Alert, s)
 		}
 	}
-	t.Logf("%d alerts", n)
+	t.Logf("%d alerts", len(all))
 }
