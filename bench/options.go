@@ -66,13 +66,15 @@ func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.policy, "policy", false,
 		"measure policy decisions from memory, with a million rules in Redis, instead of the scenarios")
 	fs.BoolVar(&o.tables, "tables", false,
-		"measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, instead of the scenarios")
+		"measure the memory, the changes and the routing of 10,000 capabilities with 10 backends each, "+
+			"instead of the scenarios")
 	fs.BoolVar(&o.neighbour, "neighbour", false,
 		"measure the effect of one tenant's flood on another's calls, instead of the scenarios")
 	fs.BoolVar(&o.files, "files", false,
 		"measure a large file up and down, over HTTP and gRPC, instead of the scenarios")
 	fs.BoolVar(&o.json, "json", false,
-		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, instead of the scenarios")
+		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, "+
+			"instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 }
@@ -108,7 +110,9 @@ func parseOptions(args []string) (options, error) {
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
 	fs.StringVar(&o.out, "out", "",
-		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, <!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->) markers gets the tables")
+		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
+			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->) "+
+			"markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)

@@ -25,7 +25,9 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 		{"capgate", []any{"ingress", 0, "ports"}, []any{map[string]any{"port": "public"}}},
 		{"capgate", []any{"ingress", 1, "ports"}, []any{map[string]any{"port": "admin"}}},
 		{"capgate", []any{"ingress", 1, "from"},
-			[]any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"}}}}},
+			[]any{map[string]any{"namespaceSelector": map[string]any{
+				"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"},
+			}}}},
 		{"capgate-capabilities", []any{"podSelector", "matchLabels"}, map[string]any{"example.com/capability": "true"}},
 		{"capgate-capabilities", []any{"policyTypes"}, []any{"Ingress", "Egress"}},
 		{"capgate-capabilities", []any{"ingress"}, []any{map[string]any{"from": []any{gateways}}}},
@@ -50,8 +52,8 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 			t.Errorf("%s: %s: %v", policy, way, rules)
 		}
 	}
-	if policies := renderChart(t, "--set",
-		"networkPolicy.redis.podLabels.app=redis,networkPolicy.enabled=false"); policies["NetworkPolicy capgate-redis"] != nil {
+	policies := renderChart(t, "--set", "networkPolicy.redis.podLabels.app=redis,networkPolicy.enabled=false")
+	if policies["NetworkPolicy capgate-redis"] != nil {
 		t.Error("there are policies, which are not enabled")
 	}
 	if ns := field(renderChart(t, "--values", "helm/examples/tenants.yaml")["NetworkPolicy capgate-redis"],

@@ -28,7 +28,7 @@ type Readiness struct {
 	Config   *ConfigState     // nil: nothing is to be said of it
 }
 
-// ConfigState is what became of the configuration. None of it makes a gateway unready:
+// ConfigState is the state of the configuration. No state makes a gateway unready:
 // what was in force before still is.
 type ConfigState struct {
 	LoadedAt time.Time `json:"loaded_at"` // when that in force was

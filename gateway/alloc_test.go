@@ -212,7 +212,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	for range 2000 {
 		one()
 	}
-	// What others do meanwhile, as an exchange with Redis, only adds.
+	// Background work, such as an exchange with Redis, only adds.
 	least := testing.AllocsPerRun(500, one)
 	for i := 0; i < 10 && least > 0; i++ {
 		least = testing.AllocsPerRun(500, one)

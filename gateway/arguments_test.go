@@ -22,7 +22,8 @@ import (
 // streaming, and only of calls that may run.
 func TestArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
-	schema, err := toolschema.Compile([]byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
+	schema, err := toolschema.Compile([]byte(
+		`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

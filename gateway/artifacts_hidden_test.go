@@ -147,7 +147,7 @@ func TestHiddenArtifacts(t *testing.T) {
 	})
 }
 
-// What a call says besides its arguments names nobody else's artifact either.
+// TestArtifactsBesideArguments: fields other than the arguments cannot name another caller's artifact either.
 func TestArtifactsBesideArguments(t *testing.T) {
 	t.Parallel()
 	s := startSharing(t, call.Doc)
@@ -172,7 +172,7 @@ func TestArtifactsBesideArguments(t *testing.T) {
 	}
 }
 
-// What a tool of the legacy dialect tells of is its caller's, and nobody else's.
+// TestArtifactsOfLegacyTools: an artifact that a legacy tool announces belongs to the caller alone.
 func TestArtifactsOfLegacyTools(t *testing.T) {
 	t.Parallel()
 	ring, keys := newKeyring(), tenant.NewKeys(nil)

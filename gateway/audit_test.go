@@ -64,7 +64,8 @@ func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 		if rec.Client != "127.0.0.1" || rec.Request != "r1" {
 			t.Errorf("%s", line)
 		}
-		calls[rec.Method+" "+rec.Tenant+" "+rec.User+" "+rec.Agent+" "+rec.Tool+" "+rec.Decision+" "+rec.Code+" "+rec.Reason+" "+rec.Outcome]++
+		calls[strings.Join([]string{rec.Method, rec.Tenant, rec.User, rec.Agent, rec.Tool, rec.Decision, rec.Code, rec.Reason,
+			rec.Outcome}, " ")]++
 	}
 	return text, calls
 }

@@ -121,7 +121,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 	}
 }
 
-// What one tenant sends takes no more than its share, and the rest is for others.
+// TestBodiesOfATenant: the bodies of one tenant take its share at most, and the rest is for others.
 func TestBodiesOfATenant(t *testing.T) {
 	t.Parallel()
 	f, acme, globex := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
@@ -205,14 +205,15 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			t.Errorf("the first address is told %s", line)
 		}
 		for _, addr := range []string{"127.0.0.2", "127.0.0.3"} {
-			if got := from(addr, test.header+"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n").answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") {
+			got := from(addr, test.header+"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n").answer(t)
+			if !strings.HasPrefix(got, "HTTP/1.1 200") {
 				t.Errorf("%s, with %q: %.300s", addr, test.header, got)
 			}
 		}
 	}
 }
 
-// What is compressed is counted as it is read.
+// TestCompressedBodies: a compressed body counts with its decompressed size.
 func TestCompressedBodies(t *testing.T) {
 	t.Parallel()
 	f, acme, _ := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)

@@ -22,7 +22,7 @@ type chain struct {
 //
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
 // holds while a call is decided; key comes before authorize, as approvals need it; a stored response is replayed after
-// that; pick takes backend and place in one; what a backend alone is to see is written in forward. Where idempotency,
+// that; pick takes backend and permit in one; forward writes the headers that only a backend gets. Where idempotency,
 // translate or guard have code in the process serve a call, that code continues the call at the filter after them.
 func newChain(h *handler) *chain {
 	c, f := &chain{}, newFilters(h)

@@ -101,10 +101,12 @@ func TestTooManyChecks(t *testing.T) {
 	}
 }
 
-// What is cheap to send is cheap to check, and what is refused says why.
+// TestArgumentsThatReadersReadDifferently: arguments that decoders read differently are rejected, at little cost and
+// with a reason.
 func TestArgumentsThatReadersReadDifferently(t *testing.T) {
 	t.Parallel()
-	f, acme, _ := behindSchema(t, `{"type":"object","properties":{"command":{"enum":["ls"]},"n":{"type":"number","multipleOf":3}}}`)
+	f, acme, _ := behindSchema(t,
+		`{"type":"object","properties":{"command":{"enum":["ls"]},"n":{"type":"number","multipleOf":3}}}`)
 	for args, reason := range map[string]string{
 		`{"command":"ls","n":3}`:           "",
 		`{"n":1e999999}`:                   "AMBIGUOUS_ARGUMENTS",

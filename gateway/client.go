@@ -69,8 +69,8 @@ type request interface {
 	AppendHeader(b []byte, name string) []byte
 }
 
-// resolveClient returns the client of a request. If a trusted proxy names a client other than the connection's, client is
-// its address, and o.Address is not set to it yet. resolveClient overwrites scratch.
+// resolveClient returns the client of a request. If a trusted proxy names a client other than the connection's, client
+// is its address, and o.Address is not set to it yet. resolveClient overwrites scratch.
 func (h *handler) resolveClient(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
 	v := p.Value.(*clientConn)
 	o.Address, o.Peer = v.text, v.peer

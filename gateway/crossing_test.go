@@ -28,8 +28,7 @@ func TestATranslatedCallIsTraced(t *testing.T) {
 	}
 }
 
-// What its backend does is learned of a translated call as of any: one that cannot serve gets no
-// more calls after a while.
+// TestTranslatedCallsEject: failures of translated calls eject a backend, as those of other calls do.
 func TestTranslatedCallsEject(t *testing.T) {
 	t.Parallel()
 	good, bad := gatewaytest.NewCapability("good"), gatewaytest.NewCapability("bad")

@@ -304,7 +304,7 @@ func TestProblemsNameTheirTrace(t *testing.T) {
 					}
 				})
 			}
-			// What did not become a call is in no trace.
+			// A request that did not become a call is in no trace.
 			f := tracedFront(t, 1, call.Doc, nil)
 			if resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{`); resp.StatusCode != 400 ||
 				strings.Contains(body, "trace_id") {

@@ -49,8 +49,8 @@ func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, 
 }
 
 // swap puts next in force, which was made with the table in force as the one before it.
-// What next does not have ends by itself: calls that are there, or are on their way with
-// the old table, finish, and then the connections close.
+// Backends that next does not have are closed gracefully: calls in flight, and calls that still use the old table,
+// finish before the connections close.
 func (d *directory) swap(next *router.Table, secure TLSOf) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

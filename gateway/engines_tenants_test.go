@@ -114,7 +114,7 @@ func TestEnginesOfTenants(t *testing.T) {
 	if page, _, err := e.keeper.List(t.Context(), "globex", approvals.Filter{}, "", 10); err != nil || len(page) > 0 {
 		t.Errorf("globex is asked: %v, %v", page, err)
 	}
-	// What is another's is as what is not.
+	// Another tenant's session looks as one that does not exist.
 	for _, session := range []string{"mine", "before", "absent"} {
 		_, err := e.client.GetHistory(globex(), &parallaxpb.GetHistoryRequest{SessionId: session})
 		if status.Code(err) != codes.NotFound || reasonIn(err) != "ENGINE_SESSION_UNKNOWN" {

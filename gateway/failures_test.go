@@ -175,7 +175,7 @@ func TestBackendGoesAwayUnderLoad(t *testing.T) {
 	}
 }
 
-// What may have been carried out is not tried again, and is never an OK.
+// TestBackendDiesDuringCalls: a call that may have been carried out is not retried, and never ends with OK.
 func TestBackendDiesDuringCalls(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Live, call.Doc)

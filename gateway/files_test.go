@@ -228,7 +228,7 @@ func TestFormsOfFiles(t *testing.T) {
 	}
 }
 
-// TestBadUploads: what is wrong with a request is said, and nothing of it is kept.
+// TestBadUploads: the error of a malformed request says why, and nothing of the request is kept.
 func TestBadUploads(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

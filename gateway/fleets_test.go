@@ -88,7 +88,7 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 	}
 }
 
-// What ejects a backend, and what does not, as callers and backends bring it about.
+// TestEjection: certain failures eject a backend, and others do not.
 func TestEjection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -252,7 +252,7 @@ func TestTheSlowGetsLess(t *testing.T) {
 	}
 }
 
-// The budget bounds what is tried again; what it denies is told as what it is.
+// The budget bounds retries. A call without a retry ends with its own status.
 func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{

@@ -199,7 +199,8 @@ func TestArtifactSize(t *testing.T) {
 			if _, err = f.client.Invoke(acme, request(gatewaytest.Echo, `"`+string(file(2*most).Data)+`"`)); err != nil {
 				t.Errorf("what is no artifact: %v", err)
 			}
-			if n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="artifact_size",mode="enforced",tenant="acme"}`]; n != 2 {
+			n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="artifact_size",mode="enforced",tenant="acme"}`]
+			if n != 2 {
 				t.Errorf("%v are counted, were 2", n)
 			}
 		})
@@ -224,7 +225,8 @@ func TestMessagesOfAStream(t *testing.T) {
 			if _, err := f.client.StreamInvoke(globex, request(gatewaytest.Echo, `{}`)); err != nil {
 				t.Error(err)
 			}
-			if n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="messages",mode="`+name+`",tenant="acme"}`]; n != 1 {
+			n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="messages",mode="`+name+`",tenant="acme"}`]
+			if n != 1 {
 				t.Errorf("%v are counted, was 1", n)
 			}
 		})
@@ -272,7 +274,8 @@ func TestBytesPerSecond(t *testing.T) {
 	if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{}`)); err != nil {
 		t.Error(err)
 	}
-	if n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`]; n < 2 {
+	n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`]
+	if n < 2 {
 		t.Errorf("%v are counted", n)
 	}
 }

@@ -174,7 +174,8 @@ func TestServerReflection(t *testing.T) {
 		}
 		return resp
 	}
-	list := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	list := ask(&reflectionpb.ServerReflectionRequest{
+		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	var services []string
 	for _, s := range list.GetListServicesResponse().GetService() {
 		services = append(services, s.GetName())
@@ -184,7 +185,8 @@ func TestServerReflection(t *testing.T) {
 			t.Errorf("services %v lack %s", services, want)
 			continue
 		}
-		reply := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: want}})
+		reply := ask(&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: want}})
 		var file descriptorpb.FileDescriptorProto
 		if err := proto.Unmarshal(reply.GetFileDescriptorResponse().GetFileDescriptorProto()[0], &file); err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ type Config struct {
 	Warnings func() []string
 	Loads    func() ConfigState  // of the configuration, for /readyz; nil: nothing is said of it
 	Shield   authorize.Shield    // judges calls, besides Decider; nil: none does
-	Approver authorize.Approver  // asks people about calls that need their consent; nil: nobody is asked
+	Approver authorize.Approver  // asks people about calls that need their consent; nil: no one
 	Describe authorize.Describe  // for people who are asked; nil: nothing is known
 	Tools    authorize.ToolNames // for callers that call another; nil: nobody knows them
 	// registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing

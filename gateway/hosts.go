@@ -48,8 +48,8 @@ func (h *handler) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// checkCallHost is checkHost for gRPC. Its clients send te: trailers (gRPC over HTTP/2, "Requests"), which a page cannot have a
-// browser send: TE is a forbidden request-header (Fetch §2.2.2). They may use any name.
+// checkCallHost is checkHost for gRPC. Clients that send te: trailers (gRPC over HTTP/2, "Requests") may use any name:
+// a page cannot make a browser send it, as TE is a forbidden request-header (Fetch §2.2.2).
 func (h *handler) checkCallHost(t *filter.Call) *call.Refusal {
 	s := t.Stream
 	if h.callers.Needed() || s.Peer().Internal {

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// inherited is what a call inherits from the request that a front door makes it for: the Value of its relay.Request. The
-// call must not change it: it is a part of the webRequest.
+// inherited is what a call inherits from the request that a front door makes it for: the Value of its relay.Request.
+// The call must not change it: it is a part of the webRequest.
 type inherited struct {
 	authenticate.Inherited
 	client          filter.Client

@@ -32,8 +32,8 @@ type internalCall struct {
 // internalCallKey is the key of a context's internalCall.
 type internalCallKey struct{}
 
-// newInternalConn returns the connection for the gateway's own calls. The internalCall of a call's context is its backend.
-// The caller sets the relay.
+// newInternalConn returns the connection for the gateway's own calls. The internalCall of a context has the backend of
+// its calls. The caller sets the relay.
 func newInternalConn() *localgrpc.Conn {
 	return &localgrpc.Conn{MaxMessage: maxMessage, Caller: func(ctx context.Context, q *relay.Request) {
 		own, _ := ctx.Value(internalCallKey{}).(*internalCall)

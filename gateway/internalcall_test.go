@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestOurOwnCallsPass: what the gateway itself asks a capability is not blocked by a policy,
+// TestOurOwnCallsPass: the gateway's own calls are not blocked by a policy,
 // goes the way of every call, and is recorded.
 func TestOurOwnCallsPass(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewayte
 	})
 }
 
-// TestScopesOfServices: who may list, and who may answer, each over gRPC and over JSON.
+// TestScopesOfServices: the scopes to list and to answer, each over gRPC and over JSON.
 func TestScopesOfServices(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()

@@ -216,7 +216,8 @@ func TestTheGatewayNeedsNoKey(t *testing.T) {
 	}
 	stream, err := reflectionpb.NewServerReflectionClient(f.conn).ServerReflectionInfo(t.Context())
 	if err == nil {
-		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+		list := &reflectionpb.ServerReflectionRequest_ListServices{}
+		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list})
 	}
 	if err == nil {
 		_, err = stream.Recv()

@@ -25,7 +25,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// What docs/write/dialects.md says becomes of each field, to legacy and from it.
+// TestFieldsToLegacy: every field is translated to Legacy and back as docs/write/dialects.md says.
 func TestFieldsToLegacy(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
@@ -114,7 +114,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// What is no text is refused before the tool runs, or its result with a reason; it is never changed.
+// TestWhatIsNoText: bytes that are no UTF-8 are rejected, before the tool runs or as its result, and never changed.
 func TestWhatIsNoText(t *testing.T) {
 	t.Parallel()
 	for _, other := range []call.Dialect{call.Doc, call.Live} {
@@ -148,7 +148,7 @@ func TestWhatIsNoText(t *testing.T) {
 				resp.GetError() != "no list" {
 				t.Errorf("%v, %v", resp, err)
 			}
-			// What is no text in legacy is read by no decoder.
+			// No decoder reads bytes that are no UTF-8 in Legacy.
 			malformed := []byte("\x0a\x01t\x12\x01\xff")
 			err := f.conn.Invoke(to(t.Context(), "caps"), legacypb.CapabilityService_Invoke_FullMethodName, &malformed,
 				new([]byte), grpc.ForceCodec(rawCodec{}))
@@ -201,7 +201,8 @@ func TestUsersOfLegacyClients(t *testing.T) {
 // The arguments that policy looks at are the parameters.
 func TestArgumentsOfLegacyClients(t *testing.T) {
 	t.Parallel()
-	schema, err := toolschema.Compile([]byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
+	schema, err := toolschema.Compile([]byte(
+		`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

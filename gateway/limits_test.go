@@ -96,7 +96,7 @@ func (m *mortal) Exchange(ctx context.Context, capability string, wants []router
 	return m.PermitStore.Exchange(ctx, capability, wants)
 }
 
-// What a gateway had that died with all places goes to another one.
+// TestMaxConcurrentOfADyingGateway: the permits of a replica that died pass to another one.
 func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	t.Parallel()
 	redis := gatewaytest.StartRedis(t)
@@ -155,8 +155,8 @@ func waitWaiting(t *testing.T, g *gatewaytest.Gateway, n float64) {
 	}
 }
 
-// Who waits may leave, or run out of time; when too many wait, one more is refused; and
-// when a place is free the next call goes on.
+// TestMaxConcurrentQueue: a waiting call may be canceled or time out, a full queue rejects, and a released permit
+// admits the next call.
 func TestMaxConcurrentQueue(t *testing.T) {
 	t.Parallel()
 	one := gatewaytest.NewCapability("one")

@@ -223,7 +223,8 @@ func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
 func TestListsHaveETags(t *testing.T) {
 	t.Parallel()
 	rules := &ruled{rules: map[policy.Name]call.Verdict{on("a", "first"): call.Allow}}
-	g := cataloged(t, rules, map[string]catalog.Declaration{"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}}})
+	m := &manifest.Manifest{Tools: []manifest.Tool{tool(t, "first"), tool(t, "last")}}
+	g := cataloged(t, rules, map[string]catalog.Declaration{"a": {Manifest: m}})
 	for _, path := range []string{"/v1/capabilities", "/v1/capabilities/a", "/v1/capabilities/a/tools"} {
 		resp, body := getJSON(t, g, path)
 		etag := resp.Header.Get("ETag")

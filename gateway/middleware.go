@@ -25,8 +25,8 @@ func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, door
 		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.Identity), 0), HTTPStatus))
 	}))
 	doors = bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors)
-	return h.authenticateRequests(h.chargeRequests(full,
-		h.checkHost(t.Handler(func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }, full, doors))))
+	account := func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }
+	return h.authenticateRequests(h.chargeRequests(full, h.checkHost(t.Handler(account, full, doors))))
 }
 
 // chargeRequests charges the memory of requests over HTTP/1.1, besides their bodies. The relay charges others.

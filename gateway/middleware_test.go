@@ -44,7 +44,7 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// Who comes when too many wait is told so at once, and that is recorded.
+// TestTooManyRequestsWait: a request that finds the queue full is rejected at once, and recorded.
 func TestTooManyRequestsWait(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")

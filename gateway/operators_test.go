@@ -36,7 +36,7 @@ func TestOperatorsPort(t *testing.T) {
 	}
 }
 
-// What is for operators is on their port alone.
+// TestOperatorsPagesAreNotPublic: the admin API's pages are on its port alone.
 func TestOperatorsPagesAreNotPublic(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

@@ -28,7 +28,7 @@ const (
 	lost            // its backend ends
 )
 
-// What files hold. Decoded in another dialect the one is malformed, and the other a name.
+// The content of files. Decoded in another dialect the one is malformed, and the other a name.
 const (
 	binaryFile = "\xff\x00\xfe"
 	textFile   = "plain text"

@@ -88,8 +88,8 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 	return w
 }
 
-// Whatever becomes of a call at its backend becomes of it at its caller, whichever dialects they
-// speak; it is logged as that, and counted once.
+// TestEveryOutcomeInEveryDialect: the caller gets the outcome of the backend in every pair of dialects, and the outcome
+// is logged and counted once.
 func TestEveryOutcomeInEveryDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		w := startWorld(t, client, backend)
@@ -220,7 +220,7 @@ func codeName(c codes.Code) string {
 	}[c]
 }
 
-// What a dialect does not have is refused with a reason, whoever asks.
+// TestFilesOfTheLegacyDialect: methods that a dialect lacks are rejected with a reason.
 func TestFilesOfTheLegacyDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		if filed(client, backend) {

@@ -72,7 +72,8 @@ func (a askedFor) Authenticate(ctx context.Context, _ tenant.Credentials) (tenan
 	return tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}, a.refusal(ctx)
 }
 
-// What a request over HTTP/1.1 takes is its address's while its credential is looked up, and is given back.
+// TestRequestsHoldWhileTheirCredentialsAreLookedUp: the memory of a request over HTTP/1.1 is charged to its address
+// while its credential is looked up, and released after.
 func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)

@@ -158,7 +158,7 @@ func TestRulesDecide(t *testing.T) {
 	}
 }
 
-// TestFilesNeedNoTool: what is no call of a tool passes.
+// TestFilesNeedNoTool: calls of methods other than tools pass.
 func TestFilesNeedNoTool(t *testing.T) {
 	t.Parallel()
 	f := behindRules(t, &ruled{}, nil)

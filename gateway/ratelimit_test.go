@@ -141,7 +141,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestShadowedCallsAreLogged: what a limit would have refused goes on.
+// TestShadowedCallsAreLogged: a call beyond a shadow limit continues.
 func TestShadowedCallsAreLogged(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 2}, Shadow: true})

@@ -215,8 +215,8 @@ func TestMetricsAfterCalls(t *testing.T) {
 	}
 }
 
-// Whatever a caller or a capability says stays between them: it is in no log line, no
-// metric, no page and no error of the gateway's own.
+// TestNothingOfTheContentIsRecorded: the content of calls is in no log line, no metric, no page and no error of the
+// gateway's own.
 func TestNothingOfTheContentIsRecorded(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)

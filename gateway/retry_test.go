@@ -207,7 +207,7 @@ func TestIdempotentUnderLoad(t *testing.T) {
 	}
 }
 
-// What the fleet or the caller allows is told to the backend, less a margin.
+// TestDeadlinesReachTheBackend: the backend gets the deadline of the fleet or the caller, less a margin.
 func TestDeadlinesReachTheBackend(t *testing.T) {
 	t.Parallel()
 	limits := router.Deadlines{Default: 10 * time.Minute, Max: 20 * time.Minute, Stream: 30 * time.Minute}

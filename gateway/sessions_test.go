@@ -75,7 +75,7 @@ func withSession(ctx context.Context, session string) context.Context {
 	return metadata.AppendToOutgoingContext(to(ctx, "caps"), "x-session-id", session)
 }
 
-// Whatever a session calls goes to one backend, and sessions are spread.
+// TestASessionStays: all calls of a session go to one backend, and sessions are spread.
 func TestASessionStays(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		r := newRoom(t, 4, backend)

@@ -87,7 +87,7 @@ func keptOf(memory, shards int64) int {
 	return int(min(max(memory/keptPart/shards, leastKept), 16<<20))
 }
 
-// shardsOf is how many shards there may be: what they hold for all is no more than a quarter of the memory.
+// shardsOf returns the number of shards. Their fixed cost is a quarter of the memory at most.
 func shardsOf(wanted int, memory int64) int {
 	return max(min(cmp.Or(wanted, runtime.GOMAXPROCS(0)), int(memory/4/relay.ShardCost(leastKept))), 1)
 }

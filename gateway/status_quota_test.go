@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// TestQuotaFailure: whoever is refused by a limit is told which, whose, and when to come again.
+// TestQuotaFailure: the rejection by a limit names the limit, its owner, and when to retry.
 func TestQuotaFailure(t *testing.T) {
 	t.Parallel()
 	st := GRPCStatus(tenant.Exceeded("acme", call.CallsPerSecond, 100, time.Second))

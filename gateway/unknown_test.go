@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestNoSuchMethod: who is told that there is no such method is not told what they wrote: it may be a secret.
+// TestNoSuchMethod: the error of an unknown method does not repeat the path, which may have a secret.
 func TestNoSuchMethod(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Doc)

@@ -97,7 +97,7 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 	}
 }
 
-// What a backend says of its own passes as it is, also where it says it as the translator would.
+// TestBackendsMaySayTheSame: a backend's own status passes unchanged, even one that the translator could have made.
 func TestBackendsMaySayTheSame(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")

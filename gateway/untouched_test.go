@@ -107,7 +107,7 @@ func TestSameShapesAreUntouched(t *testing.T) {
 			[][]byte{odd(longText(1, "\xff")), odd(flag(4, true), longText(5, "e"))}, "tool_error"},
 		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{chunk, chunk, nil}, [][]byte{odd(longText(1, "id"))},
 			"success"},
-		// What is no protobuf at all passes where nobody has to read it.
+		// Bytes that are no protobuf pass where no filter reads them.
 		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish}, ""},
 		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish, rubbish, nil}, ""},
 		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{newer(text(1, "id"))},

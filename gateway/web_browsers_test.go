@@ -62,7 +62,8 @@ func assertSeenByPage(t *testing.T, raw []byte, protocols ...string) {
 // descriptors are those of the doc capability.
 func descriptors(t *testing.T) []byte {
 	t.Helper()
-	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(docpb.File_selu_capability_capability_proto)}}
+	file := protodesc.ToFileDescriptorProto(docpb.File_selu_capability_capability_proto)
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
 	raw, err := proto.Marshal(set)
 	if err != nil {
 		t.Fatal(err)

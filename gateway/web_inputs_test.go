@@ -23,7 +23,7 @@ const (
 	checkPath  = "/grpc.health.v1.Health/Check"
 )
 
-// Whatever a client sends, nothing but an error comes of it where it is wrong, and no value of it is repeated.
+// TestWebInputs: malformed input gets an error that repeats no value of it.
 func TestWebInputs(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

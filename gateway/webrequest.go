@@ -37,8 +37,8 @@ const strangers = bodybudget.Unknown
 
 type webRequestKey struct{}
 
-// authenticateRequests adds a webRequest to the context of each request: its client, and its principal. It waits for the
-// store if a credential is not known from memory; the number of requests of an address that wait is bounded.
+// authenticateRequests adds a webRequest to the context of each request: its client, and its principal. It waits for
+// the store if a credential is not known from memory; the number of requests of an address that wait is bounded.
 func (h *handler) authenticateRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &webRequest{h: h, r: r, came: time.Now(), share: strangers}
@@ -210,8 +210,8 @@ func canonical(name string) string {
 // requestHeaders are the headers that the calls of a request have.
 type requestHeaders webRequest
 
-// Header returns a header as the call has it. The JSON API does not pass on an x-api-key that is not capgate's, and only
-// signed URLs have a signature.
+// Header returns a header as the call has it. The JSON API does not pass on an x-api-key that is not capgate's, and
+// only signed URLs have a signature.
 func (d *requestHeaders) Header(name string) (string, bool) {
 	switch {
 	case name == authenticate.SignatureHeader, name == authenticate.APIKeyHeader && !connect.Speaks(d.r) &&

@@ -145,7 +145,7 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 	}
 }
 
-// What no manifest could have, because the gateway would not compile it, does no harm either.
+// TestReferencesThatLeadNowhere: a schema that no manifest can have, as it does not compile, does no harm either.
 func TestReferencesThatLeadNowhere(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Whatever happens, all replicas come to agree, nobody takes a backend for down because
-// Redis has forgotten it, and a backend is probed by one replica, and by a second while
-// it is down.
+// TestAllAgree: all replicas agree after every fault, and a backend that Redis has lost does not count as down. One
+// replica probes a backend, and a second one while it is down.
 func TestAllAgree(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{2, 5, 20} {
@@ -37,8 +36,8 @@ func TestAllAgree(t *testing.T) {
 	}
 }
 
-// What it costs while nothing happens depends on the number of backends in their probes,
-// and on the number of replicas in Redis' commands, and on nothing else.
+// TestSteadyCosts: in the steady state the number of probes depends on the number of backends alone, and the number of
+// Redis commands on the number of replicas alone.
 func TestSteadyCosts(t *testing.T) {
 	t.Parallel()
 	steady := func(replicas, backends int) *act {

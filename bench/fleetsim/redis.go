@@ -7,8 +7,7 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// What Redis' thread takes for its work: BenchmarkHealth of internal/redisstore measures
-// it with a redis-server 7.0.
+// The times of Redis' thread, as BenchmarkHealth of internal/redisstore measures them with redis-server 7.0.
 const (
 	beatCost    = 85 * time.Microsecond
 	memberCost  = 500 * time.Nanosecond  // of the roll, in a beat

@@ -87,8 +87,8 @@ func deliver(t *testing.T, rng *rand.Rand, from, to *recorder) int {
 	return len(out)
 }
 
-// Whatever the windows and however the bytes are cut, every byte arrives and every
-// stream ends once.
+// TestBodiesArriveThroughAnyWindows: every byte arrives and every stream ends once, with
+// all sizes of windows and reads.
 func TestBodiesArriveThroughAnyWindows(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {

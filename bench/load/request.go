@@ -39,7 +39,7 @@ func newRequests(cfg *Config) *requests {
 		return r
 	}
 	for i := range timeoutValues {
-		// What is left of 10 s, or of an hour, when grpc-go writes it.
+		// The rest of 10 s, or of an hour, when grpc-go writes it.
 		if cfg.Mode == Hold {
 			r.timeouts = append(r.timeouts, strconv.Itoa(3599999-i)+"m")
 		} else {

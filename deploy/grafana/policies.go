@@ -8,7 +8,8 @@ func policies() dashboard {
 				stacks("Decisions", "reqps", "On calls of tools.", per("decision", "capgate_policy_decisions_total")),
 				stacks("Decided by", "reqps", "The level that decided.", per("level", "capgate_policy_decisions_total")),
 				chart("From memory", "percentunit", "Share of decisions without a lookup in Redis.",
-					query{`sum(rate(capgate_policy_decisions_total{cached="true"}[$__rate_interval])) / sum(rate(capgate_policy_decisions_total[$__rate_interval]))`, "from memory"}),
+					query{`sum(rate(capgate_policy_decisions_total{cached="true"}[$__rate_interval])) / ` +
+						`sum(rate(capgate_policy_decisions_total[$__rate_interval]))`, "from memory"}),
 				chart("Lookups in Redis", "cps", "For decisions that were not in memory.",
 					per("result", "capgate_policy_lookups_total")),
 				chart("Decisions in memory", "short", "", gauge("instance", "capgate_policy_cache_entries")),

@@ -105,7 +105,8 @@ func definitions() (object, error) {
 		return nil, err
 	}
 	monitor := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-	monitor["properties"].(object)["metadata"] = object{"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+	const meta = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+	monitor["properties"].(object)["metadata"] = object{"$ref": meta}
 	all["ServiceMonitor"] = monitor
 	return all, nil
 }

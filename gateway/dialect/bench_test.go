@@ -55,7 +55,7 @@ func BenchmarkTranslator(b *testing.B) {
 	}
 }
 
-// Whoever streams from a legacy backend gets its answer in one chunk, which is the last.
+// TestStreamOfLegacy: a StreamInvoke at a legacy backend gets one chunk, which is the last.
 func TestStreamOfLegacy(t *testing.T) {
 	t.Parallel()
 	backend := grpc.NewServer()

@@ -31,7 +31,7 @@ func groups(depth int) []byte {
 	return wire(bytes.Repeat(tag(9, protowire.StartGroupType), depth), bytes.Repeat(tag(9, protowire.EndGroupType), depth))
 }
 
-// What is not looked at is found.
+// TestReadKeyFindsContent: the fields that ReadKey does not decode are found as well.
 func TestReadKeyFindsContent(t *testing.T) {
 	t.Parallel()
 	k, err := dialect.ReadKey(wire(str(2, "\xfe"), str(3, "\xff"), str(6, "th")))

@@ -51,8 +51,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestBacklogBeforeItsReader: a reader that has not begun is not too slow, unless it begins very late. It gets its first
-// event even then.
+// TestBacklogBeforeItsReader: a reader that has not begun is not too slow, unless it begins very late. It gets its
+// first event even then.
 func TestBacklogBeforeItsReader(t *testing.T) {
 	for _, begins := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

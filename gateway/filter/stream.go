@@ -54,7 +54,7 @@ type Pause struct {
 	what   string
 }
 
-// Park lets a call wait; its filter is to return Wait. what is told in the call's trace; "": nothing is.
+// Park lets a call wait; its filter is to return Wait. what names the wait in the call's trace; "": no event.
 func (c *Call) Park(what string) Pause {
 	p := Pause{c.Stream.Wait(), c.Span, what}
 	if what != "" {

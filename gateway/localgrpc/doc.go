@@ -6,6 +6,6 @@
 //	                                                relay
 //	generated server ── Server ── relay.ServerStream ┘
 //
-// What these do not offer: load balancing, retries, stats handlers and per-call credentials. A call option that the
+// Load balancing, retries, stats handlers and per-call credentials are not supported. A call option that the
 // package does not know is an error, not ignored.
 package localgrpc

@@ -72,7 +72,7 @@ func FuzzClient(f *testing.F) {
 			if !got.IsValid() || got.Zone() != "" || got.Is4In6() {
 				t.Errorf("%v of %q", got, list)
 			}
-			// What a proxy adds behind anything is believed, and nothing before it.
+			// The last address, which the proxy added, is trusted, and none before it.
 			if got = r.Client(peer, list+", for=192.0.2.7"); header == clientaddr.Forwarded && got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
 			}

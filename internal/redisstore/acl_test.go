@@ -33,8 +33,8 @@ func TestTheUserOfCompose(t *testing.T) {
 	u.mayNot("capgate", "@PASSWORD@")
 }
 
-// TestTheUsersThatAreRecommended: deploy/redis/users.acl grants each user the permissions that docs/run/redis.md states,
-// and no others.
+// TestTheUsersThatAreRecommended: deploy/redis/users.acl grants each user the permissions that docs/run/redis.md
+// states, and no others.
 func TestTheUsersThatAreRecommended(t *testing.T) {
 	t.Parallel()
 	u := users{t, redistest.StartReplicated(t)}

@@ -52,8 +52,8 @@ func TestMetricsCount(t *testing.T) {
 		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, EjectionsPrevented: 6,
 		Retries: 7, RetriesDenied: 8,
 		Limited: true, ConcurrencyLimit: 9, InFlight: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
-		Unusable: []telemetry.UnusableBackend{{"b:1", "down", "not ready", time.Unix(9, 5e8)}, {"b:2", "off", "its weight is 0",
-			time.Time{}}},
+		Unusable: []telemetry.UnusableBackend{{"b:1", "down", "not ready", time.Unix(9, 5e8)},
+			{"b:2", "off", "its weight is 0", time.Time{}}},
 	}, {Capability: "calm"}}))
 	r := telemetry.NewRecorder(m, nil)
 	weather := m.Capability("weather")

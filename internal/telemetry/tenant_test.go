@@ -96,7 +96,7 @@ func TestATenantKeepsItsHandle(t *testing.T) {
 	}
 }
 
-// TestForgottenTenants: who is gone makes room for another, and comes back with counts of 0.
+// TestForgottenTenants: a deleted tenant makes room for another one, and starts again at 0.
 func TestForgottenTenants(t *testing.T) {
 	t.Parallel()
 	const labels = 8

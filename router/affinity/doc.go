@@ -9,7 +9,7 @@
 //	       Resolve ─► goroutine ─► Store, ≤ 100 ms┘   without the store: the home
 //
 //	store.go      the interface of the store
-//	resolver.go   New, Run: what is in memory, and its bounds
+//	resolver.go   New, Run: the pins in memory, and their bounds
 //	lookup.go     answers from memory
 //	pinned.go     one session in memory, and whether its pin is still valid
 //	transition.go pins new sessions, and moves those whose backend died

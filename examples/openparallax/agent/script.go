@@ -33,18 +33,18 @@ func (a *agent) process(m *openparallaxv1.ProcessRequest) error {
 	answer, err := t.think()
 	var failed failure
 	if errors.As(err, &failed) {
-		return a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_AgentError{AgentError: &openparallaxv1.AgentError{
-			SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Code: failed.code, Message: failed.text,
-			Recoverable: true,
-		}}})
+		report := &openparallaxv1.AgentError{SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Code: failed.code,
+			Message: failed.text, Recoverable: true}
+		return a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_AgentError{AgentError: report}})
 	}
 	if err != nil {
 		return err
 	}
-	return a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_ResponseComplete{ResponseComplete: &openparallaxv1.AgentResponseComplete{
+	complete := &openparallaxv1.AgentEvent_ResponseComplete{ResponseComplete: &openparallaxv1.AgentResponseComplete{
 		SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Content: answer, Thoughts: t.thoughts,
 		Usage: &openparallaxv1.TokenUsage{InputTokens: int32(len(strings.Fields(m.GetContent()))), OutputTokens: t.tokens},
-	}}})
+	}}
+	return a.send(&openparallaxv1.AgentEvent{Event: complete})
 }
 
 // think follows the script.
@@ -60,7 +60,8 @@ func (t *turn) think() (answer string, err error) {
 	case "load":
 		return t.answerWith(t.load(strings.Fields(rest)))
 	case "remember":
-		err := t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_MemoryFlush{MemoryFlush: &openparallaxv1.MemoryFlush{Content: rest}}})
+		flush := &openparallaxv1.AgentEvent_MemoryFlush{MemoryFlush: &openparallaxv1.MemoryFlush{Content: rest}}
+		err := t.send(&openparallaxv1.AgentEvent{Event: flush})
 		return t.answerWith("I will remember", err)
 	case "delegate":
 		name, err := t.tool("create_agent", object("task", rest))
@@ -100,17 +101,20 @@ func (t *turn) answerWith(answer string, err error) (string, error) {
 
 func (t *turn) say(token string) error {
 	t.tokens++
-	return t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_LlmTokenEmitted{LlmTokenEmitted: &openparallaxv1.LLMTokenEmitted{
-		SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), Text: token,
-	}}})
+	emitted := &openparallaxv1.LLMTokenEmitted{SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), Text: token}
+	return t.send(&openparallaxv1.AgentEvent{
+		Event: &openparallaxv1.AgentEvent_LlmTokenEmitted{LlmTokenEmitted: emitted},
+	})
 }
 
 // tool makes the engine run a tool, and returns the result.
 func (t *turn) tool(name, args string) (string, error) {
 	id := rand.Text()
-	err := t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_ToolProposal{ToolProposal: &openparallaxv1.ToolCallProposed{
-		SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), CallId: id, ToolName: name, ArgumentsJson: args,
-	}}})
+	err := t.send(&openparallaxv1.AgentEvent{
+		Event: &openparallaxv1.AgentEvent_ToolProposal{ToolProposal: &openparallaxv1.ToolCallProposed{
+			SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), CallId: id, ToolName: name, ArgumentsJson: args,
+		}},
+	})
 	if err != nil {
 		return "", err
 	}
@@ -132,7 +136,8 @@ func (t *turn) failed() bool { return t.thoughts[len(t.thoughts)-1].GetSummary()
 
 // load asks for the tools of some groups.
 func (t *turn) load(groups []string) (names string, err error) {
-	err = t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_ToolDefsRequest{ToolDefsRequest: &openparallaxv1.ToolDefsRequest{Groups: groups}}})
+	ask := &openparallaxv1.ToolDefsRequest{Groups: groups}
+	err = t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_ToolDefsRequest{ToolDefsRequest: ask}})
 	if err != nil {
 		return "", err
 	}

@@ -204,7 +204,8 @@ func TestNothingIsGuarded(t *testing.T) {
 	}
 }
 
-// Who numbers modes as documented is recorded by an engine that numbers them as its source does.
+// TestNumbersOfModesAreMistaken: an engine that numbers modes as its source does misreads clients that number them as
+// documented.
 func TestNumbersOfModesAreMistaken(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{})

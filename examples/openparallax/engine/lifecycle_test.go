@@ -148,7 +148,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Whoever answers first decides, and without an answer it is no.
+// TestApprovals: the first answer decides, and a question without an answer is denied.
 func TestApprovals(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{})

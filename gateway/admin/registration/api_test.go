@@ -201,7 +201,8 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+	list := &reflectionpb.ServerReflectionRequest_ListServices{}
+	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list}); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := stream.Recv()

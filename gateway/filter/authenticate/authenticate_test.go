@@ -123,8 +123,8 @@ func TestArrival(t *testing.T) {
 	t.Parallel()
 	f := newFilter(t, &store{}, nil)
 	c, _ := filtertest.NewCall("x-api-key", "bad")
-	if step := f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Identity: ann}}); step != filter.Continue ||
-		c.Info.Key != "k1" {
+	step := f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Identity: ann}})
+	if step != filter.Continue || c.Info.Key != "k1" {
 		t.Errorf("step %d, %+v", step, c.Info)
 	}
 	c, _ = filtertest.NewCall()

@@ -36,7 +36,7 @@ type Config struct {
 	Callers *Callers
 	// Metrics counts calls by tenant; nil: they are not counted.
 	Metrics func(tenant string) *telemetry.TenantMetrics
-	// Authenticated is told of a connection on which a good credential was shown; nil: nobody is told.
+	// Authenticated is called for a connection with a valid credential; nil: no callback.
 	Authenticated func(*relay.Peer)
 }
 

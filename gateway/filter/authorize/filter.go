@@ -38,7 +38,7 @@ type Config struct {
 	Memory   *fairshare.Pool // for messages of calls that wait, by tenant
 }
 
-// State is what is remembered of a call's authorization. What was decided is in Call.Decision.
+// State is the state of a call's authorization. Call.Decision has the decision.
 type State struct {
 	Use    *approvals.Redemption // of an approval; nil: none was redeemed
 	cancel context.CancelFunc    // of the check beside the relay; nil: there was none

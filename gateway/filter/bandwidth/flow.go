@@ -82,8 +82,8 @@ func (f *Filter) UpdateSingle(settings *tenant.Settings) {
 // watchInterval is the interval in which WatchRates looks for changed rates.
 const watchInterval = time.Second
 
-// WatchRates applies changes of tenants' rates to streams that run, until ctx ends. Tenants whose settings are unavailable,
-// and deleted ones, keep their rates.
+// WatchRates applies changes of tenants' rates to streams that run, until ctx ends. Tenants whose settings are
+// unavailable, and deleted ones, keep their rates.
 func (f *Filter) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	next := time.NewTicker(watchInterval)
 	defer next.Stop()

@@ -127,7 +127,7 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 	s.outcome.Watch(s.mentions)
 }
 
-// learn takes note of an artifact. What the call itself has named is no news where a tool repeats it.
+// learn stores an artifact's owner, unless the call itself names the artifact.
 func (f Filter) learn(c *filter.Call, id string) {
 	if !slices.Contains(c.Artifacts.IDs, id) {
 		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, ID: id, Backend: c.Endpoint,

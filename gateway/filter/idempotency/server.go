@@ -159,7 +159,7 @@ func (s *Server) invoke(ctx context.Context, v *filter.Served, msg []byte, said 
 	return append([]byte{packedStatus}, packed...), end.how
 }
 
-// What an answer begins with, as it is kept.
+// The first byte of a stored response.
 const (
 	packedMessage = 'm' // a message follows
 	packedStatus  = 's' // a google.rpc.Status follows

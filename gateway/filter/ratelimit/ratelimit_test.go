@@ -75,7 +75,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestEndedWhileItWaits: what was kept for a call that has ended is let go when its answer comes.
+// TestEndedWhileItWaits: the permits of a call that has ended are released when the answer arrives.
 func TestEndedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	l, pool := &limiter{unknown: 1}, memory(1<<20)

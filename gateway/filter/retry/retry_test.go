@@ -41,8 +41,8 @@ func TestPredicate(t *testing.T) {
 	}
 }
 
-// TestAttempts: what did not start is tried once more. What a backend may have carried out counts as started from then
-// on.
+// TestAttempts: a call that did not start is retried once. A call that a backend may have carried out
+// counts as started from then on.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()

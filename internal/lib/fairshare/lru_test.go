@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// Who fills a cache pushes out its own entries, in the order of their use.
+// TestLRUPushesOutWhoHasMost: an owner that fills the cache evicts its own entries, the least recently used first.
 func TestLRUPushesOutWhoHasMost(t *testing.T) {
 	t.Parallel()
 	gone := 0

@@ -35,7 +35,7 @@ func TestRoomForOthers(t *testing.T) {
 	}
 }
 
-// What is refused above is not held below, and strangers are one owner above.
+// TestTree: bytes that the parent refuses are not held by the child, and all strangers are one owner of the parent.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	all := fairshare.New("all", 1000)
@@ -97,8 +97,8 @@ func tree() (root *fairshare.Pool, below []*fairshare.Pool, weights []int64) {
 	return root, below, []int64{1, 3, 1, 1}
 }
 
-// Whatever owners reserve and release, after each step the pools below hold exactly what the root does, which is never
-// more than its limit, and no owner more than its share was when it reserved.
+// TestSumNeverPassesTheRoot: after each step the children together hold as much as the root, the root at most its
+// limit, and no owner more than its share was when it reserved.
 func TestSumNeverPassesTheRoot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -210,9 +210,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// What is taken here is taken by encoding/json, and says the same there, also to a reader
-// that does not tell case apart; and what is refused is refused there, or is one of those
-// things about which readers differ.
+// FuzzRead: encoding/json accepts all accepted input and reads the same, even without regard to case. It rejects all
+// rejected input, other than input about which decoders differ.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		`{"a":[1,-2.5e3,"\u00e9\ud83d\ude00",null,true,false,{}]}`, `{"a":1,"a":2}`, `{"a":1,"A":2}`, "\ufeff{}",

@@ -35,7 +35,7 @@ func read(msg []byte) (fields int, err error) {
 	return fields, r.Err()
 }
 
-// TestReader: what encoders write is read; what they do not write and decoders differ in, and what none takes, is not.
+// TestReader: messages of all encoders are accepted. Messages that no encoder writes or no decoder accepts are not.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	minus, high := int32(-1), bytes.Repeat([]byte{0xff}, 9)
@@ -113,7 +113,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// FuzzReader: what is read has one canonical form, which is what was there, but for varints of unknown fields.
+// FuzzReader: an accepted message is in its canonical form, other than varints of unknown fields.
 func FuzzReader(f *testing.F) {
 	f.Add(wire(str(1, "ü"), str(2, "\xff"), str(3, "\xff"), varint(4, 1), varint(5, 300), str(99, "x")))
 	f.Add([]byte{0x8a, 0x00, 0x01, 'x'})

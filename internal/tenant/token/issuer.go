@@ -48,7 +48,7 @@ type Claims struct {
 // Required is the value that a claim must have, or that must be in its list.
 type Required struct{ Claim, Value string }
 
-// Algorithms returns the algorithms that an issuer may use. None of them has a shared secret.
+// Algorithms returns the algorithms that an issuer may use. They have no shared secrets.
 func Algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
