@@ -27,7 +27,7 @@ func explainCall(ctx context.Context, what string, target container.Target, flag
 	switch {
 	case !away(err):
 		return exitError{exitRefused, errors.New(describeStatus(err))}
-	case infoOf(err) != nil, status.Code(err) != codes.DeadlineExceeded && !ofTransport(err):
+	case infoOf(err) != nil:
 		return exitError{exitUnreachable, errors.New(describeStatus(err))}
 	}
 	return exitError{exitUnreachable, errors.New(unreachable(ctx, what, target, err) + "; " + flag + " sets its address")}
@@ -39,17 +39,19 @@ func unreachable(ctx context.Context, what string, target container.Target, err 
 	defer cancel()
 	text := "the " + what + " cannot be reached: "
 	var problem *container.Problem
-	if errors.As(target.Reach(ctx), &problem) && problem.Kind != container.NotHTTP2 {
-		if problem.Kind == container.NothingThere {
-			return text + problem.Words + "; start it, or look for another port"
-		}
+	answers := !errors.As(target.Reach(ctx), &problem)
+	late := status.Code(err) == codes.DeadlineExceeded || os.IsTimeout(err)
+	switch {
+	case !answers && problem.Kind == container.NothingThere:
+		return text + problem.Words + "; start it, or look for another port"
+	case !answers && problem.Kind != container.NotHTTP2:
 		return text + problem.Words
-	}
-	if status.Code(err) == codes.DeadlineExceeded || os.IsTimeout(err) {
+	case late:
 		return fmt.Sprintf("the %s at %s did not answer in time", what, target.Addr)
-	}
-	if problem != nil {
+	case !answers:
 		return text + target.Addr + " takes connections, but does not answer as a gateway does"
+	case status.Code(err) == codes.Unavailable && !ofTransport(err):
+		return describeStatus(err)
 	}
 	return fmt.Sprintf("the connection to the %s at %s was lost before the answer", what, target.Addr)
 }
@@ -57,8 +59,8 @@ func unreachable(ctx context.Context, what string, target container.Target, err 
 // ofTransport reports whether a status was made by this end, from an error of the connection.
 func ofTransport(err error) bool {
 	text := status.Convert(err).Message()
-	for _, mark := range []string{"connection error", "error reading from server", "transport", "produced zero addresses",
-		"name resolver error", "unexpected HTTP status", "connection is draining", "use of closed network"} {
+	for _, mark := range []string{"connection", "reading from server", "transport", "produced zero addresses",
+		"name resolver error", "unexpected HTTP status", "tcp", "broken pipe"} {
 		if strings.Contains(text, mark) {
 			return true
 		}
