@@ -20,7 +20,11 @@ const (
 	// batch is how many requests begin in one turn. A turn costs a write, a read and a poll, as much as a good part of a
 	// short request; but what the network brings meanwhile waits behind a batch.
 	batch = 4
-	// politeTurns is how many turns have a single request after a call arrived that does not pass the queue.
+	// soleBatch is batch while all requests are of one tenant, so that no other tenant waits behind them. The calls of
+	// a batch also leave in one write to their backend, and their responses to one connection in another one.
+	soleBatch = 16
+	// politeTurns is how many turns have a single request after a call arrived that does not pass the queue, and how
+	// many have batch after requests of two tenants.
 	politeTurns = 1000
 )
 
@@ -39,6 +43,8 @@ type Queue struct {
 	mu       sync.Mutex
 	left     int                     // how many more requests may begin in this turn; 0 if some wait
 	polite   int                     // turns that have a single request
+	shared   int                     // turns that have no more than batch
+	last     string                  // the tenant of the last request
 	signaled bool                    // the pipe has a byte
 	ready    []*tenantQueue          // queues with waiting requests; the first one is next
 	tenants  map[string]*tenantQueue // the same queues by tenant
@@ -81,7 +87,7 @@ func New(most int) (*Queue, error) {
 		_, _ = r.Close(), w.Close()
 		return nil, fmt.Errorf("fair queue: %w", err)
 	}
-	q := &Queue{maxWaiting: most, r: r, w: w, left: batch, tenants: map[string]*tenantQueue{}}
+	q := &Queue{maxWaiting: most, r: r, w: w, left: soleBatch, tenants: map[string]*tenantQueue{}}
 	q.turn.Store(1)
 	q.done.Go(func() { _ = in.Read(q.dispatch) })
 	return q, nil
@@ -107,6 +113,7 @@ func (q *Queue) wait(ctx context.Context, tenant, from string) (turn uint64, err
 	if q.maxWaiting <= 0 {
 		return 0, ErrFull
 	}
+	q.note(tenant)
 	if q.left > 0 {
 		q.left--
 		return q.shown(), ctx.Err()
@@ -129,6 +136,13 @@ func (q *Queue) wait(ctx context.Context, tenant, from string) (turn uint64, err
 		l.waiting--
 	}
 	return w.turn, err
+}
+
+// note records whose request is here. The caller holds the lock.
+func (q *Queue) note(tenant string) {
+	if tenant != q.last {
+		q.last, q.shared, q.left = tenant, politeTurns, min(q.left, batch)
+	}
 }
 
 // sourceOf returns the source of an address, and adds it if necessary.
@@ -180,6 +194,7 @@ func (q *Queue) WaitAgain(ctx context.Context, tenant string) error {
 func (q *Queue) waitAgain(ctx context.Context, tenant string) (turn uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.note(tenant)
 	if q.left > 0 {
 		q.left--
 		return q.shown(), ctx.Err()
@@ -273,8 +288,15 @@ func (q *Queue) size() int {
 	case q.polite > 0:
 		q.polite--
 	}
-	if q.polite > 0 {
+	sole := q.shared == 0
+	if !sole {
+		q.shared--
+	}
+	switch {
+	case q.polite > 0:
 		return 1
+	case sole:
+		return soleBatch
 	}
 	return batch
 }

@@ -121,7 +121,7 @@ func (q *Queue) turns(t *testing.T, tenants string) map[admitted]int {
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	q := open(t, 100)
-	for range batch {
+	for range batch { // the first of another tenant than before
 		if turn, err := q.wait(t.Context(), "a", ""); turn != 1 || err != nil {
 			t.Errorf("a request of the first batch: turn %d, %v", turn, err)
 		}
@@ -129,6 +129,38 @@ func TestBatches(t *testing.T) {
 	want := map[admitted]int{{"a", 2}: 2, {"b", 2}: 1, {"c", 2}: 1, {"a", 3}: 4}
 	if turns := q.turns(t, "a a a a a a b c"); !maps.Equal(turns, want) {
 		t.Errorf("%v, want %v", turns, want)
+	}
+}
+
+// A turn admits more while there is one tenant, and until a while after there were two it does not.
+func TestBatchesOfOneTenant(t *testing.T) {
+	t.Parallel()
+	q := open(t, 100)
+	many := strings.Repeat("a ", soleBatch+1)
+	turn := func() uint64 { return q.turn.Load() }
+	q.turns(t, "a")
+	for range politeTurns {
+		q.turns(t, "a")
+	}
+	before := turn()
+	want := map[admitted]int{{"a", before + 1}: soleBatch, {"a", before + 2}: 1}
+	if turns := q.turns(t, many); !maps.Equal(turns, want) {
+		t.Errorf("one tenant: %v, want %v", turns, want)
+	}
+	if err := q.Wait(t.Context(), "b", ""); err != nil { // in the turn that admitted one
+		t.Error(err)
+	}
+	if q.left >= batch {
+		t.Errorf("the turn admits %d more", q.left)
+	}
+	before = turn()
+	want = map[admitted]int{}
+	for i := range soleBatch/batch + 1 {
+		want[admitted{"a", before + 1 + uint64(i)}] = batch
+	}
+	want[admitted{"a", before + 1 + soleBatch/batch}] = 1
+	if turns := q.turns(t, many); !maps.Equal(turns, want) {
+		t.Errorf("after another tenant: %v, want %v", turns, want)
 	}
 }
 
