@@ -1,6 +1,8 @@
 package strictjson
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"unicode"
 	"unicode/utf8"
 )
@@ -15,16 +17,37 @@ var special = func() (s [256]bool) {
 	return s
 }()
 
+// skipPlain returns the index of the first special byte from i on, or the length of the text. It looks at eight bytes
+// at once.
+func skipPlain(text []byte, i int) int {
+	for ; i+8 <= len(text); i += 8 {
+		if found := specialIn(binary.LittleEndian.Uint64(text[i:])); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(text) && !special[text[i]] {
+		i++
+	}
+	return i
+}
+
+// specialIn marks the special bytes of a word by their highest bits. The lowest mark is right; borrows can add marks
+// above it.
+func specialIn(w uint64) uint64 {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^('"'*ones), w^('\\'*ones)
+	return ((w-0x20*ones)&^w | (quote-ones)&^quote | (backslash-ones)&^backslash) & high
+}
+
 // string reads a string, and returns its position without the quotes.
 func (r *Reader) string(name bool) (from, to int, escapes bool, err error) {
 	r.at++
 	from = r.at
 	for i := from; i < len(r.text); i++ {
-		c := r.text[i]
-		if !special[c] {
-			continue
+		if i = skipPlain(r.text, i); i == len(r.text) {
+			break
 		}
-		switch c {
+		switch r.text[i] {
 		case '"':
 			r.at = i + 1
 			return from, i, escapes, nil
