@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,7 +35,7 @@ var (
 	// A duration of zero needs no unit, so that YAML takes it for a number.
 	duration = Kind{Name: "a duration", Like: ", as in 500ms, 5s or 2m", Parse: parseDuration,
 		Schema: map[string]any{"type": []string{"string", "integer"}, "minimum": 0, "maximum": 0,
-			"pattern": `^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`}}
+			"pattern": `^[+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`}}
 )
 
 // standard returns the kind of a Go type.
@@ -77,7 +78,7 @@ func parseFloat(s string) (any, string) {
 
 func parseDuration(s string) (any, string) {
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
+	if err != nil || strings.HasPrefix(s, "-") {
 		return nil, ""
 	}
 	return d, ""
