@@ -9,15 +9,20 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Config says how the backends of one fleet are probed. The zero value works.
+// Config says how the backends of one fleet are probed. A zero field takes its default. The tags and the comments of
+// the fields are those of the configuration, which internal/config reads.
 type Config struct {
-	// Interval is the time from the end of one probe to the start of the next; default 5 s. A quarter
-	// of it passes while a failure is to be confirmed.
-	Interval time.Duration
-	Timeout  time.Duration // of one probe, including the connection; default 1 s
-	Jitter   float64       // share of Interval by which each wait is varied, 0 to 1; default 0.1
-	Rise     int           // consecutive successful probes that bring a backend back; default 2
-	Fall     int           // consecutive failed probes that take it out; default 2
+	// Time from the end of one probe to the start of the next; a quarter of that after the first failures of a backend
+	// that was up.
+	Interval time.Duration `yaml:"interval" min:"10ms" default:"5s"`
+	// Timeout of one probe, including the connection; at most interval.
+	Timeout time.Duration `yaml:"timeout" above:"0" default:"1s"`
+	// Fraction of interval by which each wait varies.
+	Jitter float64 `yaml:"jitter" above:"0" max:"1" default:"0.1"`
+	// Consecutive good probes that bring a backend back.
+	Rise int `yaml:"rise" min:"1" max:"100" default:"2"`
+	// Consecutive bad probes that take it out.
+	Fall int `yaml:"fall" min:"1" max:"100" default:"2"`
 }
 
 func (c Config) withDefaults() Config {

@@ -6,11 +6,15 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Deadlines bound the duration of a fleet's calls. A zero field takes its default.
+// Deadlines bound the duration of a fleet's calls. A zero field takes its default. The tags and the comments of the
+// fields are those of the configuration, which internal/config reads.
 type Deadlines struct {
-	Default time.Duration // of a unary call without a deadline; default 120 s, but never more than Max
-	Max     time.Duration // of any unary call; default 15 min
-	Stream  time.Duration // of a streaming call, with or without a deadline; default 1 h
+	// Deadline of a unary call whose caller sets none; at most max.
+	Default time.Duration `yaml:"default" above:"0" default:"120s"`
+	// Maximum deadline of a unary call.
+	Max time.Duration `yaml:"max" above:"0" default:"15m"`
+	// Maximum duration of a streaming call, with or without a deadline.
+	Stream time.Duration `yaml:"stream" above:"0" default:"1h"`
 }
 
 func (d Deadlines) withDefaults() Deadlines {

@@ -8,7 +8,7 @@ import (
 
 const schemaHelp = `Editors check and complete configurations with it. A file names it in its first line:
 
-  # yaml-language-server: $schema=SCHEMA`
+  # yaml-language-server: $schema=` + config.SchemaURL
 
 // newConfigCommand is capgate config.
 func newConfigCommand(std stdio) *cobra.Command {

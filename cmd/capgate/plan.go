@@ -162,7 +162,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 	return router.FleetConfig{
 		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f),
 		Dialect: f.Dialect, Secure: f.TLS.Enabled,
-		Deadlines: router.Deadlines{Default: f.Deadline.Default, Max: f.Deadline.Max, Stream: f.Deadline.Stream},
+		Deadlines: f.Deadline.Deadlines,
 		Ejection: router.Ejection{
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
@@ -207,9 +207,6 @@ func orNone[T int | float64 | time.Duration](v T) T {
 func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 	return health.Fleet{
 		Capability: f.Capability, Backends: f.Addrs(), Asks: asksOf(f), Dialect: f.Dialect, TLS: secure,
-		Config: health.Config{
-			Interval: f.Health.Interval, Timeout: f.Health.Timeout, Jitter: f.Health.Jitter,
-			Rise: f.Health.Rise, Fall: f.Health.Fall,
-		},
+		Config: f.Health.Config,
 	}
 }

@@ -282,7 +282,7 @@ func (p *process) newMetrics(cfg config.Metrics) (*telemetry.Metrics, error) {
 }
 
 func drainOf(cfg *config.Config) gateway.Drain {
-	return gateway.Drain{Delay: cfg.Drain.Delay, Timeout: cfg.Drain.Timeout}
+	return gateway.Drain(cfg.Drain)
 }
 
 // run serves until ctx ends and everything is drained. Calls that come before the

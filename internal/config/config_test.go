@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/router"
 )
 
 func TestParseFull(t *testing.T) {
@@ -140,9 +142,10 @@ client_limits:
 			MaxConcurrent: 8, Queue: config.Queue{Wait: 3 * time.Second},
 			Dialect:  call.Live,
 			Affinity: config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
-			Deadline: config.Deadline{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
-			Health: config.Health{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5,
-				Rise: 1, Fall: 3},
+			Deadline: config.Deadline{Deadlines: router.Deadlines{Default: time.Second, Max: 2 * time.Second,
+				Stream: 3 * time.Second}},
+			Health: config.Health{Config: health.Config{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5,
+				Rise: 1, Fall: 3}},
 			Policy:    call.Allow,
 			Manifest:  "/m.yaml",
 			Validate:  true,

@@ -3,9 +3,11 @@ package config
 import (
 	"time"
 
+	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/router"
 )
 
 // Fleet is one capability and the backends that serve it.
@@ -221,12 +223,7 @@ type Queue struct {
 
 // Deadline bounds the calls of a fleet.
 type Deadline struct {
-	// Deadline of a unary call whose caller sets none; at most max.
-	Default time.Duration `yaml:"default" above:"0" default:"120s"`
-	// Maximum deadline of a unary call.
-	Max time.Duration `yaml:"max" above:"0" default:"15m"`
-	// Maximum duration of a streaming call.
-	Stream time.Duration `yaml:"stream" above:"0" default:"1h"`
+	router.Deadlines `yaml:",inline"`
 }
 
 // Check compares the deadlines.
@@ -241,19 +238,10 @@ func (d *Deadline) Check(at strictyaml.At) {
 
 // Health are the health checks of backends.
 type Health struct {
-	// Time from the end of one probe to the next; a quarter of that after the first failures of a backend that was up.
-	Interval time.Duration `yaml:"interval" min:"10ms" default:"5s"`
-	// Timeout of one probe, including the connection; at most interval.
-	Timeout time.Duration `yaml:"timeout" above:"0" default:"1s"`
-	// Fraction of interval by which each wait varies.
-	Jitter float64 `yaml:"jitter" above:"0" max:"1" default:"0.1"`
+	health.Config `yaml:",inline"`
 	// Probe of the backends, with protocol: openparallax: status is ClientService/GetStatus, the default; shield is
 	// ShieldService/Health.
 	Probe string `yaml:"probe" kind:"probe"`
-	// Consecutive good probes that bring a backend back.
-	Rise int `yaml:"rise" min:"1" max:"100" default:"2"`
-	// Consecutive bad probes that take it out.
-	Fall int `yaml:"fall" min:"1" max:"100" default:"2"`
 }
 
 // Check compares the timeout with the interval.

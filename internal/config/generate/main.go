@@ -21,7 +21,7 @@ import (
 const module = "github.com/capgate/capgate/"
 
 // packages have structs of the configuration.
-var packages = []string{"internal/config", "internal/tenant", "gateway/engine"}
+var packages = []string{"internal/config", "internal/tenant", "gateway/engine", "health", "router"}
 
 func main() {
 	check := len(os.Args) == 2 && os.Args[1] == "-check"

@@ -343,7 +343,7 @@ func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {
 	for i, n := range all {
 		was := *n
 		for j, text := range odd {
-			if (i+j)%6 != 0 { // each value meets many fields, and each field many values
+			if (i+j)%12 != 0 { // each value meets many fields, and each field many values
 				continue
 			}
 			var value yaml.Node
@@ -366,7 +366,7 @@ func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {
 		}
 		*n = was
 	}
-	if accepted < 200 {
+	if accepted < 100 {
 		t.Errorf("the decoder accepted only %d documents", accepted)
 	}
 }
