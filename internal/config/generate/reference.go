@@ -39,9 +39,9 @@ func section(out *bytes.Buffer, path string, d *strictyaml.Description) {
 	if path == "" {
 		out.WriteString("\n## Top level\n")
 	} else {
-		fmt.Fprintf(out, "\n## `%s`\n\n%s\n", path, d.Doc)
+		fmt.Fprintf(out, "\n## `%s`\n\n%s\n", path, escape(d.Doc))
 	}
-	out.WriteString("\n| Field | Value | Default | |\n|---|---|---|---|\n")
+	out.WriteString("\n| Field | Value | Default | Meaning |\n|---|---|---|---|\n")
 	for _, f := range d.Fields {
 		name, value, preset := "`"+f.Name+"`", f.Type, ""
 		if at, inner := below(path, f); inner != nil {
@@ -52,7 +52,7 @@ func section(out *bytes.Buffer, path string, d *strictyaml.Description) {
 		} else if f.Required {
 			preset = "required"
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, cell(value), cell(preset), cell(f.Doc))
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, escape(value), preset, escape(f.Doc))
 	}
 	for _, f := range d.Fields {
 		if at, inner := below(path, f); inner != nil {
@@ -80,4 +80,7 @@ func below(path string, f *strictyaml.Description) (string, *strictyaml.Descript
 // anchor returns the anchor of a heading, as GitHub makes it.
 func anchor(path string) string { return strings.NewReplacer(".", "", "[", "", "]", "").Replace(path) }
 
-func cell(text string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text) }
+// escape returns a text that Markdown shows as it is, also in a table.
+func escape(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`).Replace(text)
+}
