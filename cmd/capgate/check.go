@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -14,49 +15,140 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
-const checkHelp = `FILE is a configuration, a manifest of a capability, a directory with a manifest.yaml, or a directory of
-such directories and of files *.yaml. Without FILE it is capgate.yaml. Every problem prints as
-FILE:LINE: FIELD: problem.
+const checkHelp = `FILE is a configuration or a manifest of a capability, which the command recognizes by its fields; a
+directory with a manifest.yaml; or a directory of such directories and of files *.yaml. Without FILE it
+is capgate.yaml, and - is standard input. Every problem prints as FILE:LINE: FIELD: problem.
 
 The command opens no connections. It warns about tenants in an embedded Redis, which loses them at a
 restart, and about fleets whose tools are all blocked.`
 
 // newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
 func newCheckCommand(std stdio) *cobra.Command {
-	c := &cobra.Command{Use: "check [FILE]...", Short: "check a configuration or manifests", Long: checkHelp}
+	c := &cobra.Command{Use: "check [FILE]...", Short: "check configurations or manifests", Long: checkHelp}
 	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) > 0 && c.Flags().Changed("config") {
-			return usageError("--config and manifests cannot be checked together")
+			return usageError("want FILE or --config, not both")
 		}
-		var ok string
-		switch {
-		case len(args) == 1 && isConfig(args[0]):
-			ok, err = checkConfig(args[0], std.err)
-		case len(args) > 0:
-			ok, err = checkManifests(args)
-		default:
-			ok, err = checkConfig(*file, std.err)
+		checked := checker{std: std}
+		if len(args) == 0 {
+			if err := missingConfig(*file, c.Flags().Changed("config")); err != nil {
+				return err
+			}
+			data, err := fingerprints{}.read(*file)
+			checked.config(*file, data, err)
 		}
-		if err != nil {
+		for _, name := range args {
+			checked.file(name)
+		}
+		checked.manifests()
+		if err := errors.Join(checked.problems...); err != nil {
 			return exitError{exitRefused, plainError{err}}
 		}
-		fmt.Fprintf(std.out, "ok: %s\n", ok)
+		fmt.Fprintf(std.out, "ok: %s\n", strings.Join(checked.ok, ", "))
 		return nil
 	}
 	return exits(c, "0 no problems; 1 problems; 2 wrong command line.")
 }
 
+// checker checks configurations and manifests.
+type checker struct {
+	std      stdio
+	ok       []string // summaries of valid files
+	problems []error
+
+	paths []string             // of manifests
+	stdin []*manifest.Manifest // at most one
+}
+
+// file checks a configuration, or takes note of a manifest.
+func (c *checker) file(name string) {
+	if info, err := os.Stat(name); name != "-" && (err != nil || info.IsDir()) {
+		c.paths = append(c.paths, name)
+		return
+	}
+	var data []byte
+	var err error
+	if name == "-" {
+		name = "standard input"
+		data, err = io.ReadAll(c.std.in)
+	} else {
+		data, err = fingerprints{}.read(name)
+	}
+	switch {
+	case err != nil:
+		c.problems = append(c.problems, err)
+	case !isManifest(data):
+		c.config(name, data, nil)
+	case name == "standard input":
+		m, err := manifest.Parse(name, data)
+		if err != nil {
+			c.problems = append(c.problems, err)
+			return
+		}
+		c.stdin = append(c.stdin, m)
+	default:
+		c.paths = append(c.paths, name)
+	}
+}
+
+// config checks the text of a configuration, if it could be read.
+func (c *checker) config(name string, data []byte, err error) {
+	var ok string
+	if err == nil {
+		ok, err = checkConfig(name, data, c.std.err)
+	}
+	if err != nil {
+		c.problems = append(c.problems, err)
+		return
+	}
+	c.ok = append(c.ok, ok)
+}
+
+// manifests checks the manifests together: their ids differ.
+func (c *checker) manifests() {
+	all, err := readManifests(c.paths, fingerprints{})
+	if err != nil {
+		c.problems = append(c.problems, err)
+	}
+	if all = append(all, c.stdin...); len(all) > 0 {
+		c.ok = append(c.ok, summaryOfManifests(all))
+	}
+}
+
+// isManifest reports whether the fields of a text are those of a manifest, and not those of a configuration.
+func isManifest(data []byte) bool {
+	var fields map[string]yaml.Node
+	if yaml.Unmarshal(data, &fields) != nil {
+		return false
+	}
+	for _, name := range []string{"id", "image", "tools", "tool_source", "class", "resources", "network"} {
+		if _, has := fields[name]; has {
+			return true
+		}
+	}
+	return false
+}
+
+// missingConfig returns the error for a configuration that no one named and that is not there; nil: it is.
+func missingConfig(file string, named bool) error {
+	if _, err := os.Stat(file); named || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return usageError("there is no configuration %s here: capgate init writes one, and an argument FILE names another",
+		file)
+}
+
 // checkConfig summarizes a valid configuration, and warns about state that a restart would lose.
-func checkConfig(file string, warnings io.Writer) (string, error) {
-	files := fingerprints{}
-	c, err := parseFile(file, overrides{}, files)
+func checkConfig(file string, data []byte, warnings io.Writer) (string, error) {
+	c, err := config.Parse(file, data, protocols()...)
 	if err != nil {
 		return "", err
 	}
-	s, err := withFiles(c, files, nil)
+	s, err := withFiles(c, fingerprints{}, nil)
 	if err == nil {
 		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
 	}
@@ -76,30 +168,6 @@ func checkConfig(file string, warnings io.Writer) (string, error) {
 		backends += len(c.Fleets[i].Backends)
 	}
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
-}
-
-// isConfig reports whether a file is a configuration and not a manifest, by its fields. An unreadable file is
-// neither.
-func isConfig(file string) bool {
-	if info, err := os.Stat(file); err != nil || info.IsDir() {
-		return false
-	}
-	data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
-	var fields map[string]any
-	if err != nil || yaml.Unmarshal(data, &fields) != nil {
-		return false
-	}
-	for _, of := range []string{"id", "tools", "tool_source"} {
-		if _, manifest := fields[of]; manifest {
-			return false
-		}
-	}
-	for _, of := range []string{"fleets", "listen", "admin", "redis", "tenants", "registration", "tls", "policies"} {
-		if _, config := fields[of]; config {
-			return true
-		}
-	}
-	return false
 }
 
 // allowsNothing returns the reason why no tool of a fleet can be called, or "". Such a fleet has no rules and no
@@ -163,12 +231,7 @@ func checkAudit(to string) error {
 	return nil
 }
 
-// checkManifests summarizes valid manifests.
-func checkManifests(paths []string) (string, error) {
-	all, err := readManifests(paths, fingerprints{})
-	if err != nil {
-		return "", err
-	}
+func summaryOfManifests(all []*manifest.Manifest) string {
 	tools, dynamic := 0, 0
 	for _, m := range all {
 		tools += len(m.Tools)
@@ -180,7 +243,7 @@ func checkManifests(paths []string) (string, error) {
 	if dynamic > 0 {
 		text += fmt.Sprintf(", %d with dynamic tools", dynamic)
 	}
-	return text, nil
+	return text
 }
 
 func count(n int, thing string) string {

@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		"fleets:\n- {capability: a, backends: [], manifest: "+static+
 			", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
 			"- {capability: b, backends: [], manifest: "+dynamic+", validate_arguments: true, discovery: {interval: 1m}}\n")
-	wrong := write("wrong.yaml", "fleet: []\n")
+	wrong := write("wrong.yaml", "fleet: []\nimage: i\n")
 	recommendsNothing := write("blocks.yaml",
 		"id: weather\nimage: i\ntools: [{name: t, description: d, input_schema: {type: object}}]\n")
 	blocked := write("blocked.yaml",
@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 			misfits + ":3: fleet b: manifest: " + dynamic + " belongs to the capability files"}},
 		"no such file": {[]string{"--config", dir + "/none"}, 1, nil,
 			[]string{dir + "/none: cannot be read: no such file"}},
-		"both":          {[]string{"--config", good, good}, 2, nil, []string{"cannot be checked together"}},
+		"both":          {[]string{"--config", good, good}, 2, nil, []string{"want FILE or --config, not both"}},
 		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"its directory": {[]string{"../../examples/weather"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
 		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"}, nil},
@@ -78,6 +78,9 @@ func TestCheck(t *testing.T) {
 				recommendsNothing, blocked + ": warning: fleet a: all tools are blocked: its policy is block, " +
 				"it has no manifest"}},
 		"with rules": {[]string{ruled}, 0, []string{"ok: 1 fleet"}, nil},
+		"both kinds": {[]string{good, "../../examples/weather"}, 0, []string{"ok: 1 fleet, 1 backend, 1 manifest, 3 tools\n"},
+			nil},
+		"misspelt": {[]string{write("fleet.yaml", "fleet: []\n")}, 1, nil, []string{`did you mean`, "fleets"}},
 		"twice": {[]string{dynamic, dynamic}, 1, nil,
 			[]string{dynamic + ": id: files is already the id of " + dynamic}},
 		"no manifest": {[]string{t.TempDir()}, 1, nil, []string{"contains no manifests"}},

@@ -136,7 +136,7 @@ func TestFlagsThatGoTogether(t *testing.T) {
 		"invoke --wait-timeout 1s caps echo": "--wait-timeout requires --wait",
 		"conform --args {} 127.0.0.1:1":      "--args requires --tool",
 		"register c h:1 --tenant x":          "--tenant requires --session",
-		"check --config x y":                 "cannot be checked together",
+		"check --config x y":                 "want FILE or --config, not both",
 	} {
 		if exit, _, errs := inProcess(t, strings.Fields(line)...); exit != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("capgate %s: %d %s", line, exit, errs)

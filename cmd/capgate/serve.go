@@ -14,8 +14,9 @@ import (
 	"github.com/capgate/capgate/internal/config"
 )
 
-const serveHelp = `The gateway runs until SIGTERM or Ctrl-C, then drains. Flags take precedence over CAPGATE_*
-environment variables, which take precedence over the file.`
+const serveHelp = `FILE is capgate.yaml in the current directory if the line names none; capgate init writes one. The
+gateway runs until SIGTERM or Ctrl-C, then drains. Flags take precedence over CAPGATE_* environment
+variables, which take precedence over the file.`
 
 // overrides are the fields that a command line or the environment may change. The zero
 // value changes none.
@@ -70,6 +71,10 @@ func newServeCommand(std stdio) *cobra.Command {
 			}
 			*file = args[0]
 		}
+		named := len(args) == 1 || c.Flags().Changed("config") || os.Getenv("CAPGATE_CONFIG") != ""
+		if err := missingConfig(*file, named); err != nil {
+			return err
+		}
 		return serveFile(c.Context(), *file, over, std)
 	}
 	return exits(c, "0 the gateway has ended; 1 it cannot run; 2 wrong command line or configuration.")
@@ -83,6 +88,10 @@ func serveFile(ctx context.Context, file string, over overrides, std stdio) erro
 	hangUp := make(chan os.Signal, 1)
 	signal.Notify(hangUp, syscall.SIGHUP) // before all that takes time: it would end the process
 	defer signal.Stop(hangUp)
+	if data, err := os.ReadFile(file); err == nil && isManifest(data) { //nolint:gosec // named by the user
+		return usageError("%s is the manifest of a capability, and not a configuration: a fleet's field manifest names it "+
+			"(docs/write/manifest.md), and capgate init writes a configuration", file)
+	}
 	s, err := loadSettings(file, over)
 	if err != nil {
 		return exitError{exitUsage, plainError{err}}

@@ -19,8 +19,8 @@ func commandTree(std stdio) *cobra.Command {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Run a gateway", []*cobra.Command{newDemoCommand(std), newServeCommand(std), newCheckCommand(std),
-			newConfigCommand(std)}},
+		{"Run a gateway", []*cobra.Command{newDemoCommand(std), newInitCommand(std), newServeCommand(std),
+			newCheckCommand(std), newConfigCommand(std)}},
 		{"Call tools", []*cobra.Command{newInvokeCommand(std), newEnginesCommand(std)}},
 		{"Operate a gateway", []*cobra.Command{
 			newStatusCommand(std), newDrainCommand(std), newApprovalsCommand(std), newPolicyCommand(std),

@@ -324,7 +324,7 @@ func (p *process) run(ctx context.Context) error {
 	p.warm(ctx)
 	p.firstProbes.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets",
-		len(p.reloader.started.Fleets))
+		len(p.reloader.started.Fleets), "config", p.reloader.file)
 	p.logTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.idempotency.Close()
