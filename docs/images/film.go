@@ -88,7 +88,7 @@ func (w window) wrap(text string, fold bool) (lines []string) {
 	return lines
 }
 
-// film returns the recording as an animated SVG. Where a reader prefers no motion, all of it is shown at once.
+// film returns the recording as an animated SVG, which begins when the first command has been typed. Where a reader prefers no motion, all of it is shown at once.
 func (w window) film(t theme, scenes []scene) string {
 	s := w.stage(scenes)
 	width := float64(w.columns)*w.charWidth + 2*margin + 2
@@ -100,7 +100,7 @@ func (w window) film(t theme, scenes []scene) string {
 		width, upper+lower+margin, w.size)
 	body := w.terminal(f, "agent", 0, width, w.agent, s.agent) + w.status(f, s, width) +
 		w.terminal(f, "approver", upper+margin, width, w.approver, s.approver)
-	fmt.Fprintf(&b, "<style>\n.gone{opacity:0}\n%s@media (prefers-reduced-motion:reduce){*{animation:none!important}}\n</style>\n%s</svg>\n",
+	fmt.Fprintf(&b, "<style>\n%s.gone{opacity:0}\n@media (prefers-reduced-motion:reduce){*{animation:none!important}}\n</style>\n%s</svg>\n",
 		css.String(), body)
 	return t.paint(b.String())
 }
@@ -150,7 +150,7 @@ type frames struct {
 
 func (f *frames) rule(timing, keys string) string {
 	f.count++
-	fmt.Fprintf(f.css, ".k%d{animation:k%[1]d %.2fs %s infinite}@keyframes k%[1]d{%[4]s}\n", f.count, f.total, timing, keys)
+	fmt.Fprintf(f.css, ".k%d{animation:k%[1]d %.2fs %s -2.2s infinite}@keyframes k%[1]d{%[4]s}\n", f.count, f.total, timing, keys)
 	return fmt.Sprintf("k%d", f.count)
 }
 
