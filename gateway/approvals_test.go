@@ -34,16 +34,16 @@ type desk struct {
 // openDesk keeps approvals in a Redis of the test's own until it ends.
 func openDesk(t *testing.T) *desk {
 	t.Helper()
-	keeper, err := approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(), approvals.Options{})
+	approver, err := approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(), approvals.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{keeper, make(chan approvals.Event, 100)}
+	d := &desk{approver, make(chan approvals.Event, 100)}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { keeper.Run(ctx) })
+	running.Go(func() { approver.Run(ctx) })
 	running.Go(func() {
-		_ = keeper.Events(ctx, "default", "0", func(e approvals.Event) error {
+		_ = approver.Events(ctx, "default", "0", func(e approvals.Event) error {
 			d.events <- e
 			return nil
 		})

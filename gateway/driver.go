@@ -235,7 +235,7 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 			w.serving = own.outer
 			own.tell(t, r)
 			if !own.Begun.Load() {
-				w.doneTo(w.list.attempt, t, filter.Result{Result: unheard(r), Final: true})
+				w.doneTo(w.list.attempt, t, filter.Result{Result: withoutBackend(r), Final: true})
 			}
 			r = own.merge(r)
 		}
@@ -244,9 +244,9 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 			break
 		}
 		w.doneTo(w.list.attempt, t, filter.Result{Result: r, Final: true, Unsent: w.unsent})
-		heard := v.settle(t, own, r)
+		atBackend := v.settle(t, own, r)
 		if continued := w.list.rows[v.row].continued; continued != nil {
-			continued(t, heard)
+			continued(t, atBackend)
 		}
 		w.unsent = nil
 		if v.ended == nil {

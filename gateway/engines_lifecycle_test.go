@@ -34,8 +34,8 @@ func behind(t *testing.T, addr string, settings *guard.Settings) *engines {
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
 	}
-	shared, keeper := shareEngines(t)
-	e := &engines{addr: addr, keeper: keeper, agent: make(chan error, 1)}
+	shared, approver := shareEngines(t)
+	e := &engines{addr: addr, approver: approver, agent: make(chan error, 1)}
 	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr},
 			Protocol: settings, Unprobed: true}},

@@ -111,7 +111,7 @@ func TestEnginesOfTenants(t *testing.T) {
 		}
 		asked = event.GetApprovalNeeded()
 	}
-	if page, _, err := e.keeper.List(t.Context(), "globex", approvals.Filter{}, "", 10); err != nil || len(page) > 0 {
+	if page, _, err := e.approver.List(t.Context(), "globex", approvals.Filter{}, "", 10); err != nil || len(page) > 0 {
 		t.Errorf("globex is asked: %v, %v", page, err)
 	}
 	// Another tenant's session looks as one that does not exist.

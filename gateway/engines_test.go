@@ -28,29 +28,29 @@ import (
 
 // engines are an engine with its agent, both behind a gateway.
 type engines struct {
-	addr    string
-	gateway *gatewaytest.Gateway
-	client  parallaxpb.ClientServiceClient
-	keeper  *approvals.Service
-	agent   chan error // how it ended
+	addr     string
+	gateway  *gatewaytest.Gateway
+	client   parallaxpb.ClientServiceClient
+	approver *approvals.Service
+	agent    chan error // how it ended
 }
 
 // shareEngines is what gateways share of engines in a store.
 func shareEngines(t *testing.T) (guard.Shared, *approvals.Service) {
 	t.Helper()
 	store := gatewaytest.StartRedis(t).Open(t)
-	keeper, err := approvals.New(store.Approvals(), approvals.Options{})
+	approver, err := approvals.New(store.Approvals(), approvals.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := turns.New(store.EngineTurns(), turns.Options{Lease: time.Hour})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { keeper.Run(ctx) })
+	running.Go(func() { approver.Run(ctx) })
 	running.Go(func() { all.Run(ctx) })
 	t.Cleanup(func() { all.Close(); stop(); running.Wait() })
-	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: keeper,
-		Questions: store.EngineQuestions()}, keeper
+	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: approver,
+		Questions: store.EngineQuestions()}, approver
 }
 
 func serveEngine(t *testing.T, cfg engine.Config) string {
@@ -76,7 +76,7 @@ func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config,
 	t.Helper()
 	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1)}
 	var shared guard.Shared
-	shared, e.keeper = shareEngines(t)
+	shared, e.approver = shareEngines(t)
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
 	}
@@ -186,7 +186,7 @@ func TestEnginesQuestions(t *testing.T) {
 				}
 				asked = event.GetApprovalNeeded()
 			}
-			page, _, err := e.keeper.List(t.Context(), "default", approvals.Filter{State: approvals.Pending}, "", 10)
+			page, _, err := e.approver.List(t.Context(), "default", approvals.Filter{State: approvals.Pending}, "", 10)
 			if err != nil || len(page) != 1 || page[0].Capability != "engine-1" || page[0].Session != "mine" {
 				t.Fatalf("%+v, %v", page, err)
 			}
@@ -209,9 +209,9 @@ func TestEnginesQuestions(t *testing.T) {
 					t.Errorf("again: %v", err)
 				}
 			} else {
-				answer := e.keeper.Deny
+				answer := e.approver.Deny
 				if approve {
-					answer = e.keeper.Approve
+					answer = e.approver.Approve
 				}
 				if _, err := answer(t.Context(), "default", page[0].ID,
 					approvals.Answer{By: "eve", Remember: approvals.Always}); err == nil {

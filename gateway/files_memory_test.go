@@ -24,8 +24,8 @@ func largeFile() int64 {
 	return 256 << 20
 }
 
-// passage is a file on its way through a gateway.
-type passage struct {
+// flight is a file on its way through a gateway.
+type flight struct {
 	sent atomic.Int64
 
 	mu           sync.Mutex
@@ -35,7 +35,7 @@ type passage struct {
 }
 
 // begin is when all is there that has to do with it but the file.
-func (p *passage) begin() {
+func (p *flight) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.before = heap()
@@ -50,7 +50,7 @@ func heap() uint64 {
 }
 
 // took notes what was read. It looks at the memory once per MiB, which makes whoever reads slow.
-func (p *passage) took(n int) {
+func (p *flight) took(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.read
@@ -62,7 +62,7 @@ func (p *passage) took(n int) {
 }
 
 // check says what is too much.
-func (p *passage) check(t *testing.T, what string) {
+func (p *flight) check(t *testing.T, what string) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *passage) check(t *testing.T, what string) {
 // the file itself nothing piles up in memory.
 func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for _, protocol := range protocols {
-		p := new(passage)
+		p := new(flight)
 		g, _ := startOddFiles(t, largeFile(), &oddFiles{upload: func(s uploads) error {
 			for {
 				c, err := s.Recv()
@@ -105,7 +105,7 @@ func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the me
 // TestDownloadsWait is the same of a client that reads slowly: what it has not read, the capability has not sent.
 func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for _, protocol := range protocols {
-		p := new(passage)
+		p := new(flight)
 		g, _ := startOddFiles(t, largeFile(), &oddFiles{download: func(s downloads) error {
 			piece := make([]byte, 256<<10)
 			for left := largeFile(); ; {

@@ -24,7 +24,7 @@ import (
 )
 
 // services are a front with what callers ask the gateway itself.
-func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewaytest.Gateway {
+func services(t *testing.T, ring *keyring, approver *approvals.Service) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow,
@@ -33,8 +33,8 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewayte
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := approval.New(approval.Config{Approvals: keeper, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
-		Log: slog.New(slog.DiscardHandler)})
+	answers := approval.New(approval.Config{Approvals: approver, Status: gateway.GRPCStatus,
+		HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
@@ -51,10 +51,10 @@ func services(t *testing.T, ring *keyring, keeper *approvals.Service) *gatewayte
 func TestScopesOfServices(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
-	keeper := openDesk(t).Service
+	approver := openDesk(t).Service
 	asked := func(of string) string {
 		outside()
-		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of,
+		a, _, refusal := approver.Create(t.Context(), &approvals.Request{Tenant: of, User: "ann", Agent: of,
 			Capability: "caps", Tool: "echo", Args: []byte(`{"n":1}`)})
 		if refusal != nil {
 			t.Fatal(refusal)
@@ -62,7 +62,7 @@ func TestScopesOfServices(t *testing.T) {
 		return a.ID
 	}
 	ours, theirs := asked("acme"), asked("globex")
-	g := services(t, ring, keeper)
+	g := services(t, ring, approver)
 	ask := func(method, path, key, body string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, g.URL(path), strings.NewReader(body))
 		if err != nil {

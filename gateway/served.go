@@ -67,7 +67,7 @@ func (v *serving) merge(r *relay.Result) *relay.Result {
 
 // settle takes note of how a stream has ended that continued the call: with r, and served, if it was, as own says. It
 // returns how the stream at a backend has ended, where there was one.
-func (v *serving) settle(t *callState, own *serving, r *relay.Result) (heard *relay.Result) {
+func (v *serving) settle(t *callState, own *serving, r *relay.Result) (atBackend *relay.Result) {
 	v.live, v.code, v.reason, t.Reason = false, r.Code, t.Reason, ""
 	switch {
 	case own == nil && r.Forwarded > 0:
@@ -76,15 +76,15 @@ func (v *serving) settle(t *callState, own *serving, r *relay.Result) (heard *re
 	case own == nil:
 		return r
 	case own.last == nil:
-		return unheard(r)
+		return withoutBackend(r)
 	default:
 		v.last = own.last
 	}
 	return v.last
 }
 
-// unheard is how a call ended of which no backend has heard.
-func unheard(r *relay.Result) *relay.Result {
+// withoutBackend is how a call ended of which no backend has atBackend.
+func withoutBackend(r *relay.Result) *relay.Result {
 	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }
 

@@ -77,19 +77,19 @@ func TestServedInAnAttempt(t *testing.T) {
 		"c", "d", "e", "forward", "-e"+final, "-d"+final, "-c"+final, "-a"+final)
 }
 
-// TestServedAlone: of a call that is not continued the filters of an attempt learn that no backend has heard of it.
+// TestServedAlone: of a call that is not continued the filters of an attempt learn that no backend has atBackend of it.
 func TestServedAlone(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})
-	var heard time.Duration
-	d.list.rows[1].done = func(_ *callState, r *filter.Result) { heard = r.Forwarded }
+	var atBackend time.Duration
+	d.list.rows[1].done = func(_ *callState, r *filter.Result) { atBackend = r.Forwarded }
 	d.list.rows[2].admit = func(t *callState) filter.Step { return t.ServeBy(&localgrpc.Server{}, nil) }
 	d.begin()
 	d.t.walk.serving.Refused.Store(filter.Malformed)
 	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(codeOf(filter.Malformed.Kind)), Upstream: true,
 		Forwarded: 7})
-	if heard != 0 || d.t.Reason != filter.Malformed.Reason || !d.t.walk.over {
-		t.Errorf("%v, %q, over %t", heard, d.t.Reason, d.t.walk.over)
+	if atBackend != 0 || d.t.Reason != filter.Malformed.Reason || !d.t.walk.over {
+		t.Errorf("%v, %q, over %t", atBackend, d.t.Reason, d.t.walk.over)
 	}
 }
 

@@ -278,10 +278,10 @@ func TestGrantsChange(t *testing.T) {
 func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
-	keeper := openDesk(t).Service
+	approver := openDesk(t).Service
 	ask := func(capability string, n int) string {
 		outside()
-		a, _, refusal := keeper.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo",
+		a, _, refusal := approver.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo",
 			Args: fmt.Appendf(nil, `{"n":%d}`, n)})
 		if refusal != nil {
 			t.Fatal(refusal)
@@ -289,7 +289,7 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 		return a.ID
 	}
 	first, taken, last := ask("caps", 1), ask(hidden, 2), ask("caps", 3)
-	g := services(t, ring, keeper)
+	g := services(t, ring, approver)
 	ring.issued.Replace(ring.keys, settings(t, map[string][]string{"acme": {"caps"}}), nil)
 	client := capgatepb.NewApprovalsClient(g.Conn(t))
 	ctx := bearer(t.Context(), ring.credentials["approver"])
@@ -324,7 +324,7 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 			t.Error("it is told what is not there")
 		}
 	}
-	if a, err := keeper.Get(t.Context(), "acme", taken); err != nil || a.State != approvals.Pending {
+	if a, err := approver.Get(t.Context(), "acme", taken); err != nil || a.State != approvals.Pending {
 		t.Errorf("%v, %v", a.State, err)
 	}
 }

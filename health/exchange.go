@@ -54,9 +54,9 @@ func (p *Prober) exchange(ctx context.Context, work *Work, inFlight *sync.WaitGr
 			p.wakeUp()
 		})
 	}
-	if beat := work.Heartbeat; beat != nil {
+	if heartbeat := work.Heartbeat; heartbeat != nil {
 		do(func(ctx context.Context) func(time.Time) {
-			members, err := shared.Membership.Heartbeat(ctx, *beat)
+			members, err := shared.Membership.Heartbeat(ctx, *heartbeat)
 			return func(now time.Time) { p.replica.OnHeartbeat(now, members, err) }
 		})
 	}

@@ -67,9 +67,9 @@ func (r *replica) Exchange(ctx context.Context, capability string, wants []route
 	for _, w := range wants {
 		g, news := r.grant(capability+" "+w.Addr, w)
 		grants = append(grants, g)
-		for name, notice := range r.listeners {
+		for name, changed := range r.listeners {
 			if news && name != r.name && !r.deaf {
-				go notice(capability)
+				go changed(capability)
 			}
 		}
 	}
@@ -128,9 +128,9 @@ func (r *replica) grant(key string, w router.Demand) (router.Grant, bool) {
 	return router.Grant{Held: next.held, Waiting: waiting, Replicas: replicas}, news
 }
 
-func (r *replica) Listen(ctx context.Context, notice func(string)) {
+func (r *replica) Listen(ctx context.Context, changed func(string)) {
 	r.mu.Lock()
-	r.listeners[r.name] = notice
+	r.listeners[r.name] = changed
 	r.mu.Unlock()
 	<-ctx.Done()
 	r.mu.Lock()

@@ -39,7 +39,7 @@ func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 			refusal.Reason)
 		return
 	}
-	pending := &pendingQuestion{passage: *p, question: q.id, approval: a, request: r}
+	pending := &pendingQuestion{call: *p, question: q.id, approval: a, request: r}
 	g.running.Add(1)
 	go func() {
 		defer g.running.Done()
@@ -53,7 +53,7 @@ const level = "engine"
 
 // pendingQuestion is a question that waits for a person's answer.
 type pendingQuestion struct {
-	passage  Call
+	call     Call
 	question string
 	approval approvals.Approval
 	request  *approvals.Request
@@ -105,7 +105,7 @@ func (g *Guard) redeemApproval(a *pendingQuestion) {
 	if _, refusal := g.cfg.Approvals.Redeem(ctx, a.approval.ID, a.request); refusal == nil {
 		g.resolveQuestion(a, true)
 	} else {
-		g.cfg.Log.Warn("approved action of an engine not redeemed", "capability", a.passage.Fleet, "approval",
+		g.cfg.Log.Warn("approved action of an engine not redeemed", "capability", a.call.Fleet, "approval",
 			a.approval.ID, "reason", refusal.Reason)
 	}
 }
@@ -113,19 +113,19 @@ func (g *Guard) redeemApproval(a *pendingQuestion) {
 // resolveQuestion resolves the engine's question. A call that the engine may have received is not repeated.
 func (g *Guard) resolveQuestion(a *pendingQuestion, approved bool) {
 	req := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), a.question)
-	req = protowire.AppendString(protowire.AppendTag(req, 2, protowire.BytesType), a.passage.Session)
+	req = protowire.AppendString(protowire.AppendTag(req, 2, protowire.BytesType), a.call.Session)
 	if approved {
 		req = protowire.AppendVarint(protowire.AppendTag(req, 3, protowire.VarintType), 1)
 	}
 	ctx, cancel := context.WithDeadline(g.alive, a.approval.Expires)
 	defer cancel()
 	for {
-		_, err := g.subrequest(ctx, &a.passage, clients+"ResolveApproval", req)
+		_, err := g.subrequest(ctx, &a.call, clients+"ResolveApproval", req)
 		if err == nil {
 			return
 		}
 		if !unsent(status.Convert(err)) || !g.pause(ctx, retryInterval) {
-			g.cfg.Log.Warn("an engine may not have received the answer to an approval", "capability", a.passage.Fleet,
+			g.cfg.Log.Warn("an engine may not have received the answer to an approval", "capability", a.call.Fleet,
 				"approval", a.approval.ID, "error", status.Code(err).String())
 			return
 		}

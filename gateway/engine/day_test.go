@@ -121,7 +121,7 @@ func TestADay(t *testing.T) {
 		all := turns.New(store, turns.Options{})
 		serving.Go(func() { all.Run(ctx) })
 		toEngine, toGuard := dial(t, engines), dial(t, guarded)
-		passage := guard.Call{Tenant: "default", Fleet: "engine-1", Backend: "b",
+		template := guard.Call{Tenant: "default", Fleet: "engine-1", Backend: "b",
 			Settings:    &guard.Settings{Queue: 10, Buffer: 1 << 20},
 			MaxDuration: 2 * day, Failed: func(bool) {}}
 		onward := func(ctx context.Context) (context.Context, []grpc.CallOption) {
@@ -130,7 +130,7 @@ func TestADay(t *testing.T) {
 		g := guard.New(guard.Config{
 			Shared: guard.Shared{Turns: all},
 			Conn:   toEngine,
-			Call:   func(context.Context) *guard.Call { p := passage; return &p },
+			Call:   func(context.Context) *guard.Call { p := template; return &p },
 			Detach: func(ctx context.Context, f func(context.Context)) error {
 				serving.Go(func() { f(context.WithoutCancel(ctx)) })
 				return nil

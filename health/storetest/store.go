@@ -135,9 +135,9 @@ func (b *Store) Heartbeat(ctx context.Context, in health.Heartbeat) (health.Memb
 	now := b.now()
 	b.members[in.Replica] = heartbeat{at: now, digest: in.Digest}
 	m := health.Members{Epoch: fmt.Sprint(b.epoch), Now: now.UnixMilli()}
-	for id, beat := range b.members {
-		if age := now.Sub(beat.at); age <= in.Dead {
-			m.Members = append(m.Members, health.Member{Replica: id, Age: age, Digest: beat.digest})
+	for id, heartbeat := range b.members {
+		if age := now.Sub(heartbeat.at); age <= in.Dead {
+			m.Members = append(m.Members, health.Member{Replica: id, Age: age, Digest: heartbeat.digest})
 		} else {
 			delete(b.members, id)
 		}

@@ -238,9 +238,9 @@ func (k *Manager) Remaining(key Key) Remaining {
 			continue
 		}
 		l.Replicas++
-		n, heard := k.view.Calls[replica][key]
+		n, reported := k.view.Calls[replica][key]
 		l.Calls += n
-		if !heard {
+		if !reported {
 			l.Unacknowledged++
 		}
 	}

@@ -81,7 +81,7 @@ func (m *memory) Watch(ctx context.Context, _ func(string), connected func()) {
 
 func key(b byte) []byte { return bytes.Repeat([]byte{b}, aead.KeyBytes) }
 
-func keeper(t *testing.T, m *memory, o idempotency.Options) *idempotency.Service {
+func service(t *testing.T, m *memory, o idempotency.Options) *idempotency.Service {
 	t.Helper()
 	if o.Keys == nil {
 		o.Keys = [][]byte{key(1)}

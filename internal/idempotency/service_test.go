@@ -57,9 +57,9 @@ func TestWhatARepeatGets(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMemory()
-			k := keeper(t, m, idempotency.Options{MaxAnswer: 10})
+			k := service(t, m, idempotency.Options{MaxAnswer: 10})
 			expect(t, k, "the first", request("{}"), says(tt.answer, tt.how), tt.first)
-			expect(t, keeper(t, m, idempotency.Options{}), "a repeat", request("{}"), says("second", idempotency.Executed),
+			expect(t, service(t, m, idempotency.Options{}), "a repeat", request("{}"), says("second", idempotency.Executed),
 				tt.second)
 		})
 	}
@@ -68,7 +68,7 @@ func TestWhatARepeatGets(t *testing.T) {
 func TestWhatBindsAKey(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, idempotency.Options{Keys: [][]byte{key(1), key(2)}})
+	k := service(t, m, idempotency.Options{Keys: [][]byte{key(1), key(2)}})
 	expect(t, k, "the first", request("{}"), says("first", idempotency.Executed), "first")
 	for what, change := range map[string]func(*idempotency.Request){
 		"method":     func(r *idempotency.Request) { r.Method = "Other" },
@@ -93,9 +93,9 @@ func TestWhatBindsAKey(t *testing.T) {
 		change(r)
 		expect(t, k, what, r, says(what, idempotency.Executed), what)
 	}
-	expect(t, keeper(t, m, idempotency.Options{Keys: [][]byte{key(3), key(1)}}), "after a new key", request("{}"),
+	expect(t, service(t, m, idempotency.Options{Keys: [][]byte{key(3), key(1)}}), "after a new key", request("{}"),
 		never(t), "again: first")
-	expect(t, keeper(t, m, idempotency.Options{Keys: [][]byte{key(3)}}), "without the old one", request("{}"), never(t),
+	expect(t, service(t, m, idempotency.Options{Keys: [][]byte{key(3)}}), "without the old one", request("{}"), never(t),
 		"IDEMPOTENCY_UNAVAILABLE")
 	m.set(func(m *memory) {
 		for id, f := range m.all {
@@ -111,7 +111,7 @@ func TestWhatBindsAKey(t *testing.T) {
 func TestCallsThatAreNotMade(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, idempotency.Options{MaxKeys: 1})
+	k := service(t, m, idempotency.Options{MaxKeys: 1})
 	only := request("{}")
 	only.Only = &call.Refusal{Reason: "APPROVAL_USED"}
 	expect(t, k, "what may not run, and did not", only, never(t), "APPROVAL_USED")
@@ -147,14 +147,14 @@ func TestTheStoreGoesAwayMeanwhile(t *testing.T) {
 		{idempotency.InDoubt, "IDEMPOTENCY_OUTCOME_UNKNOWN", "IDEMPOTENCY_OUTCOME_UNKNOWN", ""},
 	} {
 		m := newMemory()
-		k := keeper(t, m, idempotency.Options{})
+		k := service(t, m, idempotency.Options{})
 		expect(t, k, "the first", request("{}"), func(context.Context) ([]byte, idempotency.Outcome) {
 			m.set(func(m *memory) { m.deaf = true })
 			return []byte("a"), tt.how
 		}, "a")
 		expect(t, k, "a repeat here", request("{}"), never(t), tt.here)
 		m.set(func(m *memory) { m.deaf = false })
-		elsewhere := keeper(t, m, idempotency.Options{Poll: time.Millisecond})
+		elsewhere := service(t, m, idempotency.Options{Poll: time.Millisecond})
 		expect(t, elsewhere, "a repeat elsewhere", request("{}"), says("b", idempotency.Executed), tt.after)
 	}
 }
@@ -163,7 +163,7 @@ func TestTheStoreGoesAwayMeanwhile(t *testing.T) {
 func TestTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := keeper(t, m, idempotency.Options{})
+	k := service(t, m, idempotency.Options{})
 	deadline := time.Now().Add(time.Hour)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	runs, release := make(chan context.Context, 1), make(chan struct{})
@@ -200,7 +200,7 @@ func TestTheCallerLeaves(t *testing.T) {
 
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	k := keeper(t, newMemory(), idempotency.Options{Calls: 2})
+	k := service(t, newMemory(), idempotency.Options{Calls: 2})
 	expect(t, k, "the first", request("{}"), func(ctx context.Context) ([]byte, idempotency.Outcome) {
 		expect(t, k, "another meanwhile", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
 		return []byte("a"), idempotency.Executed
@@ -215,7 +215,7 @@ func TestCallsAreBounded(t *testing.T) {
 // another's.
 func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 	t.Parallel()
-	k := keeper(t, newMemory(), idempotency.Options{Calls: 10})
+	k := service(t, newMemory(), idempotency.Options{Calls: 10})
 	began, release := make(chan struct{}), make(chan struct{})
 	ended := make(chan *call.Refusal, 10)
 	of := func(tenant, key string) *idempotency.Request {

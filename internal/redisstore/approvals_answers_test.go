@@ -18,10 +18,10 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// watching runs a keeper until the test ends.
+// watching runs a service until the test ends.
 func watching(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
-	k := keeper(t, s, o)
+	k := service(t, s, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })
@@ -119,7 +119,7 @@ func TestADenialForASession(t *testing.T) {
 func TestAMalformedSessionGrantsNothing(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		k, st := keeper(t, s, approvals.Options{SessionCacheTTL: time.Nanosecond}), s.Approvals()
+		k, st := service(t, s, approvals.Options{SessionCacheTTL: time.Nanosecond}), s.Approvals()
 		a := ask(t, k, request("{}"))
 		approve(t, k, a, approvals.Answer{Remember: approvals.ThisSession})
 		keys, err := st.Keys(t.Context(), st.SessionKey(a.Tenant, "*"))
@@ -143,7 +143,7 @@ func TestAMalformedSessionGrantsNothing(t *testing.T) {
 func TestAnAnswerBecomesARule(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, other := open(), open()
-		k := keeper(t, s, approvals.Options{Rules: s.Policies()})
+		k := service(t, s, approvals.Options{Rules: s.Policies()})
 		a := ask(t, k, request("{}"))
 		approve(t, k, a, approvals.Answer{By: "eve", Remember: approvals.Always})
 		name := policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
@@ -184,7 +184,7 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 // TestApprovalEvents: events come in order, and a reader resumes at its cursor.
 func TestApprovalEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := keeper(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
+		one, two := service(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
 		r := request("{}")
 		a := ask(t, one, r)
 		approve(t, two, a, approvals.Answer{})
@@ -195,7 +195,7 @@ func TestApprovalEvents(t *testing.T) {
 		if err := one.Release(t.Context(), use); err != nil {
 			t.Fatal(err)
 		}
-		c := ask(t, keeper(t, open(), approvals.Options{TTL: time.Millisecond}), request("2"))
+		c := ask(t, service(t, open(), approvals.Options{TTL: time.Millisecond}), request("2"))
 		await(t, "the end", func() bool {
 			got, err := one.Get(t.Context(), c.Tenant, c.ID)
 			return err == nil && got.State == approvals.Expired
@@ -241,7 +241,7 @@ func TestApprovalEvents(t *testing.T) {
 // TestMissedEvents: a reader whose cursor is too old is told once that events were lost.
 func TestMissedEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		k := keeper(t, open(), approvals.Options{})
+		k := service(t, open(), approvals.Options{})
 		for _, empty := range []bool{true, false} {
 			if !empty {
 				ask(t, k, request("1"))
@@ -281,7 +281,7 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			s := open(t, impatient(server.URL()))
-			k := keeper(t, s, approvals.Options{})
+			k := service(t, s, approvals.Options{})
 			r := request("{}")
 			a := approve(t, k, ask(t, k, r), approvals.Answer{})
 			b := ask(t, k, request("1"))

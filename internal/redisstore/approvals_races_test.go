@@ -11,12 +11,12 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// replicas are three keepers with connections of their own.
+// replicas are three services with connections of their own.
 func replicas(t *testing.T, open func() *redisstore.Store, o approvals.Options) []*approvals.Service {
 	t.Helper()
 	all := make([]*approvals.Service, 3)
 	for i := range all {
-		all[i] = keeper(t, open(), o)
+		all[i] = service(t, open(), o)
 	}
 	return all
 }
@@ -143,7 +143,7 @@ func TestAnswersRace(t *testing.T) {
 func TestAnswersRaceWithTheEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		short := keeper(t, s, approvals.Options{TTL: 20 * time.Millisecond})
+		short := service(t, s, approvals.Options{TTL: 20 * time.Millisecond})
 		all := replicas(t, open, approvals.Options{})
 		var approved, expired int
 		for round := range 60 {
@@ -180,7 +180,7 @@ func TestAnswersRaceWithTheEnd(t *testing.T) {
 func TestReleaseRacesWithTheEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		short := keeper(t, s, approvals.Options{TTL: 20 * time.Millisecond})
+		short := service(t, s, approvals.Options{TTL: 20 * time.Millisecond})
 		all := replicas(t, open, approvals.Options{})
 		for round := range 40 {
 			r := request(fmt.Sprint(round))

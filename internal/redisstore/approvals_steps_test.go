@@ -68,10 +68,10 @@ func TestStepsTakenTwice(t *testing.T) {
 // TestAReplicaDiesWithAnApproval: the approval stays used; the call gets a new one.
 func TestAReplicaDiesWithAnApproval(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, dying := keeper(t, open(), approvals.Options{}), open()
+		one, dying := service(t, open(), approvals.Options{}), open()
 		r := request("{}")
 		a := approve(t, one, ask(t, one, r), approvals.Answer{})
-		if _, refusal := keeper(t, dying, approvals.Options{}).Redeem(t.Context(), a.ID, r); refusal != nil {
+		if _, refusal := service(t, dying, approvals.Options{}).Redeem(t.Context(), a.ID, r); refusal != nil {
 			t.Fatal(refusal)
 		}
 		dying.Close()
@@ -89,7 +89,7 @@ func TestArgumentsAreNowhere(t *testing.T) {
 	const planted = "canary-in-the-arguments"
 	log := &lines{}
 	s := open(t, redisstore.Config{Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	k, st := keeper(t, s, approvals.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, approvals.KeyBytes)}}), s.Approvals()
+	k, st := service(t, s, approvals.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, approvals.KeyBytes)}}), s.Approvals()
 	r := request(`{"to":"` + planted + `"}`)
 	a := ask(t, k, r)
 	if !strings.Contains(a.Preview, planted) {

@@ -18,8 +18,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// keeper is the approvals.Service of one replica.
-func keeper(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
+// service is the approvals.Service of one replica.
+func service(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k, err := approvals.New(s.Approvals(), o)
 	if err != nil {
@@ -65,7 +65,7 @@ func wantRefusal(t *testing.T, what string, got *call.Refusal, reason string) {
 
 func TestAnApprovalIsUsedOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := keeper(t, open(), approvals.Options{}), keeper(t, open(), approvals.Options{})
+		one, two := service(t, open(), approvals.Options{}), service(t, open(), approvals.Options{})
 		r := request(`{"to": "bob", "n": 1.0}`)
 		a := ask(t, one, r)
 		if a.State != approvals.Pending || a.Tenant != r.Tenant || a.User != r.User || a.Agent != r.Agent ||
@@ -125,7 +125,7 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 // TestAChangedWordNeverConsumes: a call that differs in any word does not redeem the approval.
 func TestAChangedWordNeverConsumes(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		k := keeper(t, open(), approvals.Options{})
+		k := service(t, open(), approvals.Options{})
 		r := request(`{"id":9007199254740992}`)
 		a := ask(t, k, r)
 		approve(t, k, a, approvals.Answer{})
@@ -164,7 +164,7 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 
 func TestADenialHolds(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		k := keeper(t, open(), approvals.Options{})
+		k := service(t, open(), approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, k, r)
 		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve"}); err != nil ||
@@ -191,7 +191,7 @@ func TestADenialHolds(t *testing.T) {
 func TestNoAnswerInTime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		short, long := keeper(t, s, approvals.Options{TTL: 30 * time.Millisecond}), keeper(t, s, approvals.Options{})
+		short, long := service(t, s, approvals.Options{TTL: 30 * time.Millisecond}), service(t, s, approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, short, r)
 		over, err := long.Wait(t.Context(), a.Tenant, a.ID)
@@ -223,7 +223,7 @@ func TestNoAnswerInTime(t *testing.T) {
 func TestMostApprovals(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		k := keeper(t, s, approvals.Options{MaxOpen: 3})
+		k := service(t, s, approvals.Options{MaxOpen: 3})
 		var last approvals.Approval
 		for i := range 3 {
 			last = ask(t, k, request(fmt.Sprint(`{"n":`, i, `}`)))
@@ -259,7 +259,7 @@ func TestMostApprovals(t *testing.T) {
 func TestApprovalsAreListed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		k := keeper(t, s, approvals.Options{})
+		k := service(t, s, approvals.Options{})
 		var want []string
 		for i := range 25 {
 			r := request(fmt.Sprint(`{"n":`, i, `}`))
@@ -319,7 +319,7 @@ func TestApprovalsAreListed(t *testing.T) {
 func TestAMalformedApprovalIsNone(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		k, st := keeper(t, s, approvals.Options{}), s.Approvals()
+		k, st := service(t, s, approvals.Options{}), s.Approvals()
 		for i, spoil := range [][]any{
 			{"state", "Approved"}, {"state", ""}, {"expires", "soon"}, {"expires", ""}, {"expires", "-1"}, {"expires", "1e99"},
 			{"schema", "00"}, {"arguments", "zz"}, {"user", "eve"}, {"id", ""},

@@ -34,7 +34,7 @@ func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Manage
 // crowd is the callers that want turns at one engine.
 type crowd struct {
 	t       *testing.T
-	look    *redisstore.EngineTurns // bypasses all keepers
+	look    *redisstore.EngineTurns // bypasses all services
 	all     sync.WaitGroup
 	running atomic.Int64
 

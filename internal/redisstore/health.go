@@ -99,9 +99,10 @@ func (b *HealthStore) membershipKeys() []string {
 func (b *HealthStore) shardKey(n int) string { return b.key(tag{"health", strconv.Itoa(n)}, "page") }
 
 // Heartbeat implements health.Membership.
-func (b *HealthStore) Heartbeat(ctx context.Context, beat health.Heartbeat) (health.Members, error) {
+func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat) (health.Members, error) {
 	keys := b.membershipKeys()
-	reply, err := b.run(ctx, heartbeatScript, keys, beat.Replica, encodeDigest(beat.Digest), beat.Dead.Milliseconds(),
+	reply, err := b.run(ctx, heartbeatScript, keys, heartbeat.Replica, encodeDigest(heartbeat.Digest),
+		heartbeat.Dead.Milliseconds(),
 		b.epoch, shardTTL.Milliseconds()).Slice()
 	if err != nil {
 		return health.Members{}, err

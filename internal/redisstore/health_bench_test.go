@@ -19,12 +19,12 @@ import (
 // BenchmarkHealth measures the CPU time of a redis-server's thread for the commands of health, as redis-µs/op;
 // bench/fleetsim uses these figures.
 func BenchmarkHealth(b *testing.B) {
-	b.Run("beat of one of 1", func(b *testing.B) { benchBeat(b, 1) })
-	b.Run("beat of one of 200", func(b *testing.B) { benchBeat(b, 200) })
+	b.Run("heartbeat of one of 1", func(b *testing.B) { benchBeat(b, 1) })
+	b.Run("heartbeat of one of 200", func(b *testing.B) { benchBeat(b, 200) })
 	b.Run("100 posts of 1 at once to 200", func(b *testing.B) { benchPost(b, 100, 1, 200) })
-	for _, followers := range []int{0, 200} {
+	for _, watchers := range []int{0, 200} {
 		for _, votes := range []int{1, 101} {
-			b.Run(fmt.Sprintf("post of %d to %d", votes, followers), func(b *testing.B) { benchPost(b, 1, votes, followers) })
+			b.Run(fmt.Sprintf("post of %d to %d", votes, watchers), func(b *testing.B) { benchPost(b, 1, votes, watchers) })
 		}
 	}
 	b.Run("version of a page", func(b *testing.B) { benchPage(b, 10, false) })
@@ -78,18 +78,18 @@ func nothing() {}
 func benchBeat(b *testing.B, replicas int) {
 	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		board := open()
-		beat := func(i int) error {
+		heartbeat := func(i int) error {
 			_, err := board.Heartbeat(b.Context(), health.Heartbeat{
 				Replica: fmt.Sprintf("gateway-%d", i%replicas), Digest: health.Digest{Probes: 500, Sum: 1 << 60}, Dead: time.Hour,
 			})
 			return err
 		}
 		for i := range replicas {
-			if err := beat(i); err != nil {
+			if err := heartbeat(i); err != nil {
 				b.Fatal(err)
 			}
 		}
-		return beat
+		return heartbeat
 	}, nothing)
 }
 
@@ -107,15 +107,15 @@ func votes(n int) []health.Report {
 	return reports
 }
 
-func benchPost(b *testing.B, atOnce, n, followers int) {
-	var heard atomic.Int64
-	posted := int64(0)
+func benchPost(b *testing.B, atOnce, n, watchers int) {
+	var received atomic.Int64
+	published := int64(0)
 	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		var ready, watching sync.WaitGroup
 		ctx, stop := context.WithCancel(context.Background())
 		b.Cleanup(watching.Wait)
 		b.Cleanup(stop)
-		for range followers {
+		for range watchers {
 			board := open()
 			ready.Add(1)
 			watching.Go(func() {
@@ -124,14 +124,14 @@ func benchPost(b *testing.B, atOnce, n, followers int) {
 						ready.Done()
 						return
 					}
-					heard.Add(1)
+					received.Add(1)
 				})
 			})
 		}
 		ready.Wait()
 		board, reports := open(), votes(n)
 		return func(int) error {
-			posted += int64(atOnce)
+			published += int64(atOnce)
 			errs := make(chan error, atOnce)
 			for range atOnce {
 				go func() { errs <- board.Publish(b.Context(), reports) }()
@@ -143,7 +143,7 @@ func benchPost(b *testing.B, atOnce, n, followers int) {
 			return err
 		}
 	}, func() {
-		for heard.Load() < posted*int64(followers) {
+		for received.Load() < published*int64(watchers) {
 			<-time.After(time.Millisecond)
 		}
 	})

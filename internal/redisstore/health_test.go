@@ -28,7 +28,7 @@ func TestHealthRoll(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Health(), open().Health()
 		digest := health.Digest{Probes: 3, Sum: 1<<63 + 7, Late: 1500 * time.Millisecond}
-		beat := func(r *redisstore.HealthStore, id string, dead time.Duration) health.Members {
+		heartbeat := func(r *redisstore.HealthStore, id string, dead time.Duration) health.Members {
 			t.Helper()
 			m, err := r.Heartbeat(t.Context(), health.Heartbeat{Replica: id, Digest: digest, Dead: dead})
 			if err != nil {
@@ -37,47 +37,47 @@ func TestHealthRoll(t *testing.T) {
 			slices.SortFunc(m.Members, func(a, b health.Member) int { return len(a.Replica) - len(b.Replica) })
 			return m
 		}
-		one := beat(a, "a", time.Hour)
+		one := heartbeat(a, "a", time.Hour)
 		if len(one.Members) != 1 || one.Members[0].Replica != "a" || one.Members[0].Age != 0 ||
 			one.Members[0].Digest != digest || one.Epoch == "" {
 			t.Errorf("alone: %+v", one)
 		}
-		two := beat(b, "bb", time.Hour)
+		two := heartbeat(b, "bb", time.Hour)
 		if len(two.Members) != 2 || two.Members[0].Replica != "a" || two.Members[0].Age < 0 || two.Epoch != one.Epoch ||
 			two.Now < one.Now {
 			t.Errorf("two: %+v", two)
 		}
-		heard := follow(t, a)
+		events := watch(t, a)
 		if err := b.Leave(t.Context(), "bb"); err != nil {
 			t.Fatal(err)
 		}
-		if n := <-heard; n.Left != "bb" {
+		if n := <-events; n.Left != "bb" {
 			t.Errorf("when one left: %+v", n)
 		}
-		if m := beat(a, "a", time.Hour); len(m.Members) != 1 {
+		if m := heartbeat(a, "a", time.Hour); len(m.Members) != 1 {
 			t.Errorf("after one left: %+v", m)
 		}
-		if m := beat(a, "a", -time.Hour); len(m.Members) != 0 {
+		if m := heartbeat(a, "a", -time.Hour); len(m.Members) != 0 {
 			t.Errorf("when all beats are too old: %+v", m)
 		}
 	})
 }
 
 // follow returns the events after the start.
-func follow(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
+func watch(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 	t.Helper()
-	heard := make(chan health.Event, 100)
+	events := make(chan health.Event, 100)
 	ctx, stop := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { _ = b.Watch(ctx, func(n health.Event) { heard <- n }) })
+	watching.Go(func() { _ = b.Watch(ctx, func(n health.Event) { events <- n }) })
 	t.Cleanup(func() {
 		stop()
 		watching.Wait()
 	})
-	if n := <-heard; !n.Subscribed {
+	if n := <-events; !n.Subscribed {
 		t.Errorf("at first: %+v", n)
 	}
-	return heard
+	return events
 }
 
 func TestHealthBoard(t *testing.T) {
@@ -95,43 +95,43 @@ func TestHealthBoard(t *testing.T) {
 		if p := page(true); p.Version != 0 || len(p.Entries) != 0 || p.Now == 0 {
 			t.Errorf("empty: %+v", p)
 		}
-		heard := follow(t, b)
+		events := watch(t, b)
 		key := health.Key{Capability: "weather", Addr: "10.0.0.7:50051", Role: health.Secondary}
-		vote := health.Observation{
+		observation := health.Observation{
 			State: health.Down, Refused: true, Dialect: uint8(call.Live), Episode: 1<<32 - 1,
 			By: "a", Reason: "no answer in time\nor so", Since: 1, Written: 1,
 		}
-		post := func(reports ...health.Report) health.Event {
+		publish := func(reports ...health.Report) health.Event {
 			t.Helper()
 			if err := a.Publish(t.Context(), reports); err != nil {
 				t.Fatal(err)
 			}
-			return <-heard
+			return <-events
 		}
-		told := post(health.Report{Key: key, Observation: &vote, Age: time.Minute}, health.Report{
-			Key: health.Key{Capability: "weather", Addr: "b:1"}, Observation: &vote,
+		published := publish(health.Report{Key: key, Observation: &observation, Age: time.Minute}, health.Report{
+			Key: health.Key{Capability: "weather", Addr: "b:1"}, Observation: &observation,
 		})
-		if told.Shard != n || told.Version == 0 || len(told.Entries) != 2 || told.Entries[0].Key != key {
-			t.Fatalf("told: %+v", told)
+		if published.Shard != n || published.Version == 0 || len(published.Entries) != 2 || published.Entries[0].Key != key {
+			t.Fatalf("published: %+v", published)
 		}
-		got := *told.Entries[0].Observation
+		got := *published.Entries[0].Observation
 		if got.Written-got.Since != time.Minute.Milliseconds() || got.Reason != "no answer in time or so" {
-			t.Errorf("told: %+v", got)
+			t.Errorf("published: %+v", got)
 		}
-		got.Since, got.Written, got.Reason = vote.Since, vote.Written, vote.Reason
-		if got != vote {
-			t.Errorf("posted %+v, told %+v", vote, got)
+		got.Since, got.Written, got.Reason = observation.Since, observation.Written, observation.Reason
+		if got != observation {
+			t.Errorf("posted %+v, published %+v", observation, got)
 		}
 		p := page(true)
-		if p.Version != told.Version || len(p.Entries) != 2 {
+		if p.Version != published.Version || len(p.Entries) != 2 {
 			t.Errorf("read: %+v", p)
 		}
-		if p := page(false); p.Version != told.Version || len(p.Entries) != 0 {
+		if p := page(false); p.Version != published.Version || len(p.Entries) != 0 {
 			t.Errorf("its version: %+v", p)
 		}
-		next := post(health.Report{Key: key})
-		if next.Version != told.Version+1 || len(next.Entries) != 1 || next.Entries[0].Observation != nil {
-			t.Errorf("told that one is gone: %+v", next)
+		next := publish(health.Report{Key: key})
+		if next.Version != published.Version+1 || len(next.Entries) != 1 || next.Entries[0].Observation != nil {
+			t.Errorf("published that one is gone: %+v", next)
 		}
 		if p := page(true); p.Version != next.Version || len(p.Entries) != 1 || p.Entries[0].Addr != "b:1" {
 			t.Errorf("one is gone: %+v", p)
@@ -185,7 +185,7 @@ func TestHealthMalformed(t *testing.T) {
 			s.Stats().Malformed != before+4 {
 			t.Errorf("%+v, %v, %d counted", p, err, s.Stats().Malformed-before)
 		}
-		heard := follow(t, b)
+		events := watch(t, b)
 		for _, garbage := range []string{
 			"", "left", "page 99 1", "page 1 x", "page 1 2\nc a:1 0", "page 1 2\nc a:1 0\n1 2 3",
 		} {
@@ -196,8 +196,8 @@ func TestHealthMalformed(t *testing.T) {
 		if err := b.Publish(t.Context(), []health.Report{good}); err != nil {
 			t.Fatal(err)
 		}
-		if told := <-heard; told.Shard != n || told.Version == 0 || len(told.Entries) != 1 {
-			t.Errorf("after garbage: %+v", told)
+		if published := <-events; published.Shard != n || published.Version == 0 || len(published.Entries) != 1 {
+			t.Errorf("after garbage: %+v", published)
 		}
 	})
 }
@@ -214,10 +214,10 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 		}
 		var news []chan *health.Snapshot
 		for i := range 3 {
-			told := make(chan *health.Snapshot, 1000)
+			published := make(chan *health.Snapshot, 1000)
 			board := open().Health()
 			p := health.New([]health.Fleet{fleet}, health.Options{
-				Changed: func(s *health.Snapshot) { told <- s },
+				Changed: func(s *health.Snapshot) { published <- s },
 				Shared: &health.Shared{
 					Membership: board, Store: board, ID: fmt.Sprintf("r%d", i), Heartbeat: 500 * time.Millisecond,
 					Reconcile: time.Second, Stale: time.Hour,
@@ -230,12 +230,12 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 				stop()
 				running.Wait()
 			})
-			news = append(news, told)
+			news = append(news, published)
 		}
 		await := func(want ...health.State) {
 			t.Helper()
-			for i, told := range news {
-				for s := range told {
+			for i, published := range news {
+				for s := range published {
 					if slices.EqualFunc(s.Backends, want, func(b health.Backend, st health.State) bool { return b.State == st }) {
 						break
 					}

@@ -94,10 +94,10 @@ func (p *PermitStore) grant(answer *redis.Cmd, key string) (router.Grant, error)
 func (p *PermitStore) Unavailable() bool { return p.store.Unavailable() }
 
 // Listen implements router.PermitStore.
-func (p *PermitStore) Listen(ctx context.Context, notice func(capability string)) {
+func (p *PermitStore) Listen(ctx context.Context, changed func(capability string)) {
 	p.subscribe(ctx, p.channel("slots"), func(message string) {
 		if from, capability, ok := strings.Cut(message, " "); ok && from != p.replica {
-			notice(capability)
+			changed(capability)
 		}
 	}, func() {})
 }

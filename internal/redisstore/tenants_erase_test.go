@@ -27,7 +27,7 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 		set(t, of, rule(id, policy.Name{User: "ann", Capability: "mail", Tool: "send"}, call.Allow))
 		set(t, of, rule(id, policy.Name{Capability: policy.Any, Tool: policy.Any}, call.Allow))
 	}
-	k := keeper(t, s, approvals.Options{})
+	k := service(t, s, approvals.Options{})
 	r := request(`{}`)
 	r.Tenant = id
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})

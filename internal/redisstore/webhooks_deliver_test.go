@@ -110,7 +110,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	render := func(a *approvals.Approval) ([]byte, error) {
 		return json.Marshal(map[string]string{"id": a.ID, "arguments": a.Preview, "state": a.State.String()})
 	}
-	d, err := webhook.New(s.Webhooks(), keeper(t, s, approvals.Options{}), render, c, o)
+	d, err := webhook.New(s.Webhooks(), service(t, s, approvals.Options{}), render, c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		one, two := open(), open()
 		d, e := tell(t, one, r.URL, webhook.Config{}, webhook.Options{}), tell(t, two, r.URL, webhook.Config{},
 			webhook.Options{})
-		k := keeper(t, one, approvals.Options{})
+		k := service(t, one, approvals.Options{})
 		asked := map[string]bool{}
 		for i := range n {
 			asked[ask(t, k, request(fmt.Sprintf(`{"n":%d,"password":"hunter2"}`, i))).ID] = true
@@ -184,7 +184,7 @@ func TestAReceiverThatComesBackIsTold(t *testing.T) {
 		})
 		s := open()
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
-		ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
+		ask(t, service(t, s, approvals.Options{}), request(`{}`))
 		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
 		d.stop()
 		if len(r.all) != 4 || d.Stats().Failed != 3 || d.Stats().Retried != 3 {
@@ -206,7 +206,7 @@ func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
 		if got, _, _ := claim(t, one.Webhooks(), 2, 50*time.Millisecond); len(got) != 2 { // and the replica dies
 			t.Fatalf("claimed %d", len(got))
 		}
-		ask(t, keeper(t, one, approvals.Options{}), request(`{"before":"anybody gathers it"}`))
+		ask(t, service(t, one, approvals.Options{}), request(`{"before":"anybody gathers it"}`))
 		d := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
 		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 4 })
 		if d.stop(); d.Stats().Retried != 2 {
@@ -220,7 +220,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		r := newReceiver(t, always(http.StatusBadGateway))
 		s := open()
 		d := tell(t, s, r.URL+"/?token=hidden", webhook.Config{Attempts: 3}, webhook.Options{})
-		a := ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
+		a := ask(t, service(t, s, approvals.Options{}), request(`{}`))
 		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
 		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
 		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 ||
@@ -245,7 +245,7 @@ func TestAReceiverThatWantsNoMoreIsLeftAlone(t *testing.T) {
 		r := newReceiver(t, always(http.StatusGone))
 		s := open()
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
-		ask(t, keeper(t, s, approvals.Options{}), request(`{}`))
+		ask(t, service(t, s, approvals.Options{}), request(`{}`))
 		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
 		if d.stop(); len(r.all) != 1 {
 			t.Errorf("%d requests", len(r.all))
@@ -259,7 +259,7 @@ func TestOtherEventsAreToldWhereWanted(t *testing.T) {
 		s := open()
 		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventApproved, approvals.EventUsed}},
 			webhook.Options{})
-		k := keeper(t, s, approvals.Options{})
+		k := service(t, s, approvals.Options{})
 		a := ask(t, k, request(`{}`))
 		approve(t, k, a, approvals.Answer{})
 		if _, refusal := k.Redeem(t.Context(), a.ID, request(`{}`)); refusal != nil {
@@ -281,7 +281,7 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
-		k := keeper(t, s, approvals.Options{TTL: time.Millisecond})
+		k := service(t, s, approvals.Options{TTL: time.Millisecond})
 		a := ask(t, k, request(`{}`))
 		settle(t, "not expired", func() bool {
 			now, err := k.Get(t.Context(), a.Tenant, a.ID)
@@ -306,7 +306,7 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 		}))
 		defer silent.Close()
 		d := tell(t, one, silent.URL, webhook.Config{}, webhook.Options{})
-		ask(t, keeper(t, one, approvals.Options{}), request(`{}`))
+		ask(t, service(t, one, approvals.Options{}), request(`{}`))
 		<-reached
 		d.stop()
 		r := newReceiver(t, always(http.StatusOK))
@@ -323,7 +323,7 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
-		a := ask(t, keeper(t, s, approvals.Options{TTL: time.Millisecond}), request(`{}`))
+		a := ask(t, service(t, s, approvals.Options{TTL: time.Millisecond}), request(`{}`))
 		settle(t, "not overdue", func() bool {
 			ids, err := s.Webhooks().Overdue(t.Context(), a.Tenant, 10)
 			return err == nil && len(ids) == 1 && ids[0] == a.ID

@@ -18,7 +18,7 @@ import (
 // put creates n approvals, and puts their events into the outbox.
 func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event, dropped int) {
 	t.Helper()
-	w, k := s.Webhooks(), keeper(t, s, approvals.Options{})
+	w, k := s.Webhooks(), service(t, s, approvals.Options{})
 	tenant := request("").Tenant
 	for i := range n {
 		ask(t, k, request(fmt.Sprintf(`{"n":%d}`, i)))
@@ -52,7 +52,7 @@ func claim(
 func TestEventsAreGatheredOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := open(), open()
-		w, k := one.Webhooks(), keeper(t, one, approvals.Options{})
+		w, k := one.Webhooks(), service(t, one, approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, k, r)
 		events, next, err := w.Read(t.Context(), r.Tenant, "", 10)

@@ -62,12 +62,12 @@ func TestReplace(t *testing.T) {
 	second := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) { return allow(), nil }}, nil)
 
 	s := judges(t, first, extauthz.Options{})
-	judge(t, s, forecast(), "")
+	check(t, s, forecast(), "")
 	if err := s.Replace([]extauthz.Config{second, first},
 		map[string]string{"weather": "old", "other": "main"}); err != nil {
 		t.Fatal(err)
 	}
-	if !judge(t, s, forecast(), "") || !s.For("other") {
+	if !check(t, s, forecast(), "") || !s.For("other") {
 		t.Error("a shield that did not change has forgotten its verdicts")
 	}
 	for name, test := range map[string]struct {
@@ -80,7 +80,7 @@ func TestReplace(t *testing.T) {
 		"both":    {[]extauthz.Config{{Name: "x", Address: "h:1", URL: "http://h/evaluate"}}, nil},
 		"bad URL": {[]extauthz.Config{{Name: "x", URL: "h:1"}}, nil},
 	} {
-		if err := s.Replace(test.configs, test.of); err == nil || !judge(t, s, forecast(), "") {
+		if err := s.Replace(test.configs, test.of); err == nil || !check(t, s, forecast(), "") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -83,7 +83,7 @@ func TestPublicPort(t *testing.T) {
 	}
 	_, err := client.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: ann.ID})
 	refusal(t, "approve over gRPC", err, codes.PermissionDenied, "APPROVER_REQUIRED")
-	if now, err := p.keeper.Get(t.Context(), ann.Tenant, ann.ID); err != nil || now.State != approvals.Pending {
+	if now, err := p.backing.Get(t.Context(), ann.Tenant, ann.ID); err != nil || now.State != approvals.Pending {
 		t.Errorf("%v, %v", now.State, err)
 	}
 }

@@ -28,7 +28,7 @@ import (
 // ports are both ports of one replica, on a real Keeper with a Redis in the process.
 type ports struct {
 	*gatewaytest.Services
-	keeper  *approvals.Service
+	backing *approvals.Service
 	service *approval.Service
 	client  capgatepb.ApprovalsClient // operators'
 	callers capgatepb.ApprovalsClient // names itself
@@ -74,16 +74,16 @@ func serve(t *testing.T) *ports {
 	t.Helper()
 	p := &ports{log: &log{}, rules: &rules{}}
 	var err error
-	if p.keeper, err = approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(),
+	if p.backing, err = approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(),
 		approvals.Options{Rules: p.rules}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { p.keeper.Run(ctx) })
+	running.Go(func() { p.backing.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	p.service = approval.New(approval.Config{
-		Approvals: outside{p.keeper}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Approvals: outside{p.backing}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
 	})
 	p.Services = gatewaytest.ServeOperators(t, p.service.Operators())
@@ -147,7 +147,7 @@ func (p *ports) ask(t *testing.T, r approvals.Request) approvals.Approval {
 	if r.Tool == "" {
 		r.Tool = "send"
 	}
-	a, granted, refusal := p.keeper.Create(t.Context(), &r)
+	a, granted, refusal := p.backing.Create(t.Context(), &r)
 	if granted || refusal != nil {
 		t.Fatal(granted, refusal)
 	}
@@ -261,7 +261,7 @@ func TestBadRequests(t *testing.T) {
 		"Sec-Fetch-Site", "cross-site"); code != 403 {
 		t.Errorf("from another site's page: %d", code)
 	}
-	if now, err := p.keeper.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Pending {
+	if now, err := p.backing.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Pending {
 		t.Errorf("%v, %v", now.State, err)
 	}
 }
@@ -362,7 +362,7 @@ func TestCallersDoNotAnswer(t *testing.T) {
 		refusal(t, "deny", second(p.callers.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: a.ID})),
 			codes.PermissionDenied, "APPROVER_REQUIRED")
 	}
-	if now, err := p.keeper.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Pending {
+	if now, err := p.backing.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Pending {
 		t.Errorf("%v, %v", now.State, err)
 	}
 }
@@ -385,7 +385,7 @@ func TestRuleThatCannotBeSet(t *testing.T) {
 	a := p.ask(t, approvals.Request{User: "ann"})
 	_, err := p.client.Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: a.ID, Remember: "always"})
 	refusal(t, "approve", err, codes.Unavailable, "RULE_NOT_SET")
-	if now, err := p.keeper.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Approved {
+	if now, err := p.backing.Get(t.Context(), a.Tenant, a.ID); err != nil || now.State != approvals.Approved {
 		t.Errorf("%v, %v", now.State, err)
 	}
 }

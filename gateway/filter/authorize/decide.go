@@ -130,7 +130,7 @@ func (f *Filter) decide(ctx context.Context, m *request) (o result) {
 	}
 	if o.decision.Verdict != call.Block && m.shielded {
 		m.span.Wait(tracing.ForShield)
-		f.judge(ctx, m, &o)
+		f.consultShield(ctx, m, &o)
 	}
 	if o.refusal == nil && o.decision.Verdict == call.Ask {
 		m.span.Wait(tracing.ForApproval)

@@ -21,7 +21,7 @@ var (
 			"approved"}
 	rejectedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "what the call brings has to be looked at since a moment ago, and was not"}
-	rejectedUnjudgeable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
+	rejectedUncheckable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
 		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, can " +
 			"be judged"}
 )

@@ -16,20 +16,20 @@ type Shield interface {
 	Check(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal)
 }
 
-// shielded says whether a Shield judges the calls of a capability.
+// shielded reports whether a Shield checks the calls of a capability.
 func (f *Filter) shielded(capability string) bool {
 	return f.cfg.Shield != nil && f.cfg.Shield.For(capability)
 }
 
-// judge takes the stricter of what policy and Shield say.
-func (f *Filter) judge(ctx context.Context, m *request, o *result) {
+// consultShield takes the stricter one of the decisions of policy and Shield.
+func (f *Filter) consultShield(ctx context.Context, m *request, o *result) {
 	if !m.isToolCall() {
-		o.refusal = rejectedUnjudgeable
+		o.refusal = rejectedUncheckable
 		return
 	}
 	said, refusal := f.cfg.Shield.Check(ctx, &m.call, m.brought.Args)
 	if o.refusal = refusal; refusal != nil && refusal.Kind == call.InvalidArgument {
-		return // it judged nothing
+		return // the Shield checked nothing
 	}
 	if said.Verdict < o.decision.Verdict {
 		o.decision.Verdict, o.decision.Level, o.decision.Cached = said.Verdict, call.ByShield, said.Cached

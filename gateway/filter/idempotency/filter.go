@@ -35,9 +35,9 @@ type ending struct {
 	answered bool // with OK
 }
 
-// fate is what a stream of the call that ended with r says of whether the call was carried out. What backends answer
-// proves that they had it, but for the codes that proxies and servers on their way out use, too.
-func fate(c *filter.Call, r *relay.Result) (e ending) {
+// endingOf returns whether the call was carried out, by the result of its stream. A backend's answer proves that it
+// got the call, except for the codes that proxies and servers in shutdown use as well.
+func endingOf(c *filter.Call, r *relay.Result) (e ending) {
 	switch {
 	case !c.Attempt.Started || r.Forwarded == 0:
 		e.how = idempotency.NotStarted
@@ -77,7 +77,7 @@ func (Filter) Continued(c *filter.Call, s *State, r *relay.Result) {
 		s.keyed.last = r
 	}
 	select {
-	case s.keyed.ended <- fate(c, r):
+	case s.keyed.ended <- endingOf(c, r):
 	default: // it was told before
 	}
 }

@@ -104,18 +104,18 @@ func TestSumNeverPassesTheRoot(t *testing.T) {
 	for seed := range uint64(20) {
 		root, below, weights := tree()
 		r := rand.New(rand.NewPCG(seed, 16))
-		type debt struct {
+		type reservation struct {
 			of *fairshare.Account
 			n  int64
 		}
-		var debts []debt
+		var reservations []reservation
 		for step := range 5000 {
-			if i := r.IntN(2 * (len(debts) + 1)); i < len(debts) {
-				debts[i].of.Release(debts[i].n)
-				debts[i] = debts[len(debts)-1]
-				debts = debts[:len(debts)-1]
-			} else if d := (debt{below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))), 1 + r.Int64N(700)}); d.of.Reserve(d.n) {
-				debts = append(debts, d)
+			if i := r.IntN(2 * (len(reservations) + 1)); i < len(reservations) {
+				reservations[i].of.Release(reservations[i].n)
+				reservations[i] = reservations[len(reservations)-1]
+				reservations = reservations[:len(reservations)-1]
+			} else if owner, n := below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))), 1+r.Int64N(700); owner.Reserve(n) {
+				reservations = append(reservations, reservation{owner, n})
 			}
 			sum := int64(0)
 			for i, p := range below {
@@ -127,7 +127,7 @@ func TestSumNeverPassesTheRoot(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %d below, %d in the root, of %d", seed, step, sum, root.Used(), root.Limit())
 			}
 		}
-		for _, d := range debts {
+		for _, d := range reservations {
 			d.of.Release(d.n)
 		}
 		if root.Used() != 0 || root.Refused() == 0 {

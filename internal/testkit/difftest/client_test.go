@@ -184,7 +184,7 @@ func (w *world) late(t *testing.T) {
 				if j.outcome.record == nil {
 					j.outcome.record = w.gateway.record(id, patience)
 				}
-				if err := judge(j.attempt, &j.outcome); err != nil {
+				if err := verify(j.attempt, &j.outcome); err != nil {
 					t.Errorf("late: %v\n%v", err, j.attempt)
 				}
 			}

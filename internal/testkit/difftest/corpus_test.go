@@ -203,7 +203,7 @@ func TestCorpus(t *testing.T) {
 		if failed[k.name] {
 			continue // once is enough
 		}
-		if err := judge(a, &o); err != nil {
+		if err := verify(a, &o); err != nil {
 			t.Errorf("%s: %v\n%v", k.name, err, a)
 		} else if k.refused && (len(o.runs) > 0 || o.status == "0") {
 			t.Errorf("%s: ran, status %q: %v\n%v", k.name, o.status, o.runs, a)

@@ -41,7 +41,7 @@ func TestDifferential(t *testing.T) {
 			if all[i].json {
 				overHTTP += len(o.runs)
 			}
-			if err := judge(all[i], &o); err != nil && !failures[kindOf(err)] && len(failures) < mostFailures {
+			if err := verify(all[i], &o); err != nil && !failures[kindOf(err)] && len(failures) < mostFailures {
 				failures[kindOf(err)] = true
 				w.report(t, all[i], numbers[i], err)
 			}
@@ -65,11 +65,11 @@ func (w *world) report(t *testing.T, a *attempt, number uint64, err error) {
 	t.Helper()
 	fails := func(a *attempt) bool {
 		o := w.attempts(t, []*attempt{a})
-		again := judge(a, &o[0])
+		again := verify(a, &o[0])
 		return again != nil && kindOf(again) == kindOf(err)
 	}
 	small := shrink(a, fails)
 	o := w.attempts(t, []*attempt{small})
 	t.Errorf("go test ./internal/testkit/difftest -run Differential -seed %d -first %d\n%v\n%v\nat its "+
-		"smallest: %v\n%v", *seed, number, err, a, judge(small, &o[0]), small)
+		"smallest: %v\n%v", *seed, number, err, a, verify(small, &o[0]), small)
 }

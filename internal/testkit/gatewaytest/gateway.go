@@ -296,7 +296,9 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
 // WatchRates calls that of gateway.Gateway.
-func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) { g.gateway.WatchRates(ctx, tenants) }
+func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
+	g.gateway.WatchRates(ctx, tenants)
+}
 
 // FindArtifact calls that of gateway.Gateway.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {

@@ -14,8 +14,8 @@ type outcome struct {
 	runs   []run
 }
 
-// judge returns the difference between the call that ran and the authorized one. A rejection is never wrong.
-func judge(a *attempt, o *outcome) error {
+// verify returns the difference between the call that ran and the authorized one. A rejection is never wrong.
+func verify(a *attempt, o *outcome) error {
 	if len(o.runs) > 1 {
 		return fmt.Errorf("it ran %d times", len(o.runs))
 	}
