@@ -65,6 +65,24 @@ func anchorsOf(text string) map[string]bool {
 	return found
 }
 
+// TestSiteHasEveryPage: the site's navigation and the index lead to every page of docs.
+func TestSiteHasEveryPage(t *testing.T) {
+	t.Parallel()
+	navigation, index := read(t, "tools/site/mkdocs.yml"), read(t, "docs/README.md")
+	for _, document := range documents(t) {
+		page, is := strings.CutPrefix(document, "docs/")
+		if !is || page == "README.md" {
+			continue
+		}
+		if !strings.Contains(navigation, ": "+page+"\n") {
+			t.Errorf("tools/site/mkdocs.yml does not have %s", page)
+		}
+		if !strings.Contains(index, "]("+page+")") && !strings.HasPrefix(page, "run/runbooks/") {
+			t.Errorf("docs/README.md does not link to %s", page)
+		}
+	}
+}
+
 var file = regexp.MustCompile("`([a-z0-9_.]+(/[a-z0-9_.]+)+|[a-z0-9_.]+\\.(go|yaml|yml))`")
 
 // TestArchitectureNamesFilesThatExist: ARCHITECTURE.md names files of the repository in code spans.
