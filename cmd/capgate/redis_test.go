@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -69,6 +70,34 @@ func TestServeWithoutRedis(t *testing.T) {
 	if strings.Count(log, "redis is unavailable") != 1 || strings.Contains(log, "hush") {
 		t.Errorf("want one line about redis and no password:\n%s", log)
 	}
+}
+
+// A new password of Redis is used when its file changes.
+func TestReloadRedisPassword(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b1")
+	server := redistest.Start(t)
+	password := filepath.Join(t.TempDir(), "password")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(password, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	server.Do("CONFIG", "SET", "requirepass", "old")
+	_, _, admin := serve(t, nil, "--config", configFile(t, capability.Serve(t, call.Live).Addr,
+		"redis: {url: '"+server.URL()+"', timeout: 5s, password_file: "+password+"}"))
+	state := func(want string) {
+		t.Helper()
+		waitPage(t, "http://"+admin+"/readyz", `"redis":"`+want+`"`)
+	}
+	state("ok")
+	server.Do("CONFIG", "SET", "requirepass", "new")
+	server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	state("away")
+	write("new")
+	state("ok")
 }
 
 func callOnce(t *testing.T, client docpb.CapabilityClient) {

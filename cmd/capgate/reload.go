@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,7 @@ type reloader struct {
 	answers [][]byte          // keys of idempotency
 	signs   [][]byte          // keys of redis.store_key_file
 	headers map[string]string // of traces, too
+	traces  *tls.Config       // to their collector, too
 	current *settings         // in force
 	tried   fingerprints      // of the newest files, loaded or invalid
 	seen    fingerprints      // of what differed at the last look; nil: nothing
@@ -55,7 +57,7 @@ func newReloader(p *process, s *settings) *reloader {
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
 		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.idempotencyKeys,
-		headers: s.traceHeaders, current: s, tried: s.files,
+		headers: s.traceHeaders, traces: s.backends[s.cfg.Traces.TLS], current: s, tried: s.files,
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -153,6 +155,9 @@ func (r *reloader) load(because string) {
 	if cfg.Traces == r.started.Traces && !maps.Equal(s.traceHeaders, r.headers) {
 		restart = append(restart, "traces.headers_file")
 	}
+	if cfg.Traces == r.started.Traces && s.backends[cfg.Traces.TLS] != r.traces {
+		restart = append(restart, "traces.tls")
+	}
 	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
@@ -180,6 +185,9 @@ func (r *reloader) apply(s *settings) error {
 		return err
 	}
 	if s != r.current {
+		if s.cfg.Redis == r.started.Redis {
+			p.store.Reload(s.store)
+		}
 		p.auth.set(s)
 		p.signatures.Replace(s.signingKeys)
 		single := s.single(r.started.Multi) // until a restart

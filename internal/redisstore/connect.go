@@ -1,7 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +20,6 @@ const connections = 16
 func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
 		Addrs: t.Addrs, MasterName: t.Master, DB: t.DB, IsClusterMode: t.Kind == redisurl.Cluster,
-		Username: t.Username, Password: t.Password,
 		SentinelUsername: t.SentinelUsername, SentinelPassword: t.SentinelPassword,
 
 		// A command has the deadline of its context, and is not retried: its caller decides. The breaker
@@ -29,15 +31,47 @@ func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 		PoolSize: connections, PipelinePoolSize: -1, ConnMaxIdleTime: 5 * time.Minute,
 		ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 
+		// A connection without the password that Redis wants is closed, so that Reload is for all connections.
+		OnConnect: func(ctx context.Context, c *redis.Conn) error { return c.Ping(ctx).Err() },
+
 		// RESP2 and a plain greeting suffice, and every version supports them.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+	return o
+}
+
+// access is what new connections use, besides the URL.
+type access struct {
+	tls      *tls.Config // nil: cleartext
+	username string
+	password string
+}
+
+func newAccess(cfg *Config, t *redisurl.Target) *access {
+	a := &access{username: t.Username, password: cmp.Or(cfg.Password, t.Password)}
 	if t.TLS {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 		if cfg.TLS != nil {
-			o.TLSConfig = cfg.TLS.Clone()
+			a.tls = cfg.TLS.Clone()
 		}
 	}
-	return o
+	return a
+}
+
+// Reload makes new connections use the password and the TLS configuration of cfg. Open connections stay.
+func (s *Store) Reload(cfg Config) { s.access.Store(newAccess(&cfg, &s.target)) }
+
+// dial connects with the newest TLS configuration.
+func (s *Store) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: s.cfg.Dial}
+	if secure := s.access.Load().tls; secure != nil {
+		return (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, network, addr)
+	}
+	return dialer.DialContext(ctx, network, addr)
+}
+
+func (s *Store) credentials(context.Context) (username, password string, err error) {
+	a := s.access.Load()
+	return a.username, a.password, nil
 }

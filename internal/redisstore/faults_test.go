@@ -227,10 +227,26 @@ func TestTLS(t *testing.T) {
 	if err := p.Set(t.Context(), p.Key("a"), "1"); err != nil {
 		t.Error(err)
 	}
-	cfg.TLS = nil
-	if s := open(t, cfg); !s.Unavailable() {
+	other := cfg
+	other.TLS = nil
+	s := open(t, other)
+	if !s.Unavailable() {
 		t.Error("an untrusted certificate was accepted")
 	}
+	s.Reload(cfg)
+	eventually(t, "Redis to answer", func() bool { return !s.Unavailable() })
+}
+
+// TestReloadOfThePassword: new connections use the new password.
+func TestReloadOfThePassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, redisstore.Config{URL: server.URL()})
+	server.Do("CONFIG", "SET", "requirepass", "secret")
+	server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	eventually(t, "Redis to refuse", s.Unavailable)
+	s.Reload(redisstore.Config{URL: server.URL(), Password: "secret"})
+	eventually(t, "Redis to answer", func() bool { return !s.Unavailable() })
 }
 
 // lines is a log.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -14,6 +15,8 @@ import (
 // Store is a Redis, or the embedded one.
 type Store struct {
 	cfg     Config
+	target  redisurl.Target
+	access  atomic.Pointer[access]
 	redis   redis.UniversalClient
 	server  *embedded // the embedded one; else nil
 	owner   bool      // of server
@@ -38,12 +41,12 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis %w", err)
 	}
-	if cfg.Password != "" {
-		target.Password = cfg.Password
-	}
 	logging.Disable() // its errors are returned, and logged once
-	s := &Store{cfg: cfg, server: server, signer: signer{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
+	s := &Store{cfg: cfg, target: target, server: server,
+		signer: signer{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
+	s.Reload(cfg)
 	options := universal(&cfg, &target)
+	options.Dialer, options.CredentialsProviderContext = s.dial, s.credentials
 	if target.Kind == redisurl.Embedded {
 		if s.owner = server == nil; s.owner {
 			s.server = newEmbedded()
