@@ -45,7 +45,7 @@ func (a *ApprovalStore) execWith(
 ) ([]any, error) {
 	t := approvalTag(tenant)
 	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
-	all := append([]any{a.key(t) + ":", a.channel("approvals"), joinWords([]string{tenant}),
+	all := append([]any{a.key(t) + ":", a.channel(approvalsChannel), joinWords([]string{tenant}),
 		endedApprovalTTL.Milliseconds()},
 		args...)
 	reply, err := run(ctx, s, keys, all...)
@@ -268,23 +268,35 @@ func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals
 
 // Watch implements approvals.Store.
 func (a *ApprovalStore) Watch(ctx context.Context, changed func(approvals.Notification), connected func()) {
-	channel := a.channel("approvals")
-	a.subscribe(ctx, channel, func(message string) {
-		all, ok := splitWords(message, 4)
-		if !ok {
-			a.malformed(channel)
-			return
-		}
-		n := approvals.Notification{Tenant: all[0], ID: all[1], Kind: approvals.Kind(all[2])}
-		if all[3] != "" {
+	a.watchApprovals(ctx, func(tenant, id string, kind approvals.Kind, session string) {
+		n := approvals.Notification{Tenant: tenant, ID: id, Kind: kind}
+		if session != "" {
 			n.Session = new(approvals.Sum)
-			if !decodeHex(n.Session[:], all[3]) {
-				a.malformed(channel)
+			if !decodeHex(n.Session[:], session) {
+				a.malformed(a.channel(approvalsChannel))
 				connected() // an event was lost
 				return
 			}
 		}
 		changed(n)
+	}, connected)
+}
+
+// approvalsChannel is the channel of the events of approvals.
+const approvalsChannel = "approvals"
+
+// watchApprovals calls changed for each event of an approval, until ctx ends. session is the sum of the approval's
+// session in hexadecimal; "": none.
+func (c client) watchApprovals(ctx context.Context,
+	changed func(tenant, id string, kind approvals.Kind, session string), connected func()) {
+	channel := c.channel(approvalsChannel)
+	c.subscribe(ctx, channel, func(message string) {
+		all, ok := splitWords(message, 4)
+		if !ok {
+			c.malformed(channel)
+			return
+		}
+		changed(all[0], all[1], approvals.Kind(all[2]), all[3])
 	}, connected)
 }
 

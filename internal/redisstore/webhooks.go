@@ -35,15 +35,7 @@ func (w *Webhooks) keys() []string {
 
 // Watch implements webhook.Store.
 func (w *Webhooks) Watch(ctx context.Context, changed func(tenant string, kind approvals.Kind), connected func()) {
-	channel := w.channel("approvals")
-	w.subscribe(ctx, channel, func(message string) {
-		all, ok := splitWords(message, 4)
-		if !ok {
-			w.malformed(channel)
-			return
-		}
-		changed(all[0], approvals.Kind(all[2]))
-	}, connected)
+	w.watchApprovals(ctx, func(tenant, _ string, kind approvals.Kind, _ string) { changed(tenant, kind) }, connected)
 }
 
 // Overdue implements webhook.Store.

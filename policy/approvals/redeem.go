@@ -25,7 +25,7 @@ func (k *Service) Redeem(ctx context.Context, id string, r *Request) (Redemption
 		return Redemption{}, refusal
 	}
 	u := Redemption{Tenant: w.Tenant, ID: id, token: rand.Text()}
-	was, trace, err := k.redeemWithKeys(ctx, w, r.Settings, id, u.token)
+	was, trace, err := k.redeemWithKeys(ctx, &w, r.Settings, id, u.token)
 	var mismatch *MismatchError
 	switch {
 	case errors.As(err, &mismatch):
@@ -45,18 +45,9 @@ func (k *Service) Redeem(ctx context.Context, id string, r *Request) (Redemption
 }
 
 // bindingOf returns the binding of a call.
-func (k *Service) bindingOf(ctx context.Context, r *Request) (*Binding, *call.Refusal) {
-	done, refusal := k.acquire(ctx, r)
-	if refusal != nil {
-		return nil, refusal
-	}
-	defer done()
-	args, refusal := k.parse(ctx, r)
-	if refusal != nil {
-		return nil, refusal
-	}
-	w := newBinding(r, &args)
-	return &w, nil
+func (k *Service) bindingOf(ctx context.Context, r *Request) (w Binding, refusal *call.Refusal) {
+	refusal = k.withArguments(ctx, r, func(args *arguments) { w = newBinding(r, args) })
+	return w, refusal
 }
 
 // redeemWithKeys tries all keys: another replica, or this one earlier, may have created the approval with

@@ -172,17 +172,24 @@ func (k *Service) commentOf(ctx context.Context, tenant, id string) string {
 }
 
 // prepare parses a call, and makes its draft.
-func (k *Service) prepare(ctx context.Context, r *Request, session *Sum) (*Draft, *call.Refusal) {
+func (k *Service) prepare(ctx context.Context, r *Request, session *Sum) (d *Draft, refusal *call.Refusal) {
+	refusal = k.withArguments(ctx, r, func(args *arguments) { d = k.newDraft(r, args, session) })
+	return d, refusal
+}
+
+// withArguments calls f with the arguments of a call while the memory for them is acquired.
+func (k *Service) withArguments(ctx context.Context, r *Request, f func(*arguments)) *call.Refusal {
 	done, refusal := k.acquire(ctx, r)
 	if refusal != nil {
-		return nil, refusal
+		return refusal
 	}
 	defer done()
 	args, refusal := k.parse(ctx, r)
 	if refusal != nil {
-		return nil, refusal
+		return refusal
 	}
-	return k.newDraft(r, &args, session), nil
+	f(&args)
+	return nil
 }
 
 // acquire waits for a permit to parse a call.
