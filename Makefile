@@ -100,7 +100,7 @@ site: ## the documentation as a site in bin/site; a broken link is an error
 	[ -e $(SITE)/ok ] || { rm -rf $(SITE) && python3 -m venv $(SITE) && $(SITE)/bin/pip install --quiet \
 		--disable-pip-version-check --require-hashes --requirement tools/site/requirements.txt && touch $(SITE)/ok; }
 	python3 tools/site/prepare.py bin/site-source
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict --config-file tools/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
 .PHONY: digests
 digests: ## look up the digests of images in a registry; IMAGE=REPOSITORY:TAG is the gateway's

@@ -1,7 +1,8 @@
 """Copies the repository's documents into a folder for mkdocs.
 
-A link to a document becomes a link to its page, and any other file's a link to the repository. The names of code
-blocks lose what is for tests: "sh test" is sh.
+A link to a document becomes a link to its page, and a link to any other file becomes one to the repository. A link to a
+file that does not exist is an error; mkdocs checks the fragments. The names of code blocks lose the words for tests:
+"sh test" is sh.
 """
 
 import os
@@ -44,6 +45,8 @@ def links(text, file, page):
         if not target or re.match(r"[a-z]+:", target):
             return match[0]
         path = os.path.normpath(os.path.join(os.path.dirname(file), target))
+        if not os.path.exists(path):
+            sys.exit(f"{file}: a link to {path}, which does not exist")
         to = place(path)
         if to is None or not os.path.isfile(path) or path.endswith(".go"):
             return f"]({REPOSITORY}{path}{fragment})"
