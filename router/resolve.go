@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
 // Key holds every part of a call that may name its capability. Empty fields name
@@ -19,6 +20,9 @@ type Key struct {
 // maxLabel is the longest label of a host name in bytes (RFC 1035 §2.3.4), and so
 // the longest capability id.
 const maxLabel = 63
+
+// maxCompared bounds the names that are compared with an unknown one, since callers may send many.
+const maxCompared = 100
 
 // Viewer decides which capabilities exist for a caller. It must not block.
 type Viewer interface{ Sees(capability string) bool }
@@ -51,7 +55,18 @@ func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 	if f := t.index.find(name); f != nil && by.Sees(f.Capability) {
 		return f, nil
 	}
-	return nil, call.UnknownCapability(name)
+	return nil, t.unknown(name, by)
+}
+
+// unknown refuses a name, and suggests the closest one that the caller may see.
+func (t *Table) unknown(name string, by Viewer) *call.Refusal {
+	var seen []string
+	for _, f := range t.Fleets()[:min(len(t.Fleets()), maxCompared)] {
+		if by.Sees(f.Capability) {
+			seen = append(seen, f.Capability)
+		}
+	}
+	return call.UnknownCapability(name, nearest.To(name, seen))
 }
 
 // Names reports whether the metadata or the authority of a key name a capability.
@@ -94,7 +109,7 @@ func (t *Table) byLabel(label string, by Viewer) (*Fleet, *call.Refusal) {
 			return f, nil
 		}
 	}
-	return nil, call.UnknownCapability(label)
+	return nil, t.unknown(label, by)
 }
 
 // conflict is the refusal of a key that names several capabilities.

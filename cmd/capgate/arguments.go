@@ -1,10 +1,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
 // arrange moves the names of commands to the front, since flags may also stand before them, as in "capgate policy
@@ -91,6 +94,9 @@ func checkPositional(c *cobra.Command, args []string) error {
 		}
 		if args[i] == "" {
 			return usageError("%s is empty; want %s", word, strings.Join(words, " "))
+		}
+		if choices := strings.Split(word, "|"); len(choices) > 1 && !slices.Contains(choices, args[i]) {
+			return usageError("%q: want %s%s", args[i], orList(choices), nearest.Hint(args[i], choices))
 		}
 	}
 	if len(args) > len(words) && !endless {

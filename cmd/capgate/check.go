@@ -66,7 +66,7 @@ type checker struct {
 
 // file checks a configuration, or takes note of a manifest.
 func (c *checker) file(name string) {
-	if info, err := os.Stat(name); name != "-" && (err != nil || info.IsDir()) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		c.paths = append(c.paths, name)
 		return
 	}

@@ -4,9 +4,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
 // fingerprints are hashes of the content of files and directories by name; the hash of an unreadable file is zero.
@@ -22,10 +26,26 @@ func (p fingerprints) read(name string) ([]byte, error) {
 		if errors.As(err, &path) {
 			err = path.Err
 		}
-		return nil, wrongFile(name, "%s: cannot be read: %w", name, err)
+		return nil, wrongFile(name, "%s: cannot be read: %w%s", name, err, neighbour(name, err))
 	}
 	p[name] = sha256.Sum256(data)
 	return data, nil
+}
+
+// neighbour is the end of an error, for a file that is not there: one of a similar name in the same directory.
+func neighbour(name string, err error) string {
+	entries, unreadable := os.ReadDir(filepath.Dir(name))
+	if !errors.Is(err, fs.ErrNotExist) || unreadable != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if near := nearest.To(filepath.Base(name), names); near != "" {
+		return `; did you mean "` + filepath.Join(filepath.Dir(name), near) + `"?`
+	}
+	return ""
 }
 
 // fileError is a problem with a file; its text contains the file's name.

@@ -26,7 +26,7 @@ func manifestsIn(path string) ([]string, error) {
 		if errors.As(err, &of) {
 			err = of.Err
 		}
-		return nil, wrongFile(path, "%s: cannot be read: %w", path, err)
+		return nil, wrongFile(path, "%s: cannot be read: %w%s", path, err, neighbour(path, err))
 	}
 	if !info.IsDir() {
 		return []string{path}, nil

@@ -9,8 +9,12 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/router"
 )
+
+// maxNamedFleets bounds the fleets that an error names.
+const maxNamedFleets = 20
 
 // Page sizes of fleets.
 const (
@@ -70,9 +74,14 @@ func (a *API) listFleets(w http.ResponseWriter, r *http.Request) {
 	}
 	fleets := slices.Clone(a.cfg.Router.Table().Fleets())
 	if name := r.URL.Query().Get("capability"); name != "" {
+		var known []string
+		for _, f := range fleets {
+			known = append(known, f.Capability)
+		}
 		fleets = slices.DeleteFunc(fleets, func(f *router.Fleet) bool { return f.Capability != name })
 		if len(fleets) == 0 {
-			refuse(w, r, http.StatusNotFound, codes.NotFound, "CAPABILITY_UNKNOWN", "no fleet serves this capability")
+			refuse(w, r, http.StatusNotFound, codes.NotFound, "CAPABILITY_UNKNOWN",
+				"no fleet serves this capability"+nearest.Hint(name, known)+"; the fleets are "+nearest.List(known, maxNamedFleets))
 			return
 		}
 	}

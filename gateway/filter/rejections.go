@@ -72,6 +72,7 @@ func Unreachable(f *router.Fleet) *call.Refusal {
 
 // ScopeMissing is the rejection of a call whose credential lacks a scope.
 func ScopeMissing(scope tenant.Scopes, message string) *call.Refusal {
-	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING", Message: message,
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
+		Message:  message + ": it lacks the scope " + scope.String(),
 		Metadata: map[string]string{"scope": scope.String()}}
 }

@@ -49,13 +49,17 @@ func InvalidField(reason, field, text string) *Refusal {
 }
 
 // UnknownCapability returns the refusal of a capability that does not exist, or is invisible for the caller.
-// The two cases look the same.
-func UnknownCapability(name string) *Refusal {
+// The two cases look the same. The argument near is a name that the caller may have meant, and may see; "": none.
+func UnknownCapability(name, near string) *Refusal {
 	name = Quote(name)
+	text := fmt.Sprintf("no capability %q is configured; ", name)
+	if near != "" {
+		text += fmt.Sprintf("did you mean %q? ", near)
+	}
 	return &Refusal{
 		Kind:     NotFound,
 		Reason:   "CAPABILITY_UNKNOWN",
-		Message:  fmt.Sprintf("no capability %q is configured", name),
+		Message:  text + "GET /v1/capabilities lists those that you may call",
 		Metadata: map[string]string{"capability": name},
 	}
 }

@@ -2,9 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -67,11 +70,24 @@ func (b *breaker) trip(epoch int, why error) {
 		return
 	}
 	b.change(true)
-	b.log.Warn("redis is unavailable; serving cached data", "because", why.Error())
+	b.log.Warn("redis is unavailable; serving cached data", "because", inWords(why))
 	select {
 	case b.tripped <- struct{}{}:
 	default:
 	}
+}
+
+// inWords says why Redis cannot be reached. Errors that are not of the connection are shown as they are.
+func inWords(err error) string {
+	var op *net.OpError
+	var host *net.DNSError
+	switch {
+	case errors.As(err, &host):
+		return "the host " + host.Name + " is not known; check redis in the configuration"
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &op) && op.Addr != nil:
+		return "nothing listens at " + op.Addr.String() + "; check redis in the configuration"
+	}
+	return err.Error()
 }
 
 func (b *breaker) change(unavailable bool) {

@@ -118,7 +118,7 @@ func (s *server) show(capability string) (*capgatepb.CatalogEntry, error) {
 	listing, there := s.catalog.Inspect(capability)
 	if !there {
 		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
-			Message: "no capability of that name is configured"})
+			Message: "no capability of that name is configured; GET /v1/capabilities (capgate catalog list) has all"})
 	}
 	return entryOf(&listing, true), nil
 }

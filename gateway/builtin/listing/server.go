@@ -169,11 +169,11 @@ func (s *Server) find(ctx context.Context, id string) (*capgatepb.Capability, []
 		return nil, nil, err
 	}
 	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there || !caller.Settings.Sees(id) {
-		return nil, nil, s.refused(call.UnknownCapability(id))
+		return nil, nil, s.refused(call.UnknownCapability(id, ""))
 	}
 	c, tools, err := s.evaluate(ctx, caller, id)
 	if err == nil && c == nil {
-		err = s.refused(call.UnknownCapability(id))
+		err = s.refused(call.UnknownCapability(id, ""))
 	}
 	return c, tools, err
 }

@@ -2,6 +2,7 @@ package authorize
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
@@ -38,7 +39,8 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 		r.Reason = "APPROVAL_REQUIRED"
 		r.Message = "this tool may only run after a person has approved the call"
 	case d.Level == policy.Default:
-		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet"
+		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet; an operator can allow it " +
+			"with capgate policy set, or with policy: allow in the fleet's configuration"
 	}
 	return r
 }
@@ -72,7 +74,8 @@ func schemaUnknown(c *call.Call, tools []string) *call.Refusal {
 		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
 	}
 	if len(tools) > 0 {
-		r.Message += nearest.Hint(c.Tool, tools) + "; it has " + nearest.List(tools, maxNamed)
+		r.Message = fmt.Sprintf("the capability has no tool %q%s; it has %s", call.Quote(c.Tool),
+			nearest.Hint(c.Tool, tools), nearest.List(tools, maxNamed))
 	}
 	return r
 }

@@ -14,8 +14,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/nearest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
+
+// fieldsOfInvoke are the fields of the JSON of an InvokeRequest.
+var fieldsOfInvoke = []string{"tool_name", "args", "config", "session_id", "thread_id", "capability_id"}
 
 // decodeInvoke reads the JSON of an InvokeRequest. args and config are copied as text into the bytes fields;
 // capability is the path's.
@@ -40,7 +44,8 @@ func decodeInvoke(data []byte, capability string, req *capgatepb.InvokeRequest) 
 		return err
 	}
 	if len(m) > 0 {
-		return fmt.Errorf("the body has an unknown field %.64q", slices.Min(slices.Collect(maps.Keys(m))))
+		unknown := slices.Min(slices.Collect(maps.Keys(m)))
+		return fmt.Errorf("the body has an unknown field %.64q%s", unknown, nearest.Hint(unknown, fieldsOfInvoke))
 	}
 	if req.GetToolName() == "" {
 		return errors.New("tool_name is required")

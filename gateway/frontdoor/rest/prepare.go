@@ -259,5 +259,5 @@ func badHeader(name, want string) *refusal {
 
 func tooLarge(limit int64) *refusal {
 	return &refusal{code: codes.ResourceExhausted, status: http.StatusRequestEntityTooLarge, reason: "BODY_TOO_LARGE",
-		detail: fmt.Sprintf("the body is larger than %d bytes", limit)}
+		detail: fmt.Sprintf("the body is larger than %d bytes; upload large inputs as files (docs/use/files.md)", limit)}
 }

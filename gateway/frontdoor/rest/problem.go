@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -29,7 +30,17 @@ func (r *refusal) Error() string { return r.detail }
 
 func noSuchPath() *refusal {
 	return &refusal{code: codes.NotFound, status: http.StatusNotFound, reason: "NO_SUCH_PATH",
-		detail: "there is nothing at this path"}
+		detail: "there is nothing at this path; GET /openapi.json lists the paths, and /docs shows them"}
+}
+
+// ofAdminAPI reports whether a path is one of the admin API, which listens at another port.
+func ofAdminAPI(path string) bool {
+	for _, prefix := range []string{"/metrics", "/readyz", "/livez", "/debug/", "/v1/fleets", "/v1/backends", "/v1/limits"} {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // noRoute answers a request that no route takes.
@@ -42,12 +53,17 @@ func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", strings.Join(h.allowed(r), ", "))
 		h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: httpStatus, reason: "METHOD_NOT_ALLOWED",
-			detail: "the path does not support this method; the Allow header lists the supported ones"})
+			detail: fmt.Sprintf("the path does not support the method %.16s; it supports %s", r.Method,
+				strings.Join(h.allowed(r), ", "))})
 	case http.StatusBadRequest:
 		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, status: httpStatus, reason: "INVALID_PATH",
 			detail: "the path must begin with a slash"})
 	default:
-		h.writeRefusal(w, r, noSuchPath())
+		refused := noSuchPath()
+		if ofAdminAPI(r.URL.Path) {
+			refused.detail = "this is a path of the admin API, which listens at another port: admin in the configuration"
+		}
+		h.writeRefusal(w, r, refused)
 	}
 }
 
