@@ -1,0 +1,52 @@
+package strictyaml_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+)
+
+type server struct {
+	Listen  string        `yaml:"listen" required:""`
+	Level   string        `yaml:"level" enum:"debug,info" default:"info"`
+	Timeout time.Duration `yaml:"timeout" min:"1s" max:"1m" default:"5s"`
+	Names   []string      `yaml:"names" unique:"true"`
+	Retry   retry         `yaml:"retry"`
+}
+
+type retry struct {
+	Share float64 `yaml:"share" scalar:"" min:"0" max:"1" default:"0.1"`
+	Floor int     `yaml:"floor" min:"0" max:"100" default:"10"`
+}
+
+// Check checks that retries are possible.
+func (r *retry) Check(at strictyaml.At) {
+	if r.Share == 0 && at.Has("floor") {
+		at.Fail("floor", "has no effect with share: 0")
+	}
+}
+
+func decode(text string) (s server, err error) {
+	d := &strictyaml.Decoder{Reader: strictyaml.Reader{File: "f.yaml"}}
+	if root, ok := d.Document([]byte(text), "a server", "listen is required"); ok {
+		d.Decode(root, &s)
+	}
+	return s, d.Err()
+}
+
+func Example() {
+	s, err := decode("listen: here\nretry: 0.5\n")
+	fmt.Printf("%+v %v\n", s, err)
+	_, err = decode("levl: debug\nlevel: debgu\ntimeout: 5m\nnames: [a, b, a]\nretry: {share: 0, floor: 5, floor: 6}\n")
+	fmt.Println(err)
+	// Output:
+	// {Listen:here Level:info Timeout:5s Names:[] Retry:{Share:0.5 Floor:10}} <nil>
+	// f.yaml:1: levl: unknown field; did you mean "level"?
+	// f.yaml:1: listen: required
+	// f.yaml:2: level: "debgu" is not possible; it must be debug or info; did you mean "debug"?
+	// f.yaml:3: timeout: "5m" is not possible; it must be a duration from 1s to 1m
+	// f.yaml:4: names[2]: a is already at names[0], in line 4
+	// f.yaml:5: retry.floor: given twice; the first is in line 5
+	// f.yaml:5: retry.floor: has no effect with share: 0
+}
