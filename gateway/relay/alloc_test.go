@@ -56,7 +56,7 @@ func script(t testing.TB, c *conn, blocks ...[]string) [][]byte {
 		for _, pairs := range blocks {
 			buf.Reset()
 			for i := 0; i < len(pairs); i += 2 {
-				// What differs each time, and what is secret, comes as a literal.
+				// Values that differ each time, and secrets, come as literals.
 				secret := pairs[i] == "grpc-timeout" || pairs[i] == "authorization"
 				if err := enc.WriteField(xhpack.HeaderField{Name: pairs[i], Value: pairs[i+1], Sensitive: secret}); err != nil {
 					t.Fatal(err)

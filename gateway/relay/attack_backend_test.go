@@ -107,7 +107,7 @@ func TestBrokenBackend(t *testing.T) {
 			c := g.attacker()
 			must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
 			must(t, <-done)
-			// What came before is delivered first.
+			// Earlier bytes are delivered first.
 			must(t, c.Write(rawhttp2.WindowUpdate(0, 1<<20), rawhttp2.WindowUpdate(1, 1<<20)))
 			r, err := c.WaitResponse(1)
 			must(t, err)

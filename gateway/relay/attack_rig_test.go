@@ -71,7 +71,7 @@ func (h *attackHandler) count(why relay.Failure) int {
 // rig is a relay in front of grpc-go's interop server and of a backend that the test
 // plays itself, with a client of good manners.
 //
-// What becomes of a call is told by its path: /raw/… goes to the test's backend,
+// The path of a call decides what the Handler does: /raw/… goes to the test's backend,
 // /read/… to the interop server after its first message was read, /refuse/… is
 // refused at length, and the rest goes to the interop server at once.
 type rig struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// What a client that does not take its downloads may cost.
+// The most memory that a client costs which does not take its downloads.
 const (
 	perStream = 64 << 10
 	perConn   = 1 << 20
@@ -208,7 +208,7 @@ func TestUploadUnread(t *testing.T) {
 		backend <- c
 		_ = c.WaitClosed()
 	}()
-	// What a backend has not taken yet can still go to another one.
+	// Requests that a backend has not taken yet can still go to another one.
 	g.during(limits{buffers: uploads*perStream + perConn, goroutines: 12, streams: uploads}, func() {
 		c := g.attacker()
 		piece := make([]byte, 16<<10-1)

@@ -8,8 +8,8 @@ import (
 // Group is what some streams have in common: how fast their bytes may come, and how many of
 // those that are held may be theirs. It belongs to one Relay.
 //
-// Who is too fast is not refused: it gets its window back later. The connection's window is
-// given back at once, so that other streams do not wait (RFC 9113 §5.2.1).
+// A client that exceeds its rate is not rejected: its flow-control window is replenished later. The connection's
+// window is replenished at once, so that other streams do not wait (RFC 9113 §5.2.1).
 type Group struct {
 	relay  *Relay
 	nanos  atomic.Int64 // that a mebibyte takes; 0: no time

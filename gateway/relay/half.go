@@ -21,8 +21,8 @@ type half struct {
 }
 
 // transport carries one side of streams: an HTTP/2 connection. Its methods are called with the shard locked.
-// What comes from that side it hands to the stream by headers, accept and receive, and the end of it by
-// canceled, refused, broken and lost.
+// It hands input from that side to the stream by headers, accept and receive, and the stream's end by canceled,
+// refused, broken and lost.
 type transport interface {
 	// attach adds a stream's half, which has its id and its windows.
 	attach(h *half)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// What a connection takes as long as it is there, in bytes: it is charged before anything of it is read, or the
-// connection is refused. These are upper bounds; what may grow beyond them is charged as it grows.
+// The bytes of an open connection. They are charged before anything of it is read, or the connection is refused.
+// These are upper bounds; buffers that may grow beyond them are charged as they grow.
 const (
 	// connCost covers the sockets' structures, two goroutines' stacks, HPACK's tables of 4 KiB each with their entries,
 	// or the buffers of 4 KiB of an HTTP/1.1 connection, and connFree.

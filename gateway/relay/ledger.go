@@ -49,9 +49,9 @@ const (
 // spareSteps is how many steps a ledger keeps beyond what it holds.
 const spareSteps = 4
 
-// What is held for a stream besides its bytes.
+// The fixed bytes of a stream, besides its messages.
 const (
-	streamCost = 2 << 10  // the Stream, and what its Handler remembers
+	streamCost = 2 << 10  // the Stream, and its Value
 	webCost    = 32 << 10 // a goroutine of the http.Handler's server with its buffers
 	webHeads   = 3        // how often the headers of a request are there for the http.Handler
 )

@@ -118,7 +118,7 @@ func (c *carrier) CloseWrite() error {
 	return nil
 }
 
-// What is taken of an answered request from who still sends it.
+// Bounds of the rest of a request whose response is complete.
 const (
 	maxUnread = 64 << 20 // bytes
 	farewell  = 5 * time.Second

@@ -55,7 +55,7 @@ func TestSlowReaders(t *testing.T) {
 		must(t, s.CloseSend())
 		calls = append(calls, s)
 	}
-	// What each stream may have under way from its backend, and what waits for the socket.
+	// Each stream may have a window of bytes from its backend, and the socket its buffer.
 	if n, most := held(t, w.Relay), streams*(128<<10)+1<<20; n > most || n < 65535 {
 		t.Errorf("the relay holds %d bytes, and should at most %d", n, most)
 	}

@@ -76,7 +76,7 @@ func TestIdsInPaths(t *testing.T) {
 	}
 }
 
-// What clients write that are no Go.
+// TestRawRequests: requests as clients in other languages write them.
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	web := door(t, new(backend), rest.Config{})
@@ -116,7 +116,7 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// Who asks first whether a body would be taken sends none that would not.
+// TestExpectContinue: a client that sends Expect: 100-continue sends no body that would be rejected.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	web := door(t, new(backend), rest.Config{})

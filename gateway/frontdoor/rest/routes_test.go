@@ -41,7 +41,7 @@ func routesOf(mux *runtime.ServeMux) map[string]bool {
 	return all
 }
 
-// What is served is described, and the reverse: a route that is not there yet belongs into
+// TestEveryRouteIsDescribed: every route that is served is described, and the reverse. A missing route belongs into
 // openapi/base.yaml, or its proto into openapi/generate.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()

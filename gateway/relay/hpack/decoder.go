@@ -9,7 +9,7 @@ import "errors"
 // after them.
 var ErrListTooLong = errors.New("hpack: header list too long")
 
-// What a header block can have wrong.
+// Errors of header blocks.
 var (
 	ErrTruncated = errors.New("hpack: header block ends inside a field")
 	ErrInteger   = errors.New("hpack: integer too large or too long")                             // RFC 7541 §5.1
