@@ -25,9 +25,10 @@ type Group struct {
 type groupShard struct {
 	ledger      ledger // of what its streams hold
 	held        int64  // bytes in the queues of those that joined
+	paid        int    // bytes that are paid for, and that any stream of the group may bring
 	first, last *meter
 	timer       timer
-	_           [40]byte
+	_           [16]byte
 }
 
 const (
@@ -104,19 +105,26 @@ func (g *Group) pay(now int64, n int) {
 	}
 }
 
-// payAhead is what a stream may have paid before it comes: so much time at the group's rate, and so many bytes.
+// payAhead is what a shard pays for before it comes: so much time at the group's rate, and so many bytes. Each
+// payment is an atomic operation that the shards share, and most messages are small.
 const (
 	payAhead     = int64(time.Millisecond)
-	mostPayAhead = 8 << 10
+	mostPayAhead = 16 << 10
 )
 
-// ahead is how many bytes of those that may come, n, to pay for before they do.
-func (g *Group) ahead(n int) int {
-	nanos := g.nanos.Load()
-	if nanos == 0 {
-		return 0
+// charge pays for n bytes that came on a shard, and a little ahead, so that the next few are paid for.
+func (g *Group) charge(sh *shard, n int) {
+	at := &g.shards[sh.index]
+	if n <= at.paid {
+		at.paid -= n
+		return
 	}
-	return max(int(min(payAhead*(1<<20)/nanos, mostPayAhead, int64(n))), 0)
+	ahead := 0
+	if nanos := g.nanos.Load(); nanos != 0 {
+		ahead = int(min(payAhead*(1<<20)/nanos, mostPayAhead))
+	}
+	g.pay(sh.now, n-at.paid+ahead)
+	at.paid = ahead
 }
 
 // refund gives back what was paid for n bytes that will not come.
@@ -144,12 +152,9 @@ func (m *meter) arrived(n int) {
 		m.prepaid -= n
 		return
 	}
-	// Many small messages are paid for at once, a little before they come.
 	s := m.half.stream
-	g := s.limit.group
-	ahead := g.ahead(m.half.recvWin)
-	g.pay(s.sh.now, n-m.prepaid+ahead)
-	m.prepaid = ahead
+	s.limit.group.charge(s.sh, n-m.prepaid)
+	m.prepaid = 0
 }
 
 // leave takes a meter out of what it is in.
