@@ -34,13 +34,13 @@ type Scanner struct {
 	head    [prefixSize]byte
 	headLen uint8 // bytes of head that are there
 	inside  bool  // head is complete and its message is not
-	left    uint32
-	opaque  bool // the message cannot be read: compressed or malformed
-	field   fieldReader
-
-	mentions *Mentions // sees the payload; may be nil
+	opaque  bool  // the message cannot be read: compressed or malformed
 
 	seen, failed, unread, done bool // over all messages so far; done: of the last one
+
+	left     uint32
+	field    fieldReader
+	mentions *Mentions // sees the payload; may be nil
 }
 
 // prefixSize is the length of what gRPC puts before each message: a flag byte and the
@@ -189,13 +189,13 @@ func (s *Scanner) Outcome() Outcome {
 
 // fieldReader walks the fields of one message, which may come in pieces.
 type fieldReader struct {
-	skip   uint64 // bytes of the current value to pass over
-	varint uint64 // the varint being read, its low bits so far
-	shift  uint8  // bits of varint so far
-	expect expectation
+	skip   uint64           // bytes of the current value to pass over
+	varint uint64           // the varint being read, its low bits so far
 	num    protowire.Number // the current field
-	bytes  bool             // it is length-delimited
-	depth  int              // open groups
+	depth  int32            // open groups
+	shift  uint8            // bits of varint so far
+	expect expectation
+	bytes  bool // num is length-delimited
 
 	hasError, done, success bool // as the last values of their fields say
 }

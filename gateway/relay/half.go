@@ -6,18 +6,18 @@ type half struct {
 	transport transport // nil: not attached, or no more
 	books     *books    // of the transport
 	id        uint32    // on its connection
+	gotEnd    bool      // END_STREAM received
+	sentEnd   bool      // END_STREAM sent
+	queueEnd  bool      // END_STREAM is to follow the queue
+	listed    bool      // in conn.waiting
 	sendWin   int       // what we may send to this side
 	recvWin   int       // what this side may still send us
 	owed      int       // received and passed on, not yet given back
 	got       int64
 	length    int64 // content-length, or -1
-	gotEnd    bool  // END_STREAM received
-	sentEnd   bool  // END_STREAM sent
-	queueEnd  bool  // END_STREAM is to follow the queue
 	queue     queue // bytes to this side
 	prev      *half // in conn.waiting
 	next      *half
-	listed    bool
 }
 
 // transport carries one side of streams: an HTTP/2 connection. Its methods are called with the shard locked.

@@ -50,6 +50,7 @@ type shard struct {
 	consts   constFields
 	buffers  bufferPool
 	lists    []*hpack.List
+	edits    [][]edit
 	streams  []*Stream  // free
 	limiters []*limiter // free
 	warm     [warmLedgers]*ledger
@@ -79,6 +80,7 @@ func (sh *shard) fresh() {
 	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
 	sh.consts = newConstFields(sh.interner)
 	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{most: sh.relay.cfg.MaxKept}, nil, nil, nil, 0
+	sh.edits = nil
 	for i, l := range sh.warm {
 		if sh.warm[i] = nil; l != nil {
 			l.forget()
@@ -251,6 +253,25 @@ func (sh *shard) freeList(l *hpack.List) {
 	if len(sh.lists) < keepStreams {
 		l.Reset()
 		sh.lists = append(sh.lists, l)
+	}
+}
+
+// commonEdits is how many headers of a request a Handler mostly edits at the most.
+const commonEdits = 8
+
+func (sh *shard) newEdits() []edit {
+	if n := len(sh.edits); n > 0 {
+		e := sh.edits[n-1]
+		sh.edits = sh.edits[:n-1]
+		return e
+	}
+	return make([]edit, 0, commonEdits)
+}
+
+func (sh *shard) freeEdits(e []edit) {
+	clear(e)
+	if len(sh.edits) < keepStreams {
+		sh.edits = append(sh.edits, e[:0])
 	}
 }
 

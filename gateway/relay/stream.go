@@ -22,7 +22,7 @@ type Stream struct {
 	parking  *parking
 
 	head      *hpack.List // request headers, until the response starts
-	edits     []edit
+	edits     []edit      // of head
 	method    string
 	path      string
 	authority string
@@ -152,6 +152,9 @@ func (s *Stream) edit(e edit) {
 	if old := s.edited(e.name); old != nil {
 		*old = e
 	} else {
+		if s.edits == nil {
+			s.edits = s.sh.newEdits()
+		}
 		s.edits = append(s.edits, e)
 	}
 }
@@ -308,9 +311,9 @@ func (s *Stream) reset() {
 	if s.follow != nil {
 		sh.freeList(s.follow)
 	}
-	clear(s.edits)
+	s.dropEdits()
 	*s = Stream{
-		sh: sh, gen: s.gen + 1, parking: s.parking, edits: s.edits[:0],
+		sh: sh, gen: s.gen + 1, parking: s.parking,
 		timer: timer{expired: s.timer.expired},
 		down:  half{stream: s}, up: half{stream: s},
 	}

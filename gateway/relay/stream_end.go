@@ -129,6 +129,15 @@ func (s *Stream) dropHead() {
 		s.sh.freeList(s.head)
 	}
 	s.head, s.method, s.path, s.authority = nil, "", "", ""
+	s.dropEdits()
+}
+
+// dropEdits lets go of what the Handler made of the request's headers: a stream that stays open holds no room for them.
+func (s *Stream) dropEdits() {
+	if s.edits != nil {
+		s.sh.freeEdits(s.edits)
+		s.edits = nil
+	}
 }
 
 // forgetHead takes the request's headers off the account.
