@@ -38,11 +38,11 @@ type callState struct {
 	ratelimit    ratelimit.State
 	authorize    authorize.State
 	retry        retry.State
-	affinity     affinity.State
 	pick         pick.State
+	forward      forward.State
+	affinity     affinity.State
 	warm         warm.State
 	protocol     protocol.State
-	forward      forward.State
 }
 
 type callPool struct{ pool sync.Pool }
