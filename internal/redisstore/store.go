@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -30,6 +31,10 @@ type Store struct {
 	running sync.WaitGroup
 }
 
+// embeddedTimeout is the least timeout of commands of the embedded Redis. It answers at once, unless the processors are
+// busy: then it is not unavailable.
+const embeddedTimeout = 5 * time.Second
+
 // Open fails only for an invalid Config: an unavailable Redis may come up later. It waits for a first answer, at most
 // Config.Timeout.
 func Open(cfg Config) (*Store, error) { return open(cfg, nil) }
@@ -40,6 +45,9 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	target, err := redisurl.Parse(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("redis %w", err)
+	}
+	if target.Kind == redisurl.Embedded {
+		cfg.Timeout, cfg.Dial = max(cfg.Timeout, embeddedTimeout), max(cfg.Dial, embeddedTimeout)
 	}
 	logging.Disable() // its errors are returned, and logged once
 	s := &Store{cfg: cfg, target: target, server: server,
