@@ -12,9 +12,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 
 FUZZTIME ?= 10s
 
-# One kind of build for all but the race detector's, so that lint, build, test and `go run` compile a package once.
-export GOFLAGS     := $(strip $(GOFLAGS) -trimpath)
-export CGO_ENABLED := 0
+# Packages are compiled with the go command's own settings, so that build, lint, test and a bare `go run` share them.
+# Linker flags make no difference to packages. The race detector and the image's program need packages of their own.
 
 SWAGGER = bin/node/node_modules/swagger-ui-dist openapi/viewer/files
 
@@ -33,8 +32,12 @@ help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## the static binary bin/capgate
+build: ## the program bin/capgate
 	go build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
+
+.PHONY: static
+static: ## bin/capgate as in the image: without a C library, and without paths of this machine
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
 
 .PHONY: setup
 setup: ## install what the tests need (apt-get, as root); nothing if nothing is missing
@@ -107,7 +110,7 @@ digests: ## look up the digests of images in a registry; IMAGE=REPOSITORY:TAG is
 	deploy/pin-images $(IMAGE)
 
 .PHONY: bench
-bench: build ## capgate beside its peers; BENCHARGS=-help lists the options
+bench: static ## capgate beside its peers; BENCHARGS=-help lists the options
 	go run ./bench $(BENCHARGS)
 	$(if $(BENCHARGS),,go run ./bench --tables)
 	$(if $(BENCHARGS),,go run ./bench --policy)
