@@ -86,27 +86,18 @@ func parseOptions(args []string) (options, error) {
 	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
 	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
 	fs.IntVar(&o.rounds, "rounds", 5, "rounds; each peer has one window in each")
-
 	fs.DurationVar(&o.window, "window", 2*time.Second, "length of a window")
-
 	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "`duration` of calls before each window that are not counted")
-
 	fs.StringVar(&o.keep, "keep", "quiet",
 		"the round to print: quiet (the least load by the rest of the machine), min or median")
 	addModes(fs, &o)
 	fs.StringVar(&o.envoy, "envoy", "envoy", "`path` of Envoy's binary, or its name in PATH")
-
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
-
 	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
-
 	fs.StringVar(&o.before, "before", "", "`path` of another build of capgate, which is measured beside this one")
-
 	capgateArgs := fs.String("capgate-args", "", "more `arguments` for capgate serve, separated by spaces")
 	fs.IntVar(&o.idle.streams, "idle-streams", 10000, "streams of the idle scenario")
-
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
-
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
 	fs.StringVar(&o.out, "out", "",

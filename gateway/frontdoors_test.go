@@ -156,7 +156,7 @@ func TestGRPCHealth(t *testing.T) {
 	}
 }
 
-// What grpcurl does: list the services, then fetch one's descriptor.
+// It does as grpcurl: it lists the services, and fetches the descriptor of one.
 func TestServerReflection(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
