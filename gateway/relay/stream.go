@@ -182,7 +182,7 @@ func (s *Stream) Timeout() (time.Duration, bool) {
 	}
 	for i := range s.head.Fields {
 		if f := &s.head.Fields[i]; f.Tag&nameMask == nameTimeout {
-			d, ok := ParseTimeout(f.Value)
+			d, ok := parseTimeout(f.Value)
 			if !ok {
 				return 0, true
 			}

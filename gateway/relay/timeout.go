@@ -2,10 +2,18 @@ package relay
 
 import "time"
 
-// ParseTimeout reads a grpc-timeout: at most eight digits and a unit (gRPC over
-// HTTP/2, "Requests"). Zero becomes a nanosecond: the deadline has passed. ok is
-// false for a malformed value.
+// ParseTimeout reads a grpc-timeout. Zero becomes a nanosecond: the deadline has passed. ok is false for a malformed
+// value.
 func ParseTimeout(v string) (timeout time.Duration, ok bool) {
+	d, ok := parseTimeout(v)
+	if !ok {
+		return 0, false
+	}
+	return max(d, 1), true
+}
+
+// parseTimeout reads a grpc-timeout: at most eight digits and a unit (gRPC over HTTP/2, "Requests").
+func parseTimeout(v string) (time.Duration, bool) {
 	n := len(v) - 1
 	if n < 1 || n > 8 {
 		return 0, false
@@ -37,7 +45,7 @@ func ParseTimeout(v string) (timeout time.Duration, ok bool) {
 	if value > int64(maxTimeout/unit) {
 		return maxTimeout, true
 	}
-	return max(time.Duration(value)*unit, 1), true
+	return time.Duration(value) * unit, true
 }
 
 // maxTimeout caps what a client can ask for, far above any deadline in use.
