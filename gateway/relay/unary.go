@@ -42,7 +42,9 @@ func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 	msg[frameHeaderLen] = 0
 	putUint32(msg[frameHeaderLen+1:], uint32(len(msg)-Headroom))
 	c.message = msg
-	// Others that can run go first, so that one turn takes the calls of many.
+	// Others that can run go first, so that one turn takes the calls of many. The first time, no event is in the inbox
+	// yet: a connection that has its turn meanwhile would write it alone.
+	runtime.Gosched()
 	sh.push(&c.event)
 	runtime.Gosched()
 	sh.tryDrain()
