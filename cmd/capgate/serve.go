@@ -88,10 +88,6 @@ func serveFile(ctx context.Context, file string, over overrides, std stdio) erro
 	hangUp := make(chan os.Signal, 1)
 	signal.Notify(hangUp, syscall.SIGHUP) // before all that takes time: it would end the process
 	defer signal.Stop(hangUp)
-	if data, err := os.ReadFile(file); err == nil && isManifest(data) { //nolint:gosec // named by the user
-		return usageError("%s is the manifest of a capability, and not a configuration: a fleet's field manifest names it "+
-			"(docs/write/manifest.md), and capgate init writes a configuration", file)
-	}
 	s, err := loadSettings(file, over)
 	if err != nil {
 		return exitError{exitUsage, plainError{err}}

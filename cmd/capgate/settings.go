@@ -56,6 +56,10 @@ func parseFile(file string, over overrides, files fingerprints) (*config.Config,
 	if err != nil {
 		return nil, err
 	}
+	if isManifest(data) {
+		return nil, fmt.Errorf("%s is the manifest of a capability, and not a configuration: a fleet's field manifest "+
+			"names it (docs/write/manifest.md), and capgate init writes a configuration", file)
+	}
 	cfg, err := config.Parse(file, data, protocols()...)
 	if err == nil {
 		err = over.apply(cfg)
