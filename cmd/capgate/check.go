@@ -22,6 +22,8 @@ const checkHelp = `FILE is a configuration or a manifest of a capability, which 
 directory with a manifest.yaml; or a directory of such directories and of files *.yaml. Without FILE it
 is capgate.yaml, and - is standard input. Every problem prints as FILE:LINE: FIELD: problem.
 
+With -o json or yaml, the result on standard output has the file, line and field of each problem.
+
 The command opens no connections. It warns about tenants in an embedded Redis, which loses them at a
 restart, and about fleets whose tools are all blocked.`
 
@@ -29,6 +31,8 @@ restart, and about fleets whose tools are all blocked.`
 func newCheckCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "check [FILE]...", Short: "check configurations or manifests", Long: checkHelp}
 	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")
+	o := output{stdio: std}
+	o.addFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) > 0 && c.Flags().Changed("config") {
 			return usageError("want FILE or --config, not both")
@@ -45,10 +49,17 @@ func newCheckCommand(std stdio) *cobra.Command {
 			checked.file(name)
 		}
 		checked.manifests()
-		if err := errors.Join(checked.problems...); err != nil {
-			return exitError{exitRefused, plainError{err}}
+		problems := errors.Join(checked.problems...)
+		if problems == nil || o.format != tableFormat {
+			if err := o.data(checked.result(problems), func(w io.Writer) {
+				fmt.Fprintf(w, "ok: %s\n", strings.Join(checked.ok, ", "))
+			}); err != nil {
+				return err
+			}
 		}
-		fmt.Fprintf(std.out, "ok: %s\n", strings.Join(checked.ok, ", "))
+		if problems != nil {
+			return exitError{exitRefused, plainError{problems}}
+		}
 		return nil
 	}
 	return exits(c, "0 no problems; 1 problems; 2 wrong command line.")
@@ -62,6 +73,37 @@ type checker struct {
 
 	paths []string             // of manifests
 	stdin []*manifest.Manifest // at most one
+}
+
+// checkResult is the result of capgate check as data.
+type checkResult struct {
+	OK       bool           `json:"ok"`
+	Checked  []string       `json:"checked"` // summaries of valid files
+	Problems []checkProblem `json:"problems"`
+}
+
+// checkProblem is a problem, with its place where that is known.
+type checkProblem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Problem string `json:"problem"`
+}
+
+func (c *checker) result(problems error) checkResult {
+	r := checkResult{OK: problems == nil, Checked: append([]string{}, c.ok...), Problems: []checkProblem{}}
+	if problems == nil {
+		return r
+	}
+	for _, problem := range problemsOf(problems) {
+		p := checkProblem{Problem: problem.Error()}
+		var at strictyaml.Error
+		if errors.As(problem, &at) {
+			p = checkProblem{File: at.File, Line: at.Line, Field: at.Path, Problem: at.Text}
+		}
+		r.Problems = append(r.Problems, p)
+	}
+	return r
 }
 
 // file checks a configuration, or takes note of a manifest.

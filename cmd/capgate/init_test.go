@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,5 +87,31 @@ func TestWithoutConfiguration(t *testing.T) {
 	if exit, _, errs := runProgram(t, nil, "serve", "../../examples/weather/manifest.yaml"); exit != exitUsage ||
 		!strings.Contains(errs, "is the manifest of a capability, and not a configuration") {
 		t.Errorf("%d %s", exit, errs)
+	}
+}
+
+// TestCheckAsData: problems are data with their places.
+func TestCheckAsData(t *testing.T) {
+	t.Parallel()
+	var out, errs strings.Builder
+	exit := run(t.Context(), []string{"check", "-", "-o", "json"},
+		stdio{strings.NewReader("listen: ':1'\nfleets: [{capabilty: a}]\n"), &out, &errs})
+	var result checkResult
+	if err := json.Unmarshal([]byte(out.String()), &result); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if exit != 1 || result.OK || len(result.Problems) == 0 {
+		t.Fatalf("exit status %d, %s", exit, out.String())
+	}
+	p := result.Problems[0]
+	if p.File != "standard input" || p.Line != 2 || p.Field != "fleets[0].capabilty" ||
+		!strings.Contains(p.Problem, "did you mean") || !strings.Contains(errs.String(), p.Problem) {
+		t.Errorf("%+v, and for people:\n%s", p, errs.String())
+	}
+	out.Reset()
+	exit = run(t.Context(), []string{"check", "-", "-o", "yaml"},
+		stdio{strings.NewReader("id: a\nimage: i\n"), &out, &errs})
+	if exit != 0 || out.String() != "ok: true\nchecked:\n  - 1 manifest, 0 tools\nproblems: []\n" {
+		t.Errorf("exit status %d:\n%s", exit, out.String())
 	}
 }
