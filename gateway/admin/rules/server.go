@@ -161,7 +161,8 @@ func (s *server) refused(err error) error {
 	case errors.Is(err, policy.ErrFull):
 		refusal = &call.Refusal{Kind: call.ResourceExhausted, Reason: "POLICIES_FULL", Message: err.Error()}
 	default:
-		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE", Message: err.Error()}
+		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE",
+			Message: "the store of rules is unavailable; repeat the request: " + err.Error()}
 	}
 	return s.Status(refusal).Err()
 }

@@ -116,7 +116,8 @@ func (s *server) refused(err error) error {
 	}
 	if refusal = refusalOf(err); refusal == nil {
 		if refusal = refusedUnavailable; s.detailed {
-			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedUnavailable.Reason, Message: err.Error(),
+			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedUnavailable.Reason,
+				Message:    refusedUnavailable.Message + ": " + err.Error(),
 				RetryAfter: refusedUnavailable.RetryAfter}
 		}
 	}

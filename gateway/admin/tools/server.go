@@ -127,7 +127,8 @@ func (s *server) show(capability string) (*capgatepb.CatalogEntry, error) {
 func (s *server) refused(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) {
-		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE", Message: err.Error()}
+		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE",
+			Message: "the store of tools is unavailable; repeat the request: " + err.Error()}
 	}
 	return s.status(refusal).Err()
 }
