@@ -178,7 +178,7 @@ func TestArtifactsOfLegacyTools(t *testing.T) {
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	r := newRoom(t, 1, call.Legacy)
-	r.all[0].Lists = func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"report-1"}`), "", nil }
+	r.all[0].SetLists(func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"report-1"}`), "", nil })
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Legacy)}, Authenticator: keys})
 	acme, globex := to(bearer(t.Context(), ring.credentials["acme"]), "caps"),
 		to(bearer(t.Context(), ring.credentials["globex"]), "caps")

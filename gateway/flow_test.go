@@ -99,7 +99,7 @@ func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend ca
 		"acme": {ID: "acme", Capabilities: all, Limits: l}, "globex": {ID: "globex", Capabilities: all},
 	}, nil)
 	f = &front{capability: gatewaytest.NewCapability("b1")}
-	f.capability.Lists = func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil }
+	f.capability.SetLists(func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil })
 	f.backend = f.capability.Serve(t, backend)
 	o.Fleets, o.Authenticator = []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, keys
 	f.gateway = gatewaytest.Start(t, o)

@@ -137,13 +137,13 @@ func TestWhatIsNoText(t *testing.T) {
 				t.Errorf("logged %v", lines)
 			}
 			back := startFront(t, call.Legacy, other)
-			back.capability.Lists = func() ([]byte, string, error) { return []byte("[\xff]"), "", nil }
+			back.capability.SetLists(func() ([]byte, string, error) { return []byte("[\xff]"), "", nil })
 			wants(t, second(back.client.Invoke(t.Context(), request(gatewaytest.List, `{}`))), codes.DataLoss,
 				"DIALECT_TEXT_ONLY")
 			tellsOf(t, back, codes.DataLoss, "DIALECT_TEXT_ONLY")
 			// A failure stays that, and is the tool's.
 			failing := startFront(t, call.Legacy, other)
-			failing.capability.Lists = func() ([]byte, string, error) { return []byte("\xff"), "no list", nil }
+			failing.capability.SetLists(func() ([]byte, string, error) { return []byte("\xff"), "no list", nil })
 			if resp, err := failing.client.Invoke(t.Context(), request(gatewaytest.List, `{}`)); err != nil ||
 				resp.GetError() != "no list" {
 				t.Errorf("%v, %v", resp, err)
@@ -303,7 +303,7 @@ func TestOtherDoorsToLegacy(t *testing.T) {
 			}
 		}
 	}
-	f.capability.Lists = func() ([]byte, string, error) { return []byte(`[]`), "", nil }
+	f.capability.SetLists(func() ([]byte, string, error) { return []byte(`[]`), "", nil })
 	if got, err := f.gateway.AskForTools(t.Context(),
 		catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got) != "[]" {
 		t.Errorf("%s, %v", got, err)
@@ -382,7 +382,7 @@ func TestLongMessagesOfLegacy(t *testing.T) {
 			if err != nil || string(resp.GetResultJson()) != args {
 				t.Errorf("%d bytes, %v", len(resp.GetResultJson()), err)
 			}
-			f.capability.Lists = func() ([]byte, string, error) { return make([]byte, 16<<20), "", nil }
+			f.capability.SetLists(func() ([]byte, string, error) { return make([]byte, 16<<20), "", nil })
 			_, err = f.client.Invoke(t.Context(), request(gatewaytest.List, `{}`), grpc.MaxCallRecvMsgSize(64<<20))
 			if status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("too long: %v", err)

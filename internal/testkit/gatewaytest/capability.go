@@ -212,11 +212,21 @@ func (c *Capability) StreamInvoke(req *docpb.InvokeRequest,
 	return stream.Send(&docpb.InvokeChunk{Data: result[half:], Done: true, Error: failure})
 }
 
+// SetLists sets Lists while the capability serves.
+func (c *Capability) SetLists(lists func() ([]byte, string, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Lists = lists
+}
+
 func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result []byte, failure string, err error) {
 	switch req.GetToolName() {
 	case List:
-		if c.Lists != nil {
-			return c.Lists()
+		c.mu.Lock()
+		lists := c.Lists
+		c.mu.Unlock()
+		if lists != nil {
+			return lists()
 		}
 	case Echo, Cut:
 		return req.GetArgsJson(), "", nil
