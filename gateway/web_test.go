@@ -132,7 +132,8 @@ func TestWebClientsLearnHowACallEnds(t *testing.T) {
 		}{
 			{"caps", gatewaytest.Break, connect.CodeDataLoss, "BROKE", "broke: 100% of it, naïvely"},
 			{"caps", "nosuch", connect.CodeInvalidArgument, "", `no tool "nosuch"`},
-			{"nope", gatewaytest.Echo, connect.CodeNotFound, "CAPABILITY_UNKNOWN", `no capability "nope" is configured`},
+			{"nope", gatewaytest.Echo, connect.CodeNotFound, "CAPABILITY_UNKNOWN",
+				`no capability "nope" is configured; GET /v1/capabilities lists those that you may call`},
 		} {
 			req := request(test.tool, "{}")
 			req.CapabilityId = test.capability
