@@ -5,6 +5,6 @@
 //	SSE   GET /v1/approvals/events
 //
 // The same server is at two ports. The admin API authenticates no caller: operators see and answer all approvals. At
-// the public port, the gateway has authenticated the caller, who sees the approvals of its own user (caller.go). The
-// server checks requests, and calls package approvals.
+// the public port, the gateway has authenticated the caller. The caller sees the approvals of its own user (caller.go).
+// The server checks requests, and calls package approvals.
 package approval

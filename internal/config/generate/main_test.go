@@ -259,8 +259,8 @@ func pathsOf(n *yaml.Node, path string, all map[string]bool) map[string]bool {
 	return all
 }
 
-// What both refuse. The decoder alone refuses what a schema cannot say: bounds of durations, fields that depend on
-// others, names that must be unique.
+// Documents that both refuse. The decoder alone refuses faults that a schema cannot express: bounds of durations,
+// fields that depend on others, names that must be unique.
 func TestBothRefuse(t *testing.T) {
 	t.Parallel()
 	schema := compile(t)
@@ -306,7 +306,7 @@ func TestBothRefuse(t *testing.T) {
 	}
 }
 
-// What both accept, in spellings that are not the usual ones.
+// Documents that both accept, in unusual spellings.
 func TestBothAccept(t *testing.T) {
 	t.Parallel()
 	schema := compile(t)
