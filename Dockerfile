@@ -15,7 +15,7 @@ FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/capgate /capgate
 USER 65532:65532
-# 8080 is public, for all protocols; 8081 is the admin API: keep it private.
+# 8080 is public, for all protocols; 8081 is the admin API.
 EXPOSE 8080 8081
 ENTRYPOINT ["/capgate"]
 CMD ["serve"]

@@ -39,6 +39,10 @@ build: ## the program bin/capgate
 static: ## bin/capgate as in the image: without a C library, and without paths of this machine
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate ./cmd/capgate
 
+.PHONY: forward
+forward: ## the small program bin/capgate-forward: `capgate forward` alone
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/capgate-forward ./cmd/capgate-forward
+
 .PHONY: setup
 setup: ## install what the tests need (apt-get, as root); nothing if nothing is missing
 	@tools/setup
@@ -50,7 +54,7 @@ TESTTIME ?= 40m
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs or slows the test
 	CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) ./...
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$' ./gateway ./gateway/relay
+	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$|^TestStarvedByOthers$$' ./gateway ./gateway/relay ./cmd/capgate
 
 DIFFERENTIAL ?= 10m
 
@@ -63,13 +67,13 @@ differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(LINT)/golangci-lint run
 	$(BUF)/buf lint
-	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/openparallax --path proto/selu
+	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/lf --path proto/openparallax --path proto/selu
 
 .PHONY: generate
 generate: regenerate ## Go code, the OpenAPI document, the configuration's schema and reference, and Grafana's dashboards
 	find proto -name '*.pb*.go' -delete
 	cp -r bin/.generated/proto .
-	cp bin/.generated/routes.json openapi/
+	cp bin/.generated/routes.json bin/.generated/admin.json openapi/
 	go run ./internal/config/generate
 	go run ./deploy/grafana
 
@@ -77,12 +81,34 @@ generate: regenerate ## Go code, the OpenAPI document, the configuration's schem
 viewer: setup ## copy the page of the OpenAPI document from npm
 	go run ./openapi/viewer/fetch $(SWAGGER)
 
+.PHONY: console
+console: console-build ## build the console from console/src into console/dist
+	go run ./console/pack bin/console/out console/dist
+
+# A link lets the sources find the packages that tools/setup installs into bin/.
+.PHONY: console-build
+console-build: setup
+	ln -sfn ../bin/console/node_modules console/node_modules
+	bin/node/node_modules/.bin/openapi-typescript openapi/admin.json --output bin/console/schema.d.ts >/dev/null
+	cd console && node_modules/.bin/tsc && node_modules/.bin/vite build
+
+# The pictures that the documentation shows, of all that the test keeps.
+PICTURES = home-wide-light home-wide-dark fleets-wide-light inbox-wide-light inbox-phone-light inbox-phone-dark
+
+.PHONY: console-images
+console-images: setup ## pictures of the console for the documentation, as Chromium shows it
+	mkdir -p bin/console/images
+	go test ./console -count=1 -run TestInABrowser/Screens -args -images $(CURDIR)/bin/console/images
+	for name in $(PICTURES); do cp "bin/console/images/$$name.png" "docs/images/console-$$name.png"; done
+
 .PHONY: check-generated
-check-generated: regenerate setup ## fail if committed files differ from the generated ones, or from npm
+check-generated: regenerate setup console-build ## fail if committed files differ from the generated ones, or from npm
 	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto && diff bin/.generated/routes.json openapi/routes.json \
+		&& diff bin/.generated/admin.json openapi/admin.json \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
 	go run ./internal/config/generate -check
 	go run ./openapi/viewer/fetch -check $(SWAGGER)
+	go run ./console/pack -check bin/console/out console/dist
 
 # A dot hides the copy from the go command.
 .PHONY: regenerate
@@ -90,6 +116,7 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 	rm -rf bin/.generated
 	PATH="$(CURDIR)/$(PROTOC):$$PATH" $(BUF)/buf generate --output bin/.generated
 	go run ./openapi/generate openapi/base.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/routes.json
+	go run ./openapi/generate openapi/admin.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/admin.json
 
 .PHONY: images
 images: ## draw the pictures of the README and of the site again; the recording runs `capgate demo`

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,9 +35,24 @@ import (
 // and gateways have time to drain.
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("compose/compose.yaml")
+	file, services := checkCompose(t, "compose/compose.yaml")
+	if grace := field(services["gateway"], "stop_grace_period"); grace != "30s" { // the defaults of drain: 5s and 20s
+		t.Errorf("stop_grace_period: %v", grace)
+	}
+	checkComposed(t, services)
+	operators := fmt.Sprint(field(file, "networks", "default", "ipam", "config"))
+	if admin := list(field(services["gateway"], "command")); !strings.Contains(operators,
+		strings.TrimSuffix(admin[len(admin)-1], ":8081")) {
+		t.Errorf("the admin API listens at %s, and their network is %s", admin[len(admin)-1], operators)
+	}
+	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
+}
+
+// checkCompose checks that a compose file is what its specification describes, and that what it names is there.
+func checkCompose(t *testing.T, name string) (file any, services map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	must(t, err)
-	var file any
 	must(t, yaml.Unmarshal(text, &file))
 	asJSON, err := json.Marshal(file)
 	must(t, err)
@@ -48,14 +64,15 @@ func TestCompose(t *testing.T) {
 		t.Error(err)
 	}
 	volumes := asMap(field(file, "volumes"))
-	services := asMap(field(file, "services"))
+	services = asMap(field(file, "services"))
+	dir := filepath.Dir(name)
 	for name, service := range services {
 		for _, mount := range list(field(service, "volumes")) {
 			from, _, _ := strings.Cut(mount, ":")
 			if _, named := volumes[from]; named {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join("compose", from)); err != nil {
+			if _, err := os.Stat(filepath.Join(dir, from)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -64,22 +81,14 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s depends on %s, which there is not", name, other)
 			}
 		}
-		if docker, ok := field(service, "build", "dockerfile").(string); ok {
-			if _, err := os.Stat(filepath.Join("..", docker)); err != nil {
+		if context, ok := field(service, "build", "context").(string); ok {
+			docker, _ := field(service, "build", "dockerfile").(string)
+			if _, err := os.Stat(filepath.Join(dir, context, cmp.Or(docker, "Dockerfile"))); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	if grace := field(services["gateway"], "stop_grace_period"); grace != "30s" { // the defaults of drain: 5s and 20s
-		t.Errorf("stop_grace_period: %v", grace)
-	}
-	checkComposed(t, services)
-	operators := fmt.Sprint(field(file, "networks", "default", "ipam", "config"))
-	if admin := list(field(services["gateway"], "command")); !strings.Contains(operators,
-		strings.TrimSuffix(admin[len(admin)-1], ":8081")) {
-		t.Errorf("the admin API listens at %s, and their network is %s", admin[len(admin)-1], operators)
-	}
-	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
+	return file, services
 }
 
 // checkComposed checks the gateways' configuration, and that capabilities share no network with Redis.

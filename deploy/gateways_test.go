@@ -25,6 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -165,6 +166,14 @@ func (g *gateways) load(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
+	running.Go(func() {
+		pace := time.NewTicker(200 * time.Millisecond)
+		defer pace.Stop()
+		for n := 0; ctx.Err() == nil; n++ {
+			g.answer(ctx, n)
+			<-pace.C
+		}
+	})
 	for _, client := range g.clients {
 		for _, key := range g.keys {
 			running.Go(func() {
@@ -175,6 +184,24 @@ func (g *gateways) load(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// answer makes a call that waits for an approval, and denies it; the n-th with arguments of its own. Calls with other
+// arguments go on waiting.
+func (g *gateways) answer(ctx context.Context, n int) {
+	_, _ = g.clients[0].Invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+g.keys[0]),
+		&docpb.InvokeRequest{CapabilityId: "people", ToolName: gatewaytest.Break, ArgsJson: fmt.Appendf(nil, `{"n":%d}`, n)})
+	conn, err := grpc.NewClient("passthrough:///"+g.admin[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	approvals := capgatepb.NewApprovalsClient(conn)
+	list, _ := approvals.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{State: "pending", Capability: "people",
+		Tool: gatewaytest.Break})
+	for _, a := range list.GetApprovals() {
+		_, _ = approvals.Deny(ctx, &capgatepb.DenyRequest{Tenant: a.GetTenant(), ApprovalId: a.GetId()})
 	}
 }
 

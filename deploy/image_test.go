@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,7 @@ type image struct {
 	stages  map[string]string // directories
 	workdir string            // in the stage
 	args    map[string]string // ARG, and what --build-arg says
+	env     []string
 }
 
 // buildImage carries out a Dockerfile. Its base images are this machine.
@@ -38,7 +40,13 @@ func buildImage(t *testing.T, dockerfile string, args map[string]string) *image 
 // buildImageOf does so in a directory of the repository.
 func buildImageOf(t *testing.T, dir, dockerfile string, args map[string]string) *image {
 	t.Helper()
-	b := &image{t: t, context: buildContext(t, dir), stages: map[string]string{}, args: map[string]string{}}
+	return buildImageOn(t, nil, buildContext(t, dir), dockerfile, args)
+}
+
+// buildImageOn does so with a directory of files as they are, and with images that were made before.
+func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string, args map[string]string) *image {
+	t.Helper()
+	b := &image{t: t, context: dir, stages: map[string]string{}, args: map[string]string{}}
 	text, err := os.ReadFile(dockerfile)
 	must(t, err)
 	joined := strings.ReplaceAll(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), ""), "\\\n", "")
@@ -49,6 +57,10 @@ func buildImageOf(t *testing.T, dir, dockerfile string, args map[string]string) 
 		case "":
 		case "FROM":
 			b.root, b.workdir = t.TempDir(), "/"
+			if base := images[words[0]]; base != nil {
+				b.user, b.entrypoint, b.command, b.env = base.user, base.entrypoint, base.command, slices.Clone(base.env)
+				command(t, "cp", "-a", base.root+"/.", b.root)
+			}
 			if len(words) == 3 && words[1] == "AS" {
 				b.stages[words[2]] = b.root
 			}
@@ -65,6 +77,8 @@ func buildImageOf(t *testing.T, dir, dockerfile string, args map[string]string) 
 			b.copy(words)
 		case "RUN":
 			b.run(rest)
+		case "ENV":
+			b.env = append(b.env, rest)
 		case "USER":
 			b.user = rest
 		case "ENTRYPOINT":
@@ -91,7 +105,10 @@ func (b *image) in(name string) string {
 
 func (b *image) copy(words []string) {
 	b.t.Helper()
-	from := b.context
+	from, owner := b.context, ""
+	if chown, ok := strings.CutPrefix(words[0], "--chown="); ok {
+		owner, words = chown, words[1:]
+	}
 	if stage, ok := strings.CutPrefix(words[0], "--from="); ok {
 		from, words = b.stages[stage], words[1:]
 	}
@@ -109,6 +126,9 @@ func (b *image) copy(words []string) {
 			source += "/."
 		}
 		command(b.t, "cp", "-a", source, to)
+		if owner != "" && os.Geteuid() == 0 {
+			command(b.t, "chown", "-R", owner, filepath.Join(to, filepath.Base(source)))
+		}
 	}
 }
 
@@ -179,7 +199,7 @@ func (b *image) start(t *testing.T, args ...string) *process {
 	if os.Geteuid() != 0 {
 		return start(t, b.root+b.entrypoint, append(b.command, args...)...)
 	}
-	return startIn(t, b.root, b.user, b.entrypoint, append(b.command, args...)...)
+	return startIn(t, b.root, b.user, b.env, b.entrypoint, append(b.command, args...)...)
 }
 
 // The images are made by what the Dockerfiles say, and run from scratch, as nobody: the
@@ -225,30 +245,36 @@ var pythons, _ = filepath.Abs("../bin/venv/bin")
 // The examples in Python are images by what their Dockerfiles say: nothing that they need is left out, and they serve.
 func TestPythonImages(t *testing.T) {
 	t.Parallel()
+	for _, name := range []string{"python-live", "python-legacy"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if out, _ := command(t, capgate, "probe", startPython(t, name), "--timeout", "30s", "--manifest",
+				"../examples/"+name); !strings.Contains(out, strings.TrimPrefix(name, "python-")) {
+				t.Errorf("probe: %s", out)
+			}
+		})
+	}
+}
+
+// startPython runs the image of an example in Python, and returns its address.
+func startPython(t *testing.T, name string) (addr string) {
+	t.Helper()
 	if exec.CommandContext(t.Context(), pythons+"/python", "-c", "import grpc, grpc_tools.protoc").Run() != nil {
 		if os.Getenv("CI") == "true" { //nolint:forbidigo // CI must not skip it
 			t.Fatal("no Python with grpcio and grpcio-tools: tools/setup installs it")
 		}
 		t.Skip("no Python with grpcio and grpcio-tools: make setup installs it where it can")
 	}
-	for _, name := range []string{"python-live", "python-legacy"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join("../examples", name)
-			b := buildImageOf(t, dir, filepath.Join(dir, "Dockerfile"), nil)
-			cmd := exec.CommandContext(t.Context(), filepath.Join(pythons, b.entrypoint),
-				append(b.command, "--listen", "127.0.0.1:0")...)
-			cmd.Dir = b.in(".")
-			cmd.SysProcAttr = &syscall.SysProcAttr{}
-			cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1")
-			port := regexp.MustCompile(`port (\d+)`).FindStringSubmatch(launch(t, cmd).wait(t, "\n"))
-			if port == nil || b.user != "65532:65532" {
-				t.Fatalf("it does not say its port, or is to run as %q", b.user)
-			}
-			if out, _ := command(t, capgate, "probe", "127.0.0.1:"+port[1], "--timeout", "30s", "--manifest",
-				dir); !strings.Contains(out, strings.TrimPrefix(name, "python-")) {
-				t.Errorf("probe: %s", out)
-			}
-		})
+	dir := filepath.Join("../examples", name)
+	b := buildImageOf(t, dir, filepath.Join(dir, "Dockerfile"), nil)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(pythons, b.entrypoint),
+		append(b.command, "--listen", "127.0.0.1:0")...)
+	cmd.Dir = b.in(".")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1")
+	port := regexp.MustCompile(`port (\d+)`).FindStringSubmatch(launch(t, cmd).wait(t, "\n"))
+	if port == nil || b.user != "65532:65532" {
+		t.Fatalf("it does not say its port, or is to run as %q", b.user)
 	}
+	return "127.0.0.1:" + port[1]
 }

@@ -66,17 +66,19 @@ func startRegistry(t *testing.T) *registry {
 func pin(t *testing.T, r *registry) (dir string, images map[string]string) {
 	t.Helper()
 	dir, images = t.TempDir(), map[string]string{}
-	text, err := os.ReadFile("compose/compose.yaml")
-	must(t, err)
 	named := regexp.MustCompile(`\$\{([A-Z]+_IMAGE):-([^}]+)\}`)
-	for _, found := range named.FindAllStringSubmatch(string(text), -1) {
-		images[found[1]] = r.addr + "/" + found[2]
-	}
 	write := func(name string, content []byte, mode os.FileMode) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, name), content, mode))
 	}
-	write("deploy/compose/compose.yaml", named.ReplaceAll(text, []byte("$${$1:-"+r.addr+"/$2}")), 0o600)
+	for _, file := range []string{"compose/compose.yaml", "selu/compose.yaml"} {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for _, found := range named.FindAllStringSubmatch(string(text), -1) {
+			images[found[1]] = r.addr + "/" + found[2]
+		}
+		write("deploy/"+file, named.ReplaceAll(text, []byte("$${$1:-"+r.addr+"/$2}")), 0o600)
+	}
 	must(t, os.Mkdir(filepath.Join(dir, "deploy/helm"), 0o700))
 	for name, mode := range map[string]os.FileMode{"deploy/pin-images": 0o700, "tools/crane/go.mod": 0o600,
 		"tools/crane/go.sum": 0o600} {
@@ -123,19 +125,22 @@ func TestPinImages(t *testing.T) {
 	if err := script("registry:5000/capgate"); err == nil || !strings.Contains(err.Error(), "has no tag") {
 		t.Errorf("an image without a tag: %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "deploy/*/*")); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "deploy/*/*")); len(left) != 2 { // the files of compose
 		t.Errorf("a failure leaves %v", left)
 	}
 
 	must(t, script(own))
 	env, err := os.ReadFile(filepath.Join(dir, "deploy/compose/.env"))
 	must(t, err)
+	if same, err := os.ReadFile(filepath.Join(dir, "deploy/selu/.env")); string(same) != string(env) {
+		t.Errorf("selu/.env differs: %s %v", same, err)
+	}
 	for name, image := range images {
 		if want := name + "=" + image + "@" + r.digest(t, image) + "\n"; !strings.Contains(string(env), want) {
 			t.Errorf("there is no %q in\n%s", want, env)
 		}
 	}
-	if n := strings.Count(string(env), "\n"); n != len(images) || n != 5 {
+	if n := strings.Count(string(env), "\n"); n != len(images) || n != 6 {
 		t.Errorf("%d images of %v:\n%s", n, images, env)
 	}
 	values := filepath.Join(dir, "deploy/helm/pinned.yaml")

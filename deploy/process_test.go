@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	_ = os.Setenv("CAPGATE_ADMIN_INSECURE", "1") // TestMain is the only one here; who asks is not their subject
 	dir, err := os.MkdirTemp("", "capgate")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -63,8 +64,8 @@ func start(t *testing.T, name string, args ...string) *process {
 	return launch(t, cmd)
 }
 
-// startIn is start in a root of its own, as a user, UID:GID, without an environment.
-func startIn(t *testing.T, root, user, name string, args ...string) *process {
+// startIn is start in a root of its own, as a user, UID:GID, with no other environment than env.
+func startIn(t *testing.T, root, user string, env []string, name string, args ...string) *process {
 	t.Helper()
 	credential := &syscall.Credential{}
 	if _, err := fmt.Sscanf(user, "%d:%d", &credential.Uid, &credential.Gid); err != nil {
@@ -73,7 +74,7 @@ func startIn(t *testing.T, root, user, name string, args ...string) *process {
 	for dir := root; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o755)) // a directory of the tests is for who runs them alone
 	}
-	cmd := &exec.Cmd{Path: name, Args: append([]string{name}, args...), Env: []string{}, Dir: "/"}
+	cmd := &exec.Cmd{Path: name, Args: append([]string{name}, args...), Env: append([]string{}, env...), Dir: "/"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: credential}
 	return launch(t, cmd)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/console"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
@@ -47,15 +49,20 @@ type FleetReadiness struct {
 
 // AdminConfig says what the operators' port shows.
 type AdminConfig struct {
-	Ready   func() Readiness     // asked for every /readyz, from any goroutine; nil: always ready
-	Metrics http.Handler         // serves /metrics; nil: no such page
-	API     func(*http.ServeMux) // adds what is below /v1/; nil: nothing
+	Ready   func() Readiness // asked for every /readyz, from any goroutine; nil: always ready
+	Metrics http.Handler     // serves /metrics; nil: no such page
+	API     func(*guard.Mux) // adds what is below /v1/; nil: nothing
+	Guard   *guard.Guard     // authenticates operators; nil: it asks nobody
+	Console http.Handler     // serves / to browsers, and /console/; nil: browsers get the index too
 }
 
-// NewAdmin returns what the operators' port serves: liveness, readiness, metrics and
-// profiles. It authenticates nobody, so its listener must be private.
-func NewAdmin(cfg AdminConfig) http.Handler {
-	a := &admin{mux: http.NewServeMux(), cfg: cfg}
+// NewAdmin returns what the operators' port serves: liveness, readiness, metrics, profiles and the API. The error names
+// routes for which no role is known.
+func NewAdmin(cfg AdminConfig) (http.Handler, error) {
+	if cfg.Guard == nil {
+		cfg.Guard = guard.Insecure(GRPCStatus, HTTPStatus)
+	}
+	a := &admin{mux: guard.NewMux(), cfg: cfg}
 	a.page("/livez", "the process answers", http.HandlerFunc(livez))
 	a.page("/readyz", "200 when calls may come here, 503 when not; ?verbose names every fleet", http.HandlerFunc(a.readyz))
 	if cfg.Metrics != nil {
@@ -74,7 +81,14 @@ func NewAdmin(cfg AdminConfig) http.Handler {
 	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	a.page(problem.Path, "what the reasons of errors mean", problem.Page())
 	a.mux.HandleFunc("GET /{$}", a.index)
-	return problem.WithRequestID(recovered("operators", rest.Conditional(problem.Mux(a.mux))))
+	if cfg.Console != nil {
+		a.mux.Handle("GET /console/", cfg.Console)
+	}
+	guarded, err := cfg.Guard.Handler(a.mux)
+	if err != nil {
+		return nil, err
+	}
+	return problem.WithRequestID(recovered("operators", rest.Conditional(guarded))), nil
 }
 
 // recovered answers requests whose handler has panicked.
@@ -86,7 +100,7 @@ func recovered(where string, next http.Handler) http.Handler {
 }
 
 type admin struct {
-	mux   *http.ServeMux
+	mux   *guard.Mux
 	cfg   AdminConfig
 	pages strings.Builder // the index; complete when NewAdmin returns
 }
@@ -99,7 +113,13 @@ func (a *admin) page(path, about string, h http.Handler) {
 
 func (a *admin) list(path, about string) { fmt.Fprintf(&a.pages, "%-14s %s\n", path, about) }
 
-func (a *admin) index(w http.ResponseWriter, _ *http.Request) {
+// index serves the console to browsers, and a list of pages to other clients.
+func (a *admin) index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	if a.cfg.Console != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		a.cfg.Console.ServeHTTP(w, r)
+		return
+	}
 	plain(w, http.StatusOK, "capgate, operators' port\n\n"+a.pages.String())
 }
 
@@ -164,4 +184,17 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the reader left: nobody to tell
+}
+
+// newOperators returns what the operators' port serves.
+func (g *Gateway) newOperators() (http.Handler, error) {
+	routes, err := NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators,
+		Guard: g.cfg.Guard, Console: console.Handler(console.Console)})
+	if err != nil {
+		return nil, err
+	}
+	if g.cfg.Follow != nil {
+		routes = g.cfg.Follow(routes)
+	}
+	return g.handler.answers.checkAdminHost(routes), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/capgate/capgate/console"
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -19,13 +20,40 @@ func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
+// A browser gets the console at /, and other clients get the list of pages.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	h := newAdmin(t, gateway.AdminConfig{Console: console.Handler(console.Console)})
+	for accept, want := range map[string]string{"text/html,*/*;q=0.8": `<div id="app">`, "*/*": "/readyz ", "": "/readyz "} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) || w.Header().Get("Vary") != "Accept" {
+			t.Errorf("%q: %d %v %.200s", accept, w.Code, w.Header(), w.Body)
+		}
+	}
+	if w := get(h, "GET", "/console/console.js"); w.Code != 200 {
+		t.Errorf("the script: %d", w.Code)
+	}
+}
+
+func newAdmin(t *testing.T, cfg gateway.AdminConfig) http.Handler {
+	t.Helper()
+	h, err := gateway.NewAdmin(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 func TestAdminPages(t *testing.T) {
 	t.Parallel()
 	m, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: "v1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := gateway.NewAdmin(gateway.AdminConfig{Metrics: m.Handler()})
+	h := newAdmin(t, gateway.AdminConfig{Metrics: m.Handler()})
 	tests := []struct {
 		method, path string
 		status       int
@@ -55,7 +83,7 @@ func TestAdminPages(t *testing.T) {
 			}
 		})
 	}
-	if w := get(gateway.NewAdmin(gateway.AdminConfig{}), "GET", "/metrics"); w.Code != 404 {
+	if w := get(newAdmin(t, gateway.AdminConfig{}), "GET", "/metrics"); w.Code != 404 {
 		t.Errorf("/metrics without metrics: %d", w.Code)
 	}
 }
@@ -95,7 +123,7 @@ func TestReadyz(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := gateway.NewAdmin(gateway.AdminConfig{Ready: func() gateway.Readiness { return tt.state }})
+			h := newAdmin(t, gateway.AdminConfig{Ready: func() gateway.Readiness { return tt.state }})
 			w := get(h, http.MethodGet, "/readyz"+tt.query)
 			got := strings.TrimSpace(w.Body.String())
 			start, partly := strings.CutSuffix(tt.want, "…")

@@ -34,7 +34,12 @@ type desk struct {
 // openDesk keeps approvals in a Redis of the test's own until it ends.
 func openDesk(t *testing.T) *desk {
 	t.Helper()
-	approver, err := approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(), approvals.Options{})
+	return openDeskWith(t, approvals.Options{})
+}
+
+func openDeskWith(t *testing.T, o approvals.Options) *desk {
+	t.Helper()
+	approver, err := approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/pick"
 	"github.com/capgate/capgate/gateway/filter/protocol"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/ready"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/filter/warm"
 	"github.com/capgate/capgate/gateway/relay"
@@ -41,6 +42,7 @@ type callState struct {
 	pick         pick.State
 	forward      forward.State
 	affinity     affinity.State
+	ready        ready.State
 	warm         warm.State
 	protocol     protocol.State
 }

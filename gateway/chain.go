@@ -22,32 +22,33 @@ type chain struct {
 //
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
 // holds while a call is decided; key comes before authorize, as approvals need it; a stored response is replayed after
-// that; pick takes backend and permit in one; forward writes the headers that only a backend gets. Where idempotency,
-// translate or guard have code in the process serve a call, that code continues the call at the filter after them.
+// that; ready comes before a session's backend is decided; pick takes backend and permit in one; forward writes the
+// headers that only a backend gets. Where idempotency, translate or guard have code in the process serve a call, that
+// code continues the call at the filter after them.
 func newChain(h *handler) *chain {
 	c, f := &chain{}, newFilters(h)
 
-	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
+	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformed, f.overload,
 		f.memory, f.bandwidth, f.peek, f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit,
 		f.ratelimit, f.authorize, f.idempotency,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed, f.overload,
-		f.memory, f.bandwidth, f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.download = f.list("download", f.accesslog, f.trace, f.host, f.authenticate, f.scopeDownload, f.wellformed,
-		f.overload, f.memory, f.bandwidth, f.peekDownload, f.resolve, f.capability, f.deadline, f.restrict,
+		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
+	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformed,
+		f.overload, f.memory, f.bandwidth, f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,
+		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
+	c.download = f.list("download", f.accesslog, f.trace, f.host, f.authenticate, f.scopeDownload, f.listener,
+		f.wellformed, f.overload, f.memory, f.bandwidth, f.peekDownload, f.resolve, f.capability, f.deadline, f.restrict,
 		f.session, f.artifacts, f.audit, f.ratelimit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.forward)
-	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformed,
-		f.overload, f.memory, f.bandwidth, f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
-	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.wellformedAny, f.overload,
-		f.memory, f.bandwidth, f.resolve, f.capability, f.method, f.deadline, f.session, f.audit, f.ratelimit,
-		f.authorize,
-		f.attempt, f.backoff, f.affinity, f.pick, f.forwardAsIs)
-	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.wellformed,
+		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.forward)
+	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener,
+		f.wellformed, f.overload, f.memory, f.bandwidth, f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
+	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformedAny,
+		f.overload, f.memory, f.bandwidth, f.resolveOther, f.capability, f.method, f.deadline, f.session, f.audit,
+		f.ratelimit, f.authorize,
+		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.forwardAsIs)
+	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.listener, f.wellformed,
 		f.overload, f.memory, f.bandwidth, f.peekSession, f.resolve, f.engine, f.engineDeadline, f.session,
 		f.oneEngine, f.audit, f.ratelimit,
-		f.attempt, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
+		f.attempt, f.ready, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
 	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve,
 		f.deadline, f.forgetSession, f.audit,
 		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)

@@ -16,6 +16,7 @@ import (
 
 // clientConn has the data of a client's connection. It is the Value of its relay.Peer.
 type clientConn struct {
+	at     *tenant.Listener // nil: the public port
 	addr   netip.Addr
 	text   string       // of addr; "" if that is not valid
 	prefix string       // of addr, the account of calls that are no tenant's
@@ -25,6 +26,9 @@ type clientConn struct {
 // newClientConn returns the clientConn of a connection. It is relay.Config.Meet.
 func newClientConn(p *relay.Peer) any {
 	v := &clientConn{addr: clientaddr.AddrOf(p.Addr)}
+	if p.Port != nil {
+		v.at, _ = p.Port.Value.(*tenant.Listener)
+	}
 	v.prefix = clientaddr.NetworkName(v.addr)
 	if v.addr.IsValid() {
 		v.text = v.addr.String()
@@ -58,7 +62,7 @@ const reservedPart = 8
 
 // authenticated has a connection's network be known by a credential that was found good.
 func (h *handler) authenticated(p *relay.Peer) {
-	if p != nil && h.callers.Needed() {
+	if p != nil && !p.Internal && h.callers.NeedsAt(p.Value.(*clientConn).at) {
 		h.relay.Authenticated(p)
 	}
 }
@@ -73,7 +77,7 @@ type request interface {
 // is its address, and o.Address is not set to it yet. resolveClient overwrites scratch.
 func (h *handler) resolveClient(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
 	v := p.Value.(*clientConn)
-	o.Address, o.Peer = v.text, v.peer
+	o.Address, o.At, o.Peer = v.text, v.at, v.peer
 	if !h.cfg.ClientAddr.Trusts(v.addr) {
 		return o, netip.Addr{}
 	}
@@ -111,12 +115,12 @@ func (h *handler) setWebClient(s *relay.Stream) {
 	o, client := h.resolveClient(s.Peer(), s, nil)
 	o.Drawn = h.trace.Draw(s)
 	s.Value = cloneClient(o, client)
-	recovery.Round("identity", func() { h.chargeWeb(s, o.Peer) })
+	recovery.Round("identity", func() { h.chargeWeb(s, &o) })
 }
 
 // chargeWeb charges the memory that the relay holds for a request to its tenant, if that is known from memory.
-func (h *handler) chargeWeb(s *relay.Stream, peer *tenant.Peer) {
-	claim, refusal := h.callers.Credentials(readOnly{s}, peer)
+func (h *handler) chargeWeb(s *relay.Stream, from *filter.Client) {
+	claim, refusal := h.callers.Credentials(readOnly{s}, from)
 	if refusal != nil {
 		return
 	}

@@ -153,7 +153,8 @@ func TestToolsComeAndGo(t *testing.T) {
 	}
 	check("at first", gatewaytest.Echo, codes.OK)
 	check("at first", gatewaytest.Fail, codes.FailedPrecondition)
-	check("at first", gatewaytest.List, codes.PermissionDenied)
+	check("at first", gatewaytest.List, codes.OK) // an orchestrator asks, too
+	check("at first", gatewaytest.Mute, codes.PermissionDenied)
 
 	for _, r := range []policy.Rule{
 		{Tenant: "default", Name: policy.Name{User: "ann", Capability: "caps", Tool: gatewaytest.Fail}, Verdict: call.Allow},
@@ -329,7 +330,8 @@ func TestOneReplicaDiscovers(t *testing.T) {
 	a.await(t, "echo new") // which only listens
 }
 
-// TestDiscoveryIsNoCallers: who calls the discovery tool with the same words is any caller.
+// TestDiscoveryIsNoCallers: who calls the discovery tool with the same words is any caller. A rule that blocks the tool
+// does not block the gateway.
 func TestDiscoveryIsNoCallers(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
@@ -339,6 +341,13 @@ func TestDiscoveryIsNoCallers(t *testing.T) {
 	d.await(t, "echo")
 	req := c.Seen()[0].Request
 	client := gatewaytest.NewClient(d.gateway.Conn(t), call.Doc)
+	if err := d.rules.Set(t.Context(), policy.Rule{Tenant: "default",
+		Name: policy.Name{Capability: "caps", Tool: gatewaytest.List}, Verdict: call.Block}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.now(t); err != nil {
+		t.Errorf("the gateway's own: %v", err)
+	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-ticket", "forged")
 	if _, err := client.Invoke(ctx, req); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("%v", err)

@@ -85,7 +85,7 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	if got := fmt.Sprint(doc.tools()); got != "[a/tools/last]" {
 		t.Error(got)
 	}
-	if schema := fmt.Sprint(doc.Components.Schemas["a.last"]); schema != "map[properties:map[n:map[maximum:9 "+
+	if schema := fmt.Sprint(doc.Components.Schemas["a_last"]); schema != "map[properties:map[n:map[maximum:9 "+
 		"type:integer]] type:object]" {
 		t.Error(schema)
 	}

@@ -68,6 +68,7 @@ type walk struct {
 
 	serving *serving // of its innermost stream that is served; nil: there is none
 	shared  bool     // the call was served: others may refer to it and its strings
+	told    bool     // the caller was told that the call did not start: it gets to no backend any more
 	over    bool
 }
 
@@ -123,6 +124,10 @@ func (d *driver) begin(t *callState, l *list) {
 // walk goes on at the row where the call is. It does not touch the call after what may end it.
 func (d *driver) walk(t *callState) {
 	w := &t.walk
+	if w.told {
+		d.reject(t, filter.CallOver)
+		return
+	}
 	for ; w.at < len(w.list.rows); w.at++ {
 		w.due = w.at + 1 // before Admit, which may panic
 		switch w.list.rows[w.at].admit(t) {
@@ -164,8 +169,12 @@ func (d *driver) end(t *callState) {
 	a, s := t.Answer(), d.stream(t)
 	switch {
 	case a.Refusal != nil:
-		t.Reason = a.Refusal.Reason
-		s.Refuse(d.statuses.of(a.Refusal))
+		refusal := a.Refusal
+		if t.Attempt.Lost { // what prevents another attempt is not what became of the call
+			refusal = filter.AttemptLost
+		}
+		t.Reason = refusal.Reason
+		s.Refuse(d.statuses.of(refusal, t.Attempt.Lost))
 	case a.Upstream != nil:
 		s.Forward(a.Upstream)
 	case a.Server != nil:

@@ -161,7 +161,7 @@ func TestEnginesByJSON(t *testing.T) {
 // TestEnginesQuestionsByJSON are answered once, and by who knows of them.
 func TestEnginesQuestionsByJSON(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true})
 	e.attend(t, agent.Config{})
 	by := &engineJSON{t: t, gateway: e.gateway, client: e.gateway.HTTP1(t)}
 	for verb, want := range map[string]string{"approve": `"action_type":"EXECUTE_COMMAND","success":true`, "deny": ""} {

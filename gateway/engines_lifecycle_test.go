@@ -29,18 +29,22 @@ func allOfEngine() []string {
 }
 
 // behind is a gateway before an engine that is served by somebody else.
-func behind(t *testing.T, addr string, settings *guard.Settings) *engines {
+func behind(t *testing.T, addr string, settings *guard.Settings, change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
 	}
 	shared, approver := shareEngines(t)
 	e := &engines{addr: addr, approver: approver, agent: make(chan error, 1)}
-	e.gateway = gatewaytest.Start(t, gatewaytest.Options{
+	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr},
 			Protocol: settings, Unprobed: true}},
 		Engines: shared,
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	e.gateway = gatewaytest.Start(t, o)
 	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
 	return e
 }
@@ -171,6 +175,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	killed.Stop()
 	_, err = hearAll(stream)
 	details := wants(t, err, codes.DataLoss, "ENGINE_STREAM_LOST").GetMetadata()
+	saysProgress(t, err, false)
 	if details["recover"] != "openparallax.v1.ClientService/GetHistory" || details["session"] != "s" {
 		t.Errorf("told %v", details)
 	}

@@ -76,7 +76,7 @@ func TestEnginesOfTenants(t *testing.T) {
 	ring := newKeyring()
 	ring.issue("a", "acme", tenant.EngineChat, nil)
 	ring.issue("g", "globex", tenant.EngineChat, nil)
-	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{}, withKeys(t, ring))
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true}, withKeys(t, ring))
 	attendDirectly(t, e.addr)
 	acme := func() context.Context { return bearer(patient(t), ring.credentials["a"]) }
 	globex := func() context.Context { return bearer(patient(t), ring.credentials["g"]) }

@@ -169,7 +169,7 @@ func patient(t *testing.T) context.Context {
 // TestEnginesQuestions become approvals, whose answers the engine is told.
 func TestEnginesQuestions(t *testing.T) {
 	t.Parallel()
-	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true})
 	e.attend(t, agent.Config{})
 	for _, approve := range []bool{true, false} {
 		for _, direct := range []bool{true, false} {
@@ -266,6 +266,7 @@ func TestSlowReadersOfEngines(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_READER_SLOW" {
 		t.Errorf("the slow reader: %v", err)
 	}
+	saysProgress(t, err, false)
 	if n := e.gateway.Metrics(t)[`capgate_engine_cut_off_total{capability="engine-1",reason="reader_slow"}`]; n != 1 {
 		t.Errorf("%v readers were too slow", n)
 	}

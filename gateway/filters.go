@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/pick"
 	"github.com/capgate/capgate/gateway/filter/protocol"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/ready"
 	"github.com/capgate/capgate/gateway/filter/resolve"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/filter/scope"
@@ -36,18 +37,18 @@ type filters struct {
 	authenticate, authenticateBuiltin, open     row
 	self, late                                  row
 	scope, scopeDownload, scopeEngine           row
-	scopeBuiltin                                row
+	scopeBuiltin, listener                      row
 	wellformed, wellformedAny                   row
 	overload, memory, bandwidth                 row
 	peek, peekDownload, peekSession, await      row
-	resolve, capability, method                 row
+	resolve, resolveOther, capability, method   row
 	engine, sentTo                              row
 	deadline, engineDeadline                    row
 	restrict, session, forgetSession, artifacts row
 	oneEngine, key                              row
 	audit, ratelimit, authorize, idempotency    row
 	attempt                                     row // where an attempt begins
-	backoff, affinity, pick, warm               row
+	backoff, ready, affinity, pick, warm        row
 	protocol, translate, guard                  row
 	forward, forwardAsIs, serve, health         row
 }
@@ -72,6 +73,7 @@ func newFilters(h *handler) *filters {
 		scopeDownload:       check("scope", scope.Download),
 		scopeEngine:         check("scope", enginefilter.Scope),
 		scopeBuiltin:        check("scope", scope.Builtin),
+		listener:            check("listener", checks.Listener),
 
 		wellformed:    check("wellformed", checks.WellFormed),
 		wellformedAny: check("wellformed", checks.WellFormedAny),
@@ -86,6 +88,7 @@ func newFilters(h *handler) *filters {
 		await: bind("await", peek.Await{}, peeked),
 
 		resolve:        check("resolve", resolve.New(h.cfg.Router).Check),
+		resolveOther:   check("resolve", resolve.New(h.cfg.Router).CheckOther),
 		capability:     check("capability", enginefilter.Foreign),
 		method:         check("method", checks.Method),
 		engine:         check("engine", enginefilter.Fleet),
@@ -122,6 +125,7 @@ func (f *filters) bindAttempt(h *handler) {
 	f.driver, f.repeat, f.attempt = h.driver, repeat, row{}
 
 	f.backoff = bind("backoff", retry.Filter{}, func(t *callState) *retry.State { return &t.retry })
+	f.ready = bind("ready", h.ready, func(t *callState) *ready.State { return &t.ready })
 	f.affinity = bind("affinity", affinity.New(h.cfg.Affinity), func(t *callState) *affinity.State { return &t.affinity })
 	f.pick = bind("pick", pick.Filter{}, func(t *callState) *pick.State { return &t.pick })
 	f.warm = bind("warm", warm.Filter{}, func(t *callState) *warm.State { return &t.warm })
@@ -133,8 +137,12 @@ func (f *filters) bindAttempt(h *handler) {
 	response := func(t *callState) *forward.State { return &t.forward }
 	f.forward = bind("forward", forward.New(h.cfg.Recorder, h.cfg.Affinity, true), response)
 	f.forwardAsIs = bind("forward", forward.New(h.cfg.Recorder, h.cfg.Affinity, false), response)
-	f.serve = row{name: "serve", admit: func(t *callState) filter.Step { return t.ServeBy(h.services, nil) }}
-	f.health = row{name: "health", admit: answerHealth}
+	f.serve = row{name: "serve", admit: func(t *callState) filter.Step {
+		step := t.ServeBy(h.services, nil)
+		t.Answer().Served.Acts = true
+		return step
+	}}
+	f.health = row{name: "health", admit: h.answerHealth}
 }
 
 // stateless is the state of filters that remember nothing of a call.

@@ -18,9 +18,12 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/accesslog"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/open"
@@ -51,8 +54,8 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Redis,
-// Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, CORS, REST, Loads, Replicas, Shield, Approver,
-// Describe, Services, Limits, Leaving, Operators and Log are required.
+// Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, Loads, Replicas,
+// Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Follow, Recent and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Relay relay.Config
@@ -66,10 +69,13 @@ type Config struct {
 	Router        *router.Router
 	Metrics       *telemetry.Metrics
 	Recorder      *telemetry.Recorder
+	Recent        accesslog.Recent   // gets the record of each call of a caller; nil: nobody does
 	Tracer        *tracing.Tracer    // nil: no call is traced. Whoever made it closes it
 	BackendTLS    TLSOf              // of Router's table; nil: all cleartext
 	Redis         func() string      // how the store that replicas share is, for operators; nil: there is none
 	Affinity      *affinity.Resolver // whoever made it runs it; nil: one for this gateway alone
+	// asks for early probes of a capability's backends, for which calls wait; it must not block; nil: no call waits
+	Expedite func(capability string)
 	// of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
 	Answers *idempotency.Service
 	// what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
@@ -84,7 +90,9 @@ type Config struct {
 	// of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
 	MaxBodies int64
 	Hosts     Hosts       // names that the ports answer to; default loopback's and addresses
+	Listeners []Listener  // ports for clients besides the public one; Run closes them
 	CORS      cors.Config // which pages of other sites may call; none: none
+	Inbox     *Inbox      // page of approvals for people; nil: none
 	REST      rest.Config // of the JSON API; but for MaxBody and EventSource
 	Replicas  func() int  // that share the limits of tenants; it must not block; nil: this one alone
 	// turns calls away that are too much; whoever made it watches with Turn; nil: none are
@@ -98,10 +106,13 @@ type Config struct {
 	Tools    authorize.ToolNames // for callers that call another; nil: nobody knows them
 	// registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing
 	Services  func(grpc.ServiceRegistrar)
-	Limits    *ratelimit.Limiter   // of tenants; whoever made it runs it; nil: there are none
-	Leaving   func()               // told when calls are to finish, for what would else go on; nil: nobody
-	Operators func(*http.ServeMux) // adds to what the operators' port serves; nil: nothing
-	Log       *slog.Logger         // nil: discard
+	Limits    *ratelimit.Limiter // of tenants; whoever made it runs it; nil: there are none
+	Leaving   func()             // told when calls are to finish, for what would else go on; nil: nobody
+	Operators func(*guard.Mux)   // adds to what the operators' port serves; nil: nothing
+	Guard     *guard.Guard       // of the operators' port; nil: it asks nobody
+	// Follow ends the streams of the operators' port with the sessions of people; nil: there are no sessions.
+	Follow func(http.Handler) http.Handler
+	Log    *slog.Logger // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -117,9 +128,13 @@ type Gateway struct {
 	handler    *handler
 	health     *health.Server
 	bodies     *bodybudget.Budget
+	doors      http.Handler    // of HTTP that is not gRPC
+	inside     *localgrpc.Conn // of the doors' calls
 	internal   *localgrpc.Conn // makes the gateway's own calls
 	guard      *engine.Guard
 	directory  *directory
+	operators  http.Handler // of the operators' port
+	ports      listeners
 	draining   atomic.Bool
 	howToDrain atomic.Pointer[Drain]
 }
@@ -131,7 +146,8 @@ func New(cfg Config) (*Gateway, error) {
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internal: newInternalConn()}
 	g.SetDrain(cfg.Drain)
-	cfg.Relay.Network = networks(cfg.ClientAddr, cfg.Exempt)
+	cfg.Relay.Network, cfg.Relay.MorePorts = networks(cfg.ClientAddr, cfg.Exempt), len(cfg.Listeners)
+	g.ports = newListeners(cfg.Listeners)
 	queue, err := fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests))
 	if err != nil {
 		return nil, err
@@ -148,10 +164,14 @@ func New(cfg Config) (*Gateway, error) {
 	h.relay, g.internal.Relay = g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
 	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.inherit, MaxMessage: maxMessage}
-	if doors, err = frontDoors(inside, &cfg); err != nil {
+	if doors, err = frontDoors(inside, &cfg); err == nil {
+		g.operators, err = g.newOperators()
+	}
+	if err != nil {
 		g.Close()
 		return nil, err
 	}
+	g.doors, g.inside = doors, inside
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
 	g.tell()
 	return g, nil
@@ -163,6 +183,7 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
+	r.Closed, r.Full = statusOf(filter.ShuttingDown, notStarted), statusOf(filter.Overloaded, notStarted)
 	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason,
 		filter.OverAddressShare.Message)}
 	switch {
@@ -216,7 +237,7 @@ func frontDoors(inside *localgrpc.Conn, cfg *Config) (http.Handler, error) {
 	pages := cfg.CORS
 	pages.Headers, pages.Expose = append(connect.RequestHeaders(), pages.Headers...),
 		append(connect.ResponseHeaders(), pages.Expose...)
-	doors := cors.Handler(pages, connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))
+	doors := withInbox(cfg.Inbox, api, withCORS(pages, connect.New(inside, api, connect.Config{MaxMessage: maxMessage})))
 	if cfg.Tracer != nil {
 		doors = withTraceID(doors)
 	}
@@ -276,31 +297,31 @@ func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
 
 // noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
 // whatever a caller has put there by mistake.
-func noMethod(any, grpc.ServerStream) error { return GRPCStatus(refusedMethod).Err() }
+func noMethod(any, grpc.ServerStream) error {
+	return status.FromProto(protoOf(refusedMethod, notStarted)).Err()
+}
 
 var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
 	Message: "the gateway has no method of this name"}
 
 // Run serves clients on public and operators on admin until ctx ends, then lets calls
 // finish as Config.Drain says. Nothing of the Gateway is left when it returns. It
-// closes both listeners.
+// closes all listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	operators := &http.Server{
-		Handler: g.handler.answers.checkAdminHost(NewAdmin(AdminConfig{Ready: g.Readiness,
-			Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators})),
+		Handler:           g.operators,
 		ReadHeaderTimeout: 10 * time.Second,
 		Protocols:         new(http.Protocols),
 	}
 	operators.Protocols.SetHTTP1(true)
+	operators.Protocols.SetHTTP2(true)
 	operators.Protocols.SetUnencryptedHTTP2(true) // gRPC
-	ended := make(chan error, 2)
+	running := 2 + len(g.ports)
+	ended := make(chan error, running)
 	go func() {
 		ended <- wrap("serve operators", recovery.Do("serve", func() error { return operators.Serve(admin) }))
 	}()
-	go func() {
-		ended <- wrap("serve clients", recovery.Do("serve", func() error { return g.relay.Serve(public) }))
-	}()
-	running := 2
+	g.serve(public, ended)
 	var err error
 	select {
 	case <-ctx.Done():

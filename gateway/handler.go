@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/accesslog"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
@@ -11,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/ready"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/gateway/filter/translate"
@@ -43,6 +47,7 @@ type handler struct {
 	overload  *overload.Filter
 	ratelimit *ratelimit.Filter
 	reader    *peek.Reader
+	ready     *ready.Filter
 	trace     trace.Filter
 
 	chain     *chain
@@ -68,6 +73,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		overload:   newOverload(cfg),
 		ratelimit:  newRatelimit(cfg, own),
 		trace:      trace.New(cfg.Tracer),
+		ready:      ready.New(cfg.Expedite, own.unready),
 		statuses:   newStatuses(),
 		shares:     own,
 		fairQueue:  q,
@@ -91,6 +97,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 func (h *handler) accesslog(gateway bool) accesslog.Filter {
 	return accesslog.New(accesslog.Config{
 		Recorder: h.cfg.Recorder, Audit: h.cfg.Audit, Quiet: h.overload.Quiet, Gateway: gateway,
+		Recent: h.cfg.Recent,
 	})
 }
 
@@ -178,7 +185,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 // Again says whether a call that its backend may have carried out is made once more.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
-	return !t.walk.serves(relayed{s}) && retry.Again(&t.Call, &t.retry, a)
+	return t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
 }
 
 // repeat says whether a call that did not start makes another attempt; nil: it does.
@@ -210,15 +217,21 @@ func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
 
 // Explain is the relay's own reason to end a call, in the words of the one table.
 func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
+	t := callOf(s)
+	ran := t.walk.mayHaveRun(t, s)
 	var refusal *call.Refusal
-	switch t := callOf(s); {
+	switch {
 	case f == relay.AccountExceeded && !s.Forwarded():
 		refusal = t.OutOfMemory()
 	case f == relay.TooManyBytes, f == relay.TooManyMessages:
 		refusal = h.bandwidth.Explain(&t.bandwidth, f)
+	case f == relay.UpstreamLost && !ran && t.Fleet != nil: // what the backend refused cannot go elsewhere
+		refusal = filter.Unreachable(t.Fleet)
+	case f == relay.UpstreamReset:
+		return explainAs(codes.Code(s.ResetCode()), f, progressOf(ran))
 	default:
-		return h.statuses.explain(f)
+		return h.statuses.explain(f, ran)
 	}
-	callOf(s).Reason = refusal.Reason
-	return h.statuses.of(refusal)
+	t.Reason = refusal.Reason
+	return h.statuses.of(refusal, ran)
 }

@@ -8,8 +8,14 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// answerHealth answers a Healthcheck, which no capability gets.
-func answerHealth(t *callState) filter.Step { return t.Reply(healthReply(t.Fleet, t.Info.Dialect)) }
+// answerHealth answers a Healthcheck, which no capability gets. That of a fleet without a ready backend has it probed
+// early, and does not wait for the result.
+func (h *handler) answerHealth(t *callState) filter.Step {
+	if t.Fleet.Health().Up() == 0 {
+		h.ready.Expedite(t.Fleet)
+	}
+	return t.Reply(healthReply(t.Fleet, t.Info.Dialect))
+}
 
 // healthReply returns the answer of a Healthcheck. Its bytes are the same in the dialects Doc and Live, ready=1 and
 // message=2; Legacy has only the first field.

@@ -34,13 +34,14 @@ func (a *answers) set(h Hosts) {
 	a.admin.Store(h.Admin)
 }
 
-// checkHost refuses requests at the public port for a host name that is not its own, unless the port requires
-// credentials.
+// checkHost refuses requests at the public port, or a listener, for a host name that is not its own, unless callers
+// need a credential there. Browsers send the cookies of the inbox by themselves, so its requests are always checked.
 func (h *handler) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.callers.Needed() && !h.answers.public.Load().Allows(r.Host, nil) {
+		v := webRequestOf(r)
+		if (v.isInbox() || !h.callers.NeedsAt(v.client.At)) && !h.answers.public.Load().Allows(r.Host, nil) {
 			problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				problem.Write(w, r, problem.Of(webRequestOf(r).refuse(hostRefusal(r.Host, "hosts"), 0), HTTPStatus))
+				problem.Write(w, r, problem.Of(v.refuse(hostRefusal(r.Host, "hosts"), 0), HTTPStatus))
 			})).ServeHTTP(w, r)
 			return
 		}
@@ -52,7 +53,7 @@ func (h *handler) checkHost(next http.Handler) http.Handler {
 // a page cannot make a browser send it, as TE is a forbidden request-header (Fetch §2.2.2).
 func (h *handler) checkCallHost(t *filter.Call) *call.Refusal {
 	s := t.Stream
-	if h.callers.Needed() || s.Peer().Internal {
+	if h.callers.NeedsAt(t.Client.At) || s.Peer().Internal {
 		return nil
 	}
 	if te, _ := s.Header("te"); te == "trailers" || h.answers.public.Load().Allows(s.Authority(), nil) {
@@ -61,7 +62,7 @@ func (h *handler) checkCallHost(t *filter.Call) *call.Refusal {
 	return hostRefusal(s.Authority(), "hosts")
 }
 
-// checkAdminHost is checkHost for the admin API, which has no credentials.
+// checkAdminHost is checkHost for the admin API, where a browser may have a session.
 func (a *answers) checkAdminHost(next http.Handler) http.Handler {
 	refuse := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, r, problem.Of(GRPCStatus(hostRefusal(r.Host, "admin_hosts")).Err(), HTTPStatus))

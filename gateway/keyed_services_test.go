@@ -102,7 +102,7 @@ func TestScopesOfServices(t *testing.T) {
 		{"POST", "/v1/approvals/" + ours + "/deny", "caller", "{}", 403, `"scope":"approve"`},
 		{"POST", "/v1/approvals/" + theirs + "/approve", "approver", "{}", 404, "APPROVAL_UNKNOWN"},
 		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"remember":"always"}`, 403, `"scope":"policy"`},
-		{"POST", "/v1/approvals/" + ours + "/approve", "ruler", `{"remember":"always"}`, 400, "APPROVAL_NOT_REMEMBERED"},
+		{"POST", "/v1/approvals/" + ours + "/approve", "ruler", `{"remember":"always"}`, 403, "SELF_APPROVAL"},
 		{"POST", "/v1/approvals/" + ours + "/approve", "approver", `{"by":"mallory"}`, 200,
 			`"answered_by":"key ` + ring.credentials["approver"][3:19] + `"`},
 	} {
@@ -113,8 +113,9 @@ func TestScopesOfServices(t *testing.T) {
 	}
 	client := capgatepb.NewApprovalsClient(g.Conn(t))
 	ctx := metadata.AppendToOutgoingContext(bearer(t.Context(), ring.credentials["ruler"]), "x-user-id", "bob")
-	// ann's
-	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.NotFound, "APPROVAL_UNKNOWN")
+	// ann's, which the key may answer for bob, were it not answered
+	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.FailedPrecondition,
+		"APPROVAL_NOT_PENDING")
 	wants(t, errOf(client.ListApprovals(bearer(t.Context(), ring.credentials["caller"]),
 		&capgatepb.ListApprovalsRequest{})), codes.PermissionDenied, "SCOPE_MISSING")
 }

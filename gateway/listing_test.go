@@ -96,7 +96,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 				tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 			"c": {Fleet: call.Allow}, // whose tools nobody knows
-			"d": {Manifest: &manifest.Manifest{Dynamic: true}},
+			"d": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}},
 		})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
 	for user, want := range map[string]string{
@@ -124,7 +124,13 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "bob")
 		_, err := client.GetCapability(ctx, &capgatepb.GetCapabilityRequest{CapabilityId: id})
 		wants(t, err, codes.NotFound, "CAPABILITY_UNKNOWN")
-		_, err = client.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
+		list, err := client.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
+		if id == "d" { // about which nobody has decided: a call says so, too
+			if err != nil || len(list.GetTools()) > 0 || list.GetReason() != "NO_POLICY" || list.GetNotice() == "" {
+				t.Errorf("%v, %v", list, err)
+			}
+			continue
+		}
 		if info := wants(t, err, codes.NotFound, "CAPABILITY_UNKNOWN"); info.GetMetadata()["capability"] != id {
 			t.Errorf("%q: %v", id, info)
 		}
@@ -148,6 +154,10 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	}
 	if first := list.Tools[1]; first.Name != "first" || first.Policy != "allow" || first.Terminal {
 		t.Errorf("%+v", first)
+	}
+	if resp, body = getJSON(t, g, "/v1/capabilities/c/tools"); resp.StatusCode != http.StatusOK ||
+		!strings.Contains(body, `"reason":"TOOLS_UNKNOWN","notice":"the tools are not known: `) {
+		t.Errorf("%s %s", resp.Status, body)
 	}
 	if resp, body = getJSON(t, g, "/v1/capabilities/b"); resp.StatusCode != http.StatusNotFound ||
 		!strings.Contains(body, "CAPABILITY_UNKNOWN") {

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 
+	"google.golang.org/grpc/status"
+
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -25,10 +27,12 @@ type serving struct {
 
 // refuse is the error by which served code refuses its call, for the reason that the call's record has.
 func refuse(ctx context.Context, refusal *call.Refusal) error {
+	far := unsaid
 	if v := filter.ServedOf(ctx); v != nil {
 		v.Refused.Store(refusal)
+		far = progressOf(v.Begun.Load() || v.Acted.Load())
 	}
-	return GRPCStatus(refusal).Err()
+	return status.FromProto(protoOf(refusal, far)).Err()
 }
 
 // tell adds to a call what the code that served it says of it, when its stream has ended with r.
@@ -88,12 +92,23 @@ func withoutBackend(r *relay.Result) *relay.Result {
 	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }
 
-// serves says whether a stream of the call is served in the process.
-func (w *walk) serves(s filter.Stream) bool {
-	for v := w.serving; v != nil; v = v.outer {
-		if v.stream == s {
-			return true
-		}
+// servingOf is what serves a stream of the call in the process; nil: nothing does.
+func (w *walk) servingOf(s filter.Stream) *serving {
+	v := w.serving
+	for v != nil && v.stream != s {
+		v = v.outer
 	}
-	return false
+	return v
+}
+
+// mayHaveRun says whether a backend may have carried out a call that the relay ends by its stream s. Where the answer
+// is no, the driver keeps the call from every backend: code that serves it may not know yet that it is over.
+func (w *walk) mayHaveRun(t *callState, s *relay.Stream) bool {
+	v := w.servingOf(relayed{s})
+	if v == nil {
+		return t.Attempt.Lost || t.Attempt.Started && s.Sent()
+	}
+	ran := t.Attempt.Started || t.Attempt.Lost || v.Acts || v.Acted.Load()
+	w.told = !ran
+	return ran
 }

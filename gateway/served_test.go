@@ -52,6 +52,29 @@ func TestServed(t *testing.T) {
 	}
 }
 
+// TestToldThatItDidNotStart: such a call gets to no backend, even if the code that serves it continues it.
+func TestToldThatItDidNotStart(t *testing.T) {
+	t.Parallel()
+	s := serve(attemptHere, steps{goOn}, steps{send})
+	s.t.walk.told = true
+	s.proceed()
+	s.ends(s.second, relay.Result{Code: 1})
+	s.ends(s.first, relay.Result{Code: 4})
+	s.is(t, "a", "b", "serve", "refuse", "b continued 1", "-b"+final, "-a"+final)
+}
+
+// TestALostAttemptCounts: what prevents a further attempt is not what became of the call.
+func TestALostAttemptCounts(t *testing.T) {
+	t.Parallel()
+	d := drive(steps{goOn}, attemptHere, steps{send})
+	d.begin()
+	d.t.Attempt.Lost = true
+	d.driver.reject(d.t, filter.Overloaded)
+	if d.is(t, "a", "c", "forward", "refuse"); d.t.Reason != "UPSTREAM_LOST" {
+		t.Errorf("the reason is %s", d.t.Reason)
+	}
+}
+
 // TestServedInAnAttempt: the call goes on in the attempt that it is served in. Continued once more, it makes another.
 func TestServedInAnAttempt(t *testing.T) {
 	t.Parallel()

@@ -253,6 +253,7 @@ func TestSessionLost(t *testing.T) {
 					info.GetMetadata()["capability"] != "caps" || info.GetMetadata()["session"] != session {
 					t.Fatalf("%v, %v", err, info)
 				}
+				saysProgress(t, err, true)
 				next, err := inSession(t.Context(), c, session)
 				if next == home[0] || next == "" || err != nil {
 					t.Fatalf("after the loss: %q, %v", next, err)

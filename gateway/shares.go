@@ -23,6 +23,7 @@ type shares struct {
 	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
 	inflating *fairshare.Pool // first messages that are unpacked
 	deciding  *fairshare.Pool // messages of calls that are decided on
+	unready   *fairshare.Pool // calls that wait for a backend of their fleet
 }
 
 const (
@@ -30,6 +31,7 @@ const (
 	leastPool  = 24 << 20 // in which the longest message finds room
 	mostPacked = 256 << 20
 	maxHeld    = 64 << 20 // messages of calls that are decided on
+	maxUnready = 16 << 20 // calls that wait for a backend, 4 KiB each
 	leastKept  = 256 << 10
 )
 
@@ -69,13 +71,14 @@ func newShares(cfg *Config) *shares {
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
 		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
 		deciding:  all.Sub("deciding", min(max(m/inflatingPart, leastPool), maxHeld)),
+		unready:   all.Sub("unready", maxUnready),
 	}
 }
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []telemetry.MemoryPool) {
 	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies,
-		p.inflating, p.deciding} {
+		p.inflating, p.deciding, p.unready} {
 		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
 			Refused: of.Refused()})
 	}

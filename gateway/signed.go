@@ -10,7 +10,7 @@ import (
 // FindArtifact says whether there is an artifact for somebody, as a download would: nil, or why not.
 // Without tenants there may be any. It waits for the store as long as a call does, about a second.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
-	fleet, refusal := g.cfg.Router.Table().Resolve(router.Key{Metadata: capability}, who.Settings)
+	fleet, refusal := g.cfg.Router.Table().Resolve(router.Key{Metadata: capability}, &who)
 	if refusal != nil || who.Settings == nil {
 		return refusal
 	}

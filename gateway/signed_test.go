@@ -67,7 +67,7 @@ func (f *signedFiles) clock() time.Time {
 	return f.now
 }
 
-func startSigned(t *testing.T) *signedFiles {
+func startSigned(t *testing.T, change ...func(*gatewaytest.Options)) *signedFiles {
 	t.Helper()
 	f := &signedFiles{now: time.Now(), capability: gatewaytest.NewCapability("b1")}
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
@@ -78,19 +78,24 @@ func startSigned(t *testing.T) *signedFiles {
 	signatures := tenant.NewSignatures(f.tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}),
 		redis.Open(t).Signing(), f.clock)
 	addr := f.capability.Serve(t, call.Doc).Addr
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "caps", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
 			{Capability: "other", Backends: []string{addr}, Unprobed: true, Affinity: sticky},
 		},
-		Authenticator: keys, Signed: signatures, Store: redis.Open(t).Sessions(),
+		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys, Listeners: tenant.NewListeners(f.tenants)}),
+		Signed:        signatures, Store: redis.Open(t).Sessions(),
 		Services: func(s grpc.ServiceRegistrar) {
 			capgatepb.RegisterArtifactsServer(s, signing.New(signing.Config{
 				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus,
 				MaxTTL: time.Hour, Now: f.clock,
 			}))
 		},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	f.gateway = gatewaytest.Start(t, o)
 	return f
 }
 
@@ -100,14 +105,22 @@ func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body str
 	a := transfer(t, client, http.MethodPost, f.gateway.URL(path+"/signed-url"), strings.NewReader(body), "X-Api-Key",
 		f.keys[of])
 	var signed struct {
-		URL    string `json:"url"`
 		Expire string `json:"expire_time"`
 	}
 	_ = json.Unmarshal(a.body, &signed)
 	if end, err := time.Parse(time.RFC3339, signed.Expire); a.StatusCode == 200 && (err != nil || end.Before(f.clock())) {
 		t.Errorf("%s", a.body)
 	}
-	return a, signed.URL
+	return a, urlOf(a)
+}
+
+// urlOf is the signed URL in an answer.
+func urlOf(a answered) string {
+	var signed struct {
+		URL string `json:"url"`
+	}
+	_ = json.Unmarshal(a.body, &signed)
+	return signed.URL
 }
 
 // TestSignedURLs: a URL lets anybody download one file of a tenant's, and do nothing else.

@@ -42,31 +42,51 @@ var kindCodes = [...]codes.Code{
 	call.DataLoss:           codes.DataLoss,
 }
 
-// failures says how the relay's own failures read. Their reason is the failure's
-// name. None tells the caller to retry: the call may have been carried out.
+// progress is how far a refused call came.
+type progress uint8
+
+const (
+	unsaid     progress = iota // only the service that answers it knows
+	notStarted                 // no backend got it: the status says so, as call.NotStarted
+	mayHaveRun                 // a backend may have carried it out: nothing asks the caller to repeat it
+)
+
+// progressOf is how far a call came that a backend may have carried out, or not.
+func progressOf(ran bool) progress {
+	if ran {
+		return mayHaveRun
+	}
+	return notStarted
+}
+
+// ranText follows the message of a failure of a call that may have run. Some clients repeat calls by the words of their
+// errors: TestWordsThatClientsRetryOn has those that must not be in such a message.
+const ranText = "; the call may have been carried out"
+
+// failures says how the relay's own failures read, before ranText. Their reason is the failure's name. None tells the
+// caller to retry.
 var failures = [...]struct {
 	code    codes.Code
 	message string
 }{
-	relay.NoFailure: {codes.Internal, "the call ended without a reason"},
-	relay.UpstreamLost: {codes.Unavailable,
-		"the connection to the backend was lost; the call may have been carried out"},
+	relay.NoFailure:        {codes.Internal, "the call ended without a reason"},
+	relay.UpstreamLost:     {codes.Unavailable, "the backend was lost before its answer was complete"},
 	relay.UpstreamProtocol: {codes.Internal, "the backend broke the HTTP/2 protocol"}, // as grpc maps PROTOCOL_ERROR
 	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's time is over"},
 	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
 	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or cut off"},
 	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
 	relay.MemoryExceeded:   {codes.ResourceExhausted, "the gateway holds too much that this call's reader has not read"},
-	relay.Draining:         {codes.Unavailable, "the gateway is shutting down"},
+	relay.Draining:         {codes.Unavailable, "the gateway is stopping"},
 	relay.ClientGone:       {codes.Canceled, "the caller left"},
 	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
 	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
 	relay.Panicked:         {codes.Internal, filter.Panicked.Message},
 	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
-	relay.MessageFollowed: {codes.InvalidArgument,
-		"something follows the request's only message; what was sent of it before may have run"},
+	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message"},
 	relay.AccountExceeded: {codes.ResourceExhausted,
 		"the gateway holds as much for this caller as its share of the memory allows"},
+	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // the code is that of the reset
 }
 
 // httpStatuses follows the comments of google/rpc/code.proto.
@@ -109,41 +129,62 @@ func codeOf(k call.Kind) codes.Code {
 
 // GRPCStatus turns a refusal into a status of grpc-go, for services that refuse what does
 // not come through the relay.
-func GRPCStatus(r *call.Refusal) *status.Status { return status.FromProto(protoOf(r)) }
+func GRPCStatus(r *call.Refusal) *status.Status { return status.FromProto(protoOf(r, unsaid)) }
 
 // statusOf turns a refusal into the status that goes into trailers.
-func statusOf(r *call.Refusal) relay.Status {
-	s := marshal(protoOf(r))
+func statusOf(r *call.Refusal, far progress) relay.Status {
+	s := marshal(protoOf(r, far))
 	if r.Kind == call.Unauthenticated {
 		s.Challenge = problem.Challenge(r.Reason)
 	}
+	s.NoRetry = far == mayHaveRun || r.MayHaveRun
 	return s
 }
 
-func protoOf(r *call.Refusal) *spb.Status {
-	details := []proto.Message{&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain,
-		Metadata: validMetadata(r.Metadata)}}
+func protoOf(r *call.Refusal, far progress) *spb.Status {
+	if r.MayHaveRun {
+		far = mayHaveRun
+	}
+	details := []proto.Message{infoOf(r.Reason, r.Metadata, far)}
 	if r.Quota != "" {
 		violation := &errdetails.QuotaFailure_Violation{Subject: validUTF8(r.Quota), Description: validUTF8(r.Message)}
 		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{violation}})
 	}
-	if r.RetryAfter > 0 {
+	if r.RetryAfter > 0 && far != mayHaveRun {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
 	}
 	return newStatus(codeOf(r.Kind), r.Message, details...)
 }
 
 // explain turns a failure of the relay into the status that goes into trailers.
-func explain(f relay.Failure) relay.Status {
+func explain(f relay.Failure, far progress) relay.Status {
 	if int(f) >= len(failures) {
 		f = relay.NoFailure
 	}
+	return explainAs(failures[f].code, f, far)
+}
+
+// explainAs is explain with a code.
+func explainAs(code codes.Code, f relay.Failure, far progress) relay.Status {
 	reason := f.String()
 	if f == relay.NoFailure {
 		reason = "INTERNAL"
 	}
-	return marshal(newStatus(failures[f].code, failures[f].message,
-		&errdetails.ErrorInfo{Reason: reason, Domain: errorDomain}))
+	text := failures[f].message
+	if far == mayHaveRun {
+		text += ranText
+	}
+	s := marshal(newStatus(code, text, infoOf(reason, nil, far)))
+	s.NoRetry = far == mayHaveRun
+	return s
+}
+
+func infoOf(reason string, metadata map[string]string, far progress) *errdetails.ErrorInfo {
+	info := &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: validMetadata(metadata)}
+	if far == notStarted {
+		info.Metadata[call.NotStarted] = "true"
+	}
+	return info
 }
 
 func newStatus(code codes.Code, message string, details ...proto.Message) *spb.Status {
@@ -189,37 +230,41 @@ func validMetadata(m map[string]string) map[string]string {
 type statuses struct {
 	seed     maphash.Seed
 	places   [256]atomic.Pointer[knownStatus]
-	failures [len(failures)]relay.Status
+	failures [len(failures)][2]relay.Status // of calls that did not start, and of those that may have run
 }
 
 type knownStatus struct {
 	refusal *call.Refusal
+	ran     bool
 	status  relay.Status
 }
 
 func newStatuses() *statuses {
 	s := &statuses{seed: maphash.MakeSeed()}
 	for f := range s.failures {
-		s.failures[f] = explain(relay.Failure(f))
+		s.failures[f] = [2]relay.Status{explain(relay.Failure(f), notStarted), explain(relay.Failure(f), mayHaveRun)}
 	}
 	return s
 }
 
-// of returns a refusal's status. The refusal must never change again.
-func (s *statuses) of(r *call.Refusal) relay.Status {
+// of returns a refusal's status. The refusal must never change again. ran says that the call may have run.
+func (s *statuses) of(r *call.Refusal, ran bool) relay.Status {
 	place := &s.places[maphash.Comparable(s.seed, r)%uint64(len(s.places))]
-	if known := place.Load(); known != nil && known.refusal == r {
+	if known := place.Load(); known != nil && known.refusal == r && known.ran == ran {
 		return known.status
 	}
-	known := &knownStatus{refusal: r, status: statusOf(r)}
+	known := &knownStatus{refusal: r, ran: ran, status: statusOf(r, progressOf(ran))}
 	place.Store(known)
 	return known.status
 }
 
-// explain returns a failure's status.
-func (s *statuses) explain(f relay.Failure) relay.Status {
+// explain returns a failure's status. ran says that the call may have run.
+func (s *statuses) explain(f relay.Failure, ran bool) relay.Status {
 	if int(f) >= len(s.failures) {
 		f = relay.NoFailure
 	}
-	return s.failures[f]
+	if ran {
+		return s.failures[f][1]
+	}
+	return s.failures[f][0]
 }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,7 +79,7 @@ func TestEveryKindHasARow(t *testing.T) {
 	for k := range kindCodes {
 		r := &call.Refusal{Kind: call.Kind(k), Reason: "WHY", Message: "because",
 			Metadata: map[string]string{"capability": "weather"}}
-		st, info, retry := unpack(t, statusOf(r))
+		st, info, retry := unpack(t, statusOf(r, notStarted))
 		if other, dup := seen[st.Code()]; dup || st.Code() == codes.OK {
 			t.Errorf("kind %d has the code of kind %d: %v", k, other, st.Code())
 		}
@@ -88,7 +89,7 @@ func TestEveryKindHasARow(t *testing.T) {
 			t.Errorf("kind %d: %v", k, st)
 		}
 	}
-	if s := statusOf(&call.Refusal{Kind: 200}); codes.Code(s.Code) != codes.Internal {
+	if s := statusOf(&call.Refusal{Kind: 200}, unsaid); codes.Code(s.Code) != codes.Internal {
 		t.Errorf("a kind without a row is %v", codes.Code(s.Code))
 	}
 }
@@ -100,19 +101,25 @@ func TestEveryFailureHasARow(t *testing.T) {
 	}
 	table := newStatuses()
 	for f, row := range failures {
-		got := table.explain(relay.Failure(f))
-		st, info, retry := unpack(t, got)
-		if st.Code() != row.code || row.code == codes.OK || st.Message() == "" || info.GetReason() == "" || retry != nil {
-			t.Errorf("%d: %v", f, st)
-		}
-		if f > 0 && info.GetReason() != relay.Failure(f).String() {
-			t.Errorf("%v has reason %s", relay.Failure(f), info.GetReason())
-		}
-		if !reflect.DeepEqual(got, explain(relay.Failure(f))) {
-			t.Errorf("%v: the table says otherwise", relay.Failure(f))
+		for _, ran := range []bool{false, true} {
+			got := table.explain(relay.Failure(f), ran)
+			st, info, retry := unpack(t, got)
+			if st.Code() != row.code || row.code == codes.OK || info.GetReason() == "" || retry != nil ||
+				!strings.HasPrefix(st.Message(), row.message) || strings.HasSuffix(st.Message(), ranText) != ran {
+				t.Errorf("%d: %v", f, st)
+			}
+			if f > 0 && info.GetReason() != relay.Failure(f).String() {
+				t.Errorf("%v has reason %s", relay.Failure(f), info.GetReason())
+			}
+			if (info.GetMetadata()[call.NotStarted] == "true") == ran || got.NoRetry != ran {
+				t.Errorf("%v, which may have run %v: %v, no retry %v", relay.Failure(f), ran, info, got.NoRetry)
+			}
+			if !reflect.DeepEqual(got, explain(relay.Failure(f), progressOf(ran))) {
+				t.Errorf("%v: the table says otherwise", relay.Failure(f))
+			}
 		}
 	}
-	if s := table.explain(200); codes.Code(s.Code) != codes.Internal {
+	if s := table.explain(200, true); codes.Code(s.Code) != codes.Internal {
 		t.Errorf("a failure without a row is %v", codes.Code(s.Code))
 	}
 }
@@ -125,7 +132,7 @@ func TestFailureCodes(t *testing.T) {
 		relay.MessageMalformed: codes.InvalidArgument, relay.MessageTimeout: codes.DeadlineExceeded,
 		relay.MemoryExceeded: codes.ResourceExhausted, relay.Draining: codes.Unavailable, relay.ClientGone: codes.Canceled,
 	} {
-		if got := codes.Code(explain(f).Code); got != want {
+		if got := codes.Code(explain(f, notStarted).Code); got != want {
 			t.Errorf("%v is %v, want %v", f, got, want)
 		}
 	}
@@ -133,12 +140,14 @@ func TestFailureCodes(t *testing.T) {
 
 func TestStatusDetails(t *testing.T) {
 	t.Parallel()
-	_, _, retry := unpack(t, statusOf(&call.Refusal{Kind: call.ResourceExhausted, RetryAfter: 1500 * time.Millisecond}))
+	_, _, retry := unpack(t, statusOf(&call.Refusal{Kind: call.ResourceExhausted, RetryAfter: 1500 * time.Millisecond},
+		notStarted))
 	if d := retry.GetRetryDelay().AsDuration(); d != 1500*time.Millisecond {
 		t.Errorf("retry after %v", d)
 	}
 	metadata := map[string]string{"cap\xff": "we\xc3"}
-	st, info, _ := unpack(t, statusOf(&call.Refusal{Kind: call.NotFound, Message: "no \xff", Metadata: metadata}))
+	st, info, _ := unpack(t, statusOf(&call.Refusal{Kind: call.NotFound, Message: "no \xff", Metadata: metadata},
+		unsaid))
 	if st.Message() != "no \uFFFD" || info.GetMetadata()["cap\uFFFD"] != "we\uFFFD" {
 		t.Errorf("invalid UTF-8 became %v", st)
 	}
@@ -151,17 +160,17 @@ func TestStatusesRememberAndStayBounded(t *testing.T) {
 	t.Parallel()
 	table := newStatuses()
 	shared := &call.Refusal{Kind: call.Unavailable, Reason: "NO_BACKEND", Message: "none"}
-	first := table.of(shared)
-	if again := table.of(shared); &again.Details[0] != &first.Details[0] {
+	first := table.of(shared, false)
+	if again := table.of(shared, false); &again.Details[0] != &first.Details[0] {
 		t.Error("a shared refusal was marshalled twice")
 	}
 	for i := range 5000 {
 		own := &call.Refusal{Kind: call.NotFound, Reason: "UNKNOWN_CAPABILITY", Message: strconv.Itoa(i)}
-		if got := table.of(own); got.Message != own.Message {
+		if got := table.of(own, false); got.Message != own.Message {
 			t.Fatalf("got %q for %q", got.Message, own.Message)
 		}
 	}
-	if again := table.of(shared); !reflect.DeepEqual(again, first) {
+	if again := table.of(shared, false); !reflect.DeepEqual(again, first) {
 		t.Errorf("later the shared refusal is %v", again)
 	}
 }
@@ -185,14 +194,14 @@ func BenchmarkStatuses(b *testing.B) {
 	b.Run("shared", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			table.of(shared)
+			table.of(shared, false)
 		}
 	})
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			own := *shared
-			table.of(&own)
+			table.of(&own, false)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package gateway_test
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -27,6 +30,72 @@ func TestNoSuchMethod(t *testing.T) {
 		if status.Code(err) != codes.Unimplemented || errorInfo(err).GetReason() != "METHOD_UNKNOWN" ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, %v", method, err, errorInfo(err))
+		}
+	}
+}
+
+// TestNoSuchService: a service that no fleet has is unknown, as at any gRPC server. Those of the protocols that the
+// gateway knows need a capability.
+func TestNoSuchService(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{capability.Addr}}}})
+	conn := g.Conn(t)
+	for method, want := range map[string]struct {
+		code   codes.Code
+		reason string
+	}{
+		"/acme.v1.Orders/List":                            {codes.Unimplemented, "METHOD_UNKNOWN"},
+		"/selu.capability.v2.Capability/Invoke":           {codes.Unimplemented, "METHOD_UNKNOWN"},
+		"/selu.capability.v1.Capability/Invoke":           {codes.InvalidArgument, "ROUTING_KEY_MISSING"},
+		"/selu.capability.v1.Capability/Describe":         {codes.InvalidArgument, "ROUTING_KEY_MISSING"},
+		"/selu.capability.v1.Capability/Healthcheck":      {codes.InvalidArgument, "ROUTING_KEY_MISSING"},
+		"/openparallax.v1.ClientService/GetStatus":        {codes.InvalidArgument, "ROUTING_KEY_MISSING"},
+		"/selu.capability.Capability/UploadInputArtifact": {codes.InvalidArgument, "ROUTING_KEY_MISSING"},
+	} {
+		err := conn.Invoke(t.Context(), method, new(emptypb.Empty), new(emptypb.Empty))
+		if status.Code(err) != want.code || errorInfo(err).GetReason() != want.reason {
+			t.Errorf("%s: %v, %v", method, err, errorInfo(err))
+		}
+	}
+}
+
+// TestContentTypeOfMethods: a gRPC path takes the types of gRPC, gRPC-Web and Connect, and no others.
+func TestContentTypeOfMethods(t *testing.T) {
+	t.Parallel()
+	capability := gatewaytest.NewCapability("b1").Serve(t, call.Live)
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{capability.Addr}}}})
+	for name, client := range map[string]*http.Client{"HTTP/1.1": {}, "HTTP/2": g.HTTP2(t)} {
+		for typ, want := range map[string]int{
+			"": 415, "text/plain": 415, "application/octet-stream": 415, "application/x-protobuf": 415,
+			"application/jsonp": 415, "multipart/form-data; boundary=x": 415,
+			"application/json": 200, "application/json; charset=utf-8": 200,
+			"application/grpc-web+proto": 200, "application/grpc-web-text": 200, "application/proto": 200,
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+				"http://"+g.Addr+"/selu.capability.v1.Capability/Healthcheck", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if typ != "" {
+				r.Header.Set("Content-Type", typ)
+			}
+			r.Header.Set("X-Capability-Id", "caps")
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var problem struct{ Reason string }
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusUnsupportedMediaType {
+				err = json.Unmarshal(body, &problem)
+			}
+			if err != nil || resp.StatusCode != want || (want == 415) != (problem.Reason == "UNSUPPORTED_MEDIA_TYPE") {
+				t.Errorf("%s, %q: %s %s, %v", name, typ, resp.Status, body, err)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,7 +122,7 @@ func TestWebMessagesAreBounded(t *testing.T) {
 }
 
 // TestWebServicesOfFleets: nothing is known of their messages, which pass all the same. What a backend says to browsers
-// in the gateway's name does not.
+// in the gateway's name does not, and neither does what browsers send by themselves, such as cookies.
 func TestWebServicesOfFleets(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.Serve(t, func(*grpc.Server) {},
@@ -130,7 +131,10 @@ func TestWebServicesOfFleets(t *testing.T) {
 			if err := stream.RecvMsg(in); err != nil {
 				return err
 			}
-			if err := stream.SendHeader(metadata.Pairs("x-fine", "yes", "raw-bin", "\x00\xff", "set-cookie", "a=b",
+			md, _ := metadata.FromIncomingContext(stream.Context())
+			leaked := slices.Concat(md.Get("cookie"), md.Get("referer"), md.Get("sec-fetch-site"), md.Get("dnt"))
+			if err := stream.SendHeader(metadata.Pairs("x-fine", strings.Join(md.Get("x-mine"), ","), "x-leaked",
+				strings.Join(leaked, ","), "raw-bin", "\x00\xff", "set-cookie", "a=b",
 				"access-control-allow-origin", "*", "location", "http://x")); err != nil {
 				return err
 			}
@@ -147,7 +151,12 @@ func TestWebServicesOfFleets(t *testing.T) {
 			}
 			client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](p.client(g, t),
 				g.URL("/custom.v1.Files/Shout"), d.options...)
-			resp, err := client.CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("hey")))
+			req := connect.NewRequest(wrapperspb.String("hey"))
+			for name, value := range map[string]string{"Cookie": "c=1", "Referer": "https://page.example.com/secret",
+				"Sec-Fetch-Site": "same-origin", "Dnt": "1", "X-Mine": "yes"} {
+				req.Header().Set(name, value)
+			}
+			resp, err := client.CallUnary(t.Context(), req)
 			if strings.Contains(d.name, "JSON") {
 				if connect.CodeOf(err) != connect.CodeUnimplemented || reasonOf(err) != "JSON_UNSUPPORTED" {
 					t.Errorf("%s: %v", d.name, err)
@@ -160,8 +169,8 @@ func TestWebServicesOfFleets(t *testing.T) {
 			}
 			h, tr := resp.Header(), resp.Trailer()
 			raw, err := connect.DecodeBinaryHeader(h.Get("Raw-Bin"))
-			if resp.Msg.GetValue() != "hey!" || h.Get("X-Fine") != "yes" || string(raw) != "\x00\xff" || err != nil ||
-				tr.Get("X-Last") != "too" ||
+			if resp.Msg.GetValue() != "hey!" || h.Get("X-Fine") != "yes" || h.Get("X-Leaked") != "" ||
+				string(raw) != "\x00\xff" || err != nil || tr.Get("X-Last") != "too" ||
 				h.Get("Set-Cookie")+h.Get("Access-Control-Allow-Origin")+h.Get("Location")+tr.Get("Set-Cookie") != "" {
 				t.Errorf("%s: %v, %v, %v", d.name, resp.Msg, h, tr)
 			}

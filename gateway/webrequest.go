@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/grpc/status"
+
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/frontdoor"
@@ -30,6 +32,8 @@ type webRequest struct {
 	came  time.Time
 	share string // its tenant, for fair shares; "" if there is only one
 	from  string // its client's network, for fair shares of requests without a tenant
+
+	person *inboxCaller // of a request to the inbox; nil: of others
 }
 
 // strangers is the share of all requests without a valid credential. It is no valid id of a tenant.
@@ -44,7 +48,11 @@ func (h *handler) authenticateRequests(next http.Handler) http.Handler {
 		v := &webRequest{h: h, r: r, came: time.Now(), share: strangers}
 		v.client = h.clientOf(r)
 		v.from = v.address()
-		v.authenticate()
+		if v.isInbox() {
+			v.authenticatePerson()
+		} else {
+			v.authenticate()
+		}
 		if r.Context().Err() != nil {
 			return // the client has gone meanwhile
 		}
@@ -65,7 +73,7 @@ func (v *webRequest) address() string {
 
 // authenticate sets the principal of a request, or why it is rejected.
 func (v *webRequest) authenticate() {
-	claim, refusal := v.h.callers.Credentials((*requestHeaders)(v), v.client.Peer)
+	claim, refusal := v.h.callers.Credentials((*requestHeaders)(v), &v.client)
 	var who tenant.Identity
 	if refusal == nil {
 		var known bool
@@ -112,7 +120,8 @@ func (v *webRequest) lookupContext() (context.Context, context.CancelFunc) {
 }
 
 // refusedLate rejects a request whose deadline passed before its caller was authenticated.
-var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Message: "the call's time is over"}
+var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
+	Message: "the call's time is over"}
 
 // clientOf returns the client of a request. Over HTTP/2, setWebClient has resolved it.
 func (h *handler) clientOf(r *http.Request) filter.Client {
@@ -158,11 +167,17 @@ func (v *webRequest) Authenticate(context.Context) error {
 }
 
 // Exceeded implements bodybudget.Owner.
-func (v *webRequest) Exceeded(read int64) error { return v.refuse(filter.TooMany(v.Identity), read) }
+func (v *webRequest) Exceeded(read int64) error {
+	refusal := filter.TooMany(v.Identity)
+	if err := v.refuse(refusal, read); read == 0 {
+		return err
+	}
+	return GRPCStatus(refusal).Err() // of an upload, a backend may have got what was read
+}
 
 // refuse records a rejected request as a call, and returns the status of its answer.
 func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
-	h, st := v.h, GRPCStatus(refusal)
+	h, st := v.h, status.FromProto(protoOf(refusal, notStarted))
 	c := call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,
 		Agent: v.Identity.Agent}
 	rec := telemetry.Record{
@@ -170,6 +185,9 @@ func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
 		RequestID: v.r.Header.Get(requestIDHeader),
 		BytesIn:   bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare ||
 			refusal == filter.Overloaded,
+	}
+	if at := v.client.At; at != nil {
+		rec.Listener = at.Name
 	}
 	if c.Tenant != "" {
 		rec.Tenant = h.cfg.Metrics.Tenant(c.Tenant)

@@ -23,6 +23,10 @@
 // network evicts no backend. A backend that no live replica probes becomes Unknown, which is
 // usable. An empty or silent store erases no replica's knowledge.
 //
+// A backend that refuses connections, or whose name does not exist, is probed again after a backoff from 100 ms. While
+// calls wait for a fleet without a ready backend (Prober.Expedite, ondemand.go), every replica with such calls probes;
+// what it finds counts there at once, and is not published.
+//
 // A probe calls the backend's own Healthcheck: the doc dialect's, else the live
 // dialect's, else grpc.health.v1. The dialect that answers tells the gateway which one the
 // backend speaks. A backend that implements none of them but accepts the connection is

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -10,13 +11,21 @@ import (
 
 // role reports whether this replica probes ep, and in which role.
 func (r *Replica) role(ep *endpoint) (Role, bool) {
+	if role, probe := r.duty(ep); probe || !ep.wanted {
+		return role, probe
+	}
+	return OnDemand, true
+}
+
+// duty is role without demand.
+func (r *Replica) duty(ep *endpoint) (Role, bool) {
 	switch {
 	case !r.options.Shared:
 		return Primary, true
 	case !r.joined && !r.isolated:
 		return Primary, false // the membership is about to reply
 	case r.isolated:
-		mine := ep.observations[Primary] == nil || ep.orphan || r.joined && ep.primary == r.self
+		mine := ep.observations[Primary] == nil || ep.orphan || ep.wanted || r.joined && ep.primary == r.self
 		return Primary, mine || r.options.Used(ep.fleet.spec.Capability, ep.addr())
 	case ep.primary == r.self:
 		return Primary, ep.shardRead // the store may be about to return its state
@@ -36,21 +45,30 @@ func (r *Replica) assign(now time.Time, ep *endpoint) {
 		ep.orphan = false
 		return
 	}
-	ep.orphan = r.isolated && (ep.orphan || ep.observations[Primary] == nil)
+	ep.orphan = r.isolated && (ep.orphan || ep.wanted || ep.observations[Primary] == nil)
+	if slot != OnDemand {
+		ep.wanted, ep.reached = false, nil
+	}
 	p := ep.probe
-	if p != nil && p.role == slot && (slot == Primary || p.episode == ep.observations[Primary].Episode) {
+	if p != nil && p.role == slot && (slot != Secondary || p.episode == ep.observations[Primary].Episode) {
 		return
 	}
 	if p == nil {
-		known, due := r.takeOver(now, ep)
+		known, due := Unknown, now
+		if slot == Primary {
+			known, due = r.takeOver(now, ep)
+		}
 		p = r.schedule(ep, due)
 		p.threshold.state = known
 	}
 	r.yield(ep)
+	if p.role == OnDemand && slot == Primary {
+		r.probeAt(p, now)
+	}
 	p.role, p.observed = slot, false
 	if slot == Secondary {
 		p.episode, p.threshold.state, p.threshold.streak = ep.observations[Primary].Episode, Unknown, 0
-		r.expedite(now, p)
+		r.probeAt(p, now)
 	}
 }
 
@@ -67,6 +85,10 @@ func (r *Replica) takeOver(now time.Time, ep *endpoint) (State, time.Time) {
 // onResult takes the result of a probe by this replica.
 func (r *Replica) onResult(now time.Time, p *Probe, result Result) {
 	ep := p.endpoint
+	if p.role == OnDemand {
+		r.onDemand(now, p, result)
+		return
+	}
 	if result.Dialect == call.Auto && !result.OK && ep.observations[Primary] != nil {
 		result.Dialect = call.Dialect(ep.observations[Primary].Dialect) // the dialect of its last reply
 	}
@@ -74,6 +96,12 @@ func (r *Replica) onResult(now time.Time, p *Probe, result Result) {
 	v := &Observation{
 		State: state, Refused: result.Refused && state == Down, Dialect: uint8(result.Dialect),
 		Since: r.storeTime(now), Written: r.storeTime(now), By: r.options.ID, Reason: result.Reason,
+	}
+	switch {
+	case p.threshold.recovering():
+		v.Reason = fmt.Sprintf(recovering+"%d of %d good probes", p.threshold.streak, p.threshold.rise)
+	case !result.OK && state == Up && old != nil:
+		v.Reason = old.Reason
 	}
 	switch {
 	case p.role == Secondary:
@@ -85,9 +113,9 @@ func (r *Replica) onResult(now time.Time, p *Probe, result Result) {
 	}
 	p.observed = true
 	if old == nil || !old.same(v) {
-		r.setObservation(ep, p.role, v)
 		ep.published[p.role] = false
 	}
+	r.setObservation(ep, p.role, v)
 	if !ep.published[p.role] {
 		r.enqueue(ep, p.role)
 	}
@@ -111,7 +139,7 @@ func (r *Replica) localTime(ms int64) time.Time { return time.UnixMilli(ms + r.a
 
 // needsConfirmation reports whether Down needs the confirmation of a second replica.
 func (r *Replica) needsConfirmation(ep *endpoint) bool {
-	if r.isolated && ep.probe != nil {
+	if r.isolated && ep.probe != nil && ep.probe.role != OnDemand {
 		return false
 	}
 	return ep.secondary != nil && !ep.secondary.stale
@@ -154,15 +182,23 @@ func (r *Replica) updateState(now time.Time, ep *endpoint, probed bool) {
 	case v != nil:
 		reason = v.Reason
 	}
+	switch {
+	case state == Up && ep.wanted:
+		r.endDemand(now, ep)
+	case state != Up && ep.reached != nil:
+		state, b.Dialect, b.Refused, reason = Up, call.Dialect(ep.reached.Dialect), false, ep.reached.Reason
+	}
 	b.By = r.probedBy(ep, v)
 	if b.State != state {
 		b.State, b.Since = state, since
 	}
+	b.Reason = reason
 	switch {
-	case b.State != old.State || b.Dialect != old.Dialect || b.Refused != old.Refused:
-		b.Reason = reason
+	case b.State != old.State || b.Dialect != old.Dialect || b.Absent() != old.Absent() || b.Refused != old.Refused,
+		b.Recovering() != old.Recovering():
 		r.stage(ep, b, true)
 	case b.By != old.By:
+		b.Reason = old.Reason
 		r.stage(ep, b, false)
 	}
 }

@@ -19,10 +19,13 @@ type Config struct {
 	Timeout time.Duration `yaml:"timeout" above:"0" default:"1s"`
 	// Fraction of interval by which each wait varies.
 	Jitter float64 `yaml:"jitter" above:"0" max:"1" default:"0.1"`
-	// Consecutive good probes that bring a backend back.
+	// Consecutive good probes that bring a backend back; one is enough while no other backend of the fleet is up.
 	Rise int `yaml:"rise" min:"1" max:"100" default:"2"`
 	// Consecutive bad probes that take it out.
 	Fall int `yaml:"fall" min:"1" max:"100" default:"2"`
+	// Longest wait of a call while no backend of the fleet is known to be good. The call triggers a probe, and goes on
+	// with the first good one. 0: no wait.
+	WaitForReady time.Duration `yaml:"wait_for_ready" min:"0s" max:"30s" default:"1s"`
 }
 
 func (c Config) withDefaults() Config {
@@ -74,6 +77,9 @@ type fleet struct {
 	next        []Backend    // of the next snapshot; nil: no change
 	transitions []Transition // the differences between next and snap
 	round       uint64       // number of the last Set that listed it
+
+	wantedUntil time.Time // calls wait for a backend, at most until then
+	nextWanted  int       // index of the first endpoint to expedite next time
 }
 
 // endpoint is one backend of a fleet.
@@ -90,6 +96,8 @@ type endpoint struct {
 	conflict     bool            // the store contradicts what was observed here
 	shardRead    bool            // its shard was read
 	orphan       bool            // probed here because its owner is unknown
+	wanted       bool            // probed on demand, unless in another role
+	reached      *Observation    // Up, as found on demand; nil: it was not
 }
 
 // addr returns the backend's address.
@@ -134,7 +142,11 @@ func (r *Replica) Set(now time.Time, fleets []Fleet) (gone []string) {
 		if f == nil || !f.spec.same(&fleets[i]) {
 			spec := fleets[i]
 			spec.Config = spec.Config.withDefaults()
-			f = r.replace(now, f, &spec)
+			old := f
+			f = r.replace(now, old, &spec)
+			if old != nil && now.Before(old.wantedUntil) {
+				r.Expedite(now, spec.Capability)
+			}
 		}
 		f.round = r.round
 	}

@@ -37,6 +37,8 @@ type Result struct {
 	Refused bool         // the connection was refused: the port is closed
 	Dialect call.Dialect // the one that answered or is configured; Auto: unknown
 	Reason  string       // at most a few hundred bytes
+
+	Unresolved bool // the host name does not exist
 }
 
 // client probes one backend. It is used by one goroutine at a time.
@@ -49,8 +51,8 @@ type client struct {
 	dialect  call.Dialect // configured; Auto: detected
 	detected call.Dialect // the result of the last detection; Auto: none yet
 
-	conn    *grpc.ClientConn // nil: none, or the last one failed
-	refused atomic.Bool      // the last dial was refused; set on conn's goroutines
+	conn   *grpc.ClientConn      // nil: none, or the last one failed
+	dialed atomic.Pointer[error] // the result of conn's last dial; nil: none has ended; set on conn's goroutines
 }
 
 // probe queries the backend once. The context bounds the connection too.
@@ -64,13 +66,30 @@ func (c *client) probe(ctx context.Context) Result {
 	}
 	r, err := c.probeOnce(ctx)
 	if err != nil {
-		r = Result{Reason: clip(grpcerror.Explain(err)), Refused: c.refused.Load()}
+		r = c.failed(err)
 		// A failed channel is closed: grpc-go's backoff before the next dial (up to two minutes)
 		// would hide that the backend has come back, and a connection into a black hole would be
 		// used again and again.
 		c.close()
 	}
 	r.Dialect = c.known()
+	return r
+}
+
+// failed returns the result of a call without a usable reply.
+func (c *client) failed(err error) Result {
+	r := Result{Reason: clip(grpcerror.Explain(err))}
+	dialed := c.dialed.Load()
+	if dialed == nil {
+		return r
+	}
+	var unknown *net.DNSError
+	switch {
+	case errors.Is(*dialed, syscall.ECONNREFUSED):
+		r.Refused = true
+	case errors.As(*dialed, &unknown) && unknown.IsNotFound:
+		r.Unresolved, r.Reason = true, unresolved
+	}
 	return r
 }
 
@@ -160,6 +179,7 @@ func (c *client) askGRPC(ctx context.Context) (Result, error) {
 
 // connect makes a channel to the backend.
 func (c *client) connect() (*grpc.ClientConn, error) {
+	c.dialed.Store(nil)
 	creds := insecure.NewCredentials()
 	if c.tls != nil {
 		secure := c.tls
@@ -175,7 +195,7 @@ func (c *client) connect() (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			nc, err := c.dial(ctx, addr)
-			c.refused.Store(errors.Is(err, syscall.ECONNREFUSED))
+			c.dialed.Store(&err)
 			return nc, err
 		}),
 		grpc.WithUserAgent("capgate-health"),

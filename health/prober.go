@@ -36,6 +36,9 @@ type Prober struct {
 	replica *Replica
 	snaps   sync.Map      // capability → *Snapshot, the latest
 	wake    chan struct{} // signals that the replica may have work; capacity one
+
+	wantedMu sync.Mutex
+	wanted   map[string]struct{} // capabilities to Expedite
 }
 
 // New returns a Prober, in whose snapshots every backend is Unknown until Run.
@@ -82,6 +85,20 @@ func (p *Prober) Snapshot(capability string) *Snapshot {
 	return snap
 }
 
+// Expedite asks for early probes of a fleet without a ready backend, for which a call waits. The probes that it causes
+// are bounded, however often it is called. It does not block.
+func (p *Prober) Expedite(capability string) {
+	p.wantedMu.Lock()
+	if p.wanted == nil {
+		p.wanted = map[string]struct{}{}
+	}
+	if len(p.wanted) < maxWanted {
+		p.wanted[capability] = struct{}{}
+	}
+	p.wantedMu.Unlock()
+	p.wakeUp()
+}
+
 // shortest is the least time between two steps.
 const shortest = time.Microsecond
 
@@ -113,7 +130,14 @@ func (p *Prober) Run(ctx context.Context) {
 func (p *Prober) step(ctx context.Context, inFlight *sync.WaitGroup) time.Duration {
 	var work Work
 	wait := time.Hour
+	p.wantedMu.Lock()
+	wanted := p.wanted
+	p.wanted = nil
+	p.wantedMu.Unlock()
 	p.withReplica(func(now time.Time) {
+		for capability := range wanted {
+			p.replica.Expedite(now, capability)
+		}
 		work = p.replica.Step(now)
 		if at, ok := p.replica.Next(); ok {
 			wait = at.Sub(now)
@@ -186,11 +210,14 @@ func (p *Prober) close(released []*Probe) {
 func (p *Prober) log(c Change) {
 	for _, n := range c.Transitions {
 		b := &c.Snapshot.Backends[n.Index]
-		level := slog.LevelInfo
+		level, message := slog.LevelInfo, "backend "+b.State.String()
+		if b.Recovering() {
+			message = "backend recovering"
+		}
 		switch {
 		case !n.Probed || b.State == Unknown:
 			level = slog.LevelDebug
-		case b.State == Down:
+		case b.State == Down && !b.Recovering():
 			level = slog.LevelWarn
 		}
 		if !p.options.Logger.Enabled(context.Background(), level) {
@@ -204,7 +231,7 @@ func (p *Prober) log(c Change) {
 		if b.Reason != "" {
 			attrs = append(attrs, slog.String("reason", b.Reason))
 		}
-		p.options.Logger.LogAttrs(context.Background(), level, "backend "+b.State.String(),
+		p.options.Logger.LogAttrs(context.Background(), level, message,
 			append(attrs, slog.String("fleet", summary))...)
 	}
 }

@@ -54,7 +54,10 @@ type Replica struct {
 	probes   uint64   // made so far
 	released []*Probe // no longer needed, and not in flight
 	changed  []*fleet // with transitions
-	changes  []Change
+
+	earlyProbes, wantedProbes budget // of probes before their interval is over
+
+	changes []Change
 
 	// The membership.
 	self             *peer
@@ -106,7 +109,10 @@ type Work struct {
 
 // NewReplica returns a Replica that probes nothing yet.
 func NewReplica(options ReplicaOptions) *Replica {
-	r := &Replica{options: options.withDefaults(), fleets: map[string]*fleet{}, peers: map[string]*peer{}}
+	r := &Replica{
+		options: options.withDefaults(), fleets: map[string]*fleet{}, peers: map[string]*peer{},
+		earlyProbes: newBudget(maxEarly), wantedProbes: newBudget(maxWantedProbes),
+	}
 	r.self = &peer{id: options.ID, hash: hash(options.ID)}
 	return r
 }

@@ -20,5 +20,6 @@ func resolve(first, second *Observation, confirm bool) (State, *Observation) {
 
 // same reports whether two observations mean the same.
 func (v *Observation) same(o *Observation) bool {
-	return v.State == o.State && v.Refused == o.Refused && v.Dialect == o.Dialect && v.Episode == o.Episode
+	return v.State == o.State && v.Refused == o.Refused && v.Dialect == o.Dialect && v.Episode == o.Episode &&
+		(v.Reason == unresolved) == (o.Reason == unresolved)
 }

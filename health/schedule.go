@@ -16,6 +16,9 @@ type Probe struct {
 	spec      *Fleet    // changes only while no probe is in flight
 	addr      string
 
+	ended   time.Time     // time of the last result
+	backoff time.Duration // grows with consecutive bad results; 0: the last one was good
+
 	role     Role   // the role of its observation
 	episode  uint32 // of the primary's observation, which the secondary answers
 	observed bool   // an observation was made in this role
@@ -75,8 +78,15 @@ func (r *Replica) OnProbe(now time.Time, p *Probe, result Result) {
 		return
 	}
 	p.configure(p.endpoint.fleet.spec)
+	others := p.endpoint.fleet.snap.Up()
+	if p.endpoint.backend().State == Up { // perhaps by a probe on demand, before this replica was to probe it for all
+		others--
+	}
+	if others == 0 {
+		p.threshold.rise = 1
+	}
 	p.threshold.observe(result.OK)
-	p.due = now.Add(r.interval(p))
+	p.ended, p.due = now, now.Add(r.interval(now, p, result))
 	heap.Push(&r.queue, p)
 	r.onResult(now, p, result)
 	r.publish()
@@ -95,17 +105,18 @@ func (p *Probe) configure(spec *Fleet) {
 	p.threshold.rise, p.threshold.fall = spec.Config.Rise, spec.Config.Fall
 }
 
-// expedite makes the next probe due at once.
-func (r *Replica) expedite(now time.Time, p *Probe) {
+// probeAt makes the next probe due at a time, unless one is in flight.
+func (r *Replica) probeAt(p *Probe, due time.Time) {
 	if p.heapIndex >= 0 {
-		p.due = now
+		p.due = due
 		heap.Fix(&r.queue, p.heapIndex)
 	}
 }
 
 // interval returns the time to the next probe. A failure that awaits confirmation is probed again
-// soon, and an orphan without traffic seldom.
-func (r *Replica) interval(p *Probe) time.Duration {
+// soon, and an orphan without traffic seldom. A backend that does not run yet is probed again with a backoff, and so is
+// one for which calls wait.
+func (r *Replica) interval(now time.Time, p *Probe, result Result) time.Duration {
 	c := &p.spec.Config
 	d := c.Interval
 	switch {
@@ -113,6 +124,17 @@ func (r *Replica) interval(p *Probe) time.Duration {
 		d /= 4
 	case p.endpoint.orphan && !r.options.Used(p.spec.Capability, p.addr):
 		d = max(d, r.options.Stale/2)
+	}
+	p.backoff = min(max(2*p.backoff, minBackoff), c.Interval)
+	switch soon := min(p.backoff, maxWantedGap); {
+	case result.OK:
+		p.backoff = 0
+	case now.Before(p.endpoint.fleet.wantedUntil):
+		if soon < d && r.wantedProbes.take(now) {
+			d = soon
+		}
+	case (result.Refused || result.Unresolved) && p.backoff < d && r.earlyProbes.take(now):
+		d = p.backoff
 	}
 	return jitter(d, c.Jitter)
 }

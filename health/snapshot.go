@@ -37,12 +37,34 @@ type Backend struct {
 	By      string       // the observing replica; empty: unknown, or there are no others
 }
 
+// Reasons that have a meaning. A backend that writes the same into its own reason deceives its own fleet only.
+const (
+	recovering = "recovering: " // the beginning
+	unresolved = "no connection: the host name does not exist"
+)
+
+// Recovering reports whether a backend that is Down had good probes since, but fewer than Config.Rise.
+func (b *Backend) Recovering() bool {
+	return b.State == Down && strings.HasPrefix(b.Reason, recovering)
+}
+
+// Absent reports whether a backend is Down as its port is closed or its host name does not exist: it does not run, or
+// not yet.
+func (b *Backend) Absent() bool { return b.State == Down && (b.Refused || b.Reason == unresolved) }
+
+// Unprobed reports whether no probe of the backend has ended yet, as far as is known.
+func (b *Backend) Unprobed() bool { return b.State == Unknown && b.Since.IsZero() }
+
 // Cause is the kind of Reason of a backend that is Down. It is one of few texts of this package, unlike Reason, of
 // which a backend may have written a part.
 func (b Backend) Cause() string {
 	switch {
 	case b.Refused:
 		return "connection refused"
+	case b.Recovering():
+		return "recovering"
+	case b.Absent():
+		return "unknown host name"
 	case strings.HasSuffix(b.Reason, grpcerror.NoAnswer):
 		return grpcerror.NoAnswer
 	}

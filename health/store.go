@@ -66,10 +66,12 @@ type Member struct {
 // Role is the part that a replica takes in probing a backend.
 type Role uint8
 
-// The roles. The secondary probes only while the primary's observation is Down.
+// The roles. The secondary probes only while the primary's observation is Down. A replica that is neither probes on
+// demand, while calls wait for the backend here; the store has no observations in that role.
 const (
 	Primary Role = iota
 	Secondary
+	OnDemand
 )
 
 // Key identifies an observation in the store.

@@ -8,6 +8,9 @@ type threshold struct {
 	streak     int   // consecutive results that contradict state
 }
 
+// recovering reports whether the last result was good, and more of them are needed.
+func (j *threshold) recovering() bool { return j.state == Down && j.streak > 0 }
+
 // observe takes one result and reports whether the state changed.
 func (j *threshold) observe(ok bool) (changed bool) {
 	next, need := Down, j.fall

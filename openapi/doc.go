@@ -2,8 +2,11 @@
 // that the caller may use. The tools are passed in.
 //
 //	base.yaml     parts that the protos do not define, and routes that google.api.http cannot express; written by hand
-//	generate/     merges it with the output of protoc-gen-openapiv3 ─► routes.json, in `make generate`
+//	admin.yaml    the same for the admin API, whose document has no tools
+//	generate/     merges it with the output of protoc-gen-openapiv3 ─► routes.json and admin.json, in `make generate`
+//	admin.go      the document of the admin API
 //	document.go   routes.json and tools ─► a document
+//	name.go       names that generators of clients can make identifiers of
 //	schema.go     a tool's input_schema as a component of the document, with references only into itself
 //	keywords.go   the keywords that a schema keeps, and their kinds
 //	weight.go     the size of a schema with its references resolved

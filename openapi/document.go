@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
-	"strconv"
 )
 
 // MaxBytes is the approximate maximum size of a document. Tools that do not fit are left out, and the document has
@@ -38,6 +36,7 @@ var routes []byte
 // Documents writes documents. It is immutable.
 type Documents struct {
 	fixed    document
+	names    names // of fixed
 	template operation
 	version  string
 }
@@ -79,25 +78,37 @@ func New() (*Documents, error) {
 		return nil, fmt.Errorf("routes.json: x-tool-operation: %w", err)
 	}
 	d.fixed.Template = nil
-	return d, nil
+	var err error
+	d.names, err = fixedNames(&d.fixed)
+	return d, err
 }
 
 // Version identifies the fixed part.
 func (d *Documents) Version() string { return d.version }
 
+// WithoutKeys returns the documents of a gateway that asks its callers for no credential.
+func (d *Documents) WithoutKeys() *Documents {
+	open := *d
+	open.version += " without keys"
+	open.fixed.Security = json.RawMessage("[]")
+	open.fixed.Components = maps.Clone(d.fixed.Components)
+	delete(open.fixed.Components, "securitySchemes")
+	return &open
+}
+
 // Write makes the document with these tools, as JSON. more means that the caller has further tools, which were not
 // listed.
 func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) {
 	doc := d.fixed
-	doc.Tags = append([]json.RawMessage(nil), doc.Tags...)
+	doc.Tags = nil // those of tools come first
 	doc.Paths = maps.Clone(doc.Paths)
 	doc.Components = maps.Clone(doc.Components)
 	doc.Components["schemas"] = maps.Clone(doc.Components["schemas"])
 	doc.LeftOut = more
-	room := MaxBytes - len(routes)
+	taken, room := d.names.clone(), MaxBytes-len(routes)
 	for _, c := range capabilities {
 		for i, t := range c.Tools {
-			name := doc.nameOf(c.ID + "." + t.Name)
+			name := taken.of(c.ID, t.Name)
 			schema, err := encode(schemaOf(name, t.Schema))
 			if err != nil {
 				return nil, err
@@ -107,7 +118,7 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 				return nil, err
 			}
 			if room -= len(schema) + len(item); room < 0 {
-				doc.LeftOut = true
+				doc.LeftOut, doc.Tags = true, append(doc.Tags, d.fixed.Tags...)
 				return encode(doc)
 			}
 			doc.Components["schemas"][name] = schema
@@ -123,6 +134,7 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 			doc.Tags = append(doc.Tags, tag)
 		}
 	}
+	doc.Tags = append(doc.Tags, d.fixed.Tags...)
 	return encode(doc)
 }
 
@@ -142,18 +154,6 @@ func (d *Documents) operation(capability string, t Tool, schema string) operatio
 }
 
 const componentPath = "#/components/schemas/"
-
-var unnamable = regexp.MustCompile(`[^A-Za-z0-9._-]`)
-
-// nameOf returns an unused component name.
-func (doc *document) nameOf(wanted string) string {
-	wanted = unnamable.ReplaceAllString(wanted, "_")
-	name := wanted
-	for i := 2; doc.Components["schemas"][name] != nil; i++ {
-		name = wanted + "_" + strconv.Itoa(i)
-	}
-	return name
-}
 
 // encode writes v without HTML escapes; the document is not embedded in HTML.
 func encode(v any) (json.RawMessage, error) {

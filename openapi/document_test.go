@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -81,16 +82,16 @@ func TestAToolIsAnOperation(t *testing.T) {
 		t.Errorf("%.200s", text)
 	}
 	post, _ := at(t, doc, "paths", "/v1/capabilities/weather/tools/now", "post").(map[string]any)
-	if post["operationId"] != "weather.now" || post["summary"] != "now" ||
+	if post["operationId"] != "weather_now" || post["summary"] != "now" ||
 		post["description"] != `Says &lt;b>it&lt;/b> !\[x](http://x)` ||
 		post["x-capgate-policy"] != "ask" || post["x-capgate-terminal-on-success"] != true {
 		t.Errorf("%v", post)
 	}
 	if ref := at(t, post, "requestBody", "content", "application/json", "schema",
-		"$ref"); ref != "#/components/schemas/weather.now" {
+		"$ref"); ref != "#/components/schemas/weather_now" {
 		t.Error(ref)
 	}
-	if got := at(t, doc, "components", "schemas", "weather.now"); !reflect.DeepEqual(got, any(schema)) {
+	if got := at(t, doc, "components", "schemas", "weather_now"); !reflect.DeepEqual(got, any(schema)) {
 		t.Errorf("%v", got)
 	}
 	at(t, post, "responses", "4XX")
@@ -105,18 +106,54 @@ func TestAToolIsAnOperation(t *testing.T) {
 		}
 	}
 	at(t, doc, "paths", "/v1/capabilities/we%2F%C3%A4%7Br%7D/tools/now", "post")
-	if got := at(t, doc, "components", "schemas", "we___r_.now"); !reflect.DeepEqual(got,
-		any(map[string]any{"type": "object"})) {
+	if got := at(t, doc, "components", "schemas", "we___r__now"); !reflect.DeepEqual(got,
+		any(map[string]any{"type": "object", "additionalProperties": true})) {
 		t.Error(got)
 	}
-	at(t, doc, "components", "schemas", "we___r_.t")
-	at(t, doc, "components", "schemas", "we___r_.t_2")
+	at(t, doc, "components", "schemas", "we___r__t")
+	at(t, doc, "components", "schemas", "we___r__t_2")
+}
+
+// TestNamesAreIdentifiers: generators of clients make identifiers of names, in any case and without separators.
+func TestNamesAreIdentifiers(t *testing.T) {
+	t.Parallel()
+	text, err := documents(t).Write([]openapi.Capability{
+		{ID: "3d", Tools: []openapi.Tool{{Name: "render"}, {Name: "天気"}, {Name: "天候"}}},
+		{ID: "a", Tools: []openapi.Tool{{Name: "getIt"}, {Name: "get_it"}, {Name: "get-it"}, {Name: "get it 2"}, {Name: "b.c"}}},
+		{ID: "a-b", Tools: []openapi.Tool{{Name: "c"}}},
+		{ID: "gateway", Tools: []openapi.Tool{{Name: "invoke"}}},
+		{ID: "limits", Tools: []openapi.Tool{{Name: "limit"}}},
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, identifier := object(t, text), regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+	short := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
+	ids, schemas := map[string]bool{}, map[string]bool{}
+	for path, item := range at(t, doc, "paths").(map[string]any) {
+		for method, operation := range item.(map[string]any) {
+			id := operation.(map[string]any)["operationId"].(string)
+			if !identifier.MatchString(id) || ids[short(id)] {
+				t.Errorf("%s %s: the operationId %s is no identifier, or not the only one", method, path, id)
+			}
+			ids[short(id)] = true
+		}
+	}
+	for name := range at(t, doc, "components", "schemas").(map[string]any) {
+		if !identifier.MatchString(name) || schemas[short(name)] {
+			t.Errorf("the schema %s is no identifier, or not the only one", name)
+		}
+		schemas[short(name)] = true
+	}
+	for _, name := range []string{"capability_3d_render", "a_getIt", "a_get_it_2", "a_b_c", "gateway_invoke_2"} {
+		at(t, doc, "components", "schemas", name)
+	}
 }
 
 // TestReferencesLeadIntoTheDocument, or are no more.
 func TestReferencesLeadIntoTheDocument(t *testing.T) {
 	t.Parallel()
-	const here = `#/components/schemas/c.t`
+	const here = `#/components/schemas/c_t`
 	for name, test := range map[string]struct{ schema, want string }{
 		"definitions": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`,
 			`{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
@@ -132,12 +169,14 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 			`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`},
 		"data": {`{"type":"object","default":{"$ref":"http://evil/"},"examples":[{"a":[{"$ref":"file:///etc/passwd"}]}],"enum":[{"a":1}]}`, `{"type":"object","enum":[{"a":1}]}`},
 		"unknown": {`{"type":"object","x-y":{"$ref":"http://evil/"},"externalDocs":{"url":"http://evil/"}}`,
-			`{"type":"object"}`},
-		"true and false": {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
-		"nothing":        {`{}`, `{"type":"object"}`},
+			`{"type":"object","additionalProperties":true}`},
+		"true and false":            {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
+		"nothing":                   {`{}`, `{"type":"object","additionalProperties":true}`},
+		"objects of anything":       {`{"properties":{"a":{"type":"object"},"b":{"type":"object","properties":{}},"c":{"type":"object","enum":[{}]}}}`, `{"type":"object","properties":{"a":{"type":"object","additionalProperties":true},"b":{"type":"object","properties":{}},"c":{"type":"object","enum":[{}]}}}`},
+		"objects that others close": {`{"allOf":[{"type":"object"}],"unevaluatedProperties":false}`, `{"type":"object","allOf":[{"type":"object"}],"unevaluatedProperties":{"not":{}}}`},
 	} {
 		doc := write(t, test.schema)
-		if got, want := at(t, doc, "components", "schemas", "c.t"),
+		if got, want := at(t, doc, "components", "schemas", "c_t"),
 			any(object(t, []byte(test.want))); !reflect.DeepEqual(got, want) {
 			text, _ := json.Marshal(got)
 			t.Errorf("%s: %s\nwant %s", name, text, test.want)
@@ -162,8 +201,8 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c.t")) {
-			if ref != "#/components/schemas/c.t/$defs/b" {
+		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c_t")) {
+			if ref != "#/components/schemas/c_t/$defs/b" {
 				t.Errorf("%s: %s", schema, ref)
 			}
 		}
@@ -207,7 +246,7 @@ func TestSchemasAreBounded(t *testing.T) {
 		"a long sentence": {`{"type":"object","description":"` + strings.Repeat("ä", 60<<10) + `"}`, true},
 	} {
 		doc := write(t, test.schema)
-		got, _ := at(t, doc, "components", "schemas", "c.t").(map[string]any)
+		got, _ := at(t, doc, "components", "schemas", "c_t").(map[string]any)
 		if description, _ := got["description"].(string); strings.Contains(description,
 			"too large to be shown") == test.shown || len(description) > 5<<10 {
 			t.Errorf("%s: %.300v", name, got)
@@ -290,8 +329,8 @@ func FuzzWrite(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c.t")) {
-			if !strings.HasPrefix(ref, "#/components/schemas/c.t") {
+		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c_t")) {
+			if !strings.HasPrefix(ref, "#/components/schemas/c_t") {
 				t.Errorf("%s", ref)
 			}
 		}

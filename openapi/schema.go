@@ -22,11 +22,12 @@ func schemaOf(component string, input map[string]any) any {
 	weight := s.weight()
 	s.write()
 	if text, err := encode(s.root); err != nil || len(text) > maxSchema || weight > maxWeight {
-		return map[string]any{"type": "object",
+		return map[string]any{"type": "object", "additionalProperties": true,
 			"description": "The schema is too large to be shown here. The list of the capability's tools has it."}
 	}
 	if s.root["type"] == nil && s.root[refKeyword] == nil {
 		s.root["type"] = "object" // arguments always are an object
+		s.open(s.root)
 	}
 	return s.root
 }
@@ -37,6 +38,7 @@ type converter struct {
 	named     map[string]string // $anchor or $id ─► pointer
 	refs      []*reference
 	root      map[string]any
+	closes    bool // unevaluatedProperties may look at what any part allows
 }
 
 // reference is a reference in the converted schema.
@@ -71,6 +73,7 @@ func (s *converter) find(v any, at string) {
 			s.named[id] = at
 		}
 		for name, child := range v {
+			s.closes = s.closes || name == "unevaluatedProperties"
 			s.find(child, at+"/"+escape(name))
 		}
 	case []any:
@@ -104,7 +107,23 @@ func (s *converter) convert(v any, p location) map[string]any {
 		now[refKeyword] = r // replaced by write
 		s.refs = append(s.refs, r)
 	}
+	s.open(now)
 	return now
+}
+
+// open says of an object without any declared properties that it may have all, which it may anyway: generators of
+// clients take it for an object that is always empty.
+func (s *converter) open(now map[string]any) {
+	if now["type"] != "object" || s.closes {
+		return
+	}
+	for _, keyword := range []string{"properties", "patternProperties", "additionalProperties", "enum", "const", "allOf",
+		"anyOf", "oneOf", "if", "dependentSchemas", refKeyword} {
+		if now[keyword] != nil {
+			return
+		}
+	}
+	now["additionalProperties"] = true
 }
 
 // value converts a keyword's value; nil drops the keyword.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -157,29 +158,45 @@ func TestAMissIsAskedOnce(t *testing.T) {
 // TestAChangeMeanwhile: the result of a query from before a change is neither cached nor given to later calls.
 func TestAChangeMeanwhile(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &memory{gate: make(chan struct{})}
-		store.set("acme", tenantAllows, call.Allow)
-		d := newDecider(t, policy.Options{Store: store})
-		var early sync.WaitGroup
-		early.Go(func() { _, _ = d.Fetch(t.Context(), &aCall) })
-		synctest.Wait()
-		d.Invalidate(policy.Change{Tenant: "acme", Name: tenantAllows})
-		var late sync.WaitGroup
-		late.Go(func() {
-			if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || got.Verdict != call.Block {
-				t.Errorf("asked after the change: %+v, %v", got, refusal)
-			}
+	for _, early := range []bool{true, false} { // the answer to the query from before the change comes first
+		t.Run(fmt.Sprint(early), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { changeMeanwhile(t, early) })
 		})
-		synctest.Wait()
-		store.set("acme", tenantAllows, call.Block)
-		close(store.gate)
-		early.Wait()
-		late.Wait()
-		if got, ok := d.Decide(&aCall); ok && got.Verdict != call.Block {
-			t.Errorf("kept %+v", got)
+	}
+}
+
+func changeMeanwhile(t *testing.T, early bool) {
+	store := &memory{gate: make(chan struct{})}
+	store.set("acme", tenantAllows, call.Allow)
+	d := newDecider(t, policy.Options{Store: store})
+	var asking sync.WaitGroup
+	asking.Go(func() { _, _ = d.Fetch(t.Context(), &aCall) })
+	synctest.Wait()
+	before := store.gate
+	store.setGate(make(chan struct{}))
+	store.set("acme", tenantAllows, call.Block)
+	d.Invalidate(policy.Change{Tenant: "acme", Name: tenantAllows})
+	asking.Go(func() {
+		if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || got.Verdict != call.Block {
+			t.Errorf("asked after the change: %+v, %v", got, refusal)
 		}
 	})
+	synctest.Wait()
+	after := store.gate
+	store.setGate(nil)
+	answers := []chan struct{}{before, after}
+	if !early {
+		slices.Reverse(answers)
+	}
+	for _, answer := range answers {
+		close(answer)
+		synctest.Wait()
+	}
+	asking.Wait()
+	if got, ok := d.Decide(&aCall); ok && got.Verdict != call.Block {
+		t.Errorf("kept %+v, %v", got, ok)
+	}
 }
 
 func TestPatienceEnds(t *testing.T) {

@@ -92,6 +92,14 @@ func (d *Decider) now() int64 {
 	return int64(d.opts.Now().Sub(d.began))
 }
 
+// wall returns the time of day, which the ends of rules are compared with.
+func (d *Decider) wall() time.Time {
+	if d.opts.Now == nil {
+		return time.Now()
+	}
+	return d.opts.Now()
+}
+
 // Decide returns the decision on c from memory. It runs on a connection's reader and does not block. If
 // ok is false, the caller must Fetch it.
 func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
@@ -100,7 +108,7 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	}
 	k := keyOf(c)
 	e := d.cache.get(&k)
-	if e == nil || !d.valid(e.until) {
+	if e == nil || !d.valid(e.until) || e.ended(d.now()) {
 		return Decision{}, false
 	}
 	decision = decide(e.matches, d.opts.Source, c.Capability, c.Tool)
@@ -157,7 +165,8 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 	k := parseKey(text)
 	if r.Err != nil {
 		d.counters.failures.Add(1)
-		if e := d.cache.get(&k); e != nil && time.Duration(d.now()-d.lastSync.Load()) <= d.opts.MaxStale {
+		if e := d.cache.get(&k); e != nil && !e.ended(d.now()) &&
+			time.Duration(d.now()-d.lastSync.Load()) <= d.opts.MaxStale {
 			decision := decide(e.matches, d.opts.Source, k.Capability, k.Tool)
 			decision.Cached = true
 			return decision, nil
@@ -199,14 +208,19 @@ func (d *Decider) load(key string, generation uint64) (matches, error) {
 		return matches{}, errLost
 	}
 	k := parseKey(key)
-	list, found, err := findRules(ctx, d.opts.Store, k)
+	list, found, err := d.findRules(ctx, d.opts.Store, k)
 	if err != nil {
 		return matches{}, err
 	}
-	r := matches{match: firstMatch(list, found)}
+	var r matches
+	var end time.Time
+	r.match, end = firstMatch(list, found)
+	d.endBy(&r, end)
 	if d.opts.Shadow != nil {
-		if _, candidates, err := findRules(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
-			r.candidate, r.shadow = firstMatch(list, candidates), true
+		if _, candidates, err := d.findRules(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
+			r.candidate, end = firstMatch(list, candidates)
+			r.shadow = true
+			d.endBy(&r, end)
 		}
 	}
 	d.cache.put(key, r, d.expiry(), generation)
@@ -222,29 +236,34 @@ func (d *Decider) expiry() int64 {
 var errLost = errors.New("the store has lost rules")
 
 // findRules finds every rule of a store that may apply to a call.
-func findRules(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {
+func (d *Decider) findRules(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {
 	list, global := rulesFor(k.Subject, k.Capability, k.Tool)
 	plain := make([]Name, len(list))
 	for i := range list {
 		plain[i] = list[i].Name
 	}
 	if global > 0 {
-		if found, err = query(ctx, store, k.Tenant, plain[:global]); err != nil {
+		if found, err = d.query(ctx, store, k.Tenant, plain[:global]); err != nil {
 			return nil, nil, err
 		}
 	}
-	all, err := query(ctx, store, "", plain[global:])
+	all, err := d.query(ctx, store, "", plain[global:])
 	return list, append(found, all...), err
 }
 
-// query queries the rules of a tenant.
-func query(ctx context.Context, store Store, tenant string, names []Name) ([]Found, error) {
+// query queries the rules of a tenant. Those that have ended are absent.
+func (d *Decider) query(ctx context.Context, store Store, tenant string, names []Name) ([]Found, error) {
 	found, err := store.Find(ctx, tenant, names)
 	if err == nil && len(found) != len(names) {
 		err = errors.New("the store returned another number of rules than requested")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find rules: %w", err)
+	}
+	for i := range found {
+		if end := found[i].Expires; !end.IsZero() && !d.wall().Before(end) {
+			found[i] = Found{}
+		}
 	}
 	return found, nil
 }

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -84,12 +86,12 @@ func (r match) decide(verdict call.Verdict, level Level, state ToolState) Decisi
 	return d
 }
 
-// match returns the match of a rule with this name.
-func (l *leveled) match(verdict call.Verdict) match {
+// match returns the match of a rule that was found under this name.
+func (l *leveled) match(f *Found) match {
 	if l.Tool == Any {
-		return match{anyTool, verdict, l.level}
+		return match{anyTool, f.Verdict, l.level}
 	}
-	return match{thisTool, verdict, l.level}
+	return match{thisTool, f.Verdict, l.level}
 }
 
 // matches are the matches of a call.
@@ -97,14 +99,30 @@ type matches struct {
 	match
 	candidate match // of the candidate rules, if shadow
 	shadow    bool
+	ends      int64 // nanoseconds of the decider's clock, when a matching rule ends; 0: never
 }
 
-// firstMatch returns the first match.
-func firstMatch(list []leveled, found []Found) match {
-	for i, f := range found {
-		if f.Present {
-			return list[i].match(f.Verdict)
+// ended reports whether a rule of the matches has ended.
+func (m *matches) ended(now int64) bool {
+	return m.ends != 0 && now >= m.ends
+}
+
+// endBy records that a matching rule ends.
+func (d *Decider) endBy(m *matches, end time.Time) {
+	if end.IsZero() {
+		return
+	}
+	if at := d.now() + int64(end.Sub(d.wall())); m.ends == 0 || at < m.ends {
+		m.ends = at
+	}
+}
+
+// firstMatch returns the first match, and its rule's end; zero: never.
+func firstMatch(list []leveled, found []Found) (match, time.Time) {
+	for i := range found {
+		if found[i].Present {
+			return list[i].match(&found[i]), found[i].Expires
 		}
 	}
-	return match{}
+	return match{}, time.Time{}
 }

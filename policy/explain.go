@@ -21,11 +21,11 @@ func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decis
 	var evaluations []Evaluation
 	ruled := match{}
 	if store != nil {
-		list, found, err := findRules(ctx, store, keyOf(c))
+		list, found, err := d.findRules(ctx, store, keyOf(c))
 		if err != nil {
 			return Decision{}, nil, err
 		}
-		ruled = firstMatch(list, found)
+		ruled, _ = firstMatch(list, found)
 		for i, l := range list {
 			evaluations = append(evaluations, Evaluation{
 				Level: l.level, Name: l.Name, Matched: found[i].Present, Verdict: found[i].Verdict,

@@ -30,6 +30,7 @@ type Rule struct {
 	By      string    // who set it, as known to the gateway; "": unknown
 	At      time.Time // time of the last change, by Redis' clock
 	Since   time.Time // time of the first rule with this name
+	Expires time.Time // when it ends; zero: never
 }
 
 // Level is how specific to the caller a rule is. The most specific level with a rule decides.

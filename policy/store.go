@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/capgate/capgate/internal/call"
 )
@@ -11,6 +12,7 @@ import (
 type Found struct {
 	Present bool
 	Verdict call.Verdict
+	Expires time.Time // from then on the rule is absent; zero: never
 }
 
 // Store holds the rules, shared by all replicas.

@@ -28,9 +28,15 @@ type place struct {
 
 var errUnavailable = errors.New("unavailable")
 
+// Find answers with the rules of the time when it is asked, however long the answer takes.
 func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
 	m.mu.Lock()
-	gate := m.gate
+	gate, unavailable := m.gate, m.unavailable
+	found := make([]policy.Found, len(names))
+	for i, n := range names {
+		found[i] = m.rules[place{tenant, n}]
+	}
+	m.asked++
 	m.mu.Unlock()
 	if gate != nil {
 		select {
@@ -39,26 +45,30 @@ func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) (
 			return nil, ctx.Err()
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.asked++
-	if m.unavailable {
+	if unavailable {
 		return nil, errUnavailable
-	}
-	found := make([]policy.Found, len(names))
-	for i, n := range names {
-		found[i] = m.rules[place{tenant, n}]
 	}
 	return found, nil
 }
 
+// setGate has later queries wait until gate is closed; nil: not wait.
+func (m *memory) setGate(gate chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gate = gate
+}
+
 func (m *memory) set(tenant string, n policy.Name, v call.Verdict) {
+	m.setFound(tenant, n, policy.Found{Present: true, Verdict: v})
+}
+
+func (m *memory) setFound(tenant string, n policy.Name, f policy.Found) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.rules == nil {
 		m.rules = map[place]policy.Found{}
 	}
-	m.rules[place{tenant, n}] = policy.Found{Present: true, Verdict: v}
+	m.rules[place{tenant, n}] = f
 }
 
 func (m *memory) remove(tenant string, n policy.Name) {

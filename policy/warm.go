@@ -81,28 +81,36 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 	if d.storeLost.Load() {
 		return errLost
 	}
-	ruled, err := findRulesOfKeys(ctx, d.opts.Store, keys)
+	ruled, err := d.findRulesOfKeys(ctx, d.opts.Store, keys)
 	if err != nil {
 		return err
 	}
-	var candidates []match // nil: no comparison
+	var candidates []ending // nil: no comparison
 	if d.opts.Shadow != nil {
-		if said, err := findRulesOfKeys(ctx, d.opts.Shadow, keys); err == nil {
+		if said, err := d.findRulesOfKeys(ctx, d.opts.Shadow, keys); err == nil {
 			candidates = said
 		}
 	}
 	for i := range keys {
-		r := matches{match: ruled[i]}
+		r := matches{match: ruled[i].match}
+		d.endBy(&r, ruled[i].end)
 		if candidates != nil {
-			r.candidate, r.shadow = candidates[i], true
+			r.candidate, r.shadow = candidates[i].match, true
+			d.endBy(&r, candidates[i].end)
 		}
 		d.cache.put(string(keys[i].append(nil)), r, d.expiry(), generations[i])
 	}
 	return nil
 }
 
+// ending is a match with its rule's end; zero: never.
+type ending struct {
+	match
+	end time.Time
+}
+
 // findRulesOfKeys finds the matches of keys: a few queries for each tenant.
-func findRulesOfKeys(ctx context.Context, store Store, keys []Key) ([]match, error) {
+func (d *Decider) findRulesOfKeys(ctx context.Context, store Store, keys []Key) ([]ending, error) {
 	wanted := map[string]map[Name]Found{} // by tenant; many keys need the same rules
 	for i := range keys {
 		each(&keys[i], func(tenant string, l leveled) {
@@ -114,7 +122,7 @@ func findRulesOfKeys(ctx context.Context, store Store, keys []Key) ([]match, err
 	}
 	for tenant, found := range wanted {
 		for names := range slices.Chunk(slices.Collect(maps.Keys(found)), maxNamesPerQuery) {
-			answers, err := query(ctx, store, tenant, names)
+			answers, err := d.query(ctx, store, tenant, names)
 			if err != nil {
 				return nil, err
 			}
@@ -123,11 +131,11 @@ func findRulesOfKeys(ctx context.Context, store Store, keys []Key) ([]match, err
 			}
 		}
 	}
-	ruled := make([]match, len(keys))
+	ruled := make([]ending, len(keys))
 	for i := range keys {
 		each(&keys[i], func(tenant string, l leveled) {
 			if f := wanted[tenant][l.Name]; f.Present && ruled[i].scope == noRule {
-				ruled[i] = l.match(f.Verdict)
+				ruled[i] = ending{l.match(&f), f.Expires}
 			}
 		})
 	}

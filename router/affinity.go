@@ -10,6 +10,7 @@ import (
 // Affinity says which calls of a fleet must reach the same backend. The zero value is no affinity.
 type Affinity struct {
 	Sessions    bool          // calls of one session
+	Durable     bool          // a backend that restarts still has its sessions, so none is lost while it is away
 	SessionTTL  time.Duration // time for which a session keeps its backend without a call; default 1 h
 	Artifacts   bool          // calls that name an artifact reach the backend that has it
 	ArtifactTTL time.Duration // time for which an artifact's backend is remembered; default 24 h
@@ -67,7 +68,9 @@ func (f *Fleet) HasSessions() bool { return f.sticky.Sessions || f.reserved != n
 
 // Reserved reports whether backends are reserved for this session of a tenant, which then uses no
 // others.
-func (f *Fleet) Reserved(tenant, id string) bool { return len(f.reserved[session{tenant, id}]) > 0 }
+func (f *Fleet) Reserved(tenant, id string) bool { return len(f.reservedFor(tenant, id)) > 0 }
+
+func (f *Fleet) reservedFor(tenant, id string) []*Backend { return f.reserved[session{tenant, id}] }
 
 // Backend returns the backend with an address; nil if the fleet has none, or no affinity.
 func (f *Fleet) Backend(addr string) *Backend { return f.byAddr[addr] }

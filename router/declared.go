@@ -2,6 +2,7 @@ package router
 
 import (
 	"slices"
+	"time"
 
 	"github.com/capgate/capgate/internal/call"
 )
@@ -46,6 +47,14 @@ func (f *Fleet) EventSource(tool string) bool {
 
 // Protocol returns the settings of the protocol that the backends speak; nil: Selu's dialects.
 func (f *Fleet) Protocol() any { return f.cfg.Protocol }
+
+// ApprovalWait is how long calls wait for a person's answer whose callers do not say it. It is 0 for a nil fleet.
+func (f *Fleet) ApprovalWait() time.Duration {
+	if f == nil {
+		return 0
+	}
+	return f.cfg.ApprovalWait
+}
 
 // Keyed reports whether the gateway handles the idempotency keys of gRPC calls.
 func (f *Fleet) Keyed() bool { return f.cfg.Keyed }

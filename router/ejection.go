@@ -57,6 +57,8 @@ type fleetState struct {
 	onEjection func(b *Backend, why Class, lasts time.Duration) // called for each ejection; may be nil
 	fleet      atomic.Pointer[Fleet]                            // the current one; changed with mu held
 
+	ready readiness
+
 	limiter *limiter // of the capability, once a fleet was limited; guarded by mu
 
 	mu     sync.Mutex // held while the usable backends change

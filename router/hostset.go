@@ -29,7 +29,8 @@ type hostSet struct {
 	weightless int // weight 0
 	draining   int // weight above 0, but drained
 	panicked   bool
-	limit      int // of ejected
+	absent     bool // no backend is worth a call, but one may come
+	limit      int  // of ejected
 	until      time.Duration
 }
 
@@ -42,7 +43,7 @@ type hostSet struct {
 func (f *Fleet) rebuild(now time.Duration) *picker {
 	r := &hostSet{until: never}
 	candidates := f.candidates(r)
-	r.limit = len(candidates) / 2
+	r.limit, r.absent = len(candidates)/2, f.isAbsent(r.panicked)
 	ejected := make([]member, 0, r.limit)
 	for _, m := range candidates {
 		if f.isEjected(m, now, r.panicked) {

@@ -110,7 +110,7 @@ func (p *picker) canEject(why Class) bool {
 
 // uniform reports whether calls may use any of a fleet's own loads until the next rebuild.
 func (p *picker) uniform(own []load) bool {
-	return len(p.plain) == len(own) && p.until == never && !p.ramping
+	return len(p.plain) == len(own) && p.until == never && !p.ramping && !p.absent
 }
 
 // choose picks a backend, of at least two.

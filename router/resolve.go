@@ -14,7 +14,9 @@ type Key struct {
 	Metadata  string // metadata x-capability-id
 	Message   string // InvokeRequest.capability_id, once the first message is read
 	Authority string // :authority, port included
+	Listener  string // what the listener is for that the call came in at
 	Service   string // gRPC service, "package.Service"
+	Foreign   bool   // Service is neither the gateway's nor one of the protocols that it knows
 }
 
 // maxLabel is the longest label of a host name in bytes (RFC 1035 §2.3.4), and so
@@ -28,10 +30,10 @@ const maxCompared = 100
 type Viewer interface{ Sees(capability string) bool }
 
 // Resolve finds the fleet that a key names, among those that exist for the caller. The refusal for
-// another one equals that for one that does not exist. Metadata, message and the first label of an
-// authority within one of the table's domains each name a capability; those that are present must
+// another one equals that for one that does not exist. Metadata, message, the first label of an
+// authority within one of the table's domains and the listener each name a capability; those that are present must
 // agree. Only when none is present does the service's fleet take the call: a caller that names a
-// capability means it, whatever the service.
+// capability means it, whatever the service. A foreign service without a fleet does not exist, as at any gRPC server.
 func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 	name := k.Metadata
 	if name == "" {
@@ -40,9 +42,18 @@ func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
 		return nil, t.conflict(k)
 	}
 	label := t.label(k.Authority)
+	if k.Listener != "" {
+		if name != "" && name != k.Listener || label != "" && !strings.EqualFold(label, k.Listener) {
+			return nil, t.conflict(k)
+		}
+		name = k.Listener
+	}
 	if label == "" && name == "" {
 		if f := t.services[k.Service]; f != nil && by.Sees(f.Capability) {
 			return f, nil
+		}
+		if k.Foreign {
+			return nil, serviceUnknown
 		}
 		return nil, t.noKey
 	}
@@ -69,8 +80,10 @@ func (t *Table) unknown(name string, by Viewer) *call.Refusal {
 	return call.UnknownCapability(name, nearest.To(name, seen))
 }
 
-// Names reports whether the metadata or the authority of a key name a capability.
-func (t *Table) Names(k Key) bool { return k.Metadata != "" || t.label(k.Authority) != "" }
+// Names reports whether the metadata, the authority or the listener of a key name a capability.
+func (t *Table) Names(k Key) bool {
+	return k.Metadata != "" || k.Listener != "" || t.label(k.Authority) != ""
+}
 
 // label returns the first label of an authority within one of the domains, or "". Host names are
 // case-insensitive (RFC 9110 §4.2.3) and may end with the root's dot.
@@ -120,6 +133,7 @@ func (t *Table) conflict(k Key) *call.Refusal {
 		{"metadata", "metadata x-capability-id", k.Metadata},
 		{"message", "capability_id of the message", k.Message},
 		{"authority", ":authority", t.label(k.Authority)},
+		{"listener", "the listener", k.Listener},
 	} {
 		if n.name != "" {
 			r.Metadata[n.key] = call.Quote(n.name)
@@ -141,4 +155,12 @@ func keyMissing(domains []string) *call.Refusal {
 		Reason:  "ROUTING_KEY_MISSING",
 		Message: "the call names no capability, and no fleet is configured for its service; name one by " + ways,
 	}
+}
+
+// serviceUnknown is the refusal of a foreign service that no fleet has, and of a key that names no capability.
+var serviceUnknown = &call.Refusal{
+	Kind:   call.Unimplemented,
+	Reason: "METHOD_UNKNOWN",
+	Message: "no fleet is configured for this gRPC service, and the call names no capability; services in the " +
+		"configuration of a fleet can list it, or metadata x-capability-id can name the capability",
 }

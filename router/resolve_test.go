@@ -45,7 +45,8 @@ func TestResolveTellsNothingOfOthers(t *testing.T) {
 		{Authority: "news." + domain}, {Authority: "NEWS." + domain + ":1"}, {
 			Authority: "news." + domain, Metadata: "news", Service: "p.News",
 		},
-		{Service: "p.News"}, {Service: "p.News", Authority: domain}, {Metadata: "news", Message: "weather"},
+		{Service: "p.News"}, {Service: "p.News", Authority: domain}, {Service: "p.News", Foreign: true},
+		{Metadata: "news", Message: "weather"},
 		{Metadata: "weather", Authority: "news." + domain},
 	} {
 		f, got := table.Resolve(k, only("weather"))
@@ -92,8 +93,11 @@ func TestResolve(t *testing.T) {
 		},
 		"foreign authority is no key": {router.Key{Metadata: "weather", Authority: "news.example.com"}, "weather", 0, nil},
 
-		"nothing":         {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"unknown service": {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"nothing":                    {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"unknown service":            {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"foreign service":            {router.Key{Service: "p.Other", Foreign: true}, "METHOD_UNKNOWN", call.Unimplemented, nil},
+		"foreign service of a fleet": {router.Key{Service: "p.News", Foreign: true}, "news", 0, nil},
+		"foreign service, metadata":  {router.Key{Service: "p.Other", Metadata: "news", Foreign: true}, "news", 0, nil},
 		"domain itself": {
 			router.Key{Authority: "caps.example.com:8080"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil,
 		},

@@ -55,6 +55,7 @@ func (r *Router) SetHealth(s *health.Snapshot) {
 		f.state.mu.Lock()
 		defer f.state.mu.Unlock()
 		f.setHealth(s)
+		f.state.resumeReady()
 	}
 }
 
@@ -66,6 +67,7 @@ func (f *Fleet) takeOver(old *Fleet) {
 		f.setHealth(old.health)
 	}
 	f.state.fleet.Store(f)
+	f.state.resumeReady()
 	if l := f.state.limiter; l != nil {
 		l.configure(f)
 	}

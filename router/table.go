@@ -43,9 +43,13 @@ type FleetConfig struct {
 	// 30 s; negative: none.
 	SlowStart time.Duration
 
-	EventSource []string // tools that may be called with GET; "*": all
-	Protocol    any      // protocol settings of the backends, compared deeply; nil: Selu's dialects
-	Keyed       bool     // the gateway, not the backends, handles the idempotency-key of gRPC calls
+	// WaitForReady is the longest wait of a call while no backend is worth one; 0: none.
+	WaitForReady time.Duration
+
+	EventSource  []string      // tools that may be called with GET; "*": all
+	Protocol     any           // protocol settings of the backends, compared deeply; nil: Selu's dialects
+	ApprovalWait time.Duration // of calls whose callers do not say how long they wait for a person
+	Keyed        bool          // the gateway, not the backends, handles the idempotency-key of gRPC calls
 }
 
 // BackendConfig is one backend of a fleet.

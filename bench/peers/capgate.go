@@ -68,7 +68,7 @@ func buildCapgate(env Env, dir string, listen netip.AddrPort) (command, error) {
 		path: c.Path,
 		args: append([]string{"serve", "--config", filepath.Join(dir, "capgate.yaml"),
 			"--listen", listen.String(), "--admin", admin.String()}, c.Args...),
-		env: procs(max(c.Procs, 1)), files: files, log: log, admin: admin,
+		env: append(procs(max(c.Procs, 1)), "CAPGATE_ADMIN_INSECURE=1"), files: files, log: log, admin: admin,
 	}, nil
 }
 

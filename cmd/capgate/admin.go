@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/gateway/admin/tools"
@@ -37,7 +37,7 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 }
 
 // adminServices are the services of the admin API, below /v1/ and over gRPC.
-func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
+func (p *process) adminServices() (mount func(*guard.Mux), err error) {
 	redis := redisState(p.store)
 	answers := func() admin.Gateway { return admin.Gateway{Replica: p.replica, Redis: redis()} }
 	fleets := admin.New(admin.Config{
@@ -45,20 +45,28 @@ func (p *process) adminServices() (mount func(*http.ServeMux), err error) {
 		Source:   p.sourceOf,
 		ProbedBy: p.probedBy,
 		Gateway:  answers,
+		Audit:    p.audit,
 	})
 	cfg := rules.Config{Decider: p.decider, Tenants: p.auth.roster, Catalog: p.tools, Status: gateway.GRPCStatus,
-		Audit: p.audit}
+		Audit: p.audit, Approvers: func(tenant, capability, tool string) string {
+			r := p.approvals.AnswerRule(tenant, capability, tool)
+			return r.String()
+		}}
+	cfg.Recent = p.recentSamples
 	if p.rules != nil {
 		cfg.Rules, cfg.Candidates, cfg.FilterTenants = p.rules, p.rules.Candidates(), p.filterRuleTenants
 		cfg.RuleTenants = p.rules.RuleTenants
 	}
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus,
-		registration.New(p.registry, gateway.GRPCStatus), rules.New(cfg),
-		tools.New(p.tools, p.discovery, gateway.GRPCStatus), p.approvalsAPI.Operators(), p.tenantsAPI.Operators())
-	return func(mux *http.ServeMux) {
+	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, append(p.recentServices(),
+		registration.New(p.registry, gateway.GRPCStatus, p.audit), rules.New(cfg),
+		tools.New(p.tools, p.discovery, p.store.Versions(), gateway.GRPCStatus, p.audit), p.approvalsAPI.Operators(),
+		p.tenantsAPI.Operators())...)
+	return func(mux *guard.Mux) {
 		fleets.Mount(mux)
+		p.persons.admin.Mount(mux)
 		services.Mount(mux)
-		admin.MountWebhooks(mux, p.store.Webhooks())
+		admin.MountDocuments(mux)
+		admin.MountWebhooks(mux, p.letters, p.audit)
 		admin.MountLimits(mux, p.quotas, p.auth.roster, answers)
 	}, err
 }

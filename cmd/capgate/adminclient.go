@@ -30,21 +30,21 @@ const (
 // adminClient calls the admin API of a gateway.
 type adminClient struct {
 	base   string // a URL without a path
-	client *http.Client
+	access *adminAccess
+	client *http.Client // it follows no redirects, which might lead the credential elsewhere
 }
 
-// addAdmin adds the flag with the address of the admin API.
-func addAdmin(fs *pflag.FlagSet) *string {
-	return fs.String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"),
-		"`address` of the gateway's admin API, or its URL (CAPGATE_ADMIN)")
-}
-
-func newAdminClient(admin string) (*adminClient, error) {
-	u, err := adminURL(admin)
-	if err != nil {
+func newAdminClient(access *adminAccess) (*adminClient, error) {
+	if err := access.read(); err != nil {
 		return nil, err
 	}
-	return &adminClient{base: strings.TrimSuffix(u.String(), "/"), client: &http.Client{Timeout: requestTimeout}}, nil
+	client := &http.Client{Timeout: requestTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if access.secure != nil {
+		client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: access.secure.Clone(),
+			ForceAttemptHTTP2: true}
+	}
+	return &adminClient{base: strings.TrimSuffix(access.base.String(), "/"), access: access, client: client}, nil
 }
 
 // adminURL also accepts the addresses that a gateway may listen at.
@@ -80,9 +80,12 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	if err != nil {
 		return err
 	}
+	if header := p.access.header(); header != "" {
+		req.Header.Set("Authorization", header)
+	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return exitError{exitUnreachable, errors.New(unreachable(ctx, "admin API", targetOf(req.URL), err) +
+		return exitError{exitUnreachable, errors.New(unreachable(ctx, "admin API", p.access.target(), err) +
 			"; --admin or CAPGATE_ADMIN sets its address")}
 	}
 	defer resp.Body.Close()
@@ -106,7 +109,8 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	if problem.Reason == "NO_SUCH_PATH" && portAt(ctx, p.client, p.base) == publicPort {
 		return refused("%s", wrongPort(p.base))
 	}
-	return exitError{status, fmt.Errorf("%s (%s)", problem.Detail, problem.Reason)}
+	return exitError{status, fmt.Errorf("%s (%s)", p.access.explainRefusal(problem.Reason, problem.Detail),
+		problem.Reason)}
 }
 
 // The ports of a gateway.
@@ -150,7 +154,7 @@ func wrongPort(base string) string {
 }
 
 // explainAdmin describes the error of a call of the admin API, and whether it reached another port.
-func explainAdmin(ctx context.Context, admin string, err error) error {
+func explainAdmin(ctx context.Context, admin *adminAccess, err error) error {
 	p, wrong := newAdminClient(admin)
 	if wrong != nil {
 		return wrong
@@ -161,8 +165,10 @@ func explainAdmin(ctx context.Context, admin string, err error) error {
 			return refused("%s", wrongPort(p.base))
 		}
 	}
-	u, _ := url.Parse(p.base) // which newAdminClient made
-	return explainCall(ctx, "admin API", targetOf(u), "--admin or CAPGATE_ADMIN", err)
+	if reason := infoOf(err).GetReason(); reason != "" && !away(err) {
+		return refused("%s (%s)", admin.explainRefusal(reason, status.Convert(err).Message()), reason)
+	}
+	return explainCall(ctx, "admin API", admin.target(), "--admin or CAPGATE_ADMIN", err)
 }
 
 // overAdmin returns a command that calls the admin API over gRPC, for at most so long; 0: no limit. Every function of
@@ -171,13 +177,13 @@ func overAdmin(use, about string, most time.Duration,
 	run func(c *cobra.Command, conn grpc.ClientConnInterface, args []string) error,
 	flags ...func(*pflag.FlagSet)) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: about}
-	admin := addAdmin(c.Flags())
+	admin := addAdmin(c)
 	for _, add := range flags {
 		add(c.Flags())
 	}
 	completeOutput(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		conn, err := dialAdmin(*admin, "capgate-"+c.Parent().Name())
+		conn, err := admin.dial("capgate-" + c.Parent().Name())
 		if err != nil {
 			return err
 		}
@@ -185,7 +191,7 @@ func overAdmin(use, about string, most time.Duration,
 		whole := c.Context()
 		defer within(c, most)()
 		if err := run(c, conn, args); err != nil {
-			return explainedBy(err, func(err error) error { return explainAdmin(whole, *admin, err) })
+			return explainedBy(err, func(err error) error { return explainAdmin(whole, admin, err) })
 		}
 		return nil
 	}

@@ -41,10 +41,15 @@ func TestTenantsAreApart(t *testing.T) {
 	ofGlobex := newParty(t, "globex", random.IntN(2) == 0, `"caps", "people", "mine", "engine"`, grants, 1_000_000)
 	together, keys := startWorld(t, 2, "hidden", ofAcme, ofGlobex)
 	alone, keysAlone := startWorld(t, 1, "", ofGlobex)
+	port := func(w world) string { return w.public }
+	if random.IntN(2) == 0 {
+		t.Log("globex calls at its listener")
+		port = func(w world) string { return w.listener }
+	}
 
-	acme := []*stranger{ofAcme.at(t, keys[0], together[0]), ofAcme.at(t, keys[0], together[1])}
+	acme := []*stranger{ofAcme.at(t, keys[0], together[0].public), ofAcme.at(t, keys[0], together[1].public)}
 	acme[1].pools = acme[0].pools
-	globex := ofGlobex.at(t, keys[1], together[0])
+	globex := ofGlobex.at(t, keys[1], port(together[0]))
 	globex.alone = true
 	methods := publicMethods(t, globex)
 	gen := &generator{t: t, random: random, methods: methods, of: globex.pools, theirs: acme[0].pools}
@@ -85,7 +90,7 @@ func TestTenantsAreApart(t *testing.T) {
 			t.Errorf("acme has no %s that could be seen", kind)
 		}
 	}
-	again := ofGlobex.at(t, keysAlone[0], alone[0])
+	again := ofGlobex.at(t, keysAlone[0], port(alone[0]))
 	again.alone = true
 	for i := range ops {
 		want := again.perform(&ops[i])
@@ -104,8 +109,11 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// startWorld runs gateways with one Redis, and returns their public ports and the first key of each tenant.
-func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (ports, keys []string) {
+// world has the ports of a gateway for clients: the public one, and the listener of the tenant globex.
+type world struct{ public, listener string }
+
+// startWorld runs gateways with one Redis, and returns their ports and the first key of each tenant.
+func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (ports []world, keys []string) {
 	t.Helper()
 	redis := redistest.Start(t).URL()
 	fleets := ""
@@ -129,13 +137,14 @@ func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (por
 	}
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+
 		"', timeout: 10s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\npolicies: {}\n"+
+		"listeners: [{address: '127.0.0.1:0', tenant: globex}]\n"+
 		"tenants:\n"+cmp.Or(lines, "  []\n")+"fleets:\n"+fleets)
 	admin := ""
 	for range gateways {
-		var public string
-		_, public, admin = serve(t, nil, "--config", file)
+		p, public, operators := serve(t, nil, "--config", file)
+		admin = operators
 		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
-		ports = append(ports, public)
+		ports = append(ports, world{public, addressesOf(t, p)[0]})
 	}
 	for _, p := range tenants {
 		keys = append(keys, p.join(t, admin))

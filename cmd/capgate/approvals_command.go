@@ -6,10 +6,12 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -30,6 +32,7 @@ type approvalsCommand struct {
 	output
 	filter                *capgatepb.ListApprovalsRequest
 	by, comment, remember string
+	validFor              time.Duration
 	old                   bool
 	client                capgatepb.ApprovalsClient // of watch
 }
@@ -76,6 +79,7 @@ func (c *approvalsCommand) watchFlags(fs *pflag.FlagSet) {
 func (c *approvalsCommand) answerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.comment, "comment", "", "`text` to store with the answer")
 	fs.StringVar(&c.remember, "remember", "call", "`scope` of the answer: call, session or always")
+	fs.DurationVar(&c.validFor, "valid-for", 0, "`time` after which an answer for session or always ends")
 	fs.StringVar(&c.by, "by", login(), "`name` of the approver, stored with the answer; it is not verified")
 }
 
@@ -111,7 +115,7 @@ func (c *approvalsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "TENANT")
 		t.color = colored(c.out)
 		for _, a := range all.GetApprovals() {
-			t.row(a.GetId(), a.GetState(), a.GetUser(), a.GetAgent(), a.GetCapability(), a.GetTool(),
+			t.row(a.GetId(), stateOf(a), a.GetUser(), a.GetAgent(), a.GetCapability(), a.GetTool(),
 				ageOf(a.GetCreateTime()), ends(a.GetExpireTime()), a.GetTenant())
 		}
 		t.print(w)
@@ -128,13 +132,13 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	a := r.GetApproval()
 	return c.data(a, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s\n\n", a.GetId(), a.GetState())
-		details(w, [][2]string{
+		details(w, append([][2]string{
 			{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"description", a.GetDescription()},
 			{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())},
 			{"session", a.GetSession()},
 			{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
 			{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
-		}...)
+		}, approversOf(a)...)...)
 		args := "  unavailable: the gateway does not have the key that encrypts them"
 		if a.GetArguments() != "" {
 			args = "  " + lines(a.GetArguments(), 2)
@@ -146,12 +150,17 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 func (c *approvalsCommand) approve(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	r, err := capgatepb.NewApprovalsClient(conn).Approve(cmd.Context(), &capgatepb.ApproveRequest{
 		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
+		ValidFor: c.valid(),
 	})
 	if err != nil {
 		return err
 	}
 	a := r.GetApproval()
 	return c.data(a, func(w io.Writer) {
+		if a.GetState() == "pending" {
+			fmt.Fprintf(w, "%d of %d have approved: %s\n", len(a.GetAnswers()), a.GetRequiredAnswers(), callOf(a))
+			return
+		}
 		fmt.Fprintf(w, "approved until %s: %s%s\n", when(a.GetExpireTime()), callOf(a), holds(a))
 	})
 }
@@ -159,6 +168,7 @@ func (c *approvalsCommand) approve(cmd *cobra.Command, conn grpc.ClientConnInter
 func (c *approvalsCommand) deny(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	r, err := capgatepb.NewApprovalsClient(conn).Deny(cmd.Context(), &capgatepb.DenyRequest{
 		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
+		ValidFor: c.valid(),
 	})
 	if err != nil {
 		return err
@@ -166,6 +176,14 @@ func (c *approvalsCommand) deny(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	return c.data(r.GetApproval(), func(w io.Writer) {
 		fmt.Fprintf(w, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
 	})
+}
+
+// valid returns the validity of the flags; nil: the default.
+func (c *approvalsCommand) valid() *durationpb.Duration {
+	if c.validFor == 0 {
+		return nil
+	}
+	return durationpb.New(c.validFor)
 }
 
 // callOf describes the call of an approval.
@@ -181,11 +199,15 @@ func callOf(a *capgatepb.Approval) string {
 
 // holds describes the further calls that an answer covers.
 func holds(a *capgatepb.Approval) string {
+	end := ""
+	if a.GetValidUntil() != nil {
+		end = ", until " + when(a.GetValidUntil())
+	}
 	switch a.GetRemember() {
 	case "session":
-		return "; also calls of the tool in the same session"
+		return "; also calls of the tool in the same session" + end
 	case "always":
-		return "; also all calls of the tool by this user and agent, by a rule"
+		return "; also all calls of the tool by this user and agent, by a rule" + end
 	}
 	return ""
 }

@@ -20,12 +20,15 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	cfg := s.cfg.Approvals
 	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
 		MaxOpen: cfg.MaxPending}
+	o.Answered = func(a *approvals.Approval) { metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules != nil {
 		o.Rules = notifyingRules{p.rules, p.decider}
 	}
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
+	p.approvals.SetPublicURL(s.cfg.PublicURL)
+	p.approvals.SetAnswerRules(answerRulesOf(s.cfg))
 	p.approvalsAPI = approval.New(approval.Config{
 		Approvals: p.approvals, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
@@ -37,10 +40,10 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used,
 				"released": s.Released, "expired": s.Expired,
 			},
-			Refused: s.Refused, Waiting: s.Waiting, Pending: p.pendingByLabel(metrics),
+			Refused: s.Refused, Waiting: s.Waiting, TTL: cfg.TTL, Pending: p.pendingByLabel(metrics),
 		}
 	})
-	return p.newWebhook(s, metrics)
+	return p.newWebhooks(s, metrics)
 }
 
 // notifyingRules are rules that invalidate this replica's decisions at once.

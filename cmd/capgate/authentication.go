@@ -56,7 +56,7 @@ func (p *process) newAuthentication(s *settings, metrics *telemetry.Metrics) (er
 	p.newTenantsAPI()
 	if s.cfg.Multi {
 		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
-			Certificates: i.certified})
+			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
 		metrics.WatchIdentities(i.metric)
 		metrics.WatchIssuers(issuerStats(i.tokens))
 	}
@@ -115,6 +115,9 @@ func (i *authentication) metric() telemetry.Identities {
 
 // logTenancy logs the kinds of credentials in use.
 func (p *process) logTenancy(started *config.Config) {
+	for _, text := range append(listenerWarnings(started), started.Warnings()...) {
+		p.log.Warn(text)
+	}
 	if !started.Multi {
 		p.log.Info("single-tenant: no credentials are configured, so all callers belong to the tenant " + tenant.Default)
 		return

@@ -23,8 +23,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/container"
-	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // caller is the connection of a command to a gateway's public port.
@@ -169,19 +167,22 @@ func (c *caller) shown(ctx context.Context) context.Context {
 }
 
 // readKey reads the credential, and never quotes it in an error.
-func readKey(file string) (string, error) {
+func readKey(file string) (string, error) { return readCredential(file, "--key-file") }
+
+// readCredential reads the credential of a flag's file, or of CAPGATE_KEY without one. No error quotes it.
+func readCredential(file, flag string) (string, error) {
 	source, key := "CAPGATE_KEY", os.Getenv("CAPGATE_KEY")
 	if file != "" {
 		data, err := os.ReadFile(file) //nolint:gosec // the user's own file, named by the user
 		if err != nil {
-			return "", fmt.Errorf("--key-file: %s cannot be read: %w", file, reasonOf(err))
+			return "", fmt.Errorf("%s: %s cannot be read: %w", flag, file, reasonOf(err))
 		}
-		source, key = "--key-file: "+file, strings.TrimSpace(string(data))
+		source, key = flag+": "+file, strings.TrimSpace(string(data))
 		if key == "" {
 			return "", fmt.Errorf("%s is empty", source)
 		}
 	}
-	if _, _, ok := tenant.ParseCredential(key); key != "" && !ok && !token.LooksLikeToken(key) {
+	if key != "" && !isCredential(key) {
 		return "", fmt.Errorf("%s contains neither an API key, as capgate keys new prints it, nor a token", source)
 	}
 	return key, nil

@@ -83,6 +83,10 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 		if why := whyNot(e); why != "" {
 			fmt.Fprintf(w, "not current: %s\n\n", visible(why))
 		}
+		if !e.GetKnown() {
+			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; without a "+
+				"policy of its fleet or a rule, all calls are blocked\n\n")
+		}
 		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION")
 		t.color = colored(c.out)
 		for _, tool := range e.GetTools() {

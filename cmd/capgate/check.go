@@ -25,7 +25,7 @@ is capgate.yaml, and - is standard input. Every problem prints as FILE:LINE: FIE
 With -o json or yaml, the result on standard output has the file, line and field of each problem.
 
 The command opens no connections. It warns about tenants in an embedded Redis, which loses them at a
-restart, and about fleets whose tools are all blocked.`
+restart, about open listeners, and about fleets whose tools are all blocked.`
 
 // newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
 func newCheckCommand(std stdio) *cobra.Command {
@@ -200,6 +200,12 @@ func checkConfig(file string, data []byte, warnings io.Writer) (string, error) {
 	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
 		fmt.Fprintf(warnings, "%s: warning: %s\n", file, forgets(c))
 	}
+	for _, text := range append(listenerWarnings(c), c.Warnings()...) {
+		fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+	}
+	for _, text := range answerRuleWarnings(c) {
+		fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+	}
 	for i := range c.Fleets {
 		if text := s.allowsNothing(&c.Fleets[i]); text != "" {
 			fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
@@ -212,11 +218,18 @@ func checkConfig(file string, data []byte, warnings io.Writer) (string, error) {
 	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
 }
 
-// allowsNothing returns the reason why no tool of a fleet can be called, or "". Such a fleet has no rules and no
-// approvals, and neither its policy nor its manifest allows a tool.
+// allowsNothing returns the reason why no tool of a fleet can be called, or "". Neither its policy nor its manifest
+// allows a tool. Where rules may, only a fleet counts that has neither of the two.
 func (s *settings) allowsNothing(f *config.Fleet) string {
 	m := s.manifestOf(f)
-	if s.cfg.Policies.Enabled || f.Settings != nil || f.Policy != call.Block || m != nil && m.Dynamic {
+	if s.cfg.Policies.Enabled {
+		if f.Settings != nil || f.Own.Policy || m != nil || s.cfg.Registration.Manifests {
+			return ""
+		}
+		return fmt.Sprintf("fleet %s: all tools are blocked until a rule allows them: it has no policy and no manifest",
+			f.Capability)
+	}
+	if f.Settings != nil || f.Policy != call.Block || m != nil && m.Dynamic {
 		return ""
 	}
 	why := "it has no manifest"

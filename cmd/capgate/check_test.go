@@ -38,7 +38,9 @@ func TestCheck(t *testing.T) {
 	blocked := write("blocked.yaml",
 		"fleets: [{capability: weather, backends: ['b:1'], manifest: "+recommendsNothing+
 			"}, {capability: a, backends: ['b:2']}]\n")
-	ruled := write("ruled.yaml", "policies: {}\nfleets: [{capability: a, backends: ['b:1']}]\n")
+	ruled := write("ruled.yaml", "policies: {}\nfleets: [{capability: a, backends: ['b:1']}, {capability: b, backends: ['b:1'], policy: block}]\n")
+	unbounded := write("unbounded.yaml", "fleets: [{capability: a, protocol: openparallax, backends: ['b:1'], "+
+		"services: [openparallax.v1.ClientService], deadline: off}]\n")
 	for name, test := range map[string]struct {
 		args           []string
 		status         int
@@ -51,6 +53,8 @@ func TestCheck(t *testing.T) {
 			[]string{filed + ": warning: redis is embedded: the usage of tenants' limits"}},
 		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 3 fleets, 4 backends\n"}, nil},
+		"unbounded": {[]string{unbounded}, 1, nil, []string{unbounded + ":1: fleets[0].deadline: off is only for fleets of " +
+			"other services, and calls of engines need a limit"}},
 		"bad": {[]string{"--config=" + bad}, 1, nil,
 			[]string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files": {[]string{"--config", noCert}, 1, nil,
@@ -77,7 +81,8 @@ func TestCheck(t *testing.T) {
 			blocked + ": warning: fleet weather: all tools are blocked: its policy is block, no tool of " +
 				recommendsNothing, blocked + ": warning: fleet a: all tools are blocked: its policy is block, " +
 				"it has no manifest"}},
-		"with rules": {[]string{ruled}, 0, []string{"ok: 1 fleet"}, nil},
+		"with rules": {[]string{ruled}, 0, []string{"ok: 2 fleets"}, []string{
+			ruled + ": warning: fleet a: all tools are blocked until a rule allows them: it has no policy and no manifest\n"}},
 		"both kinds": {[]string{good, "../../examples/weather"}, 0, []string{"ok: 1 fleet, 1 backend, 1 manifest, 3 tools\n"},
 			nil},
 		"misspelt": {[]string{write("fleet.yaml", "fleet: []\n")}, 1, nil, []string{`did you mean`, "fleets"}},

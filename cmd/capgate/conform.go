@@ -11,21 +11,24 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/conform"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 const conformHelp = `It needs no gateway. Each rule of the capability protocol passes, fails or is not tested; the output
 names the document that it comes from.
 
-Many rules need a harmless call, which is made about fifty times. --tool and --args select it. By
-default it is the first suitable tool of --manifest, or of the list of the discovery tool: the
+Many rules need a harmless call, which is made about fifty times. --tool and --args select it. With
+--call-tools it is the first suitable tool of --manifest, or of the list of the discovery tool: the
 author recommends to allow it, and its input_schema has examples or defaults for all required
-arguments.`
+arguments. That tool is called with invalid JSON, too. Without these flags no tool is called but the
+discovery tool; the other calls are of a tool that does not exist, and uploads of small files.`
 
 // conformCommand is capgate conform, as the command line describes it.
 type conformCommand struct {
 	*subject
 	kit                               conform.Kit
 	args, badArgs, slowArgs, dialects string
+	largest                           string
 }
 
 // newConformCommand is capgate conform.
@@ -44,7 +47,8 @@ func newConformCommand(std stdio) *cobra.Command {
 		}
 		report := k.kit.Run(c.Context(), tell)
 		err := k.data(report, func(w io.Writer) {
-			fmt.Fprintf(w, "\n%d passed, %d failed, %d not tested\n", report.Passed, report.Failed, report.Skipped)
+			fmt.Fprintf(w, "\n%d passed, %d failed, %d not tested%s\n", report.Passed, report.Failed, report.Skipped,
+				notes(report.Noted))
 		})
 		if err == nil && (c.Context().Err() != nil || report.Failed > 0) {
 			err = quiet(exitRefused)
@@ -57,7 +61,12 @@ func newConformCommand(std stdio) *cobra.Command {
 func (c *conformCommand) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.kit.Harmless.Tool, "tool", "", "`name` of a harmless tool to call")
 	fs.StringVar(&c.args, "args", "", "arguments of --tool, a `JSON` object; default {}")
-	fs.StringVar(&c.badArgs, "bad-args", "", "`JSON` arguments with which the tool fails; default invalid JSON")
+	fs.BoolVar(&c.kit.Compose, "call-tools", false,
+		"without --tool, find a harmless call and its arguments in the manifest or by discovery")
+	fs.StringVar(&c.badArgs, "bad-args", "",
+		"`JSON` arguments with which the tool fails; default none, or invalid JSON with --call-tools")
+	fs.StringVar(&c.largest, "max-message", "",
+		"`size` of requests that must be accepted; default 4MiB, and a note if 16MiB are not")
 	fs.StringVar(&c.kit.Slow.Tool, "slow-tool", "",
 		"`name` of a tool that takes seconds, to test deadlines and cancellation")
 	fs.StringVar(&c.slowArgs, "slow-args", "", "arguments of --slow-tool, a `JSON` object; default {}")
@@ -76,6 +85,11 @@ func (c *conformCommand) take(addr string) error {
 	if c.badArgs != "" {
 		c.kit.BadArgs = []byte(c.badArgs)
 	}
+	if largest, ok := tenant.ParseSize(c.largest); ok && largest >= 1<<10 && largest <= 64<<20 {
+		c.kit.Largest = int(largest)
+	} else if c.largest != "" {
+		return fmt.Errorf("--max-message: %q is not a size of 1KiB to 64MiB, as in 16MiB", c.largest)
+	}
 	dialect, known := call.ParseDialect(c.dialects)
 	if dialect != call.Auto {
 		c.kit.Dialects = []call.Dialect{dialect}
@@ -84,6 +98,8 @@ func (c *conformCommand) take(addr string) error {
 	switch {
 	case !known || c.dialects == call.Auto.String():
 		return fmt.Errorf("--dialect: %q is not doc, live or legacy", c.dialects)
+	case c.kit.Harmless.Tool != "" && c.kit.Compose:
+		return errors.New("--tool and --call-tools exclude each other; give one of the two")
 	case c.kit.Harmless.Tool == "" && c.args != "", c.kit.Slow.Tool == "" && c.slowArgs != "":
 		return errors.New("--args requires --tool, and --slow-args requires --slow-tool")
 	case !isObject(c.kit.Harmless.Args):
@@ -101,6 +117,14 @@ func orEmptyObject(args string) []byte {
 		args = "{}"
 	}
 	return []byte(args)
+}
+
+// notes is how many rules passed with a note.
+func notes(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d with a note", n)
 }
 
 // resultLine shows one result to people.

@@ -43,7 +43,7 @@ func newDemoCommand(std stdio) *cobra.Command {
 		var engine *demoEngine
 		if *withEngine {
 			var err error
-			if engine, err = listenForEngine(); err != nil {
+			if engine, err = listenForEngine(std.err); err != nil {
 				return err
 			}
 		}
@@ -93,7 +93,7 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 		return err
 	}
 	public := reachable(p.public.Addr())
-	greet(std.out, public, reachable(p.admin.Addr()), engine.greeting(public))
+	greet(std.out, public, p.startLink(), engine.greeting(public))
 	defer engine.serve(ctx, public, std.err)()
 	return p.run(ctx)
 }
@@ -144,9 +144,9 @@ func greet(w io.Writer, public, admin, more string) {
 	}
 	fmt.Fprintf(w, `%[1]scapgate demo%[2]s: a gateway, and two replicas of the capability "weather" behind it.
 
-  calls      http://%[3]s
-  browser    http://%[3]s/docs
-  admin API  http://%[4]s
+  calls    http://%[3]s
+  docs     http://%[3]s/docs
+  console  %[4]s
 
 Call a tool from another terminal:
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 
 	"google.golang.org/grpc"
 
@@ -17,15 +16,17 @@ import (
 
 // demoEngine is an OpenParallax engine, whose agents connect through the gateway. A nil demoEngine does nothing.
 type demoEngine struct {
-	ln net.Listener
+	process *openparallax.Process
 }
 
-func listenForEngine() (*demoEngine, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+func listenForEngine(stderr io.Writer) (*demoEngine, error) {
+	p, err := openparallax.Listen(openparallax.Config{Failed: func(err error) {
+		fmt.Fprintf(stderr, "capgate demo: %v\n", err)
+	}})
 	if err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
+		return nil, err
 	}
-	return &demoEngine{ln}, nil
+	return &demoEngine{p}, nil
 }
 
 // fleets is the engine's, which takes every call of its services: agents and clients of engines name nothing.
@@ -33,7 +34,7 @@ func (d *demoEngine) fleets() []config.Fleet {
 	if d == nil {
 		return nil
 	}
-	fleet := config.DefaultFleet("engine-1", d.ln.Addr().String())
+	fleet := config.DefaultFleet("engine-1", d.process.Addr().String())
 	fleet.Settings, fleet.Policy = engineconfig.Settings(), call.Allow
 	fleet.Affinity.Sessions = true
 	for _, s := range []grpc.ServiceDesc{
@@ -51,12 +52,11 @@ func (d *demoEngine) serve(ctx context.Context, gateway string, stderr io.Writer
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	tell := func(err error) { fmt.Fprintf(stderr, "capgate demo: %v\n", err) }
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := openparallax.Serve(ctx, d.ln, gateway, tell); err != nil {
-			tell(fmt.Errorf("engine: %w", err))
+		if err := d.process.Run(ctx, gateway); err != nil {
+			fmt.Fprintf(stderr, "capgate demo: engine: %v\n", err)
 		}
 	}()
 	return func() { cancel(); <-ended }

@@ -33,7 +33,7 @@ func addresses(greeting string) (public, admin string) {
 		address, _, _ := strings.Cut(strings.TrimLeft(rest, " "), "\n")
 		return strings.TrimPrefix(address, "http://")
 	}
-	return after("calls"), after("admin API")
+	return after("calls"), after("console")
 }
 
 // commandsIn are the commands that a demo prints.

@@ -28,16 +28,17 @@ type drainCommand struct {
 	request admin.DrainRequest
 	undo    bool
 	timeout time.Duration
-	out     io.Writer
+	output
 }
 
 // newDrainCommand is capgate drain.
 func newDrainCommand(std stdio) *cobra.Command {
-	d := &drainCommand{out: std.out}
+	d := &drainCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "drain HOST:PORT", Short: "drain a backend without failing calls, or end the drain",
 		Long: drainHelp}
 	fs := c.Flags()
-	admin := addAdmin(fs)
+	admin := addAdmin(c)
+	d.addFlags(fs)
 	fs.StringVar(&d.request.Capability, "capability", "",
 		"only in the fleet of the capability with this `name`; default all fleets with the backend")
 	fs.BoolVar(&d.request.Force, "force", false,
@@ -52,7 +53,7 @@ func newDrainCommand(std stdio) *cobra.Command {
 			return usageError("--timeout must not be negative")
 		}
 		d.backend = args[0]
-		if d.port, err = newAdminClient(*admin); err != nil {
+		if d.port, err = newAdminClient(admin); err != nil {
 			return err
 		}
 		return d.run(c.Context())
@@ -69,18 +70,20 @@ func (d *drainCommand) run(ctx context.Context) error {
 		if err := d.port.do(ctx, http.MethodPost, path+":undrain", d.request, &state); err != nil {
 			return err
 		}
-		fmt.Fprintf(d.out, "%s is back in %s\n", d.backend, fleetsOf(state))
-		if !state.Shared {
-			fmt.Fprintln(d.out, "redis is unavailable: the other replicas will learn of it when it is back")
-		}
-		return nil
+		return d.record(state, func(w io.Writer) {
+			fmt.Fprintf(w, "%s is back in %s\n", d.backend, fleetsOf(state))
+			if !state.Shared {
+				fmt.Fprintln(w, "redis is unavailable: the other replicas will learn of it when it is back")
+			}
+		})
 	}
 	if err := d.port.do(ctx, http.MethodPost, path+":drain", d.request, &state); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "%s gets no new calls in %s\n", d.backend, fleetsOf(state))
-	if d.timeout == 0 {
-		return nil
+	if err := d.record(state, func(w io.Writer) {
+		fmt.Fprintf(w, "%s gets no new calls in %s\n", d.backend, fleetsOf(state))
+	}); err != nil || d.timeout == 0 {
+		return err
 	}
 	return d.await(ctx, path)
 }
@@ -102,12 +105,10 @@ func (d *drainCommand) await(ctx context.Context, path string) error {
 		}
 		if err == nil {
 			left, over := leftOf(state)
-			if over {
-				fmt.Fprintln(d.out, left)
-				return nil
-			}
-			if left != told {
-				fmt.Fprintln(d.out, left)
+			if over || left != told {
+				if err := d.record(state, func(w io.Writer) { fmt.Fprintln(w, left) }); err != nil || over {
+					return err
+				}
 				told = left
 			}
 		}

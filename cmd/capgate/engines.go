@@ -20,10 +20,16 @@ func protocols() []*config.Protocol { return []*config.Protocol{engineconfig.Pro
 
 // asksOf returns the probe of a fleet's backends; nil: Healthcheck.
 func asksOf(f *config.Fleet) health.Question {
-	if _, is := f.Settings.(*engine.Settings); is {
+	if ofEngines(f) {
 		return probe.Of(f.Health.Probe)
 	}
 	return nil
+}
+
+// ofEngines reports whether a fleet is of engines, which keep their sessions on disk.
+func ofEngines(f *config.Fleet) bool {
+	_, is := f.Settings.(*engine.Settings)
+	return is
 }
 
 // newEngines makes what replicas share of OpenParallax engines, and what counts for them.

@@ -79,7 +79,7 @@ func TestPythonExamples(t *testing.T) {
 				"30s"); exit != 0 || !strings.Contains(out, test.probe) || !strings.Contains(out, test.dialect) {
 				t.Errorf("probe: exit status %d\n%s%s", exit, out, errs)
 			}
-			if exit, out, errs := capgateRun(t, "conform", addr, "--manifest", source, "--timeout",
+			if exit, out, errs := capgateRun(t, "conform", addr, "--manifest", source, "--call-tools", "--timeout",
 				"60s"); exit != 0 || !strings.Contains(out, " passed, 0 failed, "+test.skipped) {
 				t.Errorf("conform: exit status %d\n%s%s", exit, out, errs)
 			}
@@ -149,8 +149,14 @@ func TestConform(t *testing.T) {
 	line := []string{"conform", addr, "--tool", "get_current_weather", "--args", `{"location":"Berlin"}`}
 	// The test's server takes gRPC's own 4 MiB and no more.
 	exit, out, errs := capgateRun(t, line...)
+	if exit != 0 || errs != "" || !strings.Contains(out, "\nnote        doc     large-message ") ||
+		!strings.Contains(out, "Selu's orchestrator, largest message (16 MiB)]\n      a request of 16384 KiB ends with ") ||
+		!strings.Contains(out, " passed, 0 failed, 4 not tested, 1 with a note\n") {
+		t.Errorf("exit status %d\n%s%s", exit, out, errs)
+	}
+	line = append(line, "--max-message", "16MiB", "--bad-args", `{"location":3}`)
+	exit, out, errs = capgateRun(t, line...)
 	if exit != exitRefused || errs != "" || !strings.Contains(out, "\nfail        doc     large-message ") ||
-		!strings.Contains(out, "[Selu's orchestrator, largest message (16 MiB)]\n      a request of ") ||
 		!strings.Contains(out, " passed, 1 failed, 3 not tested\n") {
 		t.Errorf("exit status %d\n%s%s", exit, out, errs)
 	}
@@ -161,7 +167,7 @@ func TestConform(t *testing.T) {
 	}
 	// The manifest names a harmless call.
 	if exit, out, _ = capgateRun(t, "conform", addr, "--manifest",
-		filepath.Join(root, "examples", "weather")); exit != exitRefused ||
+		filepath.Join(root, "examples", "weather"), "--call-tools"); exit != 0 ||
 		!strings.Contains(out, "\npass        doc     stream-result ") {
 		t.Errorf("exit status %d\n%s", exit, out)
 	}
@@ -178,6 +184,8 @@ func TestConformCommandLines(t *testing.T) {
 		"--args is not a JSON object":       {"a:1", "--tool", "t", "--args", "[]"},
 		"--slow-args is not a JSON object":  {"a:1", "--slow-tool", "t", "--slow-args", "3"},
 		"--wait and --timeout must be more": {"a:1", "--wait", "0"},
+		`"16" is not a size of 1KiB`:        {"a:1", "--max-message", "16"},
+		"exclude each other":                {"a:1", "--tool", "t", "--call-tools"},
 		"unknown flag --no; the flags are":  {"a:1", "--no"},
 	} {
 		if exit, out, errs := capgateRun(t, append([]string{"conform"}, args...)...); exit != exitUsage ||

@@ -68,11 +68,13 @@ func ofTransport(err error) bool {
 	return false
 }
 
-// targetOf is the address of a URL's host.
-func targetOf(u *url.URL) container.Target {
+// targetOf is the address of a URL's host, with the TLS settings of https; nil: the defaults.
+func targetOf(u *url.URL, secure *tls.Config) container.Target {
 	t, port := container.Target{}, "80"
 	if u.Scheme == "https" {
-		t.TLS, port = &tls.Config{MinVersion: tls.VersionTLS12}, "443"
+		if t.TLS, port = secure.Clone(), "443"; secure == nil {
+			t.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
 	}
 	if t.Addr = u.Host; u.Port() == "" {
 		t.Addr += ":" + port

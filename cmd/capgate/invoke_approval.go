@@ -86,6 +86,9 @@ func (inv *invocation) howToRun(err error) string {
 	if until := infoOf(err).GetMetadata()["expires"]; until != "" {
 		text += ", until " + word(until)
 	}
+	if page := infoOf(err).GetMetadata()["approval_link"]; page != "" {
+		text += "\n  page:         " + word(page)
+	}
 	return text + fmt.Sprintf(`
   see it:       capgate approvals show %s (at the admin API), or GET /v1/approvals/%[1]s
   answer it:    capgate approvals approve %[1]s, or deny

@@ -34,6 +34,7 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 		Claims: token.Claims{
 			Tenant: i.Claims.Tenant, FixedTenant: i.Tenant, User: i.Claims.User, Agent: i.Claims.Agent,
 			Scopes: i.Claims.Scopes, FixedScopes: i.Scopes, ScopeNames: i.ScopeNames, Asserts: i.Asserts,
+			Groups: i.Claims.Groups,
 		},
 		Source: token.Source{Refresh: i.Refresh, MaxStale: i.MaxStale, Roots: roots, Insecure: i.Insecure},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,7 @@ type keysCommand struct {
 func newKeysCommand(std stdio) *cobra.Command {
 	c := &keysCommand{output: output{stdio: std}}
 	rotate := overAdmin("rotate TENANT ID", "create the successor of a key", requestTimeout, c.rotate, c.graceFlag,
-		c.fileFlag)
+		c.fileFlag, c.addFlags)
 	rotate.Long = rotateHelp
 	local := &cobra.Command{Use: "new", Short: "make a key for the configuration file", Long: newKeyHelp,
 		RunE: func(*cobra.Command, []string) error { return c.newKey() }}
@@ -48,9 +49,9 @@ func newKeysCommand(std stdio) *cobra.Command {
 	c.fileFlag(local.Flags())
 	local.Flags().StringVar(&c.pepper, "pepper-file", "", "the configuration's pepper_file, if it has one")
 	return parent("keys", "create, list, rotate and revoke API keys of tenants", keysHelp,
-		overAdmin("create TENANT", "create a key", requestTimeout, c.create, c.keyFlags, c.fileFlag),
+		overAdmin("create TENANT", "create a key", requestTimeout, c.create, c.keyFlags, c.fileFlag, c.addFlags),
 		overAdmin("list TENANT", "list keys", requestTimeout, c.list, c.addFlags), rotate,
-		overAdmin("revoke TENANT ID", "revoke a key, for good", requestTimeout, c.revoke), local)
+		overAdmin("revoke TENANT ID", "revoke a key, for good", requestTimeout, c.revoke, c.addFlags), local)
 }
 
 func (c *keysCommand) keyFlags(fs *pflag.FlagSet) {
@@ -112,17 +113,27 @@ func (c *keysCommand) rotate(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 	})
 }
 
-// keep opens the output before it creates the key, because the key is shown only once.
+// keep opens the output before it creates the key, because the key is shown only once. Programs get the key with its
+// settings as one object; where a file has the key, the object is without it.
 func (c *keysCommand) keep(make func() (*capgatepb.Key, string, error)) error {
 	var k *capgatepb.Key
-	err := c.write(func() (id, credential string, err error) {
-		k, credential, err = make()
-		return k.GetId(), credential, err
+	err := c.write(func() (id, text string, err error) {
+		if k, text, err = make(); err != nil || c.format == tableFormat || c.file != "" {
+			return k.GetId(), text, err
+		}
+		var b bytes.Buffer
+		err = c.encode(&b, &capgatepb.CreateKeyResponse{Key: k, Credential: text}, "  ")
+		return k.GetId(), strings.TrimSuffix(b.String(), "\n"), err
 	})
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case c.format == tableFormat:
 		fmt.Fprintf(c.err, "key %s of %s: %s\n", k.GetId(), k.GetTenant(), strings.Join(k.GetScopes(), ", "))
+	case c.file != "":
+		return c.data(k, nil)
 	}
-	return err
+	return nil
 }
 
 // write makes a key, and puts it where the line says.
@@ -155,10 +166,12 @@ func (c *keysCommand) revoke(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 	}
 	r, err := capgatepb.NewTenantsClient(conn).RevokeKey(cmd.Context(),
 		&capgatepb.RevokeKeyRequest{TenantId: args[0], KeyId: args[1]})
-	if err == nil {
-		fmt.Fprintf(c.out, "revoked: %s of %s\n", r.GetKey().GetId(), r.GetKey().GetTenant())
+	if err != nil {
+		return err
 	}
-	return err
+	return c.data(r.GetKey(), func(w io.Writer) {
+		fmt.Fprintf(w, "revoked: %s of %s\n", r.GetKey().GetId(), r.GetKey().GetTenant())
+	})
 }
 
 func (c *keysCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {

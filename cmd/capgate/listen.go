@@ -5,7 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"slices"
 	"syscall"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/hosts"
 )
 
 // listen opens one of the two ports. If it is in use, the error says what to do.
@@ -46,4 +52,33 @@ func ownAddress(addr string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("this machine has no address in the network %s", network)
+}
+
+// hostsOf returns the host names that the ports accept: those of the configuration, and those implied by it.
+func hostsOf(cfg *config.Config) gateway.Hosts {
+	own := func(listen string, names []string) []string {
+		if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
+			names = append(names, host)
+		}
+		return names
+	}
+	reached := func(at string, names []string) []string { // the URL at which people reach the port
+		if u, err := url.Parse(at); err == nil && u.Host != "" {
+			names = append(names, u.Hostname())
+		}
+		return names
+	}
+	public := reached(cfg.PublicURL, slices.Clone(cfg.Hosts))
+	for _, d := range cfg.Domains {
+		public = append(public, d, "*."+d)
+	}
+	for i := range cfg.Listeners {
+		if l := &cfg.Listeners[i]; l.Socket() == "" {
+			public = own(l.Address, public)
+		}
+	}
+	return gateway.Hosts{
+		Public: hosts.New(own(cfg.Listen, public)).WithAddresses(),
+		Admin:  hosts.New(own(cfg.Admin, reached(cfg.AdminURL, slices.Clone(cfg.AdminHosts)))),
+	}
 }

@@ -59,7 +59,8 @@ func selfCommand(t *testing.T, name string, env []string, args ...string) *exec.
 	}
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the tests, however they end
-	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=" + name, noRaceWait}, env)
+	// Tests of the admin API's authentication set CAPGATE_ADMIN_INSECURE to nothing.
+	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=" + name, noRaceWait, "CAPGATE_ADMIN_INSECURE=1"}, env)
 	return cmd
 }
 

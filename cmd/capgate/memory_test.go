@@ -93,7 +93,7 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 		for ctx.Err() == nil {
 			_, metrics := page(t, "http://"+c.admin+"/metrics")
 			for _, pool := range []string{"memory", "calls", "strangers", "connections", "process", "upstreams",
-				"bodies", "inflating", "deciding"} {
+				"bodies", "inflating", "deciding", "unready"} {
 				used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`),
 					metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
 				if used > limit || used < 0 || limit == 0 {

@@ -68,7 +68,7 @@ func snippet(t *testing.T, language, addr string) string {
 func TestOpenAPIIsValid(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
-	public, _ := addresses(greeting)
+	public, admin := addresses(greeting)
 	dir := beside(t)
 	// Where a summary says all, there is no description.
 	put(t, dir, "spectral.yaml", "extends: ['spectral:oas']\nrules: {operation-description: off}\n")
@@ -79,11 +79,16 @@ func TestOpenAPIIsValid(t *testing.T) {
 			t.Fatalf("%d %s", code, text)
 		}
 		put(t, dir, name, text)
+		code, text = page(t, "http://"+admin+"/"+name)
+		if code != 200 {
+			t.Fatalf("%d %s", code, text)
+		}
+		put(t, dir, "admin-"+name, text)
 	}
 	tells(t, dir, installed(t, "node", "node_modules", ".bin", "redocly"), "lint", "--config", "redocly.yaml",
-		"openapi.json", "openapi.yaml")
+		"openapi.json", "openapi.yaml", "admin-openapi.json", "admin-openapi.yaml")
 	tells(t, dir, installed(t, "node", "node_modules", ".bin", "spectral"), "lint", "--ruleset", "spectral.yaml",
-		"--fail-severity", "warn", "openapi.json", "openapi.yaml")
+		"--fail-severity", "warn", "openapi.json", "openapi.yaml", "admin-openapi.json", "admin-openapi.yaml")
 }
 
 // The client that the documentation makes compiles strictly, and calls.
@@ -121,8 +126,14 @@ func TestPythonOfTheDocumentation(t *testing.T) {
 type browsed struct {
 	Strange    []string // URLs that are not the gateway's
 	Complaints []string // of the browser
+	Wide       []string // pages that a phone has to scroll sideways
+	Said       []string // of wrong keys
 	Before     int      // tools without a key
 	After      int
+	Padlocks   int
+	First      string // heading of the operations
+	Dark       string // background of the page in the dark
+	Address    string // to which the root leads
 	Result     string
 }
 
@@ -135,10 +146,17 @@ func browse(t *testing.T, args ...string) browsed {
 	dir := beside(t)
 	put(t, dir, "browser.mjs", read(t, "openapi/viewer/testdata/browser.mjs"))
 	var saw browsed
+	if shots := os.Getenv("TEST_SCREENSHOTS"); shots != "" { // for people
+		args = append(append(args, "")[:2], shots)
+	}
 	must(t, json.Unmarshal([]byte(tells(t, dir, "node",
 		append([]string{"browser.mjs", chromium, filepath.Join(dir, "profile")}, args...)...)), &saw))
 	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
 		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
+	}
+	if len(saw.Wide) > 0 || saw.Dark != "rgb(28, 32, 34)" || !strings.HasSuffix(saw.Address, "/docs") ||
+		!strings.HasPrefix(saw.First, "capability weather") {
+		t.Errorf("%+v", saw)
 	}
 	if !strings.Contains(saw.Result, `"location": "Berlin"`) {
 		t.Errorf("the tool answers %q", saw.Result)
@@ -150,7 +168,7 @@ func TestDocsInABrowser(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
 	public, _ := addresses(greeting)
-	if saw := browse(t, "http://"+public); saw.Before != 3 || saw.After != 3 {
+	if saw := browse(t, "http://"+public); saw.Before != 3 || saw.After != 3 || saw.Padlocks != 0 {
 		t.Errorf("%+v", saw)
 	}
 }
@@ -174,7 +192,8 @@ tenants: [{id: acme, capabilities: ["*"], keys: [{id: %s, hash: "%s", scopes: [i
 fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]
 `, id, tenant.HashOf(secret, nil), manifest, strings.Join(backends, `", "`)))
 	_, public, _ := serve(t, nil, "--config", file)
-	if saw := browse(t, "http://"+public, tenant.Credential(id, secret)); saw.Before != 0 || saw.After != 3 {
+	if saw := browse(t, "http://"+public, tenant.Credential(id, secret)); saw.Before != 0 || saw.After != 3 ||
+		saw.Padlocks == 0 || len(saw.Said) != 2 || !strings.Contains(saw.Said[1], "This key is not accepted: ") {
 		t.Errorf("%+v", saw)
 	}
 }

@@ -168,13 +168,14 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
 		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
-		Limit:   router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
-		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
+		ApprovalWait: f.ApprovalWait,
+		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
+		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
 		Affinity: router.Affinity{
-			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
+			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: ofEngines(f),
 			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
 		},
-		SlowStart: orNone(f.SlowStart),
+		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,
 	}
 }
 

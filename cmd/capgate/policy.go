@@ -38,7 +38,7 @@ func newPolicyCommand(std stdio) *cobra.Command {
 		overAdmin("list", "list rules", requestTimeout, c.list, c.callFlags, c.globalFlag, c.addFlags),
 		overAdmin("set CAPABILITY TOOL allow|ask|block", "set a rule", requestTimeout, c.set, c.callFlags, c.globalFlag,
 			c.forceFlag, c.addFlags),
-		overAdmin("rm CAPABILITY TOOL", "delete a rule", requestTimeout, c.remove, c.callFlags, c.globalFlag),
+		overAdmin("rm CAPABILITY TOOL", "delete a rule", requestTimeout, c.remove, c.callFlags, c.globalFlag, c.addFlags),
 		overAdmin("explain CAPABILITY TOOL", "show what decides on a call, and every rule that was looked at",
 			requestTimeout, c.explain, c.callFlags, c.forceFlag, c.addFlags))
 }
@@ -78,10 +78,10 @@ func (c *policyCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface
 		Capability: r.GetCapability(), Tool: r.GetTool(),
 		Candidate: r.GetCandidate(),
 	})
-	if err == nil {
-		fmt.Fprintf(c.out, "deleted: %s\n", about(r))
+	if err != nil {
+		return err
 	}
-	return err
+	return c.data(r, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", about(r)) })
 }
 
 // about describes the calls that a rule applies to.
@@ -123,11 +123,19 @@ func (c *policyCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 		t := newTable("USER", "AGENT", "CAPABILITY", "TOOL", "POLICY", "AGE", "SET BY", "TENANT")
 		t.color = colored(c.out)
 		for _, r := range all.GetPolicies() {
-			t.row(r.GetUser(), r.GetAgent(), r.GetCapability(), r.GetTool(), r.GetPolicy(), ageOf(r.GetUpdateTime()),
+			t.row(r.GetUser(), r.GetAgent(), r.GetCapability(), r.GetTool(), verdictOf(r), ageOf(r.GetUpdateTime()),
 				r.GetSetBy(), ruledTenant(r))
 		}
 		t.print(w)
 	})
+}
+
+// verdictOf is a rule's verdict, with its end.
+func verdictOf(r *capgatepb.Policy) string {
+	if r.GetExpireTime() == nil {
+		return r.GetPolicy()
+	}
+	return r.GetPolicy() + " until " + when(r.GetExpireTime())
 }
 
 // wants reports whether a rule is for the user and agent of the flags.
@@ -156,6 +164,9 @@ func (c *policyCommand) explain(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	}
 	return c.data(answer, func(w io.Writer) {
 		fmt.Fprintf(w, "%s, by %s\n", answer.GetPolicy(), answer.GetLevel())
+		if who := answer.GetApprovers(); who != "" {
+			fmt.Fprintf(w, "approvals: %s\n", who)
+		}
 		if would := answer.GetCandidatePolicy(); would != "" {
 			fmt.Fprintf(w, "candidate rules: %s, by %s\n", would, answer.GetCandidateLevel())
 		}

@@ -127,7 +127,7 @@ func TestShadowMode(t *testing.T) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	exit, out, errs = capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo, "--user", "ann", "--candidate")
-	if exit != 0 || !strings.HasPrefix(out, "ask, by user\n\n") || !strings.Contains(out, "<- decides") {
+	if exit != 0 || !strings.HasPrefix(out, "ask, by user\napprovals: answered by any approver") || !strings.Contains(out, "<- decides") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	for _, candidate := range []bool{false, true} {

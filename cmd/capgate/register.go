@@ -1,19 +1,12 @@
 package main
 
 import (
-	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -38,13 +31,13 @@ func newRegisterCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "register CAPABILITY HOST:PORT",
 		Short: "register a backend at a gateway, and keep it registered", Long: registerHelp}
 	r := &registerCommand{req: new(capgatepb.RegisterBackendRequest)}
-	admin := addAdmin(c.Flags())
+	admin := addAdmin(c)
 	r.addFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := r.take(args[0], args[1]); err != nil {
 			return err
 		}
-		conn, err := dialAdmin(*admin, "capgate-register")
+		conn, err := admin.dial("capgate-register")
 		if err != nil {
 			return err
 		}
@@ -52,7 +45,7 @@ func newRegisterCommand(std stdio) *cobra.Command {
 		lease := &registrar{client: capgatepb.NewRegistryClient(conn), req: r.req, ttl: r.ttl,
 			log: newLogger("text", slog.LevelInfo, std.err)}
 		if err := lease.run(c.Context()); err != nil {
-			return explainedBy(err, func(err error) error { return explainAdmin(c.Context(), *admin, err) })
+			return explainedBy(err, func(err error) error { return explainAdmin(c.Context(), admin, err) })
 		}
 		if err := lease.withdraw(); err != nil {
 			return exitError{exitUnreachable, fmt.Errorf("not withdrawn; the registration expires within %v: %s", r.ttl,
@@ -112,30 +105,4 @@ func manifestFor(capability, file string) (string, error) {
 		err = fmt.Errorf("%s: id: is %s, want %s", file, m.ID, capability)
 	}
 	return string(data), err
-}
-
-// dialAdmin is a client of a gateway's admin API, which may be away for long
-// and has to be found again soon then.
-func dialAdmin(admin, agent string) (*grpc.ClientConn, error) {
-	u, err := adminURL(admin)
-	if err != nil {
-		return nil, err
-	}
-	creds, port := insecure.NewCredentials(), "80"
-	if u.Scheme == "https" {
-		creds, port = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), "443"
-	}
-	if u.Port() != "" {
-		port = u.Port()
-	}
-	return grpc.NewClient("dns:///"+net.JoinHostPort(u.Hostname(), port),
-		grpc.WithTransportCredentials(creds),
-		grpc.WithUserAgent(agent),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
-				MaxDelay: time.Second},
-			MinConnectTimeout: 5 * time.Second,
-		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second,
-			PermitWithoutStream: true}))
 }

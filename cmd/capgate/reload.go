@@ -9,9 +9,11 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
@@ -45,6 +47,7 @@ type reloader struct {
 	signs   [][]byte          // keys of redis.store_key_file
 	headers map[string]string // of traces, too
 	traces  *tls.Config       // to their collector, too
+	shown   []*tls.Config     // by the listeners
 	current *settings         // in force
 	tried   fingerprints      // of the newest files, loaded or invalid
 	seen    fingerprints      // of what differed at the last look; nil: nothing
@@ -58,6 +61,7 @@ func newReloader(p *process, s *settings) *reloader {
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
 		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.idempotencyKeys,
 		headers: s.traceHeaders, traces: s.backends[s.cfg.Traces.TLS], current: s, tried: s.files,
+		shown: slices.Clone(s.listenerTLS),
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -158,6 +162,8 @@ func (r *reloader) load(because string) {
 	if cfg.Traces == r.started.Traces && s.backends[cfg.Traces.TLS] != r.traces {
 		restart = append(restart, "traces.tls")
 	}
+	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
+		Targets: []audit.Target{{Name: "because", Value: because}}})
 	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
@@ -189,6 +195,8 @@ func (r *reloader) apply(s *settings) error {
 			p.store.Reload(s.store)
 		}
 		p.auth.set(s)
+		p.operators.set(s)
+		_ = p.persons.set(s) // the keys were checked
 		p.signatures.Replace(s.signingKeys)
 		single := s.single(r.started.Multi) // until a restart
 		p.quotas.Single(single)
@@ -200,12 +208,15 @@ func (r *reloader) apply(s *settings) error {
 	if s.server != r.current.server && s.server != nil && r.current.server != nil {
 		p.gateway.SetTLS(s.server)
 	}
+	r.reloadListenerTLS(s)
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
 	p.clientAddr.Replace(clientAddrConfig(s.cfg))
-	if p.webhook != nil && s.webhook != nil && s.webhook != r.current.webhook {
-		_ = p.webhook.Set(*s.webhook) // the file's reader has checked it
+	if s != r.current {
+		p.setWebhooks(s.webhooks)
 	}
+	p.approvals.SetPublicURL(s.cfg.PublicURL)
+	p.approvals.SetAnswerRules(answerRulesOf(s.cfg))
 	p.level.Set(s.cfg.Log.Level)
 	r.current = s
 	return nil
@@ -220,16 +231,19 @@ func needsRestart(started, next *config.Config) []string {
 	}{
 		{"listen", started.Listen != next.Listen},
 		{"admin", started.Admin != next.Admin},
+		{"listeners", !sameListeners(started, next)},
 		{"redis", started.Redis != next.Redis},
 		{"replicas", started.Replicas != next.Replicas},
 		{"policies", started.Policies != next.Policies},
 		{"approvals", !sameApprovals(started, next)},
 		{"idempotency", started.Idempotency != next.Idempotency},
-		{"approvals.webhook", (started.Approvals.Webhook.URL == "") != (next.Approvals.Webhook.URL == "")},
+		{"approvals.notices", !slices.Equal(destinations(started), destinations(next))},
 		{"tenants", started.Multi != next.Multi},
+		{"operators", !sameOperators(started, next)},
 		{"identity", started.Identity != next.Identity},
 		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
 		{"traces", started.Traces != next.Traces},
+		{"calls", started.Calls != next.Calls},
 		{"metrics", started.Metrics != next.Metrics},
 		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
@@ -246,10 +260,12 @@ func needsRestart(started, next *config.Config) []string {
 	return fields
 }
 
-// sameApprovals compares approvals without their webhook, which is replaced without a restart.
+// sameApprovals compares approvals without their rules and destinations of notices, which are replaced without a restart.
 func sameApprovals(a, b *config.Config) bool {
 	one, other := a.Approvals, b.Approvals
 	one.Webhook, other.Webhook = config.Webhook{}, config.Webhook{}
+	one.Notices, other.Notices = nil, nil
+	one.Rules, other.Rules = nil, nil
 	return reflect.DeepEqual(one, other)
 }
 

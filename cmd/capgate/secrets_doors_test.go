@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -168,6 +169,30 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 	}
 }
 
+// contradictListener says something else than a listener, in every place where a call may.
+func (g *secretive) contradictListener(t *testing.T) {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+addressesOf(t, g.program)[0],
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	defer conn.Close()
+	request := func() *docpb.InvokeRequest { return &docpb.InvokeRequest{ToolName: gatewaytest.Echo} }
+	for _, name := range []string{"x-tenant-id", "x-user-id", "x-agent-id", "x-session-id", "x-api-key", "authorization"} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), name, g.plant(name+" at a listener"))
+		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx, request())
+		if (err == nil) != (name == "x-agent-id") { // of which the listener says nothing
+			t.Errorf("%s: %v", name, err)
+		}
+		g.answered(err)
+	}
+	other := request()
+	other.SessionId = g.plant("session at a listener")
+	if _, err = docpb.NewCapabilityClient(conn).Invoke(t.Context(), other); err == nil {
+		t.Error("another session than the listener's")
+	}
+	g.answered(err)
+}
+
 // throughProxy calls as a trusted proxy does, which says more than it should.
 func (g *secretive) throughProxy(t *testing.T) {
 	t.Helper()
@@ -263,7 +288,9 @@ func (g *secretive) queryEverything(t *testing.T) {
 		capgatepb.File_capgate_v1_catalog_admin_proto, capgatepb.File_capgate_v1_engines_proto,
 		capgatepb.File_capgate_v1_gateway_proto,
 		capgatepb.File_capgate_v1_policies_proto, capgatepb.File_capgate_v1_registry_proto,
-		capgatepb.File_capgate_v1_tenants_proto,
+		capgatepb.File_capgate_v1_tenants_proto, capgatepb.File_capgate_v1_auditlog_proto,
+		capgatepb.File_capgate_v1_calls_proto, capgatepb.File_capgate_v1_playground_proto,
+		capgatepb.File_capgate_v1_summary_proto,
 	} {
 		for i := range file.Services().Len() {
 			for m := range methodsOf(file.Services().Get(i)) {

@@ -51,7 +51,7 @@ func (o overheard) HandleConn(context.Context, stats.ConnStats)                 
 func (g *secretive) serveEngines(t *testing.T) (fleets []string) {
 	t.Helper()
 	g.spawned = make(chan string, 1)
-	e := engine.New(engine.Config{Token: g.plant("agent's token"), Spawn: func(token string) { g.spawned <- token }})
+	e := engine.New(engine.Config{ApprovalIDs: true, Token: g.plant("agent's token"), Spawn: func(token string) { g.spawned <- token }})
 	addr := gatewaytest.Serve(t, e.Register, grpc.StatsHandler(overheard{g.canaries})).Addr
 	failure := g.plant("failure of an engine")
 	failing := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(func(_ any,

@@ -59,8 +59,11 @@ func (g *secretive) look(t *testing.T) {
 func (g *secretive) runCommands(t *testing.T) {
 	t.Helper()
 	// they are told elsewhere, or know no gateway
-	ran := map[string]bool{"help": true, "init": true, "serve": true, "demo": true, "version": true, "register": true, "tenants": true, "keys": true}
-	env := []string{"CAPGATE_KEY=" + g.key}
+	ran := map[string]bool{"help": true, "init": true, "serve": true, "demo": true, "version": true, "register": true,
+		"tenants": true, "keys": true, "forward": true}
+	env := []string{"CAPGATE_KEY=" + g.key, "XDG_CONFIG_HOME=" + t.TempDir()}
+	keyFile := filepath.Join(t.TempDir(), "key")
+	must(t, os.WriteFile(keyFile, []byte(g.key), 0o600))
 	for _, line := range [][]string{
 		{"check", "--config", g.file},
 		{"audit", "verify", g.audit},
@@ -74,6 +77,9 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
 		{"engines", "--addr", g.public, "list"}, {"engines", "--addr", g.public, "send", "caps", "hello"},
+		{"login", "--admin", g.admin, "--key-file", keyFile}, {"logout", "--admin", g.admin},
+		{"verify", "--addr", g.public, "--admin", g.admin, "--capability", "caps", "--tool", gatewaytest.Echo,
+			"--admin-key-file", keyFile},
 		{"probe", g.public}, {"conform", g.public}, {"config", "schema"},
 	} {
 		ran[line[0]] = true

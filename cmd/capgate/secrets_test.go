@@ -32,7 +32,8 @@ import (
 
 // What is passed on with calls as it came, so that it may arrive at a backend.
 var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage",
-	"tracestate", "idempotency key", "arguments of JSON"}
+	"tracestate", "idempotency key", "arguments of JSON",
+	"arguments through forward, a good key", "config_json through forward, a good key"}
 
 // TestSecretsComeOutNowhere plants secrets in every input of a gateway that logs at debug level, and searches all
 // its output for them.
@@ -50,7 +51,9 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	g.makeKeys(t)
 	g.call(t)
 	g.identifyOtherwise(t)
+	g.contradictListener(t)
 	g.throughProxy(t)
+	g.throughForward(t)
 	g.signURL(t)
 	g.talk(t)
 	g.queryEverything(t)
@@ -135,6 +138,7 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"redis: {timeout: 10s}",
 			"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
 			"identity: {store: redis}",
+			"listeners: [{address: '127.0.0.1:0', tenant: acme, capability: caps, user: ann, session: s}]",
 			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, " +
 				"calls_per_second: 100000}]}",
 			"pepper_file: " + files.file("pepper"),

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,8 @@ variables, which take precedence over the file.`
 // value changes none.
 type overrides struct {
 	listen, admin, redis, level *string
+
+	insecure *bool
 }
 
 func addOverrides(fs *pflag.FlagSet) overrides {
@@ -31,6 +35,8 @@ func addOverrides(fs *pflag.FlagSet) overrides {
 		redis: fs.String("redis", os.Getenv("CAPGATE_REDIS"),
 			"`address` of the Redis that replicas share, or embedded; do not put a password here, because "+
 				"a command line is visible to other users (CAPGATE_REDIS)"),
+		insecure: fs.Bool("admin-insecure", isOn(os.Getenv("CAPGATE_ADMIN_INSECURE")),
+			"let the admin API ask nobody who they are (CAPGATE_ADMIN_INSECURE)"),
 		level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
 }
@@ -40,6 +46,13 @@ func (o overrides) apply(cfg *config.Config) error {
 		if value != nil && *value != "" {
 			*field = *value
 		}
+	}
+	if o.insecure != nil && *o.insecure {
+		if cfg.Authenticates() {
+			return errors.New("admin-insecure: operators in the configuration says who may use the admin API; leave out " +
+				"one of the two")
+		}
+		cfg.Operators.Insecure = true
 	}
 	if o.redis != nil && *o.redis != "" {
 		if wrong := config.CheckRedis(*o.redis); wrong != "" {
@@ -96,8 +109,18 @@ func serveFile(ctx context.Context, file string, over overrides, std stdio) erro
 	if err != nil {
 		return err
 	}
+	if p.operators.token != "" {
+		fmt.Fprintf(std.err, "Who opens the admin API needs this link, which is valid until the gateway ends:\n  %s\n",
+			p.startLink())
+	}
 	p.reloader.file, p.reloader.over, p.reloader.hangUp = file, over, hangUp
 	return p.run(ctx)
+}
+
+// isOn reports whether a variable of the environment says yes.
+func isOn(value string) bool {
+	on, err := strconv.ParseBool(value)
+	return err == nil && on
 }
 
 func envOr(name, otherwise string) string {

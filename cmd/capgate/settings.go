@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
@@ -16,22 +18,28 @@ import (
 
 // settings are a valid configuration: the file with its overrides, and the contents of the files that it names.
 type settings struct {
-	cfg      *config.Config
-	store    redisstore.Config
-	server   *tls.Config                       // of the public port; nil: cleartext
-	backends map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
-	files    fingerprints                      // of all these files
+	cfg         *config.Config
+	store       redisstore.Config
+	server      *tls.Config                       // of the public port; nil: cleartext
+	adminTLS    *tls.Config                       // of the admin API; nil: cleartext
+	listenerTLS []*tls.Config                     // of the listeners; nil: cleartext
+	backends    map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
+	files       fingerprints                      // of all these files
 
-	approvalKeys    [][]byte        // of approvals.key_file
-	idempotencyKeys [][]byte        // of idempotency.key_file
-	signingKeys     [][]byte        // of artifacts.signing_key_file
-	webhook         *webhook.Config // of approvals.webhook; nil: no webhook
+	approvalKeys    [][]byte         // of approvals.key_file
+	idempotencyKeys [][]byte         // of idempotency.key_file
+	signingKeys     [][]byte         // of artifacts.signing_key_file
+	sessionKeys     [][]byte         // of operators.session.key_file
+	signIn          []signin.Issuer  // of operators.sign_in, with their secrets
+	webhooks        []webhook.Config // of approvals.webhook, if there is one, and of approvals.notices
 
 	traceHeaders map[string]string // of traces.headers_file
 
 	keys    []tenant.Key   // of the tenants
 	pepper  []byte         // of pepper_file; nil: none
 	issuers []token.Issuer // of tokens
+
+	operatorKeys []guard.Key // of operators.keys
 
 	calls *callLines // where calls are logged; nil: in the log
 
@@ -95,9 +103,9 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 			problems = append(problems, fmt.Errorf("artifacts.signing_key_file: %w", err))
 		}
 	}
-	if s.webhook, err = readWebhook(&cfg.Approvals.Webhook, files); err != nil {
-		problems = append(problems, err)
-	}
+	var wrong []error
+	s.webhooks, wrong = readWebhooks(&cfg.Approvals, files)
+	problems = append(problems, wrong...)
 	if file := cfg.Traces.HeadersFile; file != "" {
 		if s.traceHeaders, err = readHeaders(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("traces.headers_file: %w", err))
@@ -107,8 +115,13 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 		files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
 		s.server = before.server
 	}
+	if err = s.readListenerTLS(before); err != nil {
+		problems = append(problems, problemsOf(err)...)
+	}
 	problems = append(problems, s.readTenants()...)
 	problems = append(problems, s.readIssuers()...)
+	problems = append(problems, s.readSignIn()...)
+	problems = append(problems, s.readOperators(before)...)
 	problems = append(problems, s.readBackendTLS(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {

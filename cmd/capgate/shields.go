@@ -26,7 +26,7 @@ func shieldConfigs(s *settings) []extauthz.Config {
 func shieldConfig(c *config.Shield, s *settings) extauthz.Config {
 	return extauthz.Config{
 		Name: c.Name, Address: c.Address, URL: c.URL, TLS: s.backends[c.TLS],
-		Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: c.Cache,
+		Qualified: c.Qualified, Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: c.Cache,
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -16,7 +18,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestStarvedByOthers: a gateway of lower priority shares one processor with four programs that never rest. Its
+// TestStarvedByOthers, which runs without the race detector, as the part of a processor that is left does not suffice
+// for a program under it: a gateway of lower priority shares one processor with four programs that never rest. Its
 // calls take long, but none is turned away: the gateway has little to do. How long the machine makes bytes wait
 // differs from run to run; TestDelayByOthers of internal/overload makes it certain.
 func TestStarvedByOthers(t *testing.T) {

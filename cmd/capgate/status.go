@@ -32,7 +32,7 @@ func newStatusCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "status [CAPABILITY]", Short: "show the state of a gateway's fleets and backends",
 		Long: statusHelp}
 	fs := c.Flags()
-	admin := addAdmin(fs)
+	admin := addAdmin(c)
 	s.addFlags(fs)
 	completeOutput(c)
 	fs.BoolVar(&s.tenants, "tenants", false, "show tenants that called recently, and the usage of their limits")
@@ -50,7 +50,7 @@ func newStatusCommand(std stdio) *cobra.Command {
 		if len(args) == 1 {
 			s.capability = args[0]
 		}
-		if s.port, err = newAdminClient(*admin); err != nil {
+		if s.port, err = newAdminClient(admin); err != nil {
 			return err
 		}
 		if !*watch {

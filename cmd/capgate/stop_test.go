@@ -45,7 +45,8 @@ func (r *replicas) named(id string) (keys []string) {
 	all, _ := r.redis.Do("KEYS", "*").([]any)
 	for _, k := range all {
 		key, _ := k.(string)
-		if strings.HasSuffix(key, ":page") { // who saw a backend last may be gone
+		// Who saw a backend last, or made a call, may be gone.
+		if strings.HasSuffix(key, ":page") || strings.HasSuffix(key, "{recent}:calls") {
 			continue
 		}
 		var value any

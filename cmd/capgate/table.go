@@ -62,6 +62,7 @@ var stateColors = map[string]string{
 	"up": green, "accepted": green, "approved": green, "pass": green, "ready": green,
 	"down": red, "denied": red, "fail": red, "not ready": red, "block": red,
 	"draining": yellow, "ejected": yellow, "drifted": yellow, "pending": yellow, "ask": yellow,
+	"not checked": yellow,
 }
 
 // paint colors a cell, if the table is for a terminal.

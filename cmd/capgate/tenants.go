@@ -32,24 +32,28 @@ func (s *settings) readTenants() (problems []error) {
 }
 
 func (s *settings) readKey(of string, k *config.Key) (tenant.Key, error) {
-	hash := k.Hash
-	if k.HashFile != "" {
-		data, err := s.files.read(k.HashFile)
-		if err != nil {
-			return tenant.Key{}, fmt.Errorf("hash_file: %w", err)
-		}
-		var ok bool
-		if hash, ok = tenant.ParseHash(strings.TrimSpace(string(data))); !ok {
-			return tenant.Key{}, wrongFile(k.HashFile,
-				"hash_file: %s contains no hash, as capgate keys new prints it", k.HashFile)
-		}
-		if hash.Peppered() && s.cfg.PepperFile == "" {
-			return tenant.Key{}, wrongFile(k.HashFile,
-				"hash_file: the hash in %s was made with a pepper, but pepper_file is not set", k.HashFile)
-		}
-	}
+	hash, err := s.readHash(k.Hash, k.HashFile)
 	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts,
-		Expires: k.Expires}, nil
+		Expires: k.Expires}, err
+}
+
+// readHash returns the hash of a key's secret: hash, or that in a file unless its name is "".
+func (s *settings) readHash(hash tenant.Hash, file string) (tenant.Hash, error) {
+	if file == "" {
+		return hash, nil
+	}
+	data, err := s.files.read(file)
+	if err != nil {
+		return hash, fmt.Errorf("hash_file: %w", err)
+	}
+	hash, ok := tenant.ParseHash(strings.TrimSpace(string(data)))
+	switch {
+	case !ok:
+		return hash, wrongFile(file, "hash_file: %s contains no hash, as capgate keys new prints it", file)
+	case hash.Peppered() && s.cfg.PepperFile == "":
+		return hash, wrongFile(file, "hash_file: the hash in %s was made with a pepper, but pepper_file is not set", file)
+	}
+	return hash, nil
 }
 
 // tenants are the settings of the tenants in the file, by id.

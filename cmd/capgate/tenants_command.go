@@ -52,7 +52,7 @@ func newTenantsCommand(std stdio) *cobra.Command {
 		overAdmin("list", "list tenants", requestTimeout, c.list, c.addFlags),
 		overAdmin("show NAME", "show a tenant", requestTimeout, c.show, c.addFlags),
 		overAdmin("create NAME", "create a tenant", requestTimeout, c.create, c.fieldFlags, c.addFlags), set,
-		overAdmin("rm NAME", "delete a tenant", requestTimeout, c.remove, c.forceFlag, c.etagFlag))
+		overAdmin("rm NAME", "delete a tenant", requestTimeout, c.remove, c.forceFlag, c.etagFlag, c.addFlags))
 }
 
 func (c *tenantsCommand) fieldFlags(fs *pflag.FlagSet) {
@@ -136,10 +136,10 @@ func (c *tenantsCommand) change(cmd *cobra.Command, conn grpc.ClientConnInterfac
 func (c *tenantsCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	_, err := capgatepb.NewTenantsClient(conn).DeleteTenant(cmd.Context(),
 		&capgatepb.DeleteTenantRequest{TenantId: args[0], Force: c.force, Etag: c.tenant.GetEtag()})
-	if err == nil {
-		fmt.Fprintf(c.out, "deleted: %s\n", args[0])
+	if err != nil {
+		return err
 	}
-	return err
+	return c.data(&capgatepb.Tenant{Id: args[0]}, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", args[0]) })
 }
 
 func (c *tenantsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {

@@ -24,10 +24,11 @@ func commandTree(std stdio) *cobra.Command {
 		{"Call tools", []*cobra.Command{newInvokeCommand(std), newEnginesCommand(std)}},
 		{"Operate a gateway", []*cobra.Command{
 			newStatusCommand(std), newDrainCommand(std), newApprovalsCommand(std), newPolicyCommand(std),
-			newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std), newAuditCommand(std),
+			newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std), newAuditCommand(std), newVerifyCommand(std),
+			newLoginCommand(std), newLogoutCommand(std),
 		}},
 		{"Write a capability", []*cobra.Command{
-			newProbeCommand(std), newConformCommand(std), newRegisterCommand(std),
+			newProbeCommand(std), newConformCommand(std), newRegisterCommand(std), newForwardCommand(std),
 		}},
 		{"Other", []*cobra.Command{newVersionCommand(std), newHelpCommand(std)}},
 	} {

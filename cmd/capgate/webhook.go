@@ -1,56 +1,191 @@
 package main
 
 import (
+	"bytes"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/mail"
+	"slices"
 
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/mailer"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// newWebhook creates the deliverer of the approvals webhook, if one is configured.
-func (p *process) newWebhook(s *settings, metrics *telemetry.Metrics) (err error) {
-	if s.webhook == nil {
-		return nil
-	}
-	p.webhook, err = webhook.New(p.store.Webhooks(), p.approvals, approval.JSON, *s.webhook,
-		webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
-	if err != nil {
-		return fmt.Errorf("approvals.webhook: %w", err)
-	}
-	metrics.WatchWebhook(func() telemetry.Webhook {
-		s := p.webhook.Stats()
-		return telemetry.Webhook{
-			Events:   map[string]int64{"delivered": s.Delivered, "dead": s.Dead, "late": s.Skipped, "dropped": s.Dropped},
-			Requests: map[string]int64{"failed": s.Failed, "retried": s.Retried},
-			Queued:   s.Queued, Letters: s.Sizes.Dead,
+// newWebhooks creates the deliverers of the approvals webhook and of notices.
+func (p *process) newWebhooks(s *settings, metrics *telemetry.Metrics) error {
+	p.letters = webhook.Letters{{Store: p.store.Webhooks()}}
+	for _, c := range s.webhooks {
+		store := p.store.Notices(c.Name)
+		d, err := webhook.New(store, p.approvals, approval.JSON, c,
+			webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
+		p.webhooks = append(p.webhooks, d)
+		if c.Name != "" {
+			p.letters = append(p.letters, webhook.Outbox{Name: c.Name, Store: store})
+		}
+	}
+	metrics.WatchWebhooks(func() (all []telemetry.Webhook) {
+		for _, d := range p.webhooks {
+			s := d.Stats()
+			all = append(all, telemetry.Webhook{
+				Destination: d.Name(),
+				Events: map[string]int64{
+					"delivered": s.Delivered, "dead": s.Dead, "late": s.Skipped, "dropped": s.Dropped,
+				},
+				Requests: map[string]int64{"failed": s.Failed, "retried": s.Retried},
+				Queued:   s.Queued, Letters: s.Sizes.Dead,
+			})
+		}
+		return all
 	})
 	return nil
 }
 
-// readWebhook reads the webhook's signing keys; nil: no webhook.
-func readWebhook(c *config.Webhook, files fingerprints) (*webhook.Config, error) {
-	if c.URL == "" {
-		return nil, nil
+// setWebhooks replaces the settings of the destinations that exist since the start.
+func (p *process) setWebhooks(all []webhook.Config) {
+	for _, d := range p.webhooks {
+		for _, c := range all {
+			if d.Name() == destinationOf(c) {
+				_ = d.Set(c) // the file's reader has checked it
+			}
+		}
 	}
-	text, err := files.read(c.SecretFile)
+}
+
+// destinationOf returns the name of a destination.
+func destinationOf(c webhook.Config) string {
+	if c.Name == "" {
+		return webhook.Own
+	}
+	return c.Name
+}
+
+// destinations returns the names of all destinations of a configuration.
+func destinations(c *config.Config) (names []string) {
+	if c.Approvals.Webhook.URL != "" {
+		names = append(names, webhook.Own)
+	}
+	for i := range c.Approvals.Notices {
+		names = append(names, c.Approvals.Notices[i].Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// readWebhooks reads the files of all destinations.
+func readWebhooks(c *config.Approvals, files fingerprints) (all []webhook.Config, problems []error) {
+	add := func(w webhook.Config, err error) {
+		if all = append(all, w); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if c.Webhook.URL != "" {
+		add(readWebhook("approvals.webhook", &c.Webhook, files))
+	}
+	for i := range c.Notices {
+		add(readNotice(fmt.Sprintf("approvals.notices[%d]", i), &c.Notices[i], files))
+	}
+	return all, problems
+}
+
+// readNotice reads the files of a destination.
+func readNotice(field string, n *config.Notice, files fingerprints) (w webhook.Config, err error) {
+	of := n.Webhook
+	if n.URLFile != "" {
+		if of.URL, err = readURL(field, n, files); err != nil {
+			return w, err
+		}
+	}
+	if w, err = readWebhook(field, &of, files); err != nil {
+		return w, err
+	}
+	w.Name, w.Tenants = n.Name, n.Tenants
+	if n.Email.On {
+		w.Format = webhook.Email
+		w.Mail, err = readMail(field+".email", &n.Email, files)
+	}
+	return w, err
+}
+
+// readURL reads a URL that is a secret. The error does not quote it.
+func readURL(field string, n *config.Notice, files fingerprints) (string, error) {
+	text, err := files.read(n.URLFile)
 	if err != nil {
-		return nil, fmt.Errorf("approvals.webhook.secret_file: %w", err)
+		return "", fmt.Errorf("%s.url_file: %w", field, err)
 	}
-	w := &webhook.Config{URL: c.URL, Timeout: c.Timeout, Attempts: c.Attempts}
-	if w.Secrets, err = webhook.ParseSecrets(text); err != nil {
-		return nil, wrongFile(c.SecretFile, "approvals.webhook.secret_file: %s: %w", c.SecretFile, err)
+	check := config.CheckSecretURL
+	if n.Format == "generic" {
+		check = config.CheckWebhookURL
 	}
+	url := string(bytes.TrimSpace(text))
+	if wrong := check(url); wrong != "" {
+		return "", wrongFile(n.URLFile, "%s.url_file: %s: the URL %s", field, n.URLFile, wrong)
+	}
+	return url, nil
+}
+
+// readWebhook reads the signing keys of a webhook.
+func readWebhook(field string, c *config.Webhook, files fingerprints) (webhook.Config, error) {
+	w := webhook.Config{URL: c.URL, Timeout: c.Timeout, Attempts: c.Attempts}
+	w.Format, _ = webhook.ParseFormat(c.Format)
 	for _, event := range c.Events {
 		w.Kinds = append(w.Kinds, approvals.Kind(event))
 	}
 	if c.Proxy {
 		w.Proxy = http.ProxyFromEnvironment
 	}
+	if c.SecretFile == "" {
+		return w, nil
+	}
+	text, err := files.read(c.SecretFile)
+	if err != nil {
+		return w, fmt.Errorf("%s.secret_file: %w", field, err)
+	}
+	if w.Secrets, err = webhook.ParseSecrets(text); err != nil {
+		return w, wrongFile(c.SecretFile, "%s.secret_file: %s: %w", field, c.SecretFile, err)
+	}
 	return w, nil
+}
+
+// readMail reads the password and the authorities of a mail server.
+func readMail(field string, c *config.Email, files fingerprints) (m *webhook.Mail, err error) {
+	m = &webhook.Mail{Server: mailer.Server{Addr: c.Server, Username: c.Username}}
+	m.Server.Security, _ = mailer.ParseSecurity(c.TLS)
+	if c.CAFile != "" {
+		m.Server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		if m.Server.TLS.RootCAs, err = certPool(c.CAFile, files); err != nil {
+			return m, fmt.Errorf("%s.ca_file: %w", field, err)
+		}
+	}
+	if c.PasswordFile != "" {
+		password, err := files.read(c.PasswordFile)
+		if err != nil {
+			return m, fmt.Errorf("%s.password_file: %w", field, err)
+		}
+		if m.Server.Password = string(bytes.TrimRight(password, "\r\n")); m.Server.Password == "" {
+			return m, wrongFile(c.PasswordFile, "%s.password_file: %s is empty", field, c.PasswordFile)
+		}
+	}
+	from, err := mail.ParseAddress(c.From)
+	if err != nil {
+		return m, errors.New(field + ".from: is not an address") // which the decoder has checked
+	}
+	m.From = *from
+	for _, text := range c.To {
+		to, err := mail.ParseAddress(text)
+		if err != nil {
+			return m, errors.New(field + ".to: is not an address")
+		}
+		m.To = append(m.To, *to)
+	}
+	return m, nil
 }

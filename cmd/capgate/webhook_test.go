@@ -27,7 +27,7 @@ type told struct {
 	signed    func(secret string) string // what the signature should be
 	body      struct {
 		Type string
-		Data struct{ ID, Tool, User, Arguments, State string }
+		Data struct{ ID, Tool, User, Arguments, State, Link string }
 	}
 }
 
@@ -52,7 +52,7 @@ func TestWebhook(t *testing.T) {
 	defer receiver.Close()
 	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
-	config := strings.Replace(configOf("approvals: {webhook: {url: '"+receiver.URL+
+	config := strings.Replace(configOf("public_url: https://gate.example\napprovals: {webhook: {url: '"+receiver.URL+
 		"/?token=hidden', secret_file: SECRET}}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
 	var files configMap
 	put := func(secret string) {
@@ -80,7 +80,8 @@ func TestWebhook(t *testing.T) {
 		}
 		if d := got.body.Data; got.signature != got.signed(secret) || got.body.Type != "approval.asked" ||
 			!strings.HasPrefix(d.ID, "apr_") ||
-			d.Tool != gatewaytest.Echo || d.User != "ann" || d.State != "pending" || d.Arguments != args {
+			d.Tool != gatewaytest.Echo || d.User != "ann" || d.State != "pending" || d.Arguments != args ||
+			d.Link != "https://gate.example/inbox#/default/"+d.ID {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -89,14 +90,14 @@ func TestWebhook(t *testing.T) {
 	dead := "http://" + port + "/v1/webhooks/dead"
 	var page admin.LettersPage
 	must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
-	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" {
+	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" || page.Dead[0].To != "webhook" {
 		t.Fatalf("dead: %+v", page)
 	}
 	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
 	must(t, err)
 	resp.Body.Close()
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
-	waitPage(t, "http://"+port+"/metrics", "\ncapgate_webhook_events_total{result=\"delivered\"} 1\n")
+	waitPage(t, "http://"+port+"/metrics", "\ncapgate_webhook_events_total{destination=\"webhook\",result=\"delivered\"} 1\n")
 
 	put(second)
 	p.stderr.wait(t, p, `"msg":"configuration loaded"`)

@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/gateway/admin/calls"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/builtin/signing"
@@ -29,10 +29,10 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/idempotency"
-	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -71,23 +71,29 @@ type process struct {
 	idempotency *idempotency.Service
 	engines     engine.Shared // of OpenParallax
 
-	webhook      *webhook.Deliverer // nil: no webhook
+	webhooks     []*webhook.Deliverer // and other destinations of notices
+	letters      webhook.Letters
 	approvalsAPI *approval.Service
 	pending      approvals.Backlogs // for metrics
 	shields      *extauthz.Shields
 	limits       *router.Limits
 	shedder      *overload.Shedder // nil: no load shedding
 	auth         authentication
+	operators    operators // of the admin API
+	persons      persons   // who sign in with a browser
 
 	signatures *tenant.Signatures // of URLs
 	signing    *signing.Server    // makes URLs
 	tenantsAPI *tenants.Service
 	clientAddr *clientaddr.Resolver
 	quotas     *ratelimit.Limiter // of tenants
-	audit      *audit.Log         // nil: no audit log
+	audit      *audit.Log         // also without audit.to: then of changes alone
+	recent     *recent.Log        // the last calls and changes
+	calls      *calls.Service
 	gateway    *gateway.Gateway
 	public     net.Listener
 	admin      net.Listener
+	listeners  []gateway.Listener
 }
 
 // build makes a process that listens but does not serve yet. It logs to w.
@@ -102,7 +108,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 			p.close()
 		}
 	}()
-	if err = p.listen(cfg); err != nil {
+	if err = p.listen(s); err != nil {
 		return p, err
 	}
 	p.accessLog = s.accessLog(w, p.level)
@@ -120,6 +126,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 		return p, err
 	}
 	metrics.WatchRedis(redisStats(p.store))
+	p.newRecent(s)
 	p.limits = router.NewLimits(p.sharedLimits())
 	p.newQuotas(s, metrics)
 	p.reloader = newReloader(p, s)
@@ -136,7 +143,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.routing, p.firstProbes = router.New(table), newFirstProbes()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
 	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newAuthentication(s, metrics), p.newDecider(cfg.Policies, metrics),
+	if err = errors.Join(p.newAuthentication(s, metrics), p.newOperators(s), p.newDecider(cfg.Policies, metrics),
 		p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newIdempotency(s, metrics)); err != nil {
 		return p, err
 	}
@@ -148,17 +155,9 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	return p, p.newGateway(s, first, metrics)
 }
 
-// accessLog creates the log of calls: in the log itself, or for a person who watches.
-func (s *settings) accessLog(w io.Writer, level slog.Leveler) *telemetry.AccessLog {
-	if s.calls != nil {
-		return telemetry.NewAccessLog(s.calls, telemetry.AccessLogConfig{Interval: callLineDelay})
-	}
-	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.cfg.Log.Format == "text"})
-}
-
 // newGateway puts the gateway together, when all that it needs is there.
 func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metrics) error {
-	operators, err := p.adminServices()
+	routes, err := p.adminServices()
 	if err != nil {
 		return err
 	}
@@ -167,7 +166,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 	share := newMemoryPools(p.newShedder(s.cfg))
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
-		Audit:         p.audit,
+		Audit:         p.written(),
 		ClientAddr:    p.clientAddr,
 		Relay:         p.relayConfig(s, share),
 		Authenticator: p.auth.authenticator(),
@@ -179,10 +178,12 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Recorder:      telemetry.NewRecorder(metrics, p.accessLog),
 		Tracer:        p.tracer,
 		Affinity:      p.affinity,
+		Expedite:      p.expedite,
 		BackendTLS:    first.tlsOf,
 		Drain:         drainOf(s.cfg),
 		CORS:          cors.Config(s.cfg.CORS),
 		Hosts:         hostsOf(s.cfg),
+		Listeners:     p.listeners,
 		REST:          restOf(s.cfg),
 		Overload:      p.shedder,
 		MaxMemory:     share.all,
@@ -193,7 +194,10 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Loads:         func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:         redisState(p.store),
 		Warnings:      redisWarnings(p.store),
-		Operators:     operators,
+		Operators:     routes,
+		Guard:         p.operators.guard,
+		Follow:        p.persons.admin.Follow,
+		Inbox:         p.persons.inbox,
 		Approver:      p.approvals,
 		Answers:       p.idempotency,
 		Engines:       p.engines,
@@ -201,7 +205,8 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Describe:      p.describe,
 		Tools:         p.toolNames,
 		Services:      p.registerBuiltins,
-		Leaving:       p.approvalsAPI.Leave,
+		Leaving:       p.leave,
+		Recent:        p.recent,
 		Log:           p.log,
 	})
 	if err == nil {
@@ -209,6 +214,12 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		p.gateway.Single(s.single(s.cfg.Multi))
 	}
 	return err
+}
+
+// leave ends what would go on after the last call.
+func (p *process) leave() {
+	p.approvalsAPI.Leave()
+	p.calls.Leave()
 }
 
 // relayConfig is how clients' connections are bounded.
@@ -238,29 +249,14 @@ func restOf(cfg *config.Config) rest.Config {
 	return c
 }
 
-// hostsOf returns the host names that the ports accept: those of the configuration, and those implied by it.
-func hostsOf(cfg *config.Config) gateway.Hosts {
-	own := func(listen string, names []string) []string {
-		if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
-			names = append(names, host)
-		}
-		return names
+func (p *process) listen(s *settings) (err error) {
+	if p.public, err = listen("listen", s.cfg.Listen); err == nil {
+		p.admin, err = listen("admin", s.cfg.Admin)
 	}
-	public := slices.Clone(cfg.Hosts)
-	for _, d := range cfg.Domains {
-		public = append(public, d, "*."+d)
+	if err != nil {
+		return err
 	}
-	return gateway.Hosts{
-		Public: hosts.New(own(cfg.Listen, public)).WithAddresses(),
-		Admin:  hosts.New(own(cfg.Admin, slices.Clone(cfg.AdminHosts))),
-	}
-}
-
-func (p *process) listen(cfg *config.Config) (err error) {
-	if p.public, err = listen("listen", cfg.Listen); err == nil {
-		p.admin, err = listen("admin", cfg.Admin)
-	}
-	return err
+	return p.openListeners(s)
 }
 
 func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.Prober {
@@ -269,6 +265,12 @@ func (p *process) newProber(fleets []health.Fleet, cfg config.Replicas) *health.
 		p.firstProbes.probed(s)
 		p.discovery.Healthy(s.Capability, s.Up() > 0)
 	}})
+}
+
+// expedite asks for early probes of a capability's backends, for which calls wait.
+func (p *process) expedite(capability string) {
+	p.prober.Expedite(capability)
+	p.registry.Expedite(capability)
 }
 
 func (p *process) newMetrics(cfg config.Metrics) (*telemetry.Metrics, error) {
@@ -306,6 +308,8 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.quotas.Run(probing) })
 	watchers.Go(recovery.Loop(probing, "rules", func() { p.followRules(probing) }))
 	watchers.Go(func() { p.auth.follow(probing) })
+	p.persons.sessions.Read(ctx) // no revoked session is good
+	watchers.Go(func() { p.persons.sessions.Run(probing) })
 	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.WatchRates(probing, p.auth.directory) }))
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })
@@ -315,16 +319,18 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(recovery.Loop(probing, "approvals", func() {
 		p.pending.Run(probing, p.approvals, pendingSource{p.store.Approvals(), p.auth.roster})
 	}))
+	watchers.Go(recovery.Loop(probing, "tool versions", func() { p.tools.KeepVersions(probing, p.store.Versions()) }))
+	escalations := approvals.NewEscalations(p.approvals, pendingSource{p.store.Approvals(), p.auth.roster}.Tenants)
+	watchers.Go(recovery.Loop(probing, "escalations", func() { escalations.Run(probing) }))
+	watchers.Go(recovery.Loop(probing, "recent calls", func() { p.recent.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.idempotency.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.engines.Turns.Run(probing) }))
-	if p.webhook != nil {
-		watchers.Go(func() { p.webhook.Run(probing) })
-	}
+	watchers.Go(func() { webhook.Run(probing, p.webhooks...) })
 	watchers.Go(recovery.Loop(probing, "recent tools", func() { p.keepRecent(probing) }))
 	p.warm(ctx)
 	p.firstProbes.wait(ctx)
-	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "fleets",
-		len(p.reloader.started.Fleets), "config", p.reloader.file)
+	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "listeners",
+		p.addresses(), "fleets", len(p.reloader.started.Fleets), "config", p.reloader.file)
 	p.logTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.idempotency.Close()
@@ -332,6 +338,7 @@ func (p *process) run(ctx context.Context) error {
 	cease()
 	stop()
 	watchers.Wait()
+	p.recent.Close()
 	p.log.Info("stopped")
 	p.close()
 	return err
@@ -343,6 +350,10 @@ func (p *process) close() {
 			_ = ln.Close()
 		}
 	}
+	for _, l := range p.listeners {
+		_ = l.Socket.Close()
+	}
+	p.operators.close()
 	p.closeTracer()
 	if p.audit != nil {
 		p.audit.Close()
@@ -356,12 +367,4 @@ func (p *process) close() {
 	if p.accessLog != nil {
 		_ = p.accessLog.Close()
 	}
-}
-
-func newLogger(format string, level slog.Leveler, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if format == "text" {
-		return slog.New(slog.NewTextHandler(w, options))
-	}
-	return slog.New(slog.NewJSONHandler(w, options))
 }

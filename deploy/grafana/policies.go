@@ -20,27 +20,7 @@ func policies() dashboard {
 				chart("Changes by candidate rules", "reqps", "The current decision, and the candidates'.",
 					per("capability, decision, candidate", "capgate_policy_shadow_differences_total")),
 			}},
-			{title: "Approvals", panels: []panel{
-				chart("Calls that wait for approval", "short", "", gauge("instance", "capgate_approvals_waiting")),
-				chart("Pending approvals", "short", "By tenant, of all replicas.",
-					query{"max by (tenant) (capgate_approvals_pending)", "{{tenant}}"}),
-				chart("Oldest pending approval", "s", "Its age, by tenant.",
-					query{"max by (tenant) (capgate_approvals_pending_age_seconds)", "{{tenant}}"}),
-				chart("Approvals", "cps", "Granted: calls that ran by an approval of their session.",
-					per("event", "capgate_approvals_events_total")),
-				chart("Rejected for approvals", "reqps", "", per("reason", "capgate_approvals_refused_total")),
-				chart("Calls with idempotency keys", "reqps",
-					"First: carried out. Replayed, joined: got the stored response. Unknown: the outcome of the first "+
-						"call is unknown.", per("result", "capgate_idempotency_calls_total")),
-				chart("Idempotency: in progress", "short", "",
-					query{"sum(capgate_idempotency_running)", "carried out"}, query{"sum(capgate_idempotency_waiting)", "wait"}),
-				chart("Webhook: events", "cps", "Late: the approval was over before. Dead: given up.",
-					per("result", "capgate_webhook_events_total")),
-				chart("Webhook: requests", "cps", "Failed requests, and retries.",
-					per("kind", "capgate_webhook_requests_total")),
-				chart("Webhook: backlog", "short", "Of all replicas.",
-					query{"max(capgate_webhook_queued)", "queued"}, query{"max(capgate_webhook_dead_letters)", "dead letters"}),
-			}},
+			approvalsRow(),
 			{title: "Shields", optional: true, panels: []panel{
 				stacks("Verdicts", "reqps", "", per("shield, decision", "capgate_shield_verdicts_total")),
 				chart("No answer", "cps", "Missing or malformed answers.",
@@ -56,4 +36,35 @@ func policies() dashboard {
 			}},
 		},
 	}
+}
+
+func approvalsRow() row {
+	return row{title: "Approvals", panels: []panel{
+		chart("Calls that wait for approval", "short", "", gauge("instance", "capgate_approvals_waiting")),
+		chart("Pending approvals", "short", "By tenant, of all replicas.",
+			query{"max by (tenant) (capgate_approvals_pending)", "{{tenant}}"}),
+		chart("Oldest pending approval", "s", "Its age, by tenant. At the time to answer it expires.",
+			query{"max by (tenant) (capgate_approvals_pending_age_seconds)", "{{tenant}}"},
+			query{"max(capgate_approvals_ttl_seconds)", "time to answer"}),
+		chart("Time to answer", "s", "From the creation of an approval to its answer, by tenant.",
+			query{"histogram_quantile(0.5, sum by (tenant, le) (rate(capgate_approvals_answer_seconds_bucket" +
+				"[$__rate_interval])))", "{{tenant}}: median"},
+			query{"histogram_quantile(0.9, sum by (tenant, le) (rate(capgate_approvals_answer_seconds_bucket" +
+				"[$__rate_interval])))", "{{tenant}}: 90%"}),
+		chart("Approvals", "cps", "Granted: calls that ran by an approval of their session.",
+			per("event", "capgate_approvals_events_total")),
+		chart("Rejected for approvals", "reqps", "", per("reason", "capgate_approvals_refused_total")),
+		chart("Calls with idempotency keys", "reqps",
+			"First: carried out. Replayed, joined: got the stored response. Unknown: the outcome of the first "+
+				"call is unknown.", per("result", "capgate_idempotency_calls_total")),
+		chart("Idempotency: in progress", "short", "",
+			query{"sum(capgate_idempotency_running)", "carried out"}, query{"sum(capgate_idempotency_waiting)", "wait"}),
+		chart("Notices: events", "cps", "By destination. Late: the approval was over before. Dead: given up.",
+			per("destination, result", "capgate_webhook_events_total")),
+		chart("Notices: requests", "cps", "Failed requests, and retries.",
+			per("destination, kind", "capgate_webhook_requests_total")),
+		chart("Notices: backlog", "short", "Of all replicas.",
+			query{"max by (destination) (capgate_webhook_queued)", "{{destination}}: queued"},
+			query{"max by (destination) (capgate_webhook_dead_letters)", "{{destination}}: dead letters"}),
+	}}
 }

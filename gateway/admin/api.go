@@ -9,7 +9,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
@@ -20,7 +22,7 @@ type Drains interface {
 	Remaining(drains.Key) drains.Remaining
 }
 
-// Config has the dependencies of an API. Only Source and ProbedBy may be nil.
+// Config has the dependencies of an API. Only Source, ProbedBy and Audit may be nil.
 type Config struct {
 	Router  *router.Router
 	Drains  Drains
@@ -29,6 +31,7 @@ type Config struct {
 	// ProbedBy returns the replica that probes a backend. The router does not learn of a change of that alone.
 	// Default: the replica that the router knows.
 	ProbedBy func(capability, addr string) string
+	Audit    *audit.Log // of drains; nil: none
 }
 
 // Gateway is the replica that responds.
@@ -49,11 +52,10 @@ func New(cfg Config) *API {
 }
 
 // Mount adds the API's routes to a mux.
-func (a *API) Mount(mux *http.ServeMux) {
+func (a *API) Mount(mux *guard.Mux) {
 	mux.HandleFunc("GET /v1/fleets", a.listFleets)
 	mux.HandleFunc("GET /v1/backends/{addr}", a.getBackend)
-	own := ownPages() // an operator's browser may also show foreign pages
-	mux.Handle("POST /v1/backends/{target}", own.Handler(http.HandlerFunc(a.postBackend)))
+	mux.HandleFunc("POST /v1/backends/{target}", a.postBackend)
 }
 
 // write writes a JSON response. A client may cache the response to a GET and revalidate it: rest.Conditional.
@@ -74,11 +76,4 @@ func write(w http.ResponseWriter, status int, body any) {
 func refuse(w http.ResponseWriter, r *http.Request, status int, code codes.Code, reason, detail string) {
 	w.Header().Set("Cache-Control", "no-store")
 	problem.Write(w, r, problem.Own(status, code, reason, detail))
-}
-
-// ownPages rejects cross-site requests of browsers.
-func ownPages() *http.CrossOriginProtection {
-	p := http.NewCrossOriginProtection()
-	p.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
-	return p
 }

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -74,13 +76,17 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 	}
 	routing = router.New(table)
 	k = &kept{routing: routing, all: map[drains.Key]time.Time{}}
-	mux := http.NewServeMux()
+	mux := guard.NewMux()
 	admin.New(admin.Config{
 		Router: routing, Drains: k,
 		Gateway: func() admin.Gateway { return admin.Gateway{Replica: "me", Redis: "ok"} },
 		Source:  func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
 	}).Mount(mux)
-	server := httptest.NewServer(mux)
+	routes, err := guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(routes)
 	t.Cleanup(server.Close)
 	return server.URL, k, routing
 }

@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/router"
 )
 
@@ -95,6 +97,14 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	if errors.Is(err, drains.ErrFull) {
 		refuse(w, r, http.StatusTooManyRequests, codes.ResourceExhausted, "TOO_MANY_DRAINS", err.Error())
 		return
+	}
+	what := "backend.undrained"
+	if drained {
+		what = "backend.drained"
+	}
+	for _, k := range keys {
+		a.cfg.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(r.Context(), ""), What: what,
+			Targets: []audit.Target{{Name: "capability", Value: k.Capability}, {Name: "backend", Value: addr}}})
 	}
 	answer := a.backend(addr, fleets)
 	answer.Shared = shared

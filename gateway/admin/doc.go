@@ -9,5 +9,5 @@
 //	GET  /v1/webhooks/dead?page_size=&page_token=   events that could not be delivered to a webhook
 //	POST /v1/webhooks/dead/{id}:retry        {}
 //
-// It authenticates no caller, and must be served at the admin API alone.
+// Package guard authenticates and authorizes the callers, at the admin API alone.
 package admin

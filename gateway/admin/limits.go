@@ -6,7 +6,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -50,14 +52,24 @@ type LimitUsage struct {
 
 // MountLimits adds GET /v1/limits?page_size=&page_token= to a mux, with &tenant= for one tenant. The argument
 // tenants has the existing tenants; nil: there is only tenant.Default.
-func MountLimits(mux *http.ServeMux, q Quotas, tenants *tenant.Roster, who func() Gateway) {
+func MountLimits(mux *guard.Mux, q Quotas, tenants *tenant.Roster, who func() Gateway) {
 	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
 		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
-		if id := r.URL.Query().Get("tenant"); id != "" && id != tenant.All {
+		id, err := operator.Tenant(r.Context(), r.URL.Query().Get("tenant"))
+		var foreign *call.Refusal
+		if errors.As(err, &foreign) {
+			refuse(w, r, http.StatusForbidden, codes.PermissionDenied, foreign.Reason, foreign.Message)
+			return
+		}
+		if id != "" && id != tenant.All {
 			u, ok := q.UsageOf(id)
 			var unknown *call.Refusal
 			if !ok && errors.As(tenants.Check(r.Context(), id), &unknown) && unknown.Kind == call.NotFound {
 				refuse(w, r, http.StatusNotFound, codes.NotFound, unknown.Reason, unknown.Message)
+				return
+			}
+			if !ok && id != r.URL.Query().Get("tenant") { // of all tenants that the operator sees
+				write(w, http.StatusOK, page)
 				return
 			}
 			if !ok {

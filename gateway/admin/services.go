@@ -3,15 +3,17 @@ package admin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/call"
@@ -46,8 +48,16 @@ type Services struct {
 // refusals, and of HTTP statuses for these.
 func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int,
 	all ...Service) (*Services, error) {
-	s := &Services{grpc: grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest))...),
+	options := append(recovery.Options("operators"), guard.ServerOptions(toStatus)...)
+	s := &Services{grpc: grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxRequest))...),
 		patterns: map[string]http.Handler{}}
+	for _, service := range all {
+		service.GRPC(s.grpc)
+	}
+	refused := func(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
+		w.Header().Set("Cache-Control", "no-store")
+		problem.Write(w, r, problem.Of(toStatus(refusal).Err(), httpStatus))
+	}
 	// An error without details is not from a server: the request could not be parsed.
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 		r *http.Request, err error) {
@@ -58,29 +68,27 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		rest.WriteProblem(w, r, err, httpStatus)
 	}
 	mux := runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard,
-			&runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}}),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
 		runtime.WithErrorHandler(failed),
+		runtime.WithMiddlewares(guard.JSON(slices.Collect(maps.Keys(s.grpc.GetServiceInfo())), refused)),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here, because curl -d sends that content type
 		runtime.WithWriteContentLength(),
 	)
-	own := ownPages() // an operator's browser may also show foreign pages
 	for _, service := range all {
-		service.GRPC(s.grpc)
 		if err := service.JSON(context.Background(), mux); err != nil {
 			return nil, fmt.Errorf("register the routes of %v: %w", service.Patterns, err)
 		}
 		for _, pattern := range service.Patterns {
-			s.patterns[pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest))
+			s.patterns[pattern] = http.MaxBytesHandler(mux, maxRequest)
 		}
 		for _, l := range service.Large {
-			server := grpc.NewServer(append(recovery.Options("operators"), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
+			server := grpc.NewServer(append(slices.Clone(options), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
 			service.GRPC(server)
 			s.patterns["POST "+l.Method] = server
 			// JSON may escape each byte
-			s.patterns[l.Pattern] = own.Handler(http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes)))
+			s.patterns[l.Pattern] = http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))
 		}
 	}
 	reflection.Register(s.grpc)
@@ -88,11 +96,14 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 }
 
 // Mount adds the services to a mux.
-func (s *Services) Mount(mux *http.ServeMux) {
+func (s *Services) Mount(mux *guard.Mux) {
 	for p, handler := range s.patterns {
-		mux.Handle(p, handler)
+		mux.HandleRPC(p, handler)
 	}
-	for service := range s.grpc.GetServiceInfo() {
-		mux.Handle("POST /"+service+"/", s.grpc)
+	for service, info := range s.grpc.GetServiceInfo() {
+		mux.HandleRPC("POST /"+service+"/", s.grpc)
+		for _, method := range info.Methods {
+			mux.HandleMethods("/" + service + "/" + method.Name)
+		}
 	}
 }

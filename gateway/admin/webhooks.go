@@ -9,6 +9,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -23,8 +26,9 @@ type Letters interface {
 
 // Letter is one such event.
 type Letter struct {
-	ID       string    `json:"id"`   // the webhook-id
-	Type     string    `json:"type"` // as in a webhook request
+	ID       string    `json:"id"`          // the webhook-id
+	To       string    `json:"destination"` // its name in the configuration; webhook: approvals.webhook
+	Type     string    `json:"type"`        // as in a webhook request
 	Tenant   string    `json:"tenant"`
 	Approval string    `json:"approval"`
 	Time     time.Time `json:"time"` // time of the event
@@ -40,12 +44,11 @@ type LettersPage struct {
 }
 
 // MountWebhooks adds dead letters to a mux: GET /v1/webhooks/dead?page_size=&page_token=, and POST
-// /v1/webhooks/dead/{id}:retry, which delivers one again.
-func MountWebhooks(mux *http.ServeMux, letters Letters) {
+// /v1/webhooks/dead/{id}:retry, which delivers one again. The log has the latter; nil: none.
+func MountWebhooks(mux *guard.Mux, letters Letters, log *audit.Log) {
 	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
-	own := ownPages() // an operator's browser may also show foreign pages
-	mux.Handle("POST /v1/webhooks/dead/{target}",
-		own.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters) })))
+	mux.HandleFunc("POST /v1/webhooks/dead/{target}",
+		func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters, log) })
 }
 
 func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
@@ -71,7 +74,7 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 	page := LettersPage{Dead: []Letter{}}
 	for i := range found {
 		l := &found[i]
-		page.Dead = append(page.Dead, Letter{l.ID, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(),
+		page.Dead = append(page.Dead, Letter{l.ID, l.Destination, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(),
 			l.Died.UTC(), l.Attempts, l.Reason})
 	}
 	if len(found) == size {
@@ -80,7 +83,7 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 	write(w, http.StatusOK, page)
 }
 
-func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters) {
+func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters, log *audit.Log) {
 	id, ok := strings.CutSuffix(r.PathValue("target"), ":retry")
 	if !ok {
 		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "want POST /v1/webhooks/dead/ID:retry")
@@ -92,6 +95,8 @@ func retryLetter(w http.ResponseWriter, r *http.Request, letters Letters) {
 	case !found:
 		refuse(w, r, http.StatusNotFound, codes.NotFound, "LETTER_UNKNOWN", "the dead letter does not exist")
 	default:
+		log.RecordChange(&audit.Change{Actor: operator.NameOf(r.Context(), ""), What: "letter.retried",
+			Targets: []audit.Target{{Name: "letter", Value: id}}})
 		write(w, http.StatusOK, struct{}{})
 	}
 }

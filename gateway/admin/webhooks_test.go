@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -24,7 +25,7 @@ func (n lettersOf) Dead(_ context.Context, skip, most int) (page []webhook.Lette
 		return nil, errors.New("away")
 	}
 	for i := skip; i < int(n) && len(page) < most; i++ {
-		l := webhook.Letter{Attempts: i, Reason: "HTTP status 502", Died: time.UnixMilli(2000)}
+		l := webhook.Letter{Destination: "ops", Attempts: i, Reason: "HTTP status 502", Died: time.UnixMilli(2000)}
 		l.Event = webhook.Event{ID: fmt.Sprint("msg_", i), Tenant: "acme", Approval: "apr_1",
 			Kind: approvals.EventCreated, At: time.UnixMilli(1000)}
 		page = append(page, l)
@@ -42,10 +43,14 @@ func (n lettersOf) Retry(_ context.Context, id string) (bool, error) {
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	ask := func(n lettersOf, method, path string) (int, string) {
-		mux := http.NewServeMux()
-		admin.MountWebhooks(mux, n)
+		mux := guard.NewMux()
+		admin.MountWebhooks(mux, n, nil)
+		routes, err := guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		routes.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w.Code, strings.TrimSpace(w.Body.String())
 	}
 	const dead = "/v1/webhooks/dead"
@@ -56,7 +61,7 @@ func TestDeadLetters(t *testing.T) {
 		body         string
 	}{
 		{0, "GET", dead, 200, `{"dead":[]}`},
-		{1, "GET", dead, 200, `{"dead":[{"id":"msg_0","type":"approval.asked","tenant":"acme","approval":"apr_1","time":"1970-01-01T00:00:01Z","died":"1970-01-01T00:00:02Z","attempts":0,"error":"HTTP status 502"}]}`},
+		{1, "GET", dead, 200, `{"dead":[{"id":"msg_0","destination":"ops","type":"approval.asked","tenant":"acme","approval":"apr_1","time":"1970-01-01T00:00:01Z","died":"1970-01-01T00:00:02Z","attempts":0,"error":"HTTP status 502"}]}`},
 		{1, "GET", dead + "?page_token=-1", 400, "LETTER_INVALID"},
 		{1, "GET", dead + "?page_token=x", 400, "LETTER_INVALID"},
 		{3, "GET", dead + "?page_size=2", 200, `"next_page_token":"2"`},

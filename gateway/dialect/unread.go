@@ -44,8 +44,8 @@ func tooLong(st *status.Status) bool {
 }
 
 var (
-	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED",
+	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED", MayHaveRun: true,
 		Message: "the capability's response is not a message of its dialect, so it cannot be translated to the caller's"}
-	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
+	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", MayHaveRun: true,
 		Message: "the capability has answered with more than 16 MiB, which is not translated to the caller's dialect"}
 )

@@ -29,7 +29,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	case err != nil:
 		return g.cfg.Refuse(ctx, refusedUnavailable)
 	}
-	defer lease.Release()
+	defer lease.Close() // an agent that learns of its end may come back at once
 	stream, refusal := g.awaitRelease(ctx, p, lease)
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)

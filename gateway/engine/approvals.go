@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/lib/strictproto"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -30,7 +27,7 @@ func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 	a, _, refusal := g.cfg.Approvals.Create(ctx, r)
 	if refusal == nil {
 		lasts := time.Until(a.Expires) + time.Minute
-		if err := g.cfg.Questions.Bind(ctx, p.Tenant, p.engine(), q.id, a.ID, lasts); err != nil {
+		if g.bindQuestion(ctx, p, q.id, a.ID, lasts) != nil {
 			refusal = refusedUnavailable
 		}
 	}
@@ -46,6 +43,19 @@ func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 		defer recovery.Recover("engine approval")
 		g.awaitAnswer(pending)
 	}()
+}
+
+// anyTenant is no tenant. Under it all questions of an engine are bound, so that no tenant answers another one's.
+const anyTenant = "*"
+
+// bindQuestion stores the approval of a question, first for all tenants.
+func (g *Guard) bindQuestion(ctx context.Context, p *Call, question, approval string, lasts time.Duration) error {
+	for _, tenant := range []string{anyTenant, p.Tenant} {
+		if err := g.cfg.Questions.Bind(ctx, tenant, p.engine(), question, approval, lasts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // level is the Level of engines' approvals.
@@ -132,47 +142,6 @@ func (g *Guard) resolveQuestion(a *pendingQuestion, approved bool) {
 	}
 }
 
-// resolve serves ResolveApproval.
-func (g *Guard) resolve(ctx context.Context, p *Call, msg []byte) ([]byte, error) {
-	var question []byte
-	var approved bool
-	err := fields(msg, &approvalRequest, func(r *strictproto.Reader) {
-		switch r.Number {
-		case 1:
-			question = r.Value
-		case 3:
-			approved = r.Varint != 0
-		}
-	})
-	if err != nil {
-		return nil, strictproto.Refuse(err, refusedMalformed)
-	}
-	id, err := g.cfg.Questions.Bound(ctx, p.Tenant, p.engine(), string(question))
-	if err != nil {
-		return nil, refusedUnavailable
-	}
-	if id == "" {
-		return nil, refusedQuestion
-	}
-	if p.Session != "" && p.MultiTenant {
-		if refusal := g.checkOwner(ctx, p, p.Session); refusal != nil {
-			return nil, refusedQuestion
-		}
-	}
-	answer := g.cfg.Approvals.Deny
-	if approved {
-		answer = g.cfg.Approvals.Approve
-	}
-	if _, err := answer(ctx, p.Tenant, id, approvals.Answer{By: by(p)}); err != nil {
-		var refusal *call.Refusal
-		if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
-			return nil, refusedQuestion
-		}
-		return nil, err
-	}
-	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1), nil // ApprovalAck{received}
-}
-
 // by returns the name of the approver.
 func by(p *Call) string {
 	switch {
@@ -183,10 +152,3 @@ func by(p *Call) string {
 	}
 	return "client"
 }
-
-var (
-	refusedQuestion = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_APPROVAL_UNKNOWN",
-		Message: "the approval does not exist, or is no longer pending"}
-	refusedUnasked = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "the engine does not report whether it already has this session; the message was not sent"}
-)

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // forward continues the call itself.
@@ -21,17 +23,11 @@ func (g *Guard) subrequest(ctx context.Context, p *Call, path string, msg []byte
 	return answer, err
 }
 
-// unsentReasons are the reasons of rejections before a backend can get a call.
-var unsentReasons = map[string]bool{
-	"BACKEND_UNREACHABLE": true, "NO_BACKEND": true, "CONCURRENCY_LIMIT": true, "OVERLOADED": true,
-	"SERVICE_UNAVAILABLE": true,
-}
-
 // unsent reports whether a call provably did not reach an engine.
 func unsent(st *status.Status) bool {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetDomain() == "capgate.dev" && unsentReasons[info.GetReason()]
+			return info.GetDomain() == "capgate.dev" && info.GetMetadata()[call.NotStarted] == "true"
 		}
 	}
 	return false

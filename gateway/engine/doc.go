@@ -11,7 +11,8 @@
 //	RunSession       one agent per engine (turns): a second one is rejected, or takes over.
 //	ListSessions,    return only the tenant's own sessions (Sessions).
 //	GetHistory
-//	ResolveApproval  accepts only approvals of the tenant's sessions (Approvals).
+//	ResolveApproval  accepts only approvals of the tenant's sessions (Approvals), and passes on answers to questions that
+//	                 the gateway has not seen. Published engines name no id: their questions are shown only (elsewhere.go).
 //
 // All knowledge of OpenParallax is in this folder and its subfolders; cmd/capgate and gateway/chain.go register
 // it:

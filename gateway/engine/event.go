@@ -14,7 +14,9 @@ import (
 // Fields of PipelineEvent.
 const (
 	fieldEventSession  = 1
+	fieldEventMessage  = 2
 	fieldEventType     = 3
+	fieldActionStarted = 14
 	fieldApproval      = 19
 	fieldPipelineError = 21
 )
@@ -25,6 +27,8 @@ type event struct {
 	failed   bool // ERROR
 	last     bool // the last event of the message
 	question *question
+	started  string // summary of ACTION_STARTED
+	blank    bool   // only the ids of session and message: a person is asked, elsewhere
 }
 
 // question is an engine's request for approval.
@@ -36,22 +40,38 @@ type question struct {
 }
 
 func eventOf(raw []byte) (e event, ok bool) {
-	var approval []byte
-	ok = fields(raw, &pipelineEvent, func(r *strictproto.Reader) {
+	var approval, started []byte
+	var kind uint64
+	content := false
+	r := strictproto.Read(raw, &pipelineEvent)
+	for r.Next() {
 		switch r.Number {
 		case fieldEventSession:
 			e.session = string(r.Value)
+		case fieldEventMessage:
 		case fieldEventType:
-			e.failed = e.failed || r.Varint == uint64(parallaxpb.PipelineEventType_ERROR)
-			e.last = e.last || r.Varint == uint64(parallaxpb.PipelineEventType_RESPONSE_COMPLETE)
+			kind = r.Varint
 		case fieldPipelineError:
-			e.failed = true
+			e.failed, content = true, true
 		case fieldApproval:
-			approval = r.Value
+			approval, content = r.Value, true
+		case fieldActionStarted:
+			started, content = r.Value, true
+		default:
+			content = true
 		}
-	}) == nil
-	e.last = e.last || e.failed
-	if approval != nil && ok {
+	}
+	e.failed = e.failed || kind == uint64(parallaxpb.PipelineEventType_ERROR)
+	e.last = e.failed || kind == uint64(parallaxpb.PipelineEventType_RESPONSE_COMPLETE)
+	e.blank = kind == uint64(parallaxpb.PipelineEventType_PIPELINE_EVENT_UNSPECIFIED) && !content &&
+		e.session != ""
+	if ok = r.Err() == nil; !ok {
+		return e, false
+	}
+	if summary, err := text(started, &actionStarted, 2); err == nil { // otherwise nothing is shown of the action
+		e.started = string(summary)
+	}
+	if approval != nil {
 		e.question, ok = questionOf(approval)
 	}
 	return e, ok

@@ -17,8 +17,10 @@ var (
 	sessionInfo   = strictproto.Shape{1: strictproto.String, fieldMode: strictproto.Int32}
 	chatMessage   = strictproto.Shape{2: strictproto.String}
 	pipelineEvent = strictproto.Shape{fieldEventSession: strictproto.String, fieldEventType: strictproto.Int32,
-		fieldApproval: strictproto.Message, fieldPipelineError: strictproto.Message}
-	list = strictproto.Shape{1: strictproto.Messages}
+		fieldActionStarted: strictproto.Bytes,
+		fieldApproval:      strictproto.Message, fieldPipelineError: strictproto.Message}
+	actionStarted = strictproto.Shape{2: strictproto.String}
+	list          = strictproto.Shape{1: strictproto.Messages}
 )
 
 // fields iterates over the fields of a message that are in its shape.

@@ -28,6 +28,7 @@ type Sessions interface {
 type Approvals interface {
 	Create(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
+	Withdraw(ctx context.Context, tenant, id string) error
 	Redeem(ctx context.Context, id string, r *approvals.Request) (approvals.Redemption, *call.Refusal)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
@@ -61,6 +62,7 @@ type Call struct {
 	Settings    *Settings
 	MaxDuration time.Duration     // of a message, whatever its caller's deadline
 	Failed      func(failed bool) // reports the outcome of an answer with status OK
+	Acts        func()            // reports that the guard itself begins to do what the call asks for
 
 	meter Meter
 }
@@ -136,7 +138,7 @@ func (g *Guard) Serve(_ any, s grpc.ServerStream) error {
 	case clients + "GetHistory":
 		answer, err = g.history(ctx, p, path, msg)
 	case clients + "ResolveApproval":
-		answer, err = g.resolve(ctx, p, msg)
+		answer, err = g.resolve(ctx, p, path, msg)
 	default:
 		return g.cfg.Refuse(ctx, refusedGone)
 	}
@@ -175,7 +177,7 @@ var (
 		Message: "mode is not a SessionMode in the client's numbering"}
 	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed message of its method"}
-	refusedAnswer = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED",
+	refusedAnswer = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED", MayHaveRun: true,
 		Message: "the engine's answer is not a well-formed message of its method"}
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE",
 		RetryAfter: time.Second,

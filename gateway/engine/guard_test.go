@@ -125,7 +125,7 @@ type guarded struct {
 }
 
 func newGuarded() *guarded {
-	return &guarded{owners: owners{"mine": "acme", "theirs": "rival"}, call: guard.Call{
+	return &guarded{owners: owners{"mine": "acme", "theirs": "rival"}, call: guard.Call{Acts: func() {},
 		Tenant: "acme", MultiTenant: true, Fleet: "assistant", Backend: "b:1", MaxDuration: time.Hour,
 		Settings: engineconfig.Settings(), Failed: func(bool) {},
 	}}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -202,6 +203,7 @@ func (g *Guard) page(ctx context.Context, p *Call, path string, offset int) (pag
 	if offset > 0 {
 		req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), uint64(offset))
 	}
+	p.Acts()
 	answer, err := g.subrequest(ctx, p, path, req)
 	if err != nil {
 		return nil, err
@@ -261,3 +263,6 @@ func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, err
 	}
 	return append(out, rest...), nil
 }
+
+var refusedUnasked = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE", RetryAfter: time.Second,
+	Message: "the engine does not report whether it already has this session; the message was not sent"}

@@ -91,6 +91,8 @@ func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *
 		}
 	}
 	read, complete, failed := false, false, false
+	var asked elsewhere
+	defer func() { asked.withdraw(g, &p) }() // also after a panic
 	for err == nil {
 		var raw []byte
 		if err = up.RecvMsg(&raw); err != nil {
@@ -99,6 +101,7 @@ func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *
 		read = true
 		var e event
 		if e, err = g.observe(ctx, &p, raw); err == nil {
+			asked.observe(ctx, g, &p, &e)
 			b.put(raw)
 		}
 		if e.last && !complete {
@@ -106,6 +109,7 @@ func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *
 			defer time.AfterFunc(closeTimeout, cancel).Stop()
 		}
 	}
+	asked.withdraw(g, &p) // before the caller learns of the end, and the next message begins
 	if complete || errors.Is(err, io.EOF) {
 		p.Failed(failed)
 		b.end(nil)
@@ -201,14 +205,16 @@ var (
 
 func readerSlow(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_READER_SLOW", Metadata: howToRecover(p),
+		MayHaveRun: true,
 		Message: "the caller is too far behind the engine's events; the engine continues, " +
-			"and GetHistory has its answer later"}
+			"and GetHistory will have its answer"}
 }
 
 // streamLost has a code that no client retries automatically: the engine stores a message before it answers.
 func streamLost(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: howToRecover(p),
-		Message: "the engine's events were lost; do not send the message again: GetHistory has the outcome"}
+		MayHaveRun: true,
+		Message:    "the engine's events were lost; do not send the message again: GetHistory has the outcome"}
 }
 
 func howToRecover(p *Call) map[string]string {

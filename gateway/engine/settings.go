@@ -6,8 +6,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Settings configure the Guard for a fleet of engines. The comment of a field is its documentation in the
-// configuration, which engine/config reads with the tags.
+// Settings of the protection of OpenParallax engines.
 type Settings struct {
 	// A second agent: first-wins rejects it; with last-wins it takes over.
 	LastWins bool `yaml:"agent" enum:"first-wins,last-wins" default:"first-wins"`

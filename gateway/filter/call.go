@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"math"
 	"time"
 	"unsafe"
 
@@ -40,17 +41,24 @@ type Call struct {
 	Trace telemetry.TraceID // that it belongs to, also where it is not traced here
 	Marks
 	Outcome telemetry.Outcome // of the tool, as its answer says
+	held    uint16            // see Held, in units of heldUnit: each open stream has one
 	Reason  string            // of the gateway's rejection
 
 	answer Answer
 	words  []byte // the memory of strings that Keep has made
 }
 
-// Artifacts are those that a call names.
-type Artifacts struct {
-	IDs    []string
-	Unread bool // they are not known yet: the message takes long to read
-}
+// heldUnit is the unit of the time for which calls wait for people, 10 min at most.
+const heldUnit = 10 * time.Millisecond
+
+// Hold notes how long the call waited for a person's answer.
+func (c *Call) Hold(d time.Duration) { c.held = uint16(min(max(d/heldUnit, 0), math.MaxUint16)) }
+
+// Held returns how long the call waited for a person's answer.
+func (c *Call) Held() time.Duration { return time.Duration(c.held) * heldUnit }
+
+// Artifacts are those that a call names, unless its Principal says that they are not known yet.
+type Artifacts struct{ IDs []string }
 
 // Marks are what filters have noted of a call.
 type Marks struct {
@@ -71,11 +79,12 @@ type Decision struct {
 
 // Attempt is what filters share of a call's attempts.
 type Attempt struct {
-	Past       int             // attempts that are over
 	Failed     *router.Backend // where the last one did not start
 	Directed   *router.Backend // where this one has to go; nil: pick decides
+	Past       uint8           // attempts that are over
 	Mode       dialect.Mode    // how the call gets to a backend of another dialect
 	Started    bool            // a backend may have begun to carry the call out
+	Lost       bool            // that of an earlier attempt may have, and did not answer
 	Translated bool            // into the dialect of a backend
 	Address    string          // of the backend that a call of the gateway's own is for; "": pick decides
 }

@@ -8,9 +8,10 @@ import (
 
 // Client is where a call comes from.
 type Client struct {
-	Address string       // IP address; "" where it is not known
-	Peer    *tenant.Peer // of the connection's certificate; nil: there is none
-	Told    bool         // by a trusted proxy, which also says what the client asked it for:
+	Address string           // IP address; "" where it is not known
+	At      *tenant.Listener // where it came in; nil: the public port, or the process itself
+	Peer    *tenant.Peer     // of the connection's certificate; nil: there is none
+	Told    bool             // by a trusted proxy, which also says what the client asked it for:
 	Proto   string
 	Host    string
 	Port    string

@@ -13,5 +13,9 @@ const (
 // was read.
 func (c *Call) RoutingKey(message string) router.Key {
 	metadata, _ := c.Stream.Header(CapabilityHeader)
-	return router.Key{Metadata: metadata, Message: message, Authority: c.Stream.Authority(), Service: c.Info.Service}
+	k := router.Key{Metadata: metadata, Message: message, Authority: c.Stream.Authority(), Service: c.Info.Service}
+	if c.Client.At != nil {
+		k.Listener = c.Client.At.Capability
+	}
+	return k
 }

@@ -10,8 +10,12 @@ type Principal struct {
 	Settings *tenant.Settings         // of its tenant; nil: there are no tenants
 	Metrics  *telemetry.TenantMetrics // of its tenant; nil for the gateway itself, and where the tenant is not known
 	Scopes   tenant.Scopes
-	Asserts  tenant.Asserts   // what it may say of itself, also in a message
-	Only     *tenant.Download // the one thing that the call may be; nil: anything
+	Asserts  tenant.Asserts // what it may say of itself, also in a message
+	// ArtifactsUnread says that Call.Artifacts, which Bound is about, are not known yet: the message takes long to read.
+	ArtifactsUnread bool
+
+	Person *tenant.Person   // of a token or a session; nil: none
+	Only   *tenant.Download // the one thing that the call may be; nil: anything
 }
 
 // Owner is whose a call's memory is: its tenant's, or the only one's.

@@ -32,6 +32,11 @@ var (
 			"its context otherwise than by metadata"}
 	ShuttingDown = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
 		Message: "the gateway is shutting down"}
+	// AttemptLost is for a call whose backend failed it and may have carried it out, and that got no other one.
+	AttemptLost = &call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST", MayHaveRun: true,
+		Message: "the backend failed, and the call was not given to another one; the call may have been carried out"}
+	// CallOver is for a call that goes on although its caller has its answer.
+	CallOver = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 )
 
 // OutOfMemory is the rejection of a call for whose owner the gateway has no memory left. The call counts as shed.

@@ -21,12 +21,15 @@ type Served struct {
 	Fleet     *router.Fleet
 	Endpoint  *router.Backend // nil: none was picked yet
 	Value     any             // of the filter that serves the call
+	// Acts says that the code may have the call carried out in other ways than by continuing it, or for another call.
+	Acts bool
 
 	// The code sets these.
 	Refused atomic.Pointer[call.Refusal] // why the code has refused the call
 	Outcome atomic.Int32                 // telemetry.Outcome of the tool; 0: the answer of the backend says it
 
 	Begun atomic.Bool // the code has continued the call
+	Acted atomic.Bool // the code itself has begun to do what the call asks for
 }
 
 // servedKey is the key of a context's Served.
@@ -45,6 +48,7 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 		Caller: tenant.Identity{
 			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Principal.Scopes,
 			User: c.Info.User, Agent: c.Info.Agent, Settings: c.Principal.Settings,
+			At: c.Client.At, Person: c.Principal.Person,
 		},
 	}
 	c.answer.Served = v

@@ -32,7 +32,7 @@ type Stream interface {
 	Started() time.Time
 	Timeout() (asked time.Duration, given bool)
 	SetDeadline(sinceStart time.Duration)
-	Left() time.Duration // until the deadline
+	Left() time.Duration // until the deadline; centuries without one
 	Charge(*relay.Group) bool
 	Join(*relay.Group)
 	Limit(relay.Limits)

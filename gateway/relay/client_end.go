@@ -132,10 +132,10 @@ func (c *clientEnd) open() {
 	cfg := &sh.relay.cfg
 	switch {
 	case sh.closed:
-		c.refuse(Status{Code: codeUnavailable, Message: "the relay is closed"})
+		c.refuse(cfg.Closed)
 		return
 	case sh.buffered > cfg.MaxBuffered:
-		c.refuse(Status{Code: codeResourceExhausted, Message: "too many bytes are held for slow readers"})
+		c.refuse(cfg.Full)
 		return
 	}
 	c.shorten()

@@ -47,12 +47,16 @@ type Config struct {
 	// TooMuch is what requests that are not gRPC get with the status 429 when there is no room for them. The zero value is
 	// nothing.
 	TooMuch Page
+	// Closed and Full are what calls of the process get that cannot begin: the relay has ended, or holds MaxBuffered. The
+	// zero value is a status without details.
+	Closed, Full Status
 	// Cleartext is the answer to cleartext HTTP/1.1 requests, with the status 400, where the listener speaks TLS. The zero
 	// value is nothing.
 	Cleartext Page
 
 	Shards          int // locks over the connections; default GOMAXPROCS
 	MaxConns        int // client connections at once; default 16384; more wait in the listener's backlog
+	MorePorts       int // ports besides the public one, see Port; each may have one connection more while it accepts
 	MaxNetworkConns int // of these, from one network; default a quarter; more are closed at once
 	// TLS handshakes of one network that wait for a processor; default 512; of more the oldest is ended
 	MaxHandshakes int
@@ -106,6 +110,12 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DeadlineMargin, time.Millisecond)
 	c.StreamWindow = max(c.StreamWindow, initialWindow)
 	c.ConnWindow = max(c.ConnWindow, initialWindow)
+	if c.Closed.Code == codeOK {
+		c.Closed = Status{Code: codeUnavailable, Message: "the relay is closed"}
+	}
+	if c.Full.Code == codeOK {
+		c.Full = Status{Code: codeResourceExhausted, Message: "too many bytes are held for slow readers"}
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

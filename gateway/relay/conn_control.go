@@ -97,6 +97,9 @@ func (c *conn) onPing(fh frameHeader, p []byte) *connError {
 	return nil
 }
 
+// maxDebugData bounds what an error has of a peer's debug data, in bytes.
+const maxDebugData = 128
+
 func (c *conn) onGoAway(fh frameHeader, p []byte) *connError {
 	if fh.stream != 0 {
 		return &connError{errProtocol, "GOAWAY on a stream"}
@@ -112,9 +115,13 @@ func (c *conn) onGoAway(fh frameHeader, p []byte) *connError {
 	}
 	c.pool.retire(c)
 	last, code := be32(p)&maxStreamID, errCode(be32(p[4:]))
+	if code == errInadequateSecurity { // RFC 9113 §9.2: such a connection carries no requests
+		last = 0
+	}
+	why := fmt.Errorf("%w (error %d: %q)", ErrGoAway, code, p[8:min(len(p), 8+maxDebugData)])
 	c.streams.each(func(h *half) {
 		if h.id > last {
-			h.stream.unsent(fmt.Errorf("%w (error %d)", ErrGoAway, code))
+			h.stream.unsent(why)
 		}
 	})
 	c.closeIfDone()

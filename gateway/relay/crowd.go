@@ -74,7 +74,7 @@ func (r *Relay) join(p *Peer) error {
 // takeIn charges what a client's connection takes to whose it is.
 func (r *Relay) takeIn(p *Peer) error {
 	cost := int64(connCost)
-	if r.tls.Load() != nil {
+	if p.Port.tls.Load() != nil {
 		cost += copiedCost + handshakeCost
 	}
 	if r.cfg.ConnAccount != nil && !p.hold.begin(r.cfg.ConnAccount(p), cost) {

@@ -233,3 +233,22 @@ func TestBackendCancels(t *testing.T) {
 		})
 	}
 }
+
+// TestLeftWithoutDeadline: a call that has no deadline has all the time.
+func TestLeftWithoutDeadline(t *testing.T) {
+	t.Parallel()
+	left := make(chan [2]time.Duration, 1)
+	w := newWorld(t, relay.Config{})
+	w.h.onHeaders(func(s *relay.Stream) {
+		without := s.Left()
+		s.SetDeadline(time.Hour)
+		left <- [2]time.Duration{without, s.Left()}
+		s.Forward(w.h.target())
+	})
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-left; got[0] < 24*365*time.Hour || got[1] > time.Hour || got[1] < time.Minute {
+		t.Errorf("%v", got)
+	}
+}

@@ -20,6 +20,28 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
+// Explain says each failure by its name.
+func (f *forwarder) Explain(s *relay.Stream, why relay.Failure) relay.Status {
+	code := codes.Unavailable
+	switch why {
+	case relay.DeadlineExceeded:
+		code = codes.DeadlineExceeded
+	case relay.UpstreamReset:
+		code = codes.Code(s.ResetCode())
+	case relay.MessageTooLarge, relay.MemoryExceeded, relay.TooManyBytes, relay.TooManyMessages:
+		code = codes.ResourceExhausted
+	case relay.Panicked:
+		code = codes.Internal
+	case relay.MessageMalformed:
+		code = codes.InvalidArgument
+	}
+	text := "relay: " + why.String()
+	if why == relay.UpstreamLost && !s.Sent() {
+		text += ", not sent"
+	}
+	return relay.Status{Code: uint32(code), Message: text}
+}
+
 // TestBackendKilled stops a backend under its calls: none of them is OK, none is
 // given to another backend.
 func TestBackendKilled(t *testing.T) {
@@ -290,24 +312,34 @@ func TestRefusedStream(t *testing.T) {
 	}
 }
 
-// TestRefusedTooLate passes a refusal on when the request was not kept whole.
+// TestRefusedTooLate: a stream that its backend refused, and that was not kept whole, did not start.
 func TestRefusedTooLate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{MaxReplay: 1000})
-	raw := w.rawBackend(t)
-	w.h.onUnsent(func(s *relay.Stream, err error) {
-		t.Errorf("Unsent: %v", err)
-		s.Refuse(relay.Status{Code: 2})
-	})
-	c := rawClient(t, w.addr)
-	must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)),
-		rawhttp2.Data(1, true, pattern(0, 2000))))
-	p := raw.accept(t)
-	id := p.head(t)
-	p.body(t, id)
-	must(t, p.Write(rawhttp2.Reset(id, 7)))
-	if code, err := c.WaitReset(1); err != nil || code != 7 {
-		t.Errorf("reset with %d, %v", code, err)
+	for name, say := range map[string]func(id uint32) rawhttp2.Frame{
+		"REFUSED_STREAM": func(id uint32) rawhttp2.Frame { return rawhttp2.Reset(id, 7) },
+		"GOAWAY":         func(uint32) rawhttp2.Frame { return rawhttp2.GoAway(0, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{MaxReplay: 1000})
+			raw := w.rawBackend(t)
+			w.h.onUnsent(func(s *relay.Stream, err error) {
+				t.Errorf("Unsent: %v", err)
+				s.Refuse(relay.Status{Code: 2})
+			})
+			ended := make(chan error, 1)
+			go func() {
+				_, err := unary(w.ctx, w.cc, "Echo", pattern(0, 2000))
+				ended <- err
+			}()
+			p := raw.accept(t)
+			id := p.head(t)
+			p.body(t, id)
+			must(t, p.Write(say(id)))
+			if st := status.Convert(<-ended); st.Message() != "relay: UPSTREAM_LOST, not sent" {
+				t.Errorf("ended with %v", st)
+			}
+		})
 	}
 }
 

@@ -37,7 +37,7 @@ type Handler interface {
 	Exceeded(s *Stream, f Failure) bool
 
 	// Explain turns a failure that the relay found itself into the status that the
-	// client gets.
+	// client gets. Stream.Sent tells whether the upstream may have begun to carry it out.
 	Explain(s *Stream, f Failure) Status
 
 	// Done is called once for every stream that Headers was called for, when
@@ -76,6 +76,7 @@ type Status struct {
 	Details []byte // serialized google.rpc.Status for grpc-status-details-bin, or nil
 
 	Challenge string // for www-authenticate, where Code is UNAUTHENTICATED; "": there is none
+	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 }
 
 // Failure is why the relay itself ends a stream.
@@ -99,12 +100,13 @@ const (
 	MessageFollowed          // something followed the message of a stream that has one alone
 	Panicked                 // the Handler panicked, or the relay
 	AccountExceeded          // its Account has no room for what is held for it
+	UpstreamReset            // the upstream reset the stream; Result.Code is that of the reset, and its Upstream true
 )
 
 var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",
 	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL",
 	"TOO_MANY_BYTES", "TOO_MANY_MESSAGES",
-	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC", "MEMORY_EXCEEDED"}
+	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC", "MEMORY_EXCEEDED", "UPSTREAM_RESET"}
 
 func (f Failure) String() string { return failureNames[f] }
 

@@ -112,21 +112,6 @@ func (f *forwarder) Again(s *relay.Stream, a relay.Answer) bool {
 	return do != nil && do(s, a)
 }
 
-func (f *forwarder) Explain(_ *relay.Stream, why relay.Failure) relay.Status {
-	code := codes.Unavailable
-	switch why {
-	case relay.DeadlineExceeded:
-		code = codes.DeadlineExceeded
-	case relay.MessageTooLarge, relay.MemoryExceeded, relay.TooManyBytes, relay.TooManyMessages:
-		code = codes.ResourceExhausted
-	case relay.Panicked:
-		code = codes.Internal
-	case relay.MessageMalformed:
-		code = codes.InvalidArgument
-	}
-	return relay.Status{Code: uint32(code), Message: "relay: " + why.String()}
-}
-
 func (f *forwarder) Done(_ *relay.Stream, r *relay.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

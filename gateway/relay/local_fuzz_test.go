@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"sync"
 	"testing"
 )
 
@@ -21,7 +23,24 @@ type localFuzz struct {
 	h            *fuzzHandler
 	client, back *conn
 	calls        []*ClientStream
-	served       []*ServerStream
+
+	mu     sync.Mutex // the handler adds to served, on a timer's goroutine when the shard's tick lets it begin
+	served []*ServerStream
+}
+
+// add serves a stream.
+func (f *localFuzz) add(s *Stream) {
+	v := serveByHand(s)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.served = append(f.served, v)
+}
+
+// servers are the streams that are served until now.
+func (f *localFuzz) servers() []*ServerStream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.served)
 }
 
 // do takes one step, for which there are n bytes.
@@ -35,8 +54,8 @@ func (f *localFuzz) do(op byte, p []byte) {
 	case 2:
 		paths := []string{"/x", "/read", "/reply", "/again", "/serve", "/serve", "/serve"}
 		q := Request{Path: paths[pick%len(paths)], MaxMessage: 3000}
-		if n := len(f.served); n > 0 && op&8 != 0 {
-			q.Parent, q.continues = f.served[n-1].Handle(), op&16 != 0
+		if served := f.servers(); len(served) > 0 && op&8 != 0 {
+			q.Parent, q.continues = served[len(served)-1].Handle(), op&16 != 0
 		}
 		if len(p) > 20 {
 			q.Header = []Field{{"x-any", string(p)}}
@@ -49,8 +68,8 @@ func (f *localFuzz) do(op byte, p []byte) {
 			f.call(op, f.calls[pick%len(f.calls)], p)
 		}
 	default:
-		if len(f.served) > 0 {
-			f.serve(op, f.served[pick%len(f.served)], p)
+		if served := f.servers(); len(served) > 0 {
+			f.serve(op, served[pick%len(served)], p)
 		}
 	}
 }
@@ -117,7 +136,7 @@ func FuzzLocal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		z := &localFuzz{}
 		z.h, z.client, z.back = fuzzRelay(t, Config{MaxFirstMessage: 5000, MaxReplay: 500, MaxBuffered: 30_000})
-		z.h.serve = func(s *Stream) { z.served = append(z.served, serveByHand(s)) }
+		z.h.serve = z.add
 		feedAll(z.client, []byte(preface))
 		for len(data) > 1 {
 			n := min(int(data[1]), len(data)-2)
@@ -144,7 +163,7 @@ func FuzzLocal(f *testing.F) {
 				}
 			}
 		}
-		for _, v := range z.served {
+		for _, v := range z.servers() {
 			v.end.cancel()
 		}
 		sh := z.client.sh
@@ -154,7 +173,7 @@ func FuzzLocal(f *testing.F) {
 			t.Errorf("%d streams asked for, %d done, %d left, %d bytes held, %d by the client",
 				z.h.asked, z.h.done, sh.locals.count, sh.buffered, z.client.heads+z.client.held)
 		}
-		for _, v := range z.served {
+		for _, v := range z.servers() {
 			if v.end.half != nil || v.end.counted != 0 || v.end.children.first != nil {
 				t.Errorf("a served call is left: %d bytes", v.end.counted)
 			}

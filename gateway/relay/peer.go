@@ -18,6 +18,7 @@ type Peer struct {
 	Addr     net.Addr             // the client's, which Config.Origin may know better than the socket
 	TLS      *tls.ConnectionState // nil: cleartext
 	Internal bool                 // the process itself, which has no connection
+	Port     *Port                // that the connection came in by; nil: the process itself
 	Value    any                  // what Config.Meet made of it
 
 	network       netip.Prefix // that it counts to; not valid: none
@@ -54,8 +55,8 @@ func (r *Relay) process() *Peer {
 }
 
 // origin finds out whose a new connection is.
-func (r *Relay) origin(nc net.Conn) (net.Addr, error) {
-	if r.cfg.Origin == nil {
+func (r *Relay) origin(nc net.Conn, port *Port) (net.Addr, error) {
+	if r.cfg.Origin == nil || port.Direct {
 		return nc.RemoteAddr(), nil
 	}
 	if err := nc.SetReadDeadline(time.Now().Add(r.cfg.SetupTimeout)); err != nil {

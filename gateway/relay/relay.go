@@ -15,7 +15,7 @@ import (
 // Relay serves clients and forwards their streams to upstreams.
 type Relay struct {
 	cfg     Config
-	tls     atomic.Pointer[tls.Config] // of the next client; nil: cleartext
+	public  Port // of Serve
 	handler Handler
 	shards  []*shard
 	epoch   time.Time
@@ -56,7 +56,7 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 		cfg:       cfg,
 		handler:   h,
 		epoch:     time.Now().Add(-time.Second), // 0 on the shards' clock means: never
-		slots:     make(chan struct{}, cfg.MaxConns),
+		slots:     make(chan struct{}, cfg.MaxConns+cfg.MorePorts),
 		gone:      make(chan struct{}, 1),
 		gate:      gate{free: max(runtime.GOMAXPROCS(0)-1, 1), most: cfg.MaxHandshakes},
 		listeners: map[net.Listener]struct{}{},
@@ -77,17 +77,8 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 	return r
 }
 
-// SetTLS changes what clients that come from now on are shown and asked. Those that are
-// there stay. It must not be used on a relay that was made without TLS.
-func (r *Relay) SetTLS(t *tls.Config) {
-	t = t.Clone()
-	t.NextProtos = []string{"h2", "http/1.1"}
-	r.tls.Store(t)
-}
-
-// Serve accepts clients on ln until Shutdown or Close, and closes it. It returns nil
-// after those, or the listener's error.
-func (r *Relay) Serve(ln net.Listener) error {
+// ServePort is Serve for clients of another port.
+func (r *Relay) ServePort(ln net.Listener, port *Port) error {
 	r.mu.Lock()
 	if r.stopping {
 		r.mu.Unlock()
@@ -104,7 +95,7 @@ func (r *Relay) Serve(ln net.Listener) error {
 		nc, err := ln.Accept()
 		if err == nil {
 			pause = 0
-			if !r.spawn(func() { r.greet(nc) }) {
+			if !r.spawn(func() { r.greet(nc, port) }) {
 				_ = nc.Close()
 				return nil
 			}
@@ -164,8 +155,8 @@ func (r *Relay) shard() *shard {
 
 // greet finds out what a new connection speaks and serves it. Its slot is given back
 // when an HTTP/2 connection has ended, or by the web server for its own (web.go).
-func (r *Relay) greet(nc net.Conn) {
-	p, given := &Peer{}, false
+func (r *Relay) greet(nc net.Conn, port *Port) {
+	p, given := &Peer{Port: port}, false
 	defer func() {
 		if !given {
 			r.part(p)
@@ -174,7 +165,7 @@ func (r *Relay) greet(nc net.Conn) {
 	defer r.guardConn(nc)
 	var first []byte
 	var err error
-	if p.Addr, err = r.origin(nc); err != nil {
+	if p.Addr, err = r.origin(nc, port); err != nil {
 		r.unset(nc, err)
 		return
 	}
@@ -185,7 +176,7 @@ func (r *Relay) greet(nc net.Conn) {
 		r.unset(nc, err)
 		return
 	}
-	if secure := r.tls.Load(); secure != nil {
+	if secure := port.tls.Load(); secure != nil {
 		var tc *tls.Conn
 		if tc, err = r.handshake(nc, p, secure); err == nil {
 			state := tc.ConnectionState()

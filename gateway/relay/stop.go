@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -59,17 +60,39 @@ func (r *Relay) drain(ctx context.Context) error { return r.await(ctx, (*conn).d
 // cutOff ends every call with the Handler's answer to Draining, and gives the clients
 // the time to read it: bytes that lie unread in a socket are lost when it is closed.
 func (r *Relay) cutOff() {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
-	defer cancel()
 	for _, sh := range r.shards {
 		sh.cutOffLocals()
 	}
+	r.awaitWeb()
+	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
+	defer cancel()
 	_ = r.await(ctx, func(c *conn) {
 		c.streams.each(func(h *half) { h.stream.fail(Draining) })
 		if !c.ending {
 			c.end(Draining, ErrClosed)
 		}
 	})
+}
+
+// awaitWeb lets the http.Handler answer requests whose calls were cut off: a client whose connection ends without an
+// answer may repeat what has run. Streams of gRPC end meanwhile.
+func (r *Relay) awaitWeb() {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
+	defer cancel()
+	var old sync.WaitGroup
+	old.Go(func() { _ = r.webSrv.Shutdown(ctx) })
+	_ = r.await(ctx, func(c *conn) {
+		web := false
+		c.streams.each(func(h *half) {
+			if web = web || !h.stream.grpc; h.stream.grpc {
+				h.stream.fail(Draining)
+			}
+		})
+		if !web && !c.ending {
+			c.end(Draining, ErrClosed)
+		}
+	})
+	old.Wait()
 }
 
 // await visits the clients again each time that one has gone, until there is none.

@@ -168,6 +168,14 @@ func (s *Stream) Started() time.Time { return s.result.Started }
 // Forwarded says that the stream's headers were sent to an upstream.
 func (s *Stream) Forwarded() bool { return s.result.Forwarded != 0 }
 
+// Sent says that the stream's headers went to the upstream that it was forwarded to last, which may have begun to carry
+// it out. It is for Explain.
+func (s *Stream) Sent() bool { return s.phase == forwarded }
+
+// ResetCode is the google.rpc.Code of the reset by which the upstream ended the stream, while UpstreamReset is
+// explained.
+func (s *Stream) ResetCode() uint32 { return s.result.Code }
+
 // Peer is whose connection the stream came by. It is not to be changed.
 func (s *Stream) Peer() *Peer { return s.peer }
 
@@ -202,8 +210,13 @@ func (s *Stream) SetDeadline(d time.Duration) {
 	s.setTimer()
 }
 
-// Left is what is left of the time that SetDeadline gave.
-func (s *Stream) Left() time.Duration { return time.Duration(s.deadline - s.sh.now) }
+// Left is what is left of the time that SetDeadline gave; without a deadline, it is centuries.
+func (s *Stream) Left() time.Duration {
+	if s.deadline == 0 {
+		return maxTimeout
+	}
+	return time.Duration(s.deadline - s.sh.now)
+}
 
 // TapResponse lets t see the response body. Call it before Forward.
 func (s *Stream) TapResponse(t Tap) { s.tap = t }

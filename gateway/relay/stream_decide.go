@@ -108,6 +108,9 @@ func (s *Stream) edited(name string) *edit {
 // unsent takes back a stream that did not start at its upstream.
 func (s *Stream) unsent(err error) {
 	s.up.detach()
+	if !s.started && !s.replay {
+		s.phase = deciding // nothing of it was carried out, but it cannot go elsewhere
+	}
 	if s.started || !s.replay {
 		s.failWith(UpstreamLost)
 		return
@@ -277,6 +280,9 @@ func appendStatus(list *hpack.List, consts *constFields, st Status) {
 	}
 	if st.Challenge != "" {
 		list.Append("www-authenticate", st.Challenge, 0)
+	}
+	if st.NoRetry {
+		list.Append("grpc-retry-pushback-ms", "-1", 0)
 	}
 }
 

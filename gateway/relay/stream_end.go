@@ -228,7 +228,7 @@ func (s *Stream) canceled(code errCode) {
 // refused is the upstream's RST_STREAM.
 func (s *Stream) refused(code errCode) {
 	s.up.detach()
-	if code == errRefusedStream && !s.started && s.replay {
+	if code == errRefusedStream && !s.started && (s.replay || s.grpc) {
 		s.unsent(ErrRefused)
 		return
 	}
@@ -241,8 +241,20 @@ func (s *Stream) refused(code errCode) {
 		return
 	}
 	s.result.Code, s.result.Upstream = code.grpcCode(), true
+	if s.grpc {
+		s.explainReset()
+		return
+	}
 	s.down.transport.cutShort(&s.down, code)
 	s.finish()
+}
+
+// explainReset ends a stream that its upstream has reset with a status. Clients take a reset for a connection that
+// failed, by the words that they have for it, and some repeat the call then.
+func (s *Stream) explainReset() {
+	code := s.result.Code
+	s.failWith(UpstreamReset)
+	s.result.Code, s.result.Upstream = code, true
 }
 
 // broken ends a stream because one of its peers broke the protocol on it.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config configures a Log. Either Path or Out is required.
+// Config configures a Log. Without Path and Out nothing is written, and Changed is all that changes are for.
 type Config struct {
 	Path     string    // file of the log, created with mode 0600
 	Out      io.Writer // destination without a Path
@@ -23,6 +23,7 @@ type Config struct {
 	Now      func() time.Time // default time.Now
 	Retry    time.Duration    // interval of attempts while writing fails; default 1 s
 	Patience time.Duration    // time to write the last records in Close; default 5 s
+	Changed  func(*Change)    // gets each change. It must neither block nor keep it; nil: nobody does
 }
 
 const (
@@ -82,6 +83,9 @@ func Open(cfg Config) (*Log, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Path == "" && cfg.Out == nil {
+		return &Log{cfg: cfg}, nil
 	}
 	l := &Log{cfg: cfg, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), stop: make(chan struct{}),
 		done: make(chan struct{})}
@@ -143,9 +147,18 @@ func (l *Log) RecordCall(c *Call, admitted bool) {
 	l.queue(c.append(scratch[:0]), admitted && l.cfg.Required)
 }
 
+// Written reports whether records are written. Otherwise only RecordChange has an effect.
+func (l *Log) Written() bool { return l.cfg.Path != "" || l.cfg.Out != nil }
+
 // RecordChange records a change. A nil Log records nothing.
 func (l *Log) RecordChange(c *Change) {
-	if l != nil {
+	if l == nil {
+		return
+	}
+	if l.cfg.Changed != nil {
+		l.cfg.Changed(c)
+	}
+	if l.Written() {
 		l.queue(c.append(nil, l.cfg.Now()), false)
 	}
 }
@@ -182,6 +195,9 @@ func (l *Log) Reopen() { signal(l.reopen) }
 
 // Close writes the pending records, within Config.Patience.
 func (l *Log) Close() {
+	if !l.Written() {
+		return
+	}
 	l.stopOnce.Do(func() { close(l.stop) })
 	select {
 	case <-l.done:

@@ -27,6 +27,10 @@ const (
 	DataLoss
 )
 
+// NotStarted is a key of google.rpc.ErrorInfo.metadata. Its value is "true" where no backend got the call: repeating it
+// does no harm.
+const NotStarted = "not_started"
+
 // Refusal is the gateway's own rejection of a call. It is immutable: common refusals are allocated once and
 // shared.
 type Refusal struct {
@@ -35,6 +39,9 @@ type Refusal struct {
 	Message    string            // for a person; never holds arguments, config or credentials
 	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
 	RetryAfter time.Duration     // > 0: the caller may retry after it
+	// MayHaveRun says that the reason itself implies it: what the caller asks for may have been carried out, by a backend
+	// or for an earlier call that this one repeats.
+	MayHaveRun bool
 	// Quota is google.rpc.QuotaFailure's subject, the owner of the limit, as in tenant:acme; "" for other
 	// refusals.
 	Quota string

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -40,14 +41,7 @@ type Key struct {
 }
 
 // Check checks that there is one hash.
-func (k *Key) Check(at strictyaml.At) {
-	switch {
-	case at.Has("hash") && at.Has("hash_file"):
-		at.Fail("hash_file", "hash is there, too; give one of the two")
-	case !at.Has("hash") && !at.Has("hash_file"):
-		at.Missing("hash", "required: the hash of the key's secret; or hash_file")
-	}
-}
+func (k *Key) Check(at strictyaml.At) { checkHash(at) }
 
 // Identity are settings of callers that are not in the file.
 type Identity struct {
@@ -133,6 +127,8 @@ type Claims struct {
 	Agent string `yaml:"agent"`
 	// Claim with the scopes: a list, or words separated by spaces. Default none.
 	Scopes string `yaml:"scopes"`
+	// Claim with the user's groups, for approvals.rules and operators: a list, or words separated by spaces. Default none.
+	Groups string `yaml:"groups"`
 }
 
 // Check checks fields that depend on each other, and sets their defaults.
@@ -186,15 +182,22 @@ func (c *Config) checkCallers(at strictyaml.At) {
 			at.Field("certificates").Item(i).Fail("tenant", "there is no tenant %s", id)
 		}
 	}
+	ofCallers := 0
+	for i := range c.Issuers {
+		if !c.hasOperators(c.Issuers[i].Name) {
+			ofCallers++
+		}
+	}
 	for _, needy := range []struct {
 		name string
 		n    int
-	}{{"issuers", len(c.Issuers)}, {"certificates", len(c.Certificates)}} {
+	}{{"issuers", ofCallers}, {"certificates", len(c.Certificates)}} {
 		if needy.n > 0 && !c.Multi {
 			at.Fail(needy.name, noTenants)
 		}
 	}
-	if len(c.Certificates) > 0 && c.TLS.ClientCAFile == "" {
+	if len(c.Certificates) > 0 && c.TLS.ClientCAFile == "" && c.Operators.TLS.ClientCAFile == "" &&
+		!slices.ContainsFunc(c.Listeners, func(l Listener) bool { return l.TLS.ClientCAFile != "" }) {
 		at.Fail("certificates", "need tls.client_ca_file, their authorities")
 	}
 	for i := range c.Tenants {

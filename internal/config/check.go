@@ -305,3 +305,18 @@ func checkPattern(v string) string {
 	_, err := path.Match(v, "")
 	return unless(err == nil, "%q is not a pattern; write a capability's name, in which * matches any text", v)
 }
+
+func checkTenantOrAll(v string) string {
+	if v == "*" {
+		return ""
+	}
+	return checkTenant(v)
+}
+
+// checkGroup accepts the name of a group as issuers give it.
+func checkGroup(v string) string {
+	if !tenant.IsGroup(v) {
+		return "a group's name has 1 to 256 bytes and no control characters"
+	}
+	return ""
+}

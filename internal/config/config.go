@@ -15,8 +15,11 @@ type Config struct {
 	// Public address for every protocol, host:port. A network as the host, as in 10.0.7.0/24:8080, is this machine's
 	// address in it.
 	Listen string `yaml:"listen" kind:"listen" default:":8080"`
-	// Address of the admin API, host:port: metrics, health, pprof. It authenticates no caller; keep it private.
+	// Address of the admin API, host:port: metrics, health, pprof, changes. Any other than loopback needs operators.
 	Admin string `yaml:"admin" kind:"listen" default:"127.0.0.1:8081"`
+	// Addresses for clients besides the public one, each with what its calls are: their capability, their tenant;
+	// at most 64.
+	Listeners []Listener `yaml:"listeners"`
 	// The store that replicas share: its URL, or a mapping. Calls never wait for it.
 	Redis Redis `yaml:"redis"`
 	// Sharing of the probing of backends between replicas with one Redis. All replicas should have the same values,
@@ -29,6 +32,11 @@ type Config struct {
 	Hosts []string `yaml:"hosts" kind:"host"`
 	// Names at which the admin API answers, besides localhost and the address of the connection, as hosts.
 	AdminHosts []string `yaml:"admin_hosts" kind:"host"`
+	// URL at which people reach the public port, as in https://capgate.example.com: the beginning of links in notices,
+	// and of the redirect after a sign-in. Default none: notices have no links, and a redirect goes to the request's host.
+	PublicURL string `yaml:"public_url" kind:"public_url"`
+	// URL at which operators reach the admin API, as public_url.
+	AdminURL string `yaml:"admin_url" kind:"public_url"`
 	// The gateway's zone. Calls prefer backends of the same zone while enough of them are usable. Default no preference.
 	Zone string `yaml:"zone" kind:"zone"`
 	// TLS on the public port. Default cleartext.
@@ -88,9 +96,14 @@ type Config struct {
 	// File with the key of the HMAC-SHA-256 of secrets, at least 16 bytes without the final newline. Default none, and
 	// hashes are SHA-256.
 	PepperFile string `yaml:"pepper_file" kind:"file"`
+	// People and programs that may use the admin API. Without them it is for this machine alone, and needs a token that
+	// the gateway prints at its start.
+	Operators Operators `yaml:"operators"`
 	// Client certificates of tenants, for calls without a credential; they need tls.client_ca_file. The first entry that
 	// matches counts.
 	Certificates []Certificate `yaml:"certificates"`
+	// The last calls, which the admin API shows.
+	Calls Calls `yaml:"calls"`
 	// The audit log, a hash chain of records in which changes are detectable. Default none.
 	Audit Audit `yaml:"audit"`
 	// Limits of each tenant without limits of its own, on all replicas together. Default none.
@@ -159,7 +172,11 @@ func (c *Config) Check(at strictyaml.At) {
 	c.Multi = at.Has("tenants") || c.Identity.Stored
 	c.checkFleets(at.Field("fleets"))
 	c.checkShields(at)
+	c.checkNotices(at.Field("approvals").Field("notices"))
+	c.checkApprovalRules(at)
 	c.checkCallers(at)
+	c.checkOperators(at.Field("operators"))
+	c.checkListeners(at.Field("listeners"))
 	checkLimits(at.Field("limits"), &c.Limits)
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		at.Fail("admin", "%s is also the public address; the admin API needs one of its own", c.Admin)

@@ -62,7 +62,7 @@ fleets:
     max_concurrent: 8
     queue: {length: 0, wait: 3s}
     deadline: {default: 1s, max: 2s, stream: 3s}
-    health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3}
+    health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3, wait_for_ready: 2s}
     policy: allow
     manifest: /m.yaml
     validate_arguments: true
@@ -95,6 +95,7 @@ client_limits:
 		Zone:     "eu-west-1a",
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
 		Audit:    config.Audit{To: "/audit.log", Required: true, Queue: 100},
+		Calls:    config.Calls{Keep: 500},
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
 			Hops: 2, Header: "forwarded",
@@ -122,7 +123,8 @@ client_limits:
 		},
 		Policies: config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second,
 			MaxStale: 2 * time.Minute},
-		Identity: config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
+		Operators: config.Operators{Session: config.Session{TTL: 12 * time.Hour}},
+		Identity:  config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
 		Approvals: config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5,
 			Webhook: config.Default().Approvals.Webhook},
 		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxAnswer: 1024, MaxKeys: 9, KeyFile: "/i.key"},
@@ -145,13 +147,13 @@ client_limits:
 			Deadline: config.Deadline{Deadlines: router.Deadlines{Default: time.Second, Max: 2 * time.Second,
 				Stream: 3 * time.Second}},
 			Health: config.Health{Config: health.Config{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5,
-				Rise: 1, Fall: 3}},
+				Rise: 1, Fall: 3, WaitForReady: 2 * time.Second}},
 			Policy:    call.Allow,
 			Manifest:  "/m.yaml",
 			Validate:  true,
 			Discovery: config.Discovery{Interval: time.Minute, Timeout: 2 * time.Second},
 			Enforce:   true,
-			Own:       config.Own{MaxConcurrent: true, Deadline: true, Discovery: true},
+			Own:       config.Own{MaxConcurrent: true, Deadline: true, Discovery: true, Policy: true},
 
 			EventSource: []string{"get_forecast"},
 			TLS: config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem",

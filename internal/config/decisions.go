@@ -32,24 +32,13 @@ type Approvals struct {
 	KeyFile string `yaml:"key_file" kind:"file"`
 	// Approvals of a tenant that wait for an answer or their call.
 	MaxPending int `yaml:"max_pending" min:"1" max:"100000" default:"10000"`
-	// A URL that gets events of approvals in signed requests. Default none.
+	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
+	Rules []ApprovalRule `yaml:"rules"`
+	// A URL that gets events of approvals. Default none.
 	Webhook Webhook `yaml:"webhook"`
-}
-
-// Webhook is a URL that gets events of approvals. It is off if URL is empty.
-type Webhook struct {
-	// URL of a request for each event, as in https://hooks.example.com/approvals.
-	URL string `yaml:"url" kind:"webhook_url" required:""`
-	// File with the secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more verbatim. All sign.
-	SecretFile string `yaml:"secret_file" kind:"file" required:""`
-	// Events of requests.
-	Events []string `yaml:"events" enum:"asked,approved,denied,used,released,expired" unique:"true" default:"[asked]"`
-	// Timeout of a request.
-	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
-	// Maximum number of requests for one event; then it is a dead letter.
-	Attempts int `yaml:"attempts" min:"1" max:"100" default:"10"`
-	// environment uses the proxy of HTTPS_PROXY and HTTP_PROXY.
-	Proxy bool `yaml:"proxy" enum:"none,environment" default:"none"`
+	// Further destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
+	// events, and a slow one does not delay the others.
+	Notices []Notice `yaml:"notices"`
 }
 
 // Idempotency is about stored responses of calls with idempotency keys.
@@ -78,6 +67,9 @@ type Shield struct {
 	URL string `yaml:"url" kind:"shield_url"`
 	// TLS to it. Default cleartext for an address, the system's authorities for https.
 	TLS BackendTLS `yaml:"tls"`
+	// Type of the action that it judges: tool is the tool's name alone; capability.tool tells tools of the same name
+	// apart. Rules of the published HTTP server see the type only.
+	Qualified bool `yaml:"action" enum:"tool,capability.tool" default:"tool"`
 	// Timeout of a request.
 	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"30s" default:"500ms"`
 	// Verdict about calls while it does not respond. An invalid response never allows.

@@ -23,8 +23,8 @@ func TestParseErrors(t *testing.T) {
 			[]string{"f:1: hosts[0]: \"a:80\" is not the name of a host",
 				"f:2: admin_hosts[0]: \"http://a\" is not the name of a host"}},
 		"not a mapping": {"- a\n", []string{
-			`f:1: must be a mapping with the fields admin, admin_hosts, approvals, artifacts, ` +
-				`audit, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
+			`f:1: must be a mapping with the fields admin, admin_hosts, admin_url, approvals, artifacts, ` +
+				`audit, calls, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
 		"syntax":        {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"two documents": {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{

@@ -30,7 +30,8 @@ type Fleet struct {
 	Class call.Class `yaml:"class" default:"tool"`
 	// Binding of sessions and files to backends.
 	Affinity Affinity `yaml:",inline"`
-	// Deadlines of calls.
+	// Deadlines of calls. off is for fleets with services that are not capabilities: only a caller's own deadline ends
+	// calls of these services.
 	Deadline Deadline `yaml:"deadline"`
 	// Health checks of the backends.
 	Health Health `yaml:"health"`
@@ -56,6 +57,9 @@ type Fleet struct {
 	SlowStart time.Duration `yaml:"slow_start" default:"30s"`
 	// Policy for tools without a rule or a recommendation of the manifest.
 	Policy call.Verdict `yaml:"policy" default:"block"`
+	// How long a call that needs a person's approval waits for the answer, unless its caller says so: with Prefer: wait or
+	// x-approval-wait. It waits for three quarters of the time until its deadline at most; 0s: not at all.
+	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m" default:"0s"`
 	// File of the capability's manifest.yaml, with its tools and recommended policies. Default the one of manifests.
 	Manifest string `yaml:"manifest" kind:"file"`
 	// true: the arguments of each call are checked against the input_schema of its tool, before it goes to a backend;
@@ -83,12 +87,12 @@ type Fleet struct {
 }
 
 // Own are the fields that the file sets for a fleet, so that its manifest does not.
-type Own struct{ Class, Affinity, MaxConcurrent, Deadline, Discovery bool }
+type Own struct{ Class, Affinity, MaxConcurrent, Deadline, Discovery, Policy bool }
 
 // Check notes which fields are there, and sets defaults that depend on others.
 func (f *Fleet) Check(at strictyaml.At) {
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"),
-		Deadline: at.Has("deadline"), Discovery: at.Has("discovery")}
+		Deadline: at.Has("deadline"), Discovery: at.Has("discovery"), Policy: at.Has("policy")}
 	if !f.Own.Affinity {
 		f.Affinity.Sessions = f.Class == call.Environment
 	}
@@ -101,6 +105,7 @@ func (c *Config) checkFleets(at strictyaml.At) {
 	for i := range c.Fleets {
 		f, here := &c.Fleets[i], at.Item(i)
 		c.applyProtocol(f, here, sole)
+		f.checkUnbounded(here)
 		for _, field := range []struct {
 			name, use string
 			on        bool
@@ -111,6 +116,17 @@ func (c *Config) checkFleets(at strictyaml.At) {
 					"registration.manifests, so that backends send it", field.use)
 			}
 		}
+	}
+}
+
+// checkUnbounded checks that calls without a limit of time are not those of a capability.
+func (f *Fleet) checkUnbounded(at strictyaml.At) {
+	switch {
+	case !f.Deadline.Off:
+	case f.Settings != nil:
+		at.Fail("deadline", "off is only for fleets of other services, and calls of engines need a limit")
+	case len(f.Services) == 0 || f.Manifest != "":
+		at.Fail("deadline", "off is only for fleets that are not capabilities: those with services, and without a manifest")
 	}
 }
 

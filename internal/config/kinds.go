@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -88,6 +89,7 @@ func types() map[reflect.Type]*strictyaml.Kind {
 		reflect.TypeFor[slog.Level]():     wordsOf([]string{"debug", "info", "warn", "error"}, parseLevel),
 		reflect.TypeFor[tenant.Scopes]():  setOf(tenant.Scopes(1<<16-1).Names(), tenant.ParseScope),
 		reflect.TypeFor[tenant.Asserts](): setOf(tenant.Asserts(1<<2-1).Names(), tenant.ParseAssert),
+		reflect.TypeFor[operator.Roles](): setOf(operator.Roles(1<<4-1).Names(), operator.ParseRole),
 		reflect.TypeFor[tenant.Grants](): {Name: "a list: pattern", Read: readGrants, Schema: map[string]any{
 			"type": "array", "items": texted(""), "maxItems": 256}},
 		reflect.TypeFor[tenant.Hash](): {Name: "a hash", Parse: parseHash,
@@ -127,10 +129,15 @@ const (
 func texts() map[string]*strictyaml.Kind {
 	return map[string]*strictyaml.Kind{
 		"listen":           textKind("host:port", only(port), checkListen),
+		"listener":         textKind("host:port or unix:/path", only(`^unix:/|`+port), checkListener),
+		"identifier":       textKind("name", texted(""), checkIdentifier),
+		"mode":             {Name: "a mode", Schema: texted(`^0[0-7]{3}$`), Parse: parseMode},
 		"backend":          textKind("host:port or dns:///host:port", only(`^dns:|`+port), checkBackend),
 		"shield_address":   textKind("host:port", only(port), checkShieldAddress),
 		"shield_url":       textKind("URL", only(httpURL), checkShieldURL),
 		"webhook_url":      textKind("URL", only(httpURL), checkWebhookURL),
+		"smtp_server":      textKind("host:port", only(port), checkSMTPServer),
+		"mailbox":          textKind("address", only(`@`), checkMailbox),
 		"public_url":       textKind("URL", only(httpURL), checkPublicURL),
 		"collector":        textKind("host:port or URL", only(httpURL+`|`+port), checkCollector),
 		"redis":            textKind("URL", only(`^(embedded$|rediss?([+](sentinel|cluster))?://)`), CheckRedis),
@@ -146,6 +153,8 @@ func texts() map[string]*strictyaml.Kind {
 		"name":             textKind("name", texted(word), checkName),
 		"shield":           textKind("name", texted(word), checkShield),
 		"tenant":           textKind("name", texted(word), checkTenant),
+		"tenant or *":      textKind("name or *", texted(`^([*]|[A-Za-z0-9][A-Za-z0-9._-]*)$`), checkTenantOrAll),
+		"group":            textKind("group", nil, checkGroup),
 		"replica":          textKind("name", texted(`^[^ ]+$`), checkReplica),
 		"key_id":           textKind("ID of a key", texted(`^[a-z2-7]{16}$`), checkKeyID),
 		"capability":       textKind("capability", texted(`^`+label+`$`), checkCapability),

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -108,10 +109,33 @@ type Traces struct {
 	Queue int `yaml:"queue" min:"100" max:"1000000" default:"4096"`
 	// Timeout of a request.
 	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
+	// URL at which people see a trace, with {trace_id} in place of its id, as in https://traces.example.com/t/{trace_id}.
+	// The last calls in the admin API have it. Default none.
+	Link string `yaml:"link"`
 }
 
-// Check checks that TLS has an effect.
+// Calls are the last calls, which the admin API shows.
+type Calls struct {
+	// How many calls of all replicas are kept, in Redis and in the memory of each replica; 0: none, and none are counted.
+	// All replicas should have the same value.
+	Keep int `yaml:"keep" min:"0" max:"5000" default:"500"`
+}
+
+// traceID is the placeholder of Traces.Link.
+const traceID = "{trace_id}"
+
+// Check checks that TLS has an effect, and the template of links.
 func (t *Traces) Check(at strictyaml.At) {
+	if t.Link != "" {
+		u, err := url.Parse(strings.ReplaceAll(t.Link, traceID, "0"))
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+			len(t.Link) > 1024:
+			at.Fail("link", "it must be an http or https URL of at most 1024 bytes, without a user")
+		case !strings.Contains(t.Link, traceID):
+			at.Fail("link", "it lacks "+traceID)
+		}
+	}
 	if t.TLS.Enabled && strings.HasPrefix(t.Endpoint, "http:") {
 		at.Fail("tls", "the endpoint is not https")
 	}

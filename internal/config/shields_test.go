@@ -21,7 +21,7 @@ shield: main
 shields:
   - {name: main, address: "shield:9091"}
   - {name: other, url: "https://shield.example/evaluate?x=1", tls: {ca_file: /ca.pem},
-     timeout: 2s, on_failure: ask, cache: 0}
+     timeout: 2s, on_failure: ask, cache: 0, action: capability.tool}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ shields:
 		{Name: "main", Address: "shield:9091", Timeout: 500 * time.Millisecond, Cache: 10_000},
 		{
 			Name: "other", URL: "https://shield.example/evaluate?x=1", TLS: config.BackendTLS{Enabled: true, CAFile: "/ca.pem"},
-			Timeout: 2 * time.Second, OnFailure: call.Ask,
+			Timeout: 2 * time.Second, OnFailure: call.Ask, Qualified: true,
 		},
 	}
 	if !reflect.DeepEqual(got.Shields, want) || got.Shield != "main" {

@@ -18,11 +18,11 @@ func TestParseWebhook(t *testing.T) {
 	}{
 		"none": {"approvals: {ttl: 1m}\n", config.Default().Approvals.Webhook},
 		"defaults": {"approvals: {webhook: {url: 'http://h', secret_file: s}}\n",
-			config.Webhook{URL: "http://h", SecretFile: "s", Events: []string{"asked"}, Timeout: 10 * time.Second,
-				Attempts: 10}},
+			config.Webhook{URL: "http://h", Format: "generic", SecretFile: "s", Events: []string{"asked"},
+				Timeout: 10 * time.Second, Attempts: 10}},
 		"all": {"approvals: {webhook: {url: 'https://h/x?y=z', secret_file: s, events: [used, asked], timeout: " +
 			"1s, attempts: 3, proxy: environment}}\n",
-			config.Webhook{URL: "https://h/x?y=z", SecretFile: "s", Events: []string{"used", "asked"},
+			config.Webhook{URL: "https://h/x?y=z", Format: "generic", SecretFile: "s", Events: []string{"used", "asked"},
 				Timeout: time.Second, Attempts: 3, Proxy: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestParseWebhook(t *testing.T) {
 		"values": {"approvals:\n  webhook:\n    url: 'http://u:secret@h/'\n    secret_file: s\n    events: " +
 			"[asked, made, asked]\n    timeout: 2m\n    attempts: 0\n    proxy: 'http://p'\n    token: x\n", []string{
 			`f:4: approvals.webhook.url: must have neither a user nor`,
-			`f:6: approvals.webhook.events[1]: "made" is not possible; it must be asked, approved, denied`,
+			`f:6: approvals.webhook.events[1]: "made" is not possible; it must be asked, answered, escalated, approved, denied`,
 			`f:6: approvals.webhook.events[2]: asked is already at approvals.webhook.events[0], in line 6`,
 			`f:7: approvals.webhook.timeout: "2m" is not possible; it must be a duration from 100ms to 1m`,
 			`f:8: approvals.webhook.attempts: "0" is not possible`,
@@ -64,5 +64,86 @@ func TestParseWebhook(t *testing.T) {
 			}
 			matchLines(t, strings.Split(err.Error(), "\n"), test.want)
 		})
+	}
+}
+
+// TestParseNotices: destinations of each kind, with their defaults.
+func TestParseNotices(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse("f", []byte(`
+fleets: [{capability: a, backends: ['b:1']}]
+approvals:
+  webhook: {format: slack, url: 'https://s/x'}
+  notices:
+    - {name: ops, format: teams, url: 'https://t/x?sig=y', tenants: [acme]}
+    - {name: dev, format: slack, url: 'http://127.0.0.1:1/x', events: [asked, escalated]}
+    - {name: log, url: 'http://h', secret_file: s}
+    - {name: mail, timeout: 1m, email: {server: 'localhost:25', tls: off, from: 'A <a@b.c>', to: [d@e.f]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := func(w config.Webhook, more ...string) config.Webhook {
+		w.Timeout, w.Attempts, w.Events = 10*time.Second, 10, []string{"asked"}
+		w.Events = append(w.Events, more...)
+		return w
+	}
+	mail := url(config.Webhook{Format: "generic"})
+	mail.Timeout = time.Minute
+	defaultTLS := config.Email{TLS: "starttls"}
+	want := []config.Notice{
+		{Name: "ops", Tenants: []string{"acme"}, Webhook: url(config.Webhook{URL: "https://t/x?sig=y", Format: "teams"}),
+			Email: defaultTLS},
+		{Name: "dev", Webhook: url(config.Webhook{URL: "http://127.0.0.1:1/x", Format: "slack"}, "escalated"),
+			Email: defaultTLS},
+		{Name: "log", Webhook: url(config.Webhook{URL: "http://h", Format: "generic", SecretFile: "s"}), Email: defaultTLS},
+		{Name: "mail", Webhook: mail, Email: config.Email{On: true, Server: "localhost:25", TLS: "off", From: "A <a@b.c>",
+			To: []string{"d@e.f"}}},
+	}
+	if !reflect.DeepEqual(got.Approvals.Notices, want) {
+		t.Errorf("got  %+v\nwant %+v", got.Approvals.Notices, want)
+	}
+	if w := got.Approvals.Webhook; w.URL != "https://s/x" || w.Format != "slack" {
+		t.Errorf("webhook %+v", w)
+	}
+}
+
+// TestWrongNotices: each problem has its line and field, and none repeats a URL.
+func TestWrongNotices(t *testing.T) {
+	t.Parallel()
+	const mail = "server: 'smtp.example.com:587', from: a@b.c, to: [d@e.f]"
+	for entry, want := range map[string]string{
+		"{name: a}":                    ".url: required",
+		"{name: webhook, url_file: u}": ".name: webhook is the name of approvals.webhook",
+		"{name: a, url: 'http://h'}":   ".secret_file: required",
+		"{name: a, url_file: u, url: 'http://h', secret_file: s}":                           ".url_file: url is there, too",
+		"{name: a, format: slack, url_file: u, secret_file: s}":                             ".secret_file: is only for the format generic",
+		"{name: a, format: slack, url: 'http://hidden.example/hidden'}":                     ".url: must begin with https",
+		"{name: a, format: teams, url: 'ftp://hidden.example/hidden'}":                      ".url: is not an HTTP URL",
+		"{name: a, format: irc, url_file: u}":                                               `.format: "irc" is not possible`,
+		"{name: a, url_file: u, secret_file: s, tenants: ['a b']}":                          `.tenants[0]: "a b" is not a tenant`,
+		"{name: a, url_file: u, secret_file: s, events: [asked, asked]}":                    ".events[1]: asked is already at",
+		"{name: a, email: {" + mail + ", tls: off}}":                                        ".email.tls: off is only for a server of this machine",
+		"{name: a, email: {" + mail + ", username: u}}":                                     ".email.username: username and password_file need",
+		"{name: a, email: {" + mail + "}, format: slack}":                                   ".format: is of a webhook, and email is there",
+		"{name: a, email: {" + mail + "}, url_file: u}":                                     ".url_file: is of a webhook",
+		"{name: a, email: {server: 'h:587', from: a@b.c, to: []}}":                          ".email.to: required",
+		"{name: a, email: {server: 'h:587', from: 'a', to: [d@e.f]}}":                       ".email.from: is not an address",
+		"{name: a, email: {server: 'h:587', from: a@b.c, to: [\"d@e.f\\r\\nBcc: x@y.z\"]}}": ".email.to[0]: is not an address",
+		"{name: a, email: {server: 'h:587', from: a@b.c, to: ['d@é.f']}}":                   ".email.to[0]: is not an address",
+		"{name: a, email: {server: 'smtp://h', from: a@b.c, to: [d@e.f]}}":                  ".email.server: write host:port",
+	} {
+		_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1']}]\napprovals:\n  notices:\n  - "+
+			entry+"\n"))
+		if err == nil || !strings.Contains(err.Error(), "f:4: approvals.notices[0]"+want) ||
+			strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", entry, err)
+		}
+	}
+	many := "fleets: [{capability: a, backends: ['b:1']}]\napprovals:\n  notices:\n" +
+		strings.Repeat("  - {name: a, format: slack, url_file: u}\n", 17)
+	if _, err := config.Parse("f", []byte(many)); err == nil || !strings.Contains(err.Error(), "at most 16") ||
+		!strings.Contains(err.Error(), "approvals.notices[1].name: a is already at") {
+		t.Errorf("too many: %v", err)
 	}
 }

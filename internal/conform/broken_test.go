@@ -53,7 +53,7 @@ func serveBroken(t *testing.T, rule string) (addr string) {
 		second: make(chan struct{}, 1), calls: make(chan struct{}, 8), files: map[string][]byte{}}
 	received := 16 << 20
 	if rule == "large-message" {
-		received = 4 << 20
+		received = 1 << 20
 	}
 	switch rule {
 	case "deadline":

@@ -41,6 +41,8 @@ func checkDiscovery(ctx context.Context, r *run) error {
 	r.tools, r.toolsErr = r.client.Offers(ctx, r.Manifest)
 	switch r.harmless = r.Harmless; {
 	case r.harmless.Tool != "":
+	case !r.Compose:
+		r.unknown = errNoTool
 	case r.toolsErr != nil:
 		r.unknown = errNoCall
 	default:
@@ -132,6 +134,9 @@ func checkInvoke(ctx context.Context, r *run) error {
 func checkToolError(ctx context.Context, r *run) error {
 	if !r.good {
 		return r.noGoodCall()
+	}
+	if r.BadArgs == nil {
+		return skip("no arguments are known with which " + r.harmless.Tool + " fails: --bad-args JSON gives some")
 	}
 	q := r.question()
 	q.Args = r.BadArgs

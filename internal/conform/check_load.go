@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -21,18 +22,41 @@ const (
 	shortTime   = 300 * time.Millisecond // the deadline of a call that does not end by itself
 )
 
-// checkLarge calls an unknown tool: any response shows that the request arrived.
+// The largest messages: those that a gRPC server receives unless it is told otherwise, and those that the orchestrator
+// sends.
+const (
+	usualMessage  = 4 << 20
+	largerMessage = 16 << 20
+)
+
+// checkLarge tries the sizes that a container has to take, and by default a larger one that it need not.
 func checkLarge(ctx context.Context, r *run) error {
-	for _, size := range []int{r.Largest / 16, r.Largest / 3, r.Largest} {
-		q := container.Question{Tool: container.NoSuchTool, Session: session}
-		// The size of the message without the padding, including the longer length of its field.
-		other := proto.Size(r.client.Request(q)) + 16
-		q.Args = []byte(`{"padding":"` + strings.Repeat("a", max(0, size-other-len(`{"padding":""}`))) + `"}`)
-		_, err := r.client.Invoke(ctx, q)
-		switch code := status.Code(err); code {
-		case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-			return fmt.Errorf("a request of %d KiB ends with %s", size>>10, container.Explain(err))
+	largest := cmp.Or(r.Largest, usualMessage)
+	for _, size := range []int{largest / 16, largest / 3, largest} {
+		if err := r.large(ctx, size); err != nil {
+			return err
 		}
+	}
+	if r.Largest > 0 {
+		return nil
+	}
+	if err := r.large(ctx, largerMessage); err != nil {
+		return note(err.Error() + "; callers that send more than 4 MiB need a larger limit of received messages in the " +
+			"server, and Selu's orchestrator sends up to 16 MiB")
+	}
+	return nil
+}
+
+// large calls an unknown tool with a message of a size: any response shows that the request arrived.
+func (r *run) large(ctx context.Context, size int) error {
+	q := container.Question{Tool: container.NoSuchTool, Session: session}
+	// The size of the message without the padding, including the longer length of its field.
+	other := proto.Size(r.client.Request(q)) + 16
+	q.Args = []byte(`{"padding":"` + strings.Repeat("a", max(0, size-other-len(`{"padding":""}`))) + `"}`)
+	_, err := r.client.Invoke(ctx, q)
+	switch code := status.Code(err); code {
+	case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return fmt.Errorf("a request of %d KiB ends with %s", size>>10, container.Explain(err))
 	}
 	return nil
 }

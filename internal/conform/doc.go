@@ -10,6 +10,9 @@
 //	unfinished.go  a call whose deadline only the server knows
 //
 // A check that cannot decide is skipped, with a reason; a skipped rule is not a violation. One fault makes one rule
-// fail: checks that depend on another rule's call are skipped if that call fails. The harmless call is made about
-// fifty times.
+// fail: checks that depend on another rule's call are skipped if that call fails.
+//
+// A tool is called only if the author names a harmless call, or has the kit compose one; that call is made about fifty
+// times. Without it, the kit makes calls that no tool carries out: of the health and discovery methods, of a tool that
+// does not exist, and uploads of small files.
 package conform

@@ -25,13 +25,15 @@ type Kit struct {
 	Target   container.Target
 	Dialects []call.Dialect     // to check; default all of the container
 	Manifest *manifest.Manifest // the container's; nil: the discovery tool is called
-	Harmless Call               // a call that does no harm; without a Tool it is found in the manifest or by discovery
-	BadArgs  []byte             // arguments with which that tool fails; default invalid JSON
-	Slow     Call               // a call that takes seconds; without a Tool unfinished requests are used
+	Harmless Call               // a call that does no harm; without a Tool no tool is called, unless Compose is set
+	BadArgs  []byte             // arguments with which that tool fails; default none, or invalid JSON with Compose
+	// Compose finds the harmless call in the manifest or by discovery, with arguments of the kit's own.
+	Compose bool
+	Slow    Call // a call that takes seconds; without a Tool unfinished requests are used
 
 	Wait    time.Duration // for readiness; default 30 s, the orchestrator's
 	Timeout time.Duration // of one check; default 20 s
-	Largest int           // bytes of the largest request; default 16 MiB, the orchestrator's
+	Largest int           // bytes of the largest request; default gRPC's 4 MiB, and a note about 16 MiB
 	Grace   time.Duration // for the end of a call after its deadline, and of others after canceled ones; default 5 s
 }
 
@@ -39,8 +41,7 @@ func (k Kit) withDefaults() Kit {
 	k.Wait = cmp.Or(k.Wait, 30*time.Second)
 	k.Timeout = cmp.Or(k.Timeout, 20*time.Second)
 	k.Grace = cmp.Or(k.Grace, 5*time.Second)
-	k.Largest = cmp.Or(k.Largest, 16<<20)
-	if k.BadArgs == nil {
+	if k.Compose && k.BadArgs == nil {
 		k.BadArgs = []byte(`{"broken":`)
 	}
 	return k
@@ -149,7 +150,10 @@ func (k Kit) reach(ctx context.Context) error {
 func (rule Rule) result(dialect string, err error) Result {
 	one := Result{Verdict: Pass, Rule: rule.Name, Dialect: dialect, Says: rule.Says, Source: rule.Source}
 	var cannot skip
+	var noted note
 	switch {
+	case errors.As(err, &noted):
+		one.Verdict, one.Why = Note, string(noted)
 	case errors.As(err, &cannot):
 		one.Verdict, one.Why = Skip, string(cannot)
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func check(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.V
 			t.Errorf("%+v", r)
 		}
 	}
-	if told != len(report.Results) || report.Passed+report.Failed+report.Skipped != told {
+	if told != len(report.Results) || report.Passed+report.Failed+report.Skipped+report.Noted != told {
 		t.Errorf("%d told, %+v", told, report)
 	}
 	return report, by
@@ -50,7 +51,8 @@ func lines(report conform.Report) string {
 func kit(addr string) conform.Kit {
 	return conform.Kit{
 		Target: container.Target{Addr: addr}, Harmless: conform.Call{Tool: tool, Args: []byte("{}")},
-		Wait: gatewaytest.Patience, Timeout: 2 * gatewaytest.Patience, Grace: gatewaytest.Patience,
+		BadArgs: []byte(`{"broken":`),
+		Wait:    gatewaytest.Patience, Timeout: 2 * gatewaytest.Patience, Grace: gatewaytest.Patience,
 		Largest: 1 << 20,
 	}
 }
@@ -86,7 +88,7 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 				case "health": // the kit waits for it
 					k.Wait = 2 * time.Second
 				case "large-message":
-					k.Largest = 0 // as large as it is
+					k.Largest = 16 << 20
 				case "deadline-files", "cancel-files": // these too
 					k.Grace = 3 * time.Second
 				case "deadline", "cancel":
@@ -160,7 +162,7 @@ func TestGoodContainers(t *testing.T) {
 			k := kit(test.addr)
 			k.Harmless, k.Slow = test.harmless, test.slow
 			if name == "weather" {
-				k.Largest = 0
+				k.Largest = 0 // 16 MiB are not noted
 			}
 			if k.Harmless.Args == nil {
 				k.Harmless.Args = []byte("{}")
@@ -170,6 +172,20 @@ func TestGoodContainers(t *testing.T) {
 				t.Errorf("skipped: %q\n%s", by[conform.Skip], lines(report))
 			}
 		})
+	}
+}
+
+// TestTheUsualMessage: a server with gRPC's own limit conforms, and its author hears of the orchestrator's.
+func TestTheUsualMessage(t *testing.T) {
+	t.Parallel()
+	addr := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, lister{list: "[]"}) },
+		grpc.MaxRecvMsgSize(4<<20)).Addr
+	k := kit(addr)
+	k.Harmless, k.Largest = conform.Call{}, 0
+	report, by := check(t, k)
+	if !slices.Equal(by[conform.Note], []string{"large-message"}) || by[conform.Fail] != nil || report.Noted != 1 ||
+		!strings.Contains(lines(report), "note doc large-message a request of 16384 KiB ends with ") {
+		t.Error(lines(report))
 	}
 }
 
@@ -187,7 +203,7 @@ func TestPartsThatAreNotThere(t *testing.T) {
 		t.Error(lines(report))
 	}
 	for _, want := range []string{
-		"skip live stream no harmless call is known: --tool NAME",
+		"skip live stream no tool may be called: --tool NAME",
 		"skip live stream-error it has no StreamInvoke",
 		"skip live download it gives no files",
 		"pass live upload-size",
@@ -204,6 +220,7 @@ func TestPartsThatAreNotThere(t *testing.T) {
 type lister struct {
 	docpb.UnimplementedCapabilityServer
 	list string
+	look *atomic.Int32 // calls of the tool look
 }
 
 func (l lister) Invoke(_ context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
@@ -211,9 +228,14 @@ func (l lister) Invoke(_ context.Context, req *docpb.InvokeRequest) (*docpb.Invo
 	case "list_tools":
 		return &docpb.InvokeResponse{ResultJson: []byte(l.list)}, nil
 	case "look":
+		l.look.Add(1)
 		return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil
 	}
 	return &docpb.InvokeResponse{Error: "no such tool"}, nil
+}
+
+func (lister) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.HealthResponse, error) {
+	return &docpb.HealthResponse{Ready: true}, nil
 }
 
 func TestTheHarmlessCallIsFound(t *testing.T) {
@@ -241,14 +263,22 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			var looked atomic.Int32
 			addr := gatewaytest.Serve(t, func(s *grpc.Server) {
 				docpb.RegisterCapabilityServer(s,
-					lister{list: "[" + test.tools + "]"})
+					lister{list: "[" + test.tools + "]", look: &looked})
 			}).Addr
-			report, _ := check(t, conform.Kit{Target: container.Target{Addr: addr}, Wait: gatewaytest.Patience,
-				Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20})
-			if !strings.Contains(lines(report), test.want) {
-				t.Errorf("no %q in\n%s", test.want, lines(report))
+			k := conform.Kit{Target: container.Target{Addr: addr}, Wait: gatewaytest.Patience,
+				Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20}
+			report, by := check(t, k)
+			if !strings.Contains(lines(report), "skip doc invoke no tool may be called") || looked.Load() > 0 ||
+				by[conform.Fail] != nil {
+				t.Errorf("without a word about tools, %d calls of one\n%s", looked.Load(), lines(report))
+			}
+			k.Compose = true
+			report, _ = check(t, k)
+			if !strings.Contains(lines(report), test.want) || (looked.Load() > 0) != strings.HasPrefix(test.want, "pass") {
+				t.Errorf("%d calls, no %q in\n%s", looked.Load(), test.want, lines(report))
 			}
 		})
 	}

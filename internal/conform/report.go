@@ -8,6 +8,7 @@ const (
 	Pass Verdict = "pass"
 	Fail Verdict = "fail"
 	Skip Verdict = "skip" // undecided
+	Note Verdict = "note" // passed, with something to know
 )
 
 // Result is the result of one rule in one dialect.
@@ -27,6 +28,7 @@ type Report struct {
 	Passed  int      `json:"passed"`
 	Failed  int      `json:"failed"`
 	Skipped int      `json:"skipped"`
+	Noted   int      `json:"noted"`
 }
 
 func (r *Report) add(one Result) {
@@ -38,5 +40,7 @@ func (r *Report) add(one Result) {
 		r.Failed++
 	case Skip:
 		r.Skipped++
+	case Note:
+		r.Noted++
 	}
 }

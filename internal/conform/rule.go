@@ -17,7 +17,8 @@ type Rule struct {
 	check check
 }
 
-// check checks a rule. It returns nil for a conforming container, and a skip if it cannot decide.
+// check checks a rule. It returns nil for a conforming container, a note if there is something else to say about it,
+// and a skip if it cannot decide.
 type check func(ctx context.Context, r *run) error
 
 // dialects are the dialects of a rule.
@@ -36,5 +37,10 @@ func (d dialects) has(one call.Dialect) bool { return d&(1<<one) != 0 }
 type skip string
 
 func (s skip) Error() string { return string(s) }
+
+// note is something that an author should know about a container that conforms.
+type note string
+
+func (n note) Error() string { return string(n) }
 
 func skipf(format string, args ...any) error { return skip(fmt.Sprintf(format, args...)) }

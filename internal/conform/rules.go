@@ -84,7 +84,8 @@ func fileRules() []Rule {
 
 func loadRules() []Rule {
 	return []Rule{
-		{"large-message", "requests of up to 16 MiB are accepted", orchestrator + "largest message (16 MiB)",
+		{"large-message", "requests of almost 4 MiB are accepted, or as large as the command says",
+			"gRPC, default of received messages (4 MiB); " + orchestrator + "largest message (16 MiB)",
 			everywhere, checkLarge},
 		{"concurrent", "calls at the same time are all answered, each with its own answer",
 			orchestrator + "sharing: shared, max_concurrent", everywhere, checkConcurrent},

@@ -9,6 +9,10 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
+// errNoTool is the error if no tool may be called.
+var errNoTool = errors.New("no tool may be called: --tool NAME --args JSON names a harmless call, --call-tools finds " +
+	"one")
+
 // errNoCall is the error if no harmless call is known.
 var errNoCall = errors.New("no harmless call is known: --tool NAME --args JSON gives one, or --manifest FILE")
 

@@ -18,11 +18,11 @@ var (
 		Message: "the tenant has the maximum number of idempotency keys (idempotency.max_keys); the call was not made"}
 	refusedReused = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_REUSED",
 		Message: "this idempotency key was used for another call, with another tool, session or arguments; use a new key"}
-	refusedUnknown = &call.Refusal{Kind: call.Aborted, Reason: "IDEMPOTENCY_OUTCOME_UNKNOWN",
+	refusedUnknown = &call.Refusal{Kind: call.Aborted, Reason: "IDEMPOTENCY_OUTCOME_UNKNOWN", MayHaveRun: true,
 		Message: "whether the first call with this idempotency key was executed is unknown; " +
 			"it is not made again with this key"}
-	refusedTooLarge = &call.Refusal{Kind: call.AlreadyExists, Reason: "IDEMPOTENCY_ANSWER_TOO_LARGE",
+	refusedTooLarge = &call.Refusal{Kind: call.AlreadyExists, Reason: "IDEMPOTENCY_ANSWER_TOO_LARGE", MayHaveRun: true,
 		Message: "the first call with this idempotency key was executed; its response exceeds idempotency.max_answer"}
-	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE",
+	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", MayHaveRun: true,
 		Message: "the caller left"}
 )

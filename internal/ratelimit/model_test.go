@@ -19,8 +19,14 @@ type model struct {
 	commands    int
 
 	buckets map[ratelimit.Name]*bucket
-	days    map[ratelimit.Name]ratelimit.BudgetUse
+	budgets map[budget]ratelimit.BudgetUse
 	places  map[ratelimit.Name]map[string]*holder
+}
+
+// budget is a day's or a month's.
+type budget struct {
+	name ratelimit.Name
+	of   call.Limit
 }
 
 type bucket struct {
@@ -45,7 +51,7 @@ func newModel() *model {
 func (m *model) empty() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.buckets, m.days = map[ratelimit.Name]*bucket{}, map[ratelimit.Name]ratelimit.BudgetUse{}
+	m.buckets, m.budgets = map[ratelimit.Name]*bucket{}, map[budget]ratelimit.BudgetUse{}
 	m.places = map[ratelimit.Name]map[string]*holder{}
 }
 
@@ -93,30 +99,44 @@ func (r replica) answer(a *ratelimit.Demand) ratelimit.Grant {
 		}
 		defer func() { b.tokens -= float64(got.Calls) }()
 	}
-	if a.Bounds.PerDay > 0 {
-		today := now.UTC().Truncate(24 * time.Hour)
-		spent, known := r.days[a.Name]
-		if spent.Period != today.Unix() {
-			known, spent = false, ratelimit.BudgetUse{Period: today.Unix()}
-		}
-		if !known && a.Day.Period == spent.Period {
-			spent.Calls = a.Day.Calls
-		}
-		spent.Calls += a.Unleased
-		if a.Day.Period == spent.Period {
-			spent.Calls = max(spent.Calls-a.Returned, 0)
-		}
-		got.DayEnds = today.Add(24 * time.Hour).Sub(now)
-		if left := max(int64(a.Bounds.PerDay)-spent.Calls, 0); left < got.Calls {
-			got.Calls, got.Short, got.Wait = left, call.PerDay, got.DayEnds
-		}
-		spent.Calls += got.Calls
-		r.days[a.Name], got.Day = spent, spent
-	}
+	today := now.UTC().Truncate(24 * time.Hour)
+	month := today.AddDate(0, 0, 1-today.Day())
+	got.DayEnds, got.MonthEnds = today.AddDate(0, 0, 1).Sub(now), month.AddDate(0, 1, 0).Sub(now)
+	got.Day = r.spent(a, call.PerDay, today, a.Day)
+	got.Month = r.spent(a, call.PerMonth, month, a.Month)
+	short(&got, call.PerDay, a.Bounds.PerDay, got.Day, got.DayEnds)
+	short(&got, call.PerMonth, a.Bounds.PerMonth, got.Month, got.MonthEnds)
+	got.Day.Calls += got.Calls
+	got.Month.Calls += got.Calls
+	r.budgets[budget{a.Name, call.PerDay}], r.budgets[budget{a.Name, call.PerMonth}] = got.Day, got.Month
 	if a.Bounds.Concurrent > 0 {
 		got.Permits, got.Sharing, got.Others = r.place(a, now)
 	}
 	return got
+}
+
+// spent returns the use of a budget with what a demand reports.
+func (r replica) spent(a *ratelimit.Demand, of call.Limit, period time.Time,
+	said ratelimit.BudgetUse) ratelimit.BudgetUse {
+	spent, known := r.budgets[budget{a.Name, of}]
+	if spent.Period != period.Unix() {
+		known, spent = false, ratelimit.BudgetUse{Period: period.Unix()}
+	}
+	if !known && said.Period == spent.Period {
+		spent.Calls = said.Calls
+	}
+	spent.Calls += a.Unleased
+	if said.Period == spent.Period {
+		spent.Calls = max(spent.Calls-a.Returned, 0)
+	}
+	return spent
+}
+
+// short reduces a grant to what a budget has left; 0: there is no such budget.
+func short(got *ratelimit.Grant, of call.Limit, most int, spent ratelimit.BudgetUse, ends time.Duration) {
+	if left := max(int64(most)-spent.Calls, 0); most > 0 && left < got.Calls {
+		got.Calls, got.Short, got.Wait = left, of, ends
+	}
 }
 
 func (r replica) place(a *ratelimit.Demand, now time.Time) (held, sharing, others int64) {

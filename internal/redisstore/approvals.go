@@ -74,7 +74,7 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 		session = hex.EncodeToString(d.SessionSum[:])
 	}
 	call := hex.EncodeToString(d.CallSum[:])
-	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.MaxOpen}
+	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.MaxOpen, d.Escalates.Milliseconds()}
 	args = append(args, a.signRecord(d.Tenant, d.ID, call, session, approvalFields(&d.Record))...)
 	for attempt := 1; ; attempt++ {
 		asked, bad, err := a.createOnce(ctx, d.Tenant, call, session, args)
@@ -185,36 +185,42 @@ func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (
 	return textAt(reply, 0) == "released", err
 }
 
-// Answer implements approvals.Desk.
+// Answer implements approvals.ReviewStore.
 func (a *ApprovalStore) Answer(
 	ctx context.Context, tenant, id string, r *approvals.StoredAnswer,
-) (approvals.Record, bool, error) {
-	var lasting any = ""
-	if r.Remember == approvals.ThisSession {
-		lasting = r.SessionTTL.Milliseconds()
-	}
+) (approvals.Record, approvals.AnswerResult, error) {
 	with, err := a.signAnswer(ctx, tenant, id, r)
 	if err != nil {
-		return approvals.Record{}, false, err
+		return approvals.Record{}, 0, err
 	}
-	reply, err := a.exec(ctx, answerScript, tenant, id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting,
-		with.session, with.expected, with.expires,
-		"by", r.By, "comment", r.Comment, "remember", r.Remember.String(), "answer_seal", with.seal)
+	reply, err := a.exec(ctx, answerScript, tenant, a.answerArgs(id, r, &with)...)
 	if err != nil {
-		return approvals.Record{}, false, err
+		return approvals.Record{}, 0, err
 	}
 	what := textAt(reply, 0)
 	if what == "unknown" {
-		return approvals.Record{}, false, approvals.ErrUnknown
+		return approvals.Record{}, 0, approvals.ErrUnknown
 	}
 	if len(reply) != 2 {
-		return approvals.Record{}, false, errApprovals
+		return approvals.Record{}, 0, errApprovals
+	}
+	f := pairs(reply[1])
+	if what == "stale" {
+		err = a.dropForged(ctx, tenant, id, f)
+		return approvals.Record{}, approvals.AnswerStale, err
 	}
 	record, err := a.record(tenant, reply[1])
 	if err == nil && what == "sessionless" {
 		err = approvals.ErrNoSession
 	}
-	return record, what == "answered", err
+	return record, map[string]approvals.AnswerResult{"answered": approvals.AnswerGiven, "late": approvals.AnswerLate,
+		"recorded": approvals.AnswerRecorded}[what], err
+}
+
+// Withdraw implements approvals.ReviewStore.
+func (a *ApprovalStore) Withdraw(ctx context.Context, tenant, id string) error {
+	_, err := a.exec(ctx, withdrawApprovalScript, tenant, id)
+	return err
 }
 
 // Get implements approvals.Desk.

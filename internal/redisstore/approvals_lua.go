@@ -56,6 +56,13 @@ local function whole(r)
   local fields = redis.call('HGETALL', named('record', r.id))
   fields[#fields + 1] = 'state'
   fields[#fields + 1] = r.state
+  local given = redis.pcall('HGETALL', named('answers', r.id))
+  if ok(given) and #given > 0 then
+    local all = {}
+    for i = 2, #given, 2 do all[#all + 1] = given[i] end
+    fields[#fields + 1] = 'answers'
+    fields[#fields + 1] = table.concat(all, '\n')
+  end
   return fields
 end
 local function answer(...) return {expired, bad, ...} end
@@ -63,8 +70,8 @@ local function answer(...) return {expired, bad, ...} end
 
 // createApprovalScript creates an approval unless there is one for the same call.
 //
-// ARGV: id, digest of the call, digest of the session's calls or "", TTL, maximum of open approvals, fields and
-// values.
+// ARGV: id, digest of the call, digest of the session's calls or "", TTL, maximum of open approvals, time until it
+// escalates or 0, fields and values.
 var createApprovalScript = newScript(luaApprovals + `
 local id, call, session, ttl, most = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 for _, each in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, 100)) do
@@ -100,8 +107,13 @@ if redis.call('ZCARD', index) >= 5 * most then
 end
 local record = named('record', id)
 redis.call('HSET', record, 'state', 'pending', 'created', text(now), 'expires', text(now + ttl),
-  'call', call, 'grant', session, unpack(ARGV, 10))
+  'call', call, 'grant', session, unpack(ARGV, 11))
 redis.call('PEXPIRE', record, ttl + keep)
+local escalates = tonumber(ARGV[10])
+if escalates > 0 and escalates < ttl then
+  redis.call('ZADD', base .. 'escalate', now + escalates, id)
+  redis.pcall('PEXPIRE', base .. 'escalate', 2 * ttl + keep)
+end
 redis.call('ZADD', open, now + ttl, id)
 redis.call('ZADD', index, 0, string.format('%015.0f', 999999999999999 - now) .. ':' .. id)
 redis.call('PEXPIRE', open, 2 * ttl + keep)
@@ -166,25 +178,46 @@ end
 return answer('released')
 `)
 
-// answerScript answers a pending approval. It is idempotent for one token.
+// answerScript records an answer to a pending approval, and if it is the final one, answers the approval. It is
+// idempotent for one token.
 //
 // ARGV: id, token, state, TTL, TTL of an answer for the session or "", its signature or "", the signature that the
-// record must have or "", end of the answer or "", fields and values.
+// record must have or "", end of the answer or "", "1" for the final answer or "", person, the person's answer or "",
+// number of people who have answered before or -1, these people, fields and values.
 var answerScript = newScript(luaApprovals + `
 local id, token, state, ttl, lasting = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
 local r = find(id)
 if not r then return answer('unknown') end
 local seal, expected, expires = ARGV[10], ARGV[11], ARGV[12]
-local record = named('record', id)
+local final, person, given, before = ARGV[13], ARGV[14], ARGV[15], tonumber(ARGV[16])
+local record, answers = named('record', id), named('answers', id)
 local was = redis.call('HMGET', record, 'answer', 'grant', 'seal')
 if expected ~= '' and was[3] ~= expected then return answer('unknown') end
-if r.state ~= 'pending' then return answer(was[1] == token and 'answered' or 'late', whole(r)) end
+local mine = redis.call('HGET', answers, person)
+local again = was[1] == token or mine and string.sub(mine, 1, #token + 1) == token .. ' '
+if r.state ~= 'pending' then return answer(again and 'answered' or 'late', whole(r)) end
+if again then return answer('recorded', whole(r)) end
 local session = was[2] or ''
 if lasting ~= '' and session == '' then return answer('sessionless', whole(r)) end
+if before >= 0 then
+  local same = redis.call('HLEN', answers) == before
+  for i = 17, 16 + before do same = same and redis.call('HGET', answers, ARGV[i]) end
+  if not same then return answer('stale', whole(r)) end
+end
+if given ~= '' then
+  redis.call('HSET', answers, person, token .. ' ' .. text(now) .. ' ' .. given)
+  redis.call('PEXPIRE', answers, math.max(ttl, r.expires - now) + keep)
+end
+if final == '' then
+  tell('answered', id)
+  return answer('recorded', whole(r))
+end
 redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or text(now + ttl),
-  'answered', text(now), 'answer', token, unpack(ARGV, 13))
+  'answered', text(now), 'answer', token, unpack(ARGV, 17 + math.max(before, 0)))
 redis.call('PEXPIRE', record, ttl + keep)
+redis.pcall('PEXPIRE', answers, ttl + keep)
 redis.pcall('ZREM', base .. 'pending', id)
+redis.pcall('ZREM', base .. 'escalate', id)
 redis.call('SET', named('call', r.call), id, 'PX', ttl)
 if state == 'approved' then redis.call('ZADD', open, now + ttl, id) else redis.call('ZREM', open, id) end
 if lasting ~= '' then
@@ -193,6 +226,17 @@ if lasting ~= '' then
 end
 tell(state, id, lasting ~= '' and session)
 return answer('answered', whole(load(id)))
+`)
+
+// withdrawApprovalScript ends a pending approval as if it had expired. ARGV: id.
+var withdrawApprovalScript = newScript(luaApprovals + `
+local r = find(ARGV[5])
+if r and r.state == 'pending' then
+  redis.call('HSET', named('record', r.id), 'state', 'expired', 'expires', text(now))
+  close(r)
+  tell('expired', r.id)
+end
+return answer()
 `)
 
 // getScript reads one approval. ARGV: id.

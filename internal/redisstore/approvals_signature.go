@@ -18,7 +18,7 @@ import (
 var unsignedApprovalFields = map[string]bool{
 	"seal": true, "state": true, "created": true, "expires": true, "answered": true, "answer": true, "by": true,
 	"comment":  true,
-	"remember": true, "changed": true, "token": true, "released": true, "answer_seal": true,
+	"remember": true, "changed": true, "token": true, "released": true, "answer_seal": true, "answers": true,
 }
 
 func (a *ApprovalStore) recordKey(tenant, id string) string {
@@ -59,6 +59,7 @@ type answerSignatures struct {
 	expected string // the first signature of the approval
 	expires  string // end of the answer, ms
 	seal     string // the second signature
+	given    string // the person's answer, signed
 }
 
 // signAnswer verifies the approval that is to be answered, and signs the answer: an unsigned approval gets no answer.
@@ -66,7 +67,8 @@ func (a *ApprovalStore) signAnswer(
 	ctx context.Context, tenant, id string, r *approvals.StoredAnswer,
 ) (with answerSignatures, err error) {
 	if !a.store.signer.on() {
-		return with, nil
+		with.given, err = encodeGiven(&r.Given, "")
+		return with, err
 	}
 	reply, err := a.exec(ctx, getScript, tenant, id)
 	if err != nil {
@@ -87,12 +89,13 @@ func (a *ApprovalStore) signAnswer(
 	if err != nil {
 		return with, err
 	}
+	with.given, err = encodeGiven(&r.Given, a.signGiven(tenant, id, f["seal"], &r.Given))
 	state := r.State.String()
 	with.expected, with.expires = f["seal"], strconv.FormatInt(now.Add(r.TTL).UnixMilli(), 10)
 	f["by"], f["comment"], f["remember"] = r.By, r.Comment, r.Remember.String()
 	with.seal = a.sign(ApprovalAnswer, a.recordKey(tenant, id), answerParts(f, state, with.expires)...)
 	with.session = a.sign(ApprovalAnswer, a.sessionKey(tenant, f["grant"]), state, id)
-	return with, nil
+	return with, err
 }
 
 func (a *ApprovalStore) sessionKey(tenant, sum string) string {

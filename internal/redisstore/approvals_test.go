@@ -162,19 +162,25 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 	})
 }
 
+// TestADenialHolds: a denial cannot be changed, and its comment reaches the caller without characters that hide or
+// reorder text.
 func TestADenialHolds(t *testing.T) {
+	const comment, shown = "no\u202e\u200b\x1b[2J\x00 thanks", "no\ufffd\ufffd\ufffd[2J\ufffd thanks"
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := service(t, open(), approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, k, r)
-		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve"}); err != nil ||
-			d.State != approvals.Denied {
+		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve", Comment: comment}); err != nil ||
+			d.State != approvals.Denied || d.Comment != shown {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		_, _, refusal := k.Create(t.Context(), r)
 		wantRefusal(t, "asked again", refusal, "APPROVAL_DENIED")
 		_, refusal = k.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "used", refusal, "APPROVAL_DENIED")
+		if refusal.Metadata["comment"] != shown || !strings.HasSuffix(refusal.Message, ": "+shown) {
+			t.Errorf("%q, %q", refusal.Message, refusal.Metadata)
+		}
 		var late *call.Refusal
 		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) ||
 			late.Reason != "APPROVAL_NOT_PENDING" ||
@@ -217,6 +223,23 @@ func TestNoAnswerInTime(t *testing.T) {
 		if n := short.Stats().Expired + long.Stats().Expired; n < 2 {
 			t.Errorf("%d expired", n)
 		}
+	})
+}
+
+// TestRedeemedTooLate: an approval cannot be redeemed from its expiry on, also where nobody has looked at it since.
+func TestRedeemedTooLate(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		k := service(t, open(), approvals.Options{TTL: 30 * time.Millisecond})
+		r := request(`{}`)
+		a := ask(t, k, r)
+		a, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
+		for err != nil { // it expired on a busy machine
+			a = ask(t, k, r)
+			a, err = k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
+		}
+		<-time.After(time.Until(a.Expires))
+		_, refusal := k.Redeem(t.Context(), a.ID, r)
+		wantRefusal(t, "too late", refusal, "APPROVAL_EXPIRED")
 	})
 }
 

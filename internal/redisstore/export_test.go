@@ -109,6 +109,13 @@ func (a *ApprovalStore) RecordKey(tenant, id string) string {
 	return a.key(approvalTag(tenant), "record", id)
 }
 
+// IndexKey is the key of the index of a tenant's approvals, OpenKey that of the open ones: older versions have no other
+// sets.
+func (a *ApprovalStore) IndexKey(tenant string) string { return a.key(approvalTag(tenant), "index") }
+
+// OpenKey is described at IndexKey.
+func (a *ApprovalStore) OpenKey(tenant string) string { return a.key(approvalTag(tenant), "open") }
+
 // SessionKey is the key of an answer for a session.
 func (a *ApprovalStore) SessionKey(tenant, sum string) string {
 	return a.key(approvalTag(tenant), "session", sum)

@@ -17,7 +17,7 @@ import (
 
 // impatient is the configuration of tests of faults, with short timeouts.
 func impatient(url string) redisstore.Config {
-	return redisstore.Config{URL: url, Timeout: 200 * time.Millisecond, Dial: 200 * time.Millisecond}
+	return redisstore.Config{URL: url, Timeout: time.Second, Dial: time.Second}
 }
 
 // A command that Redis does not answer ends with an error. Those after it fail at once and are not sent. When Redis

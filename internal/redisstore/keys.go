@@ -55,6 +55,7 @@ import "strings"
 //	{catalog}:set:CAP         string   none    answer of the capability's discovery tool
 //	{catalog}:about:CAP       hash     none    sum: SHA-256 of set; ok, failed: ms of the last discoveries; error: cause
 //	                                           of the last failure
+//	{catalog}:versions:CAP    hash     90 days tool → JSON of its accepted version, for comparison; renewed by a start
 //	{catalog}:turns           hash     none    capability → "lease until began", ms: the current or last discovery
 //
 // Approvals and their webhook:
@@ -68,6 +69,7 @@ import "strings"
 //	{TENANT:approvals}:index        sorted  2 TTLs and 1 h   "TIME:ID" of all, the newest first, with score 0, for pages
 //	{TENANT:approvals}:events       stream  24h              kind and id of events; about the last 10,000
 //	{approvals}:key                 string  none             hash key of settings without approvals.key_file, 32 bytes
+//	{webhooks:DESTINATION}:…                                 the same keys as below for each of approvals.notices
 //	{webhooks}:cursors              hash    none             tenant → id of its last event that is in the outbox
 //	{webhooks}:due                  sorted  none             ids of events by their due time or the end of their
 //	                                                         lease, ms; at most 10,000
@@ -106,6 +108,16 @@ import "strings"
 //	                                                            tenant was deleted, so that no other one gets it. Only
 //	                                                            with tenants
 //
+// What happened lately; the access log and the audit log have everything:
+//
+//	{recent}:calls            hash     24h     id → JSON of a call; as many as calls.keep
+//	{recent}:order            sorted   24h     "FLOW:TIME:ID" of the same, with score 0; a FLOW is a tenant and whether
+//	                                           its calls ended well
+//	{recent}:flows            sorted   24h     these FLOWs by the number of their calls
+//	{recent}:minute:N         hash     20 min  calls, refusals and errors that ended in a minute, of all and by tenant
+//	{recent}:replicas         hash     2 min   replica → ms, JSON of what it says of itself
+//	{recent}:changes          stream   none    JSON of changes by operators; about the last 1,000
+//
 // Tenants and API keys:
 //
 //	{TENANT:tenant}:record    hash     none    uid, name, disabled, capabilities, limits (JSON), created,
@@ -117,23 +129,35 @@ import "strings"
 //	{tenants}:version         string   none    number of changes of tenants and keys
 //	{signing}:key             string   none    key for signed URLs, unless a file has one: 32 bytes
 //
+// Sessions of people:
+//
+//	{people}:key              string   none    key that seals cookies, unless a file has one: 32 bytes
+//	{people}:state            hash     none    epoch: changes when everything was lost; version: number of revocations
+//	{people}:revoked          sorted   none    "session UNTIL ID" and "name UNTIL BEFORE NAME": revocations by their
+//	                                           version; at most 50,000
+//	{people}:ends             sorted   none    the same by UNTIL, ms; removed after that
+//	{people}:issued           hash     none    id → JSON of an issued session, without its secret; at most 2,000
+//	{people}:list             sorted   none    the same ids by the end of the session, ms; removed after that
+//
 // With store keys, records that grant something carry an HMAC (signatures.go): the field seal of approvals, tenants
 // and API keys; answer_seal of answered approvals; "seal" in a rule's JSON; a word after an accepted hash and after a
-// session's answer; the text after a dot after the signing key.
+// session's answer; the text after a dot after the signing key, and after that of cookies.
 //
 // A tenant's own data has the tenant as the first word between the braces, and is deleted with it (tenants_erase.go).
 // The other keys are the installation's, and no caller sees them as they are: servers (registry, health, drains,
 // slots, engines), capabilities (catalog: each tenant sees those that it is granted), callers (tenants, key), owners
 // of files (artifacts: known to the owner only), and events of all tenants for replicas and for the operator's webhook
-// (policies, webhooks). The same division holds for caches in memory, and for reads that calls share.
+// (policies, webhooks), and people with sessions (people). The same division holds for caches in memory, and for reads that calls share.
 //
 // Channels have no braces, as a Cluster publishes everywhere:
 //
 //	registry       empty: leases have changed
 //	health         changes of shards; replicas that leave
+//	calls          JSON: calls that have ended
 //	sessions       JSON: a session and its new pin
 //	drains         empty: drains have begun or ended
 //	policies       version, tenant, user, agent, capability, tool: a rule that was set or deleted
+//	people         empty: sessions of people were revoked
 //	tenants        version, tenant, key: the tenant or the key that has changed
 //	approvals      tenant, id, event, digest of the session that an answer holds for: an event of an approval
 //	idempotency    digest of a key whose call has ended

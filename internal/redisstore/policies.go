@@ -55,7 +55,8 @@ func parseRuleField(field string) (n policy.Name, ok bool) {
 type ruleText struct {
 	Verdict string `json:"verdict"`
 	By      string `json:"by,omitempty"`
-	Seal    string `json:"seal,omitempty"`  // of verdict and by
+	Seal    string `json:"seal,omitempty"`  // of verdict, by and until
+	Until   int64  `json:"until,omitempty"` // ms since 1970, when it ends; 0: never
 	At      int64  `json:"at"`              // ms since 1970, by Redis' clock
 	Since   int64  `json:"since,omitempty"` // time of the first rule of its name; 0: at
 }
@@ -88,7 +89,7 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 		if !ok {
 			p.malformed(key)
 		}
-		found[i] = policy.Found{Present: true, Verdict: rule.Verdict}
+		found[i] = policy.Found{Present: true, Verdict: rule.Verdict, Expires: rule.Expires}
 	}
 	return found, nil
 }
@@ -97,7 +98,7 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 func (p *Policies) parse(key, field, text string) (rule policy.Rule, signed, ok bool) {
 	var t ruleText
 	bad := json.Unmarshal([]byte(text), &t) != nil
-	if !p.verify(RuleRecord, key, t.Seal, field, t.Verdict, t.By) {
+	if !p.verify(RuleRecord, key, t.Seal, ruleParts(field, t.Verdict, t.By, t.Until)...) {
 		return policy.Rule{}, false, false
 	}
 	if bad {
@@ -113,12 +114,26 @@ func (t *ruleText) rule() (policy.Rule, bool) {
 	if t.Since == 0 {
 		t.Since = t.At
 	}
-	return policy.Rule{Verdict: verdict, By: t.By, At: time.UnixMilli(t.At), Since: time.UnixMilli(t.Since)}, ok
+	r := policy.Rule{Verdict: verdict, By: t.By, At: time.UnixMilli(t.At), Since: time.UnixMilli(t.Since)}
+	if t.Until != 0 {
+		r.Expires = time.UnixMilli(t.Until)
+	}
+	return r, ok
+}
+
+// ruleParts are the signed parts of a rule. A rule without an end has those of older versions.
+func ruleParts(field, verdict, by string, until int64) []string {
+	parts := []string{field, verdict, by}
+	if until != 0 {
+		parts = append(parts, strconv.FormatInt(until, 10))
+	}
+	return parts
 }
 
 // setRuleScript sets or, without a verdict, deletes a rule, and reports whether it existed.
 //
-// KEYS: rules, names, about. ARGV: field, verdict, by, maximum of rules, signature or "".
+// KEYS: rules, names, about. ARGV: field, verdict, by, maximum of rules, signature or "", end in ms or
+// "0".
 var setRuleScript = newScript(`
 	local rules, names, about, field = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 	local old = redis.call('HGET', rules, field)
@@ -135,6 +150,7 @@ var setRuleScript = newScript(`
 	local by = ''
 	if ARGV[3] ~= '' then by = ',"by":' .. cjson.encode(ARGV[3]) end
 	if ARGV[5] ~= '' then by = by .. ',"seal":"' .. ARGV[5] .. '"' end
+	if ARGV[6] ~= '0' then by = by .. ',"until":' .. ARGV[6] end
 	local since = old and (string.match(old, ',"since":(%d+)}$') or string.match(old, ',"at":(%d+)}$'))
 	since = since and ',"since":' .. since or ''
 	redis.call('SADD', about, field)
@@ -147,7 +163,11 @@ func (p *Policies) Set(ctx context.Context, r policy.Rule) error {
 	if err := p.addTenant(ctx, r.Tenant); err != nil {
 		return err
 	}
-	was, err := p.write(ctx, r.Tenant, r.Name, r.Verdict.String(), r.By)
+	until := int64(0)
+	if !r.Expires.IsZero() {
+		until = r.Expires.UnixMilli()
+	}
+	was, err := p.write(ctx, r.Tenant, r.Name, r.Verdict.String(), r.By, until)
 	if err == nil && was < 0 {
 		return policy.ErrFull
 	}
@@ -156,14 +176,15 @@ func (p *Policies) Set(ctx context.Context, r policy.Rule) error {
 
 // Delete implements policy.Rules.
 func (p *Policies) Delete(ctx context.Context, tenant string, n policy.Name) (was bool, err error) {
-	held, err := p.write(ctx, tenant, n, "", "")
+	held, err := p.write(ctx, tenant, n, "", "", 0)
 	return held == 1, err
 }
 
-func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string) (int, error) {
+func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verdict, by string, until int64) (int,
+	error) {
 	keys, field := p.ruleKeys(tenant, n), ruleField(n)
-	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MaxRules, p.sign(RuleRecord, keys[0], field,
-		verdict, by)).Int()
+	was, err := p.run(ctx, setRuleScript, keys, field, verdict, by, policy.MaxRules,
+		p.sign(RuleRecord, keys[0], ruleParts(field, verdict, by, until)...), until).Int()
 	if err != nil || was < 0 {
 		return was, err
 	}
@@ -231,6 +252,10 @@ func (p *Policies) List(
 		}
 		if !ok {
 			p.malformed(key)
+		}
+		if !rule.Expires.IsZero() && !time.Now().Before(rule.Expires) {
+			p.deleteEnded(ctx, tenant, name, text)
+			continue
 		}
 		rule.Tenant, rule.Name = tenant, name
 		rules = append(rules, rule)

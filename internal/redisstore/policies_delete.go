@@ -64,3 +64,16 @@ func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) erro
 	// The event goes to all tenants, even without a deletion: an earlier call may have failed in between.
 	return p.publishChange(ctx, policy.Change{Name: n})
 }
+
+// deleteEndedScript deletes a rule, unless it has changed. KEYS: rules, names, about. ARGV: field, its value.
+var deleteEndedScript = newScript(`
+	if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+	redis.call('HDEL', KEYS[1], ARGV[1])
+	redis.call('ZREM', KEYS[2], ARGV[1])
+	redis.call('SREM', KEYS[3], ARGV[1])
+	return 1`)
+
+// deleteEnded deletes a rule that has ended. It decides nothing any more, so that a failure does no harm.
+func (p *Policies) deleteEnded(ctx context.Context, tenant string, n policy.Name, text string) {
+	_ = p.run(ctx, deleteEndedScript, p.ruleKeys(tenant, n), ruleField(n), text).Err()
+}

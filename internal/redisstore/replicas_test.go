@@ -20,7 +20,8 @@ func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.
 		t.Fatalf("ask: %+v, %v", got, err)
 	}
 	reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour}
-	if got, ok, err := st.Answer(t.Context(), "acme", id, reply); !ok || err != nil || got.State != approvals.Approved {
+	if got, ok, err := st.Answer(t.Context(), "acme", id, reply); ok != approvals.AnswerGiven || err != nil ||
+		got.State != approvals.Approved {
 		t.Fatalf("answer: %+v, %v, %v", got, ok, err)
 	}
 	return &d.Binding

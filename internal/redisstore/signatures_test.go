@@ -232,9 +232,9 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 		return got
 	}
 	ask("apr_1", 1)
-	reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour, SessionTTL: time.Hour}
+	reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Hour, ValidFor: time.Hour}
 	reply.Remember = approvals.ThisSession
-	if _, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); !ok || err != nil {
+	if _, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); ok != approvals.AnswerGiven || err != nil {
 		t.Fatal(ok, err)
 	}
 	if got := ask("apr_2", 1); got.Remembered != approvals.Approved {

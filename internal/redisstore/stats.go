@@ -22,18 +22,19 @@ const (
 	Limits                     // tenants' limits
 	Idempotency                // idempotency keys
 	Engines                    // turns at engines, and the owners of their sessions
+	RecentCalls                // the last calls and changes
 	purposes
 )
 
 func (p Purpose) String() string {
 	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals",
-		"identity", "limits", "idempotency", "engines"}[p]
+		"identity", "limits", "idempotency", "engines", "recent"}[p]
 }
 
 // Purposes lists all purposes.
 func Purposes() []Purpose {
 	return []Purpose{Watch, Listen, Health, Registry, Session, Permits, Policy, Approvals, Identity, Limits, Idempotency,
-		Engines}
+		Engines, RecentCalls}
 }
 
 // Stats count the work of a Store. The counters only grow.

@@ -7,15 +7,18 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Signing holds the key with which replicas sign URLs.
-type Signing struct{ client }
+// Signing holds the key with which replicas sign URLs, or another key that they share.
+type Signing struct {
+	client
+	of tag
+}
 
 // Signing returns the store of the key.
-func (s *Store) Signing() *Signing { return &Signing{s.client(Identity)} }
+func (s *Store) Signing() *Signing { return &Signing{s.client(Identity), tag{"signing"}} }
 
 // SigningKey implements tenant.SharedKeys.
 func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, err error) {
-	name := s.key(tag{"signing"}, "key")
+	name := s.key(s.of, "key")
 	signed := string(proposal)
 	if seal := s.sign(SigningRecord, name, signed); seal != "" {
 		signed += "." + seal
@@ -35,7 +38,7 @@ func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, 
 		}
 		bad = held
 	}
-	return nil, errors.New("the signing key in redis has no valid signature by a key of store_key_file, and " +
+	return nil, errors.New("the shared key in redis has no valid signature by a key of store_key_file, and " +
 		"another replica restores it; give all replicas the same store_key_file")
 }
 

@@ -19,16 +19,25 @@ import (
 // Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
 type Webhooks struct {
 	client
+	name  string        // of the destination; "": the webhook
 	began time.Duration // age of the oldest events that a new tenant's deliveries include
 }
 
-// Webhooks returns the outbox.
-func (s *Store) Webhooks() *Webhooks { return &Webhooks{s.client(Approvals), time.Minute} }
+// Webhooks returns the outbox of the webhook.
+func (s *Store) Webhooks() *Webhooks { return s.Notices("") }
+
+// Notices returns the outbox of a destination.
+func (s *Store) Notices(name string) *Webhooks {
+	return &Webhooks{s.client(Approvals), name, time.Minute}
+}
 
 var errWebhooks = errors.New("a script of webhooks returned an unexpected answer")
 
 func (w *Webhooks) keys() []string {
 	t := tag{"webhooks"}
+	if w.name != "" {
+		t = append(t, w.name)
+	}
 	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"),
 		w.key(t, "letters")}
 }
@@ -83,7 +92,7 @@ func (w *Webhooks) Read(
 	}
 	for i := 0; i < len(list); i += 3 {
 		id, kind, approval := textAt(list, i), textAt(list, i+1), textAt(list, i+2)
-		e := webhook.Event{ID: webhookID(tenant, id, approval), Tenant: tenant, Approval: approval,
+		e := webhook.Event{ID: w.idOf(tenant, id, approval), Tenant: tenant, Approval: approval,
 			Kind: approvals.Kind(kind)}
 		ms, _, _ := strings.Cut(id, "-")
 		if !parseMillis(&e.At, ms) {
@@ -95,9 +104,13 @@ func (w *Webhooks) Read(
 	return events, textAt(reply, 0), nil
 }
 
-// webhookID is the same for the same event at every replica.
-func webhookID(tenant, event, approval string) string {
-	sum := sha256.Sum256([]byte(joinWords([]string{tenant, event, approval})))
+// idOf is the same for the same event and destination at every replica.
+func (w *Webhooks) idOf(tenant, event, approval string) string {
+	words := []string{tenant, event, approval}
+	if w.name != "" {
+		words = append(words, w.name)
+	}
+	sum := sha256.Sum256([]byte(joinWords(words)))
 	return "msg_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 

@@ -116,7 +116,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { d.Run(ctx) })
+	running.Go(func() { webhook.Run(ctx, d) })
 	stop := func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
 	return &told{d, stop}

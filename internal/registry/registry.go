@@ -54,6 +54,7 @@ type Registry struct {
 	permits         chan struct{} // permits of lookups
 	firstRead       chan struct{} // closed after the first read of the leases, successful or not
 	settled         chan struct{} // closed after the first lookup of all names
+	demands         chan string   // capabilities whose calls wait for a backend
 	counts          counts
 
 	mu            sync.Mutex
@@ -62,6 +63,7 @@ type Registry struct {
 	answers       map[Name][]endpoint
 	wanted        map[Name]bool // of the settings; immutable, replaced as a whole
 	resolved      map[Name]bool // of these, successful or not
+	schedules     map[Name]*schedule
 	allResolved   chan struct{} // closed when all names of the settings are asked
 	registrations map[Key]*entry
 	withdrawn     map[Key]int      // here, with the number of the write
@@ -78,6 +80,7 @@ func New(leases Leases, settings Settings, o Options) *Registry {
 		leases: leases, changed: o.Changed, log: o.Log, manifest: o.Manifest, poll: o.Poll,
 		dirty: make(chan struct{}, 1), settingsChanged: make(chan struct{}, 1), notified: make(chan struct{}, 1),
 		permits: make(chan struct{}, maxNamesInFlight), firstRead: make(chan struct{}), settled: make(chan struct{}),
+		demands: make(chan string, maxWanted), schedules: map[Name]*schedule{},
 		answers: map[Name][]endpoint{}, resolved: map[Name]bool{}, allResolved: make(chan struct{}),
 		registrations: map[Key]*entry{}, withdrawn: map[Key]int{}, documents: map[Sum]document{}, lastRead: time.Now(),
 	}
@@ -131,6 +134,7 @@ func (r *Registry) Set(s Settings) {
 func (r *Registry) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { r.resolve(ctx) })
+	all.Go(func() { r.expedite(ctx) })
 	all.Go(recovery.Loop(ctx, "registry", func() { r.syncLeases(ctx) }))
 	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Watch(ctx, func() { signal(r.notified) }) }))
 	all.Go(func() {

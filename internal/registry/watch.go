@@ -54,20 +54,27 @@ func (r *Registry) retarget(ctx context.Context, w *watches) {
 		if !wanted[name] {
 			cancel()
 			delete(w.running, name)
+			r.mu.Lock()
+			delete(r.schedules, name)
+			r.mu.Unlock()
 		}
 	}
 	for name := range wanted {
 		if w.running[name] != nil {
 			continue
 		}
+		s := &schedule{sooner: make(chan struct{}, 1)}
+		r.mu.Lock()
+		r.schedules[name] = s
+		r.mu.Unlock()
 		watching, cancel := context.WithCancel(ctx)
 		w.running[name] = cancel
-		w.all.Go(recovery.Loop(watching, "dns", func() { r.watch(watching, name) }))
+		w.all.Go(recovery.Loop(watching, "dns", func() { r.watch(watching, name, s) }))
 	}
 }
 
 // watch asks for one name until ctx ends.
-func (r *Registry) watch(ctx context.Context, name Name) {
+func (r *Registry) watch(ctx context.Context, name Name, s *schedule) {
 	failing := false
 	for {
 		failing = r.look(ctx, name, failing)
@@ -76,9 +83,9 @@ func (r *Registry) watch(ctx context.Context, name Name) {
 			r.resolved[name] = true
 			r.checkAsked()
 		}
-		wait := vary(r.settings.Resolve)
+		interval, absent := r.settings.Resolve, len(r.answers[name]) == 0
 		r.mu.Unlock()
-		if !pause(ctx, wait) {
+		if !s.pause(ctx, interval, absent) {
 			return
 		}
 	}

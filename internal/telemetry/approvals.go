@@ -1,12 +1,17 @@
 package telemetry
 
-import "time"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Approvals holds figures of approvals. The counters only grow.
 type Approvals struct {
 	Events  map[string]int64 // events at this replica: a fixed set of labels
 	Refused map[string]int64 // refused calls by reason: a fixed set of labels
 	Waiting int64            // calls that wait for an answer
+	TTL     time.Duration    // time to answer
 
 	Pending map[string]Pending // unanswered approvals at all replicas, by TenantMetrics.Label
 }
@@ -30,7 +35,9 @@ func newApprovals() *polled[Approvals] {
 	pending := m.add("pending", "Unanswered approvals at all replicas, as counted a few seconds ago.",
 		"tenant")
 	age := m.add("pending_age_seconds", "Age of the oldest unanswered approval.", "tenant")
+	ttl := m.add("ttl_seconds", "Time to answer an approval, after which it expires.")
 	return &polled[Approvals]{metrics: m, emit: func(t emitter, a Approvals) {
+		t.gauge(ttl, a.TTL.Seconds())
 		for event, n := range a.Events {
 			t.count(events, n, event)
 		}
@@ -43,4 +50,16 @@ func newApprovals() *polled[Approvals] {
 			t.gauge(age, max(0, time.Since(p.Oldest).Seconds()), label)
 		}
 	}}
+}
+
+// newAnswers returns the times of people, which may take a day.
+func newAnswers() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "capgate_approvals_answer_seconds",
+		Help:    "Time from the creation of an approval to its answer, at the replica that got the answer.",
+		Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}}, []string{"tenant"})
+}
+
+// ObserveAnswer counts the time that an answer to an approval of a tenant took.
+func (m *Metrics) ObserveAnswer(tenant string, took time.Duration) {
+	m.answers.WithLabelValues(m.Tenant(tenant).Label()).Observe(max(0, took.Seconds()))
 }

@@ -52,13 +52,14 @@ func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
 
 // count adds a finished call.
 func (c *CapabilityMetrics) count(rec *Record) {
-	code, bucket := clampCode(rec.Code), bucketOf(rec.Ended)
+	took := max(0, rec.Ended-rec.Held) // a person's time is not the capability's
+	code, bucket := clampCode(rec.Code), bucketOf(took)
 	row := c.series(rec.Call.Method, code)
 	cell := &row[int(rec.Shard)&(len(row)-1)]
 	cell.outcomes[min(rec.Outcome, numOutcomes-1)].Add(1)
 	cell.bytesIn.Add(rec.BytesIn)
 	cell.bytesOut.Add(rec.BytesOut)
-	cell.took.count(rec.Ended, bucket)
+	cell.took.count(took, bucket)
 	if rec.Traced {
 		c.keep(rec, code, bucket)
 	}

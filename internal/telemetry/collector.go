@@ -28,7 +28,8 @@ func newCollector(m *Metrics) *collector {
 		"incomplete, or empty.",
 		"capability", "method", "code", "outcome")
 	c.inFlight = c.add("calls_in_flight", "Calls that were routed and have not finished.", "capability")
-	c.duration = c.add("call_duration_seconds", "Time from a call's headers to its end.", "capability", "code")
+	c.duration = c.add("call_duration_seconds", "Time from a call's headers to its end, without the time for which it "+
+		"waited for a person's approval.", "capability", "code")
 	c.bytes = c.add("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability",
 		"direction")
 	c.refusals = c.add("refusals_total", "Calls that the gateway rejected, by reason.", "reason")

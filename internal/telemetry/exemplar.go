@@ -34,7 +34,7 @@ func (c *CapabilityMetrics) keep(rec *Record, code uint32, bucket int) {
 		c.exemplars[code].CompareAndSwap(nil, new(exemplars))
 		all = c.exemplars[code].Load()
 	}
-	all[bucket].Store(&exemplar{trace: rec.Trace, took: rec.Ended, at: rec.Started.Add(rec.Ended)})
+	all[bucket].Store(&exemplar{trace: rec.Trace, took: max(0, rec.Ended-rec.Held), at: rec.Started.Add(rec.Ended)})
 }
 
 // list returns the exemplars with the label trace_id.

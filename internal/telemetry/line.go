@@ -60,6 +60,7 @@ func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte
 		b = w.millis(b, `,"first_byte_ms":`, rec.FirstByte)
 	}
 	b = w.str(b, `,"client":`, rec.Client)
+	b = w.str(b, `,"listener":`, rec.Listener)
 	b = w.str(b, `,"tenant":`, c.Tenant)
 	b = w.str(b, `,"key":`, c.Key)
 	b = w.str(b, `,"user":`, c.User)

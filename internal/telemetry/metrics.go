@@ -61,7 +61,8 @@ type Metrics struct {
 	tools       *polled[iter.Seq[Tools]]
 	traces      *polled[Traces]
 	upstreams   *polled[int]
-	webhook     *polled[Webhook]
+	webhook     *polled[[]Webhook]
+	answers     *prometheus.HistogramVec
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -78,7 +79,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(),
 		members: newRegistry(), memory: newMemory(), overload: newOverload(), proxies: newProxies(),
 		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(),
-		upstreams: newUpstreams(), webhook: newWebhook(),
+		upstreams: newUpstreams(), webhook: newWebhook(), answers: newAnswers(),
 	}
 	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells),
 		newDecisions(m.cells)
@@ -87,7 +88,7 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 		newCollector(m), newTenantMetrics(m.tenants), m.decisions,
 		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency,
 		m.identities, m.issuers, m.leases,
-		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook,
+		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook, m.answers,
 		newPanics(),
 	} {
 		if err := reg.Register(c); err != nil {

@@ -28,7 +28,9 @@ type Record struct {
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
 	Tenant     *TenantMetrics     // from Metrics.Tenant; nil without an authenticated caller
 	Client     string             // client's IP address; "" if it is unknown
+	Listener   string             // where the call came in; "" for the public port
 	Backend    string             // address; "" if the call was not forwarded
+	Attempts   int                // times that it was sent to a backend
 	// a number that differs between goroutines that record at the same time; spreads counters
 	Shard     uint32
 	Code      uint32 // google.rpc.Code of the call
@@ -43,6 +45,7 @@ type Record struct {
 	Forwarded time.Duration // since Started; 0: never
 	FirstByte time.Duration // since Started; 0: never
 	Ended     time.Duration // since Started
+	Held      time.Duration // part of Ended for which the call waited for a person's approval; not in its duration
 	RequestID string        // "" when there is none
 	Trace     TraceID       // zero: none
 	Traced    bool          // its spans are exported

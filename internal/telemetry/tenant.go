@@ -159,6 +159,7 @@ func (m *Metrics) ForgetTenant(id string) {
 	}
 	all.slots.Store(&next)
 	all.free.Add(1)
+	m.answers.DeleteLabelValues(id)
 }
 
 // Tenants returns the tenants with a label of their own.

@@ -24,6 +24,7 @@ type Sources struct {
 	Tokens Authenticator // bearer tokens: whatever is not an API key
 
 	Certificates *Certificates // client certificates, for calls without a credential
+	Listeners    *Listeners    // of tenants, for calls without either
 }
 
 // Authenticators authenticates callers by any kind of credential.
@@ -78,6 +79,9 @@ func (i *Authenticators) loadKey(ctx context.Context, id string) (*cachedKey, *c
 
 // authenticator returns the authenticator for the kind of the credentials.
 func (i *Authenticators) authenticator(c Credentials) (Kind, Authenticator) {
+	if i.Listeners != nil && c.At.Anonymous() && c.Credential == "" && !i.Certificates.Names(c.Peer) {
+		return KindListener, i.Listeners
+	}
 	if c.Peer != nil && i.Certificates != nil {
 		return KindCertificate, i.Certificates
 	}

@@ -98,6 +98,9 @@ func (c *Certificates) answer(m *match, settings *Settings, claim Credentials) (
 	return who.Assert(claim, m.rule.Asserts)
 }
 
+// Names reports whether a certificate, which may be nil, belongs to a tenant.
+func (c *Certificates) Names(p *Peer) bool { return c != nil && p != nil && c.match(p).rule != nil }
+
 // refusal returns the refusal of a peer that no rule matches. Without rules, certificates do not count.
 func (m *match) refusal() *call.Refusal {
 	if len(m.rules.all) == 0 {
@@ -114,7 +117,7 @@ func (c *Certificates) match(p *Peer) *match {
 	}
 	m := &match{rules: now}
 	for i := range now.all {
-		if name := now.all[i].names(p); name != "" {
+		if name := now.all[i].Names(p); name != "" {
 			m.rule, m.name = &now.all[i], name
 			break
 		}
@@ -123,8 +126,8 @@ func (c *Certificates) match(p *Peer) *match {
 	return m
 }
 
-// names returns the name of the peer that the rule matches, or "".
-func (r *Certificate) names(p *Peer) string {
+// Names returns the name of the peer that the rule matches, or "".
+func (r *Certificate) Names(p *Peer) string {
 	if r.SPIFFE != "" {
 		if p.SPIFFE != "" && inPath(p.SPIFFE, r.SPIFFE) {
 			return p.SPIFFE

@@ -14,11 +14,12 @@ const (
 	KindKey Kind = iota
 	KindToken
 	KindCertificate
+	KindListener // no credential, at a listener of a tenant
 	numKinds
 )
 
 func (k Kind) String() string {
-	return [numKinds]string{"key", "token", "certificate"}[k]
+	return [numKinds]string{"key", "token", "certificate", "listener"}[k]
 }
 
 // Result is the result of an authentication.

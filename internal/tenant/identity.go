@@ -20,7 +20,17 @@ type Identity struct {
 
 	Settings *Settings // settings of the tenant; nil in a gateway without tenants, and in a decoded identity
 
+	Person *Person // the person of a token; nil: no token, or its holder named another user
+
 	Only *Download // the one download that a signed URL permits; nil: Scopes decide
+
+	At *Listener // where the call came in; nil: the public port
+}
+
+// Sees reports whether a capability is visible for the caller: at a listener of a capability, only that one. A nil
+// Identity sees all.
+func (i *Identity) Sees(capability string) bool {
+	return i == nil || i.Settings.Sees(capability) && i.At.takes(capability)
 }
 
 // Credentials are the credentials and names that a caller sends; each is "" if it is absent.
@@ -29,6 +39,8 @@ type Credentials struct {
 	Signature               string // signature of a URL, in place of a credential
 	// client certificate of the connection, if there is no credential; nil: it has none
 	Peer *Peer
+	// where the call came in; nil: the public port
+	At *Listener
 }
 
 // Assert returns the identity with the names that the caller sent, as far as its credential permits and its
@@ -39,6 +51,9 @@ func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 	}
 	i.Asserts = may
 	if may&User != 0 && c.User != "" {
+		if c.User != i.User {
+			i.Person = nil // its groups are not those of the asserted user
+		}
 		i.User = c.User
 	}
 	if may&Agent != 0 && c.Agent != "" {

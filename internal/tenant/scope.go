@@ -5,7 +5,7 @@ import "strings"
 // Scopes are the permissions of a caller.
 type Scopes uint16
 
-// The scopes. Only the public port checks them: the admin API authenticates no caller.
+// The scopes. The public port checks all but those of roles, which are for the admin API alone.
 const (
 	Invoke  Scopes = 1 << iota // call capabilities
 	Read                       // list capabilities, tools and the tenant's approvals
@@ -19,17 +19,25 @@ const (
 	EngineSubAgent // be a sub-agent of an engine
 	EngineAdmin    // shut an engine down, if that is configured
 	EngineShield   // ask a Shield
+
+	RoleViewer   // read at the admin API what concerns the tenant
+	RoleOperator // no more than viewer: what operators do concerns all tenants
+	RoleApprover // answer the tenant's approvals at the admin API
+	RoleAdmin    // set the tenant's rules and keys at the admin API
 )
 
 // AllScopes lists the names for errors.
 const AllScopes = "invoke, read, approve, policy, admin, engine.chat, engine.agent, engine.subagent, " +
-	"engine.admin or engine.shield"
+	"engine.admin, engine.shield, role.viewer, role.operator, role.approver or role.admin"
+
+// Roles are the roles for the admin API.
+const Roles = RoleViewer | RoleOperator | RoleApprover | RoleAdmin
 
 // Engines are the scopes of OpenParallax engines.
 const Engines = EngineChat | EngineAgent | EngineSubAgent | EngineAdmin | EngineShield
 
 var scopeNames = [...]string{"invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent",
-	"engine.subagent", "engine.admin", "engine.shield"}
+	"engine.subagent", "engine.admin", "engine.shield", "role.viewer", "role.operator", "role.approver", "role.admin"}
 
 // ParseScope parses one scope's name.
 func ParseScope(name string) (Scopes, bool) {

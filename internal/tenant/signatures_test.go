@@ -114,6 +114,29 @@ func TestSignatures(t *testing.T) {
 	refused("another's key", sign(t, other, grant(now.Add(time.Minute))))
 }
 
+// TestSignaturesOfAnEarlierTenant: a signed URL ends with its tenant, also where another has the tenant's id now.
+func TestSignaturesOfAnEarlierTenant(t *testing.T) {
+	t.Parallel()
+	as := func(uid string) *tenant.Settings {
+		r := tenant.Record{ID: "acme", UID: uid}
+		return r.Settings(&tenant.Limits{})
+	}
+	tenants := directory{"acme": as("first")}
+	s := tenant.NewSignatures(tenants, nil, &sharedKeys{}, nil)
+	token := sign(t, s, grant(time.Now().Add(time.Hour)))
+	if _, refusal := showSigned(s, token); refusal != nil {
+		t.Fatal(refusal.Message)
+	}
+	tenants["acme"] = as("second")
+	if who, refusal := showSigned(s, token); refusal == nil || refusal.Reason != "SIGNATURE_INVALID" {
+		t.Errorf("%+v, %v", who, refusal)
+	}
+	tenants["acme"] = nil
+	if who, refusal := showSigned(s, token); refusal == nil || refusal.Reason != "SIGNATURE_INVALID" {
+		t.Errorf("%+v, %v", who, refusal)
+	}
+}
+
 // TestSigningKeys: the keys of a file rotate, and a shared key survives a store that loses it or is unavailable.
 func TestSigningKeys(t *testing.T) {
 	t.Parallel()

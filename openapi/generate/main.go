@@ -1,5 +1,5 @@
-// Command generate writes openapi/routes.json from base.yaml and the output of protoc-gen-openapiv3. `make
-// generate` runs it.
+// Command generate writes openapi/routes.json from base.yaml, or openapi/admin.json from admin.yaml, and the output of
+// protoc-gen-openapiv3. `make generate` runs it.
 package main
 
 import (
@@ -12,8 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// services are the protos with routes at the public port.
-var services = []string{"gateway", "catalog", "engines", "approvals", "artifacts", "tenants"}
+// services are the protos with routes at each port, by the name of the file that they are merged into.
+var services = map[string][]string{
+	"base.yaml": {"gateway", "catalog", "engines", "approvals", "artifacts", "tenants"},
+	"admin.yaml": {"summary", "calls", "auditlog", "playground", "approvals", "policies", "tenants", "catalog_admin",
+		"registry"},
+}
 
 func main() {
 	if len(os.Args) != 3 {
@@ -35,7 +39,7 @@ func run(w io.Writer, base, dir string) error {
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return fmt.Errorf("%s: %w", base, err)
 	}
-	for _, s := range services {
+	for _, s := range services[filepath.Base(base)] {
 		text, err := os.ReadFile(filepath.Join(dir, s+".openapi.json"))
 		if err != nil {
 			return err

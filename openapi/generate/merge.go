@@ -42,7 +42,7 @@ func merge(doc, proto object) {
 		if !own.MatchString(name) {
 			continue // google.api.HttpBody; base.yaml describes those bodies
 		}
-		at(doc, "components", "schemas")[own.ReplaceAllString(name, "")] = schema
+		at(doc, "components", "schemas")[identifier(name)] = schema
 	}
 	doc["tags"] = append(list(doc, "tags"), list(proto, "tags")...)
 }
@@ -62,7 +62,9 @@ func splitSummary(operation object) {
 
 // addProblems gives every operation the responses of errors.
 func addProblems(doc object) {
-	addProblem(at(doc, template))
+	if tool := at(doc, template); tool != nil {
+		addProblem(tool)
+	}
 	for path := range at(doc, "paths") {
 		for method := range at(doc, "paths", path) {
 			addProblem(at(doc, "paths", path, method))
@@ -92,6 +94,21 @@ func snake(name string) string {
 	return strings.ToLower(camel.ReplaceAllString(name, "${1}_$2"))
 }
 
+const schemas = "#/components/schemas/"
+
+// identifier returns the name of a message's schema, which generators of clients make types of.
+func identifier(message string) string {
+	return strings.ReplaceAll(own.ReplaceAllString(message, ""), ".", "_")
+}
+
+// openStruct allows any property in a google.protobuf.Struct, as the type does. A generated client would have an object
+// without properties otherwise.
+func openStruct(schema any) {
+	if s, ok := schema.(object); ok && s["type"] == "object" && s["properties"] == nil && s["additionalProperties"] == nil {
+		s["additionalProperties"] = true
+	}
+}
+
 // toProtoNames changes field names to those of the protos, which the API uses, and adjusts references. Lines of
 // comments become paragraphs.
 func toProtoNames(v any) {
@@ -104,6 +121,7 @@ func toProtoNames(v any) {
 		if properties := at(v, "properties"); properties != nil {
 			spelt := object{}
 			for name, schema := range properties {
+				openStruct(schema)
 				spelt[snake(name)] = schema
 			}
 			v["properties"] = spelt
@@ -112,7 +130,9 @@ func toProtoNames(v any) {
 			v["name"] = strings.ReplaceAll(snake(name), ".", "_")
 		}
 		if ref, ok := v["$ref"].(string); ok {
-			v["$ref"] = own.ReplaceAllString(ref, "")
+			if name, ok := strings.CutPrefix(ref, schemas); ok {
+				v["$ref"] = schemas + identifier(name)
+			}
 		}
 		for _, name := range []string{"summary", "description"} {
 			if text, ok := v[name].(string); ok {

@@ -50,6 +50,7 @@ func page(name, form string) http.HandlerFunc {
 		head.Set("Content-Type", form)
 		head.Set("Content-Security-Policy", policy)
 		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("X-Content-Type-Options", "nosniff")
 		head.Set("Cache-Control", "no-cache")
 		head.Set("ETag", tag)
 		var from io.Reader = bytes.NewReader(content)

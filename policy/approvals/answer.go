@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/policy"
@@ -65,6 +67,15 @@ func (k *Service) Deny(ctx context.Context, tenant, id string, answer Answer) (A
 	return k.answer(ctx, tenant, id, Denied, answer)
 }
 
+// Withdraw ends a pending approval that nobody needs to answer any more: it has expired then. It does nothing to
+// others.
+func (k *Service) Withdraw(ctx context.Context, tenant, id string) error {
+	if err := k.store.Withdraw(ctx, tenant, id); err != nil {
+		return refusedUnavailable
+	}
+	return nil
+}
+
 // RuleError says that an approval was answered, but that its rule could not be set, or may not have
 // reached all replicas.
 type RuleError struct{ Cause error }
@@ -75,37 +86,129 @@ func (e *RuleError) Error() string {
 
 func (e *RuleError) Unwrap() error { return e.Cause }
 
+// answerTries bounds the attempts at an answer while others answer, too.
+const answerTries = 2*MaxAnswers + 2
+
 func (k *Service) answer(ctx context.Context, tenant, id string, s State, answer Answer) (Approval, error) {
-	if !isID(id) {
-		return Approval{}, refusedUnknown(id)
-	}
-	if answer.Remember == Always {
-		if err := k.checkRule(ctx, tenant, id, s); err != nil {
+	answer.By, answer.Comment = readable(answer.By, maxName), readable(answer.Comment, maxName)
+	token := rand.Text()
+	for range answerTries {
+		was, err := k.Get(ctx, tenant, id)
+		if err != nil {
 			return Approval{}, err
 		}
+		if was.State == Pending {
+			if err := k.permit(&was, s, &answer); err != nil {
+				return was, err
+			}
+		}
+		stored := k.storedAnswer(&was, s, &answer, token)
+		r, result, err := k.store.Answer(ctx, tenant, id, stored)
+		if result == AnswerStale && err == nil {
+			continue
+		}
+		return k.answered(ctx, stored, &r, result, err)
 	}
-	answer.By, answer.Comment = readable(answer.By, maxName), readable(answer.Comment, maxName)
-	r, answered, err := k.store.Answer(ctx, tenant, id,
-		&StoredAnswer{State: s, Answer: answer, Token: rand.Text(), TTL: k.opts.TTL, SessionTTL: k.opts.SessionTTL})
-	a := k.view(&r)
+	return Approval{}, refusedUnavailable
+}
+
+// permit judges an answer to a pending approval.
+func (k *Service) permit(was *Approval, s State, answer *Answer) error {
+	if was.Level == Elsewhere {
+		return refusedElsewhere(was)
+	}
+	if refusal := k.checkAnswer(was, s, answer); refusal != nil {
+		return refusal
+	}
+	if answer.Remember == Always {
+		return k.checkRule(was, s)
+	}
+	return nil
+}
+
+// storedAnswer combines an answer with those that were given before. With several people, the answer is remembered as
+// all of them chose: for the narrowest scope, and the shortest time.
+func (k *Service) storedAnswer(was *Approval, s State, answer *Answer, token string) *StoredAnswer {
+	mine := GivenAnswer{Person: answer.Who.person(), By: answer.By, User: answer.Who.User, State: s,
+		Comment: answer.Comment, Remember: answer.Remember, ValidFor: answer.ValidFor}
+	r := &StoredAnswer{State: s, Given: mine, Token: token, TTL: k.opts.TTL, By: answer.By, Comment: answer.Comment,
+		Remember: answer.Remember, ValidFor: answer.ValidFor}
+	need := 1
+	if was.Terms != nil {
+		need = was.Terms.Answers
+	}
+	if s == Denied || need == 1 && len(was.Answers) == 0 {
+		return r
+	}
+	r.Checked = true
+	all := was.Answers
+	for i := range all {
+		r.Before = append(r.Before, all[i].Person)
+	}
+	if gave(was.Answers, &answer.Who) {
+		r.Given = GivenAnswer{} // fewer people are needed now than when it was recorded
+	} else {
+		all = append(slices.Clone(all), mine)
+	}
+	if r.More = len(all) < need; !r.More {
+		combine(r, all, was.Terms)
+	}
+	return r
+}
+
+// combine sets the part of the answer that several people share.
+func combine(r *StoredAnswer, all []GivenAnswer, t *Terms) {
+	names := make([]string, len(all))
+	r.Remember, r.ValidFor = Always, 0
+	for i := range all {
+		names[i] = all[i].By
+		r.Remember = min(r.Remember, all[i].Remember)
+	}
+	r.By = readable(strings.Join(names, ", "), maxName)
+	if r.Remember == ThisCall {
+		return
+	}
+	r.ValidFor = t.MaxValidity
+	if r.Remember == ThisSession {
+		r.ValidFor = maxSessionTTL
+		if t.MaxValidity > 0 {
+			r.ValidFor = min(r.ValidFor, t.MaxValidity)
+		}
+	}
+	for i := range all {
+		if v := all[i].ValidFor; v > 0 && (r.ValidFor == 0 || v < r.ValidFor) {
+			r.ValidFor = v
+		}
+	}
+}
+
+// answered returns the result of the store, and sets the rule of a final answer for always.
+func (k *Service) answered(ctx context.Context, r *StoredAnswer, record *Record, result AnswerResult,
+	err error) (Approval, error) {
+	a := k.view(record)
 	switch {
 	case errors.Is(err, ErrNoSession):
 		return a, refusedRemember("the call has no session for which an answer could be remembered")
 	case err != nil:
-		return a, notFound(err, id)
-	case !answered:
+		return a, notFound(err, record.ID)
+	case result == AnswerLate:
 		return a, refusedAnswer(&a)
-	}
-	verdict := call.Block
-	if k.counters.answered(s); s == Approved {
-		verdict = call.Allow
-	}
-	if answer.Remember != Always {
+	case result == AnswerRecorded:
 		return a, nil
 	}
-	if err := k.opts.Rules.Set(ctx, policy.Rule{
-		Tenant: tenant, Name: ruleName(&a), Verdict: verdict, By: answer.By,
-	}); err != nil {
+	if k.opts.Answered != nil {
+		k.opts.Answered(&a)
+	}
+	verdict := call.Block
+	if k.counters.answered(r.State); r.State == Approved {
+		verdict = call.Allow
+	}
+	if r.Remember != Always {
+		return a, nil
+	}
+	a.ValidFor = r.ValidFor
+	rule := policy.Rule{Tenant: a.Tenant, Name: ruleName(&a), Verdict: verdict, By: r.By, Expires: a.ValidUntil()}
+	if err := k.opts.Rules.Set(ctx, rule); err != nil {
 		return a, &RuleError{err}
 	}
 	return a, nil
@@ -117,14 +220,11 @@ func ruleName(a *Approval) policy.Name {
 
 // checkRule rejects answers that cannot become a rule. A rule for all users or for several tools would cover more
 // than the approver of one call saw.
-func (k *Service) checkRule(ctx context.Context, tenant, id string, s State) error {
+func (k *Service) checkRule(a *Approval, s State) error {
 	if k.opts.Rules == nil {
 		return refusedRemember("the answer cannot be remembered always: this gateway has no store of rules")
 	}
-	a, err := k.Get(ctx, tenant, id)
-	switch n := ruleName(&a); {
-	case err != nil:
-		return err
+	switch n := ruleName(a); {
 	case byBackend(a.Level):
 		return refusedRemember("no answer can hold always: the backend itself asks, which heeds no rules of this gateway")
 	case n.User == "":

@@ -31,6 +31,10 @@ type Request struct {
 	Until time.Time // latest time of an answer; zero: Options.TTL applies
 }
 
+// Elsewhere is the level of questions that the backend asks in its own user interface, which alone can answer them. The
+// approval only says that a person is asked.
+const Elsewhere = "elsewhere"
+
 // byBackend reports whether a level is a kind of backends rather than a level of rules: then a backend asks by
 // itself, the policy is not involved, and an answer holds only for that question.
 func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
@@ -61,6 +65,19 @@ type Approval struct {
 	By         string    // the approver
 	Comment    string
 	Remember   Remember
+	Link       string        // address of the page that answers it; "": the gateway does not know its public URL
+	ValidFor   time.Duration // of an answer for session or always; 0: no end, or unknown
+	Answers    []GivenAnswer // of each person, the oldest first
+	Value      string        // the preview as a JSON value, with the masks as strings; "": it is too long, or unknown
+	Terms      *Terms        // of answers, by the rules in force; set by a Service
+}
+
+// ValidUntil returns the end of an answer for session or always; zero: it has none, or is for one call.
+func (a *Approval) ValidUntil() time.Time {
+	if a.ValidFor == 0 || a.Remember == ThisCall || a.Answered.IsZero() {
+		return time.Time{}
+	}
+	return a.Answered.Add(a.ValidFor)
 }
 
 // Updated returns the time of the last state change.
@@ -68,6 +85,11 @@ func (a *Approval) Updated() time.Time {
 	last := a.Created
 	for _, t := range []time.Time{a.Answered, a.Changed} {
 		if t.After(last) {
+			last = t
+		}
+	}
+	for i := range a.Answers {
+		if t := a.Answers[i].Time; t.After(last) {
 			last = t
 		}
 	}
@@ -139,6 +161,8 @@ type Answer struct {
 	By       string // the approver, as known to the gateway
 	Comment  string // for the record; truncated to 1 KiB
 	Remember Remember
+	ValidFor time.Duration // for session and always; 0: the default
+	Who      Approver
 }
 
 // Filter selects approvals. A zero field matches any value.
@@ -160,6 +184,10 @@ const (
 	EventUsed     Kind = "used"
 	EventReleased Kind = "released"
 	EventExpired  Kind = "expired"
+	// EventAnswered is an answer after which further people have to approve.
+	EventAnswered Kind = "answered"
+	// EventEscalated says that further groups may answer.
+	EventEscalated Kind = "escalated"
 	// Began is the first event of every stream, and no approval's: the position where the stream begins.
 	EventsStart Kind = "began"
 	// WasMissed is no approval's event: later events than the reader's position were dropped.

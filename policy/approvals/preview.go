@@ -34,7 +34,8 @@ type printer struct {
 	line  strings.Builder
 	size  int
 	full  bool
-	depth int // of JSON inside strings
+	depth int  // of JSON inside strings
+	json  bool // what it writes is JSON, see masker.value
 }
 
 // end ends a line, if there is room.
@@ -71,17 +72,18 @@ func (p *printer) value(value any, indent string, show visibility) {
 	case string:
 		switch {
 		case show == maskAll && v != "":
-			p.line.WriteString(maskOf(v, "by its name"))
+			p.mask(maskOf(v, "by its name"))
 		case show == maskPossibleSecrets && secretPhrase(v), show == maskLikelySecrets && looksRandom(v):
-			p.line.WriteString(maskOf(v, "by the name beside it"))
+			p.mask(maskOf(v, "by the name beside it"))
 		default:
 			p.string(v)
 		}
 	case json.Number:
 		if show != showAll {
-			p.line.WriteString(maskOf(string(v), "by a name, a number"))
+			p.mask(maskOf(string(v), "by a name, a number"))
 			return
 		}
+		p.full = p.full || p.json && len(v) > maxString
 		p.line.WriteString(clip(string(v), maxString))
 	default: // a boolean or null reveals nothing of a secret but its existence
 		fmt.Fprint(&p.line, literal(v))
@@ -103,12 +105,15 @@ func (p *printer) object(o map[string]any, indent string, show visibility) {
 	pair := p.pair(o)
 	p.line.WriteString("{")
 	p.end()
+	names := keys{}
 	for i, name := range sortedNames(o) {
 		if p.full {
 			return
 		}
 		p.line.WriteString(indent + "  ")
+		from := p.line.Len()
 		p.string(name)
+		p.full = p.full || p.json && !names.add(p.line.String()[from:])
 		p.line.WriteString(": ")
 		of := show
 		switch {
@@ -165,6 +170,13 @@ func (p *printer) string(s string) {
 		text, whole = p.maskText(escapeMasks(seen)), len(seen) == len(s)
 	}
 	shown := clip(text, maxString)
+	if p.json {
+		if !whole || len(shown) < len(text) {
+			shown += fmt.Sprintf(" … (%d bytes in all)", len(s))
+		}
+		p.jsonString(shown)
+		return
+	}
 	p.line.WriteByte('"')
 	for _, r := range shown {
 		writeRune(&p.line, r)
@@ -223,10 +235,11 @@ func clip(s string, most int) string {
 
 // readable makes a foreign text safe to show: truncated, and without unprintable characters.
 func readable(s string, most int) string {
-	return strings.Map(func(r rune) rune {
+	s = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r
 		}
 		return utf8.RuneError
 	}, clip(strings.ToValidUTF8(s, string(utf8.RuneError)), most))
+	return clip(s, most) // U+FFFD may have more bytes than what it replaces
 }

@@ -37,7 +37,11 @@ func (k *Service) Redeem(ctx context.Context, id string, r *Request) (Redemption
 	case was == Denied:
 		return Redemption{}, k.count(refusedDenied("the call was denied", id, k.commentOf(ctx, w.Tenant, id)))
 	case was != Approved:
-		return Redemption{}, k.count(refusedState(was, id))
+		refusal = refusedState(was, id)
+		if page := k.link(&Approval{ID: id, Binding: w}); was == Pending && page != "" {
+			refusal.Metadata["approval_link"] = page
+		}
+		return Redemption{}, k.count(refusal)
 	}
 	k.counters.used.Add(1)
 	u.Trace = trace

@@ -40,18 +40,28 @@ func unreadable(reason, what string, err error) *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: reason, Message: what + err.Error()}
 }
 
-// longestReason bounds the approver's comment in the refusal of a denied call, in bytes: it goes into a
+// maxComment bounds the approver's comment in the refusal of a denied call, in bytes: it goes into a
 // header. Its characters are printable.
 const maxComment = 512
 
-// refusedDenied reports a denial with the approver's comment.
+// refusedDenied reports a denial with the approver's comment. In the message the comment is on one line: its lines
+// cannot pass for others in a log or a terminal of the caller.
 func refusedDenied(message, id, comment string) *call.Refusal {
 	r := refused("APPROVAL_DENIED", message, id)
 	if reason := readable(comment, maxComment); reason != "" {
-		r.Message += ": " + reason
+		r.Message += ": " + oneLine.Replace(reason)
 		r.Metadata["comment"] = reason
 	}
 	return r
+}
+
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ") //nolint:gochecknoglobals // a constant
+
+// refusedElsewhere rejects an answer to a question that only the backend's own user interface can answer.
+func refusedElsewhere(a *Approval) *call.Refusal {
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_ELSEWHERE",
+		Message:  "the gateway cannot answer this question: " + a.Why,
+		Metadata: map[string]string{"approval": clip(a.ID, maxName), "capability": a.Capability, "session": a.Session}}
 }
 
 // refused refuses a call because of its approval.
@@ -70,7 +80,9 @@ func refusedState(s State, id string) *call.Refusal {
 	case Expired:
 		return refused("APPROVAL_EXPIRED", "the approval has expired", id)
 	case Used:
-		return refused("APPROVAL_USED", "the approval has been used; it was for one call", id)
+		r := refused("APPROVAL_USED", "the approval has been used; it was for one call", id)
+		r.MayHaveRun = true // that call
+		return r
 	}
 	return refused("APPROVAL_UNKNOWN", "there is no such approval", id)
 }

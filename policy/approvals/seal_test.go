@@ -18,6 +18,9 @@ func TestArgumentsAreEncrypted(t *testing.T) {
 	first := newKeeper(t, store, approvals.Options{Keys: [][]byte{key(1)}})
 	a := ask(t, first, request(`{"to":"bob","id":12345678901234567890}`))
 	b := ask(t, first, request(`{"to":"eve"}`))
+	alike := request(`{"to":"bob","id":12345678901234567890}`)
+	alike.User = "eve"
+	c := ask(t, first, alike)
 	const want = "{\n  \"id\": 12345678901234567890,\n  \"to\": \"bob\"\n}"
 	if a.Preview != want {
 		t.Errorf("the first shows %s", a.Preview)
@@ -37,15 +40,16 @@ func TestArgumentsAreEncrypted(t *testing.T) {
 		t.Errorf("a later key shows %+v", got)
 	}
 	for name, spoil := range map[string]func(*approvals.Record){
-		"nothing":          func(*approvals.Record) {},
-		"a bit":            func(r *approvals.Record) { r.Sealed[len(r.Sealed)-1] ^= 1 },
-		"the nonce":        func(r *approvals.Record) { r.Sealed[3] ^= 1 },
-		"the format":       func(r *approvals.Record) { r.Sealed[0]++ },
-		"the end":          func(r *approvals.Record) { r.Sealed = r.Sealed[:20] },
-		"nearly all":       func(r *approvals.Record) { r.Sealed = r.Sealed[:1] },
-		"the hash":         func(r *approvals.Record) { r.ArgsHash[0]++ },
-		"the tenant":       func(r *approvals.Record) { r.Tenant = "other" },
-		"another's for it": func(r *approvals.Record) { r.Sealed = store.records[b.ID].Sealed },
+		"nothing":             func(*approvals.Record) {},
+		"a bit":               func(r *approvals.Record) { r.Sealed[len(r.Sealed)-1] ^= 1 },
+		"the nonce":           func(r *approvals.Record) { r.Sealed[3] ^= 1 },
+		"the format":          func(r *approvals.Record) { r.Sealed[0]++ },
+		"the end":             func(r *approvals.Record) { r.Sealed = r.Sealed[:20] },
+		"nearly all":          func(r *approvals.Record) { r.Sealed = r.Sealed[:1] },
+		"the hash":            func(r *approvals.Record) { r.ArgsHash[0]++ },
+		"the tenant":          func(r *approvals.Record) { r.Tenant = "other" },
+		"another's for it":    func(r *approvals.Record) { r.Sealed = store.records[b.ID].Sealed },
+		"the same of another": func(r *approvals.Record) { r.Sealed = store.records[c.ID].Sealed },
 	} {
 		whole := store.records[a.ID]
 		store.put(a.ID, func(r *approvals.Record) {

@@ -32,6 +32,8 @@ type Options struct {
 	SessionCacheTTL time.Duration // lifetime of a cached answer; default 30 s
 	MaxWaiting      int           // concurrent waits, watched approvals and readers of events; default 10,000
 
+	// Answered is called for each approval that was answered at this replica. nil: nothing is.
+	Answered func(*Approval)
 	// Current returns the current hash of a tool, from memory. nil: unknown.
 	Current func(capability, tool string) toolschema.Hash
 	Now     func() time.Time // default time.Now
@@ -70,6 +72,8 @@ type Service struct {
 	counters     counters
 	waiting      atomic.Int64
 	settingsKeys settingsKeys
+	answerRules  atomic.Pointer[[]AnswerRule]
+	publicURL    atomic.Pointer[string] // without a final slash; nil or "": no links
 }
 
 // New returns a Service, or an error for malformed keys.
@@ -243,9 +247,11 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 		Level: readable(r.Level, maxName), Why: readable(r.Why, maxText),
 	}
 	d.CallSum = d.sum()
+	rule := k.AnswerRule(r.Tenant, r.Capability, r.Tool)
+	d.Escalates = rule.EscalateAfter
 	switch {
 	case !k.sealer.On():
-		d.Preview = k.masker.preview(args.value)
+		d.Preview, d.Value = k.masker.preview(args.value), k.masker.value(args.value)
 	case len(args.text) <= k.opts.MaxArgs:
 		d.Sealed = k.sealer.seal(&d.Approval, sealedArgs, args.text)
 	default:
@@ -260,6 +266,8 @@ const minTTL = time.Second
 // view converts a record to the approver's view.
 func (k *Service) view(r *Record) Approval {
 	a := r.Approval
+	a.Link = k.link(&a)
+	a.Terms = k.terms(&a)
 	if len(r.Sealed) == 0 {
 		return a
 	}
@@ -273,7 +281,7 @@ func (k *Service) view(r *Record) Approval {
 		a.Unreadable = true
 		return a
 	}
-	a.Preview = k.masker.preview(args.value)
+	a.Preview, a.Value = k.masker.preview(args.value), k.masker.value(args.value)
 	return a
 }
 

@@ -22,7 +22,8 @@ type Draft struct {
 	CallSum    Sum  // the same for the same call
 	SessionSum *Sum // the same for the calls that share a session's answer; nil: no session
 	TTL        time.Duration
-	MaxOpen    int // maximum of a tenant's open approvals
+	Escalates  time.Duration // time until it escalates; 0: never
+	MaxOpen    int           // maximum of a tenant's open approvals
 }
 
 // CreateResult is the store's result for a Draft.
@@ -50,11 +51,42 @@ type CallStore interface {
 
 // StoredAnswer is an answer in the form of the store.
 type StoredAnswer struct {
-	State State // Approved or Denied
-	Answer
-	Token      string
-	TTL        time.Duration // lifetime of the answer
-	SessionTTL time.Duration // its lifetime for a session
+	State State       // Approved or Denied
+	Given GivenAnswer // of this person; zero: it is recorded already
+	Token string
+	TTL   time.Duration // lifetime of the answer
+
+	Checked bool     // it is stale if other people have answered than Before
+	Before  []string // the people who have answered before, all of them
+	More    bool     // further people have to answer; else the approval is answered
+
+	// of the answer as a whole
+	By, Comment string
+	Remember    Remember
+	ValidFor    time.Duration // for session and always; 0: no end
+}
+
+// AnswerResult is the store's result for an answer.
+type AnswerResult uint8
+
+// The results.
+const (
+	_              AnswerResult = iota
+	AnswerGiven                 // the approval is answered
+	AnswerRecorded              // further people have to answer
+	AnswerLate                  // it was not pending
+	AnswerStale                 // other people have answered than those of Before: decide again
+)
+
+// DueStore finds approvals that escalate. Each operation is atomic.
+type DueStore interface {
+	// Due returns pending approvals of a tenant that may be due, at most a hundred, and the time until there may be
+	// more; negative: there are none.
+	Due(ctx context.Context, tenant string) (due []Record, next time.Duration, err error)
+	// Escalate ends the wait of an approval. It reports whether this call did, and then publishes EventEscalated.
+	Escalate(ctx context.Context, tenant, id string) (bool, error)
+	// Postpone changes when an approval is due, from now on; negative: never.
+	Postpone(ctx context.Context, tenant, id string, after time.Duration) error
 }
 
 // ReviewStore is the store's operations for people.
@@ -66,9 +98,11 @@ type ReviewStore interface {
 	// List returns a page, the newest first, and the token of the next page. "" is the token of the first
 	// page, and means that there is no further one. A page may be short.
 	List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Record, next string, err error)
-	// Answer answers a pending approval, and reports whether it was pending. The record is the current one.
+	// Answer records an answer to a pending approval. The record is the current one.
 	// ErrNoSession: the scope is a session, and the call has none.
-	Answer(ctx context.Context, tenant, id string, r *StoredAnswer) (Record, bool, error)
+	Answer(ctx context.Context, tenant, id string, r *StoredAnswer) (Record, AnswerResult, error)
+	// Withdraw ends a pending approval as if it had expired now, and does nothing to others.
+	Withdraw(ctx context.Context, tenant, id string) error
 	// Events returns the events after a position, the oldest first. "" is the position of the last event,
 	// after which there are none. last is the next position.
 	Events(ctx context.Context, tenant, after string, most int) (events []RecordEvent, last string, err error)
@@ -92,6 +126,7 @@ type Notification struct {
 type Store interface {
 	CallStore
 	ReviewStore
+	DueStore
 	// Watch delivers notifications until ctx ends. It may lose some, and calls connected when it may have.
 	Watch(ctx context.Context, notified func(Notification), connected func())
 	// Expired returns the number of approvals that this store first found to have expired.

@@ -111,20 +111,39 @@ func (m *memory) List(context.Context, string, approvals.Filter, string, int) (p
 	return page, "", err
 }
 
+func (m *memory) Due(context.Context, string) ([]approvals.Record, time.Duration, error) {
+	return nil, -1, nil
+}
+
+func (m *memory) Escalate(context.Context, string, string) (bool, error) { return false, nil }
+
+func (m *memory) Postpone(context.Context, string, string, time.Duration) error { return nil }
+
 func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.StoredAnswer) (approvals.Record,
-	bool, error) {
+	approvals.AnswerResult, error) {
 	leave, err := m.enter()
 	defer leave()
 	r, err := m.find(id, err)
 	if err != nil || r.State != approvals.Pending {
-		return r, false, err
+		return r, approvals.AnswerLate, err
 	}
 	r.State, r.By = reply.State, reply.By
 	m.records[id] = r
 	if m.told != nil {
 		m.told(approvals.Notification{Tenant: r.Tenant, ID: id, Kind: approvals.EventApproved})
 	}
-	return r, true, nil
+	return r, approvals.AnswerGiven, nil
+}
+
+func (m *memory) Withdraw(_ context.Context, _, id string) error {
+	leave, err := m.enter()
+	defer leave()
+	r, err := m.find(id, err)
+	if err == nil && r.State == approvals.Pending {
+		r.State = approvals.Expired
+		m.records[id] = r
+	}
+	return err
 }
 
 func (m *memory) Events(_ context.Context, _, after string, _ int) ([]approvals.RecordEvent, string, error) {

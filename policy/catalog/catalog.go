@@ -120,6 +120,8 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	}
 	t := of.index[tool]
 	switch {
+	case t == nil && of.lists(tool):
+		return call.Allow, policy.Recommended, policy.Accepted
 	case t == nil && of.known && of.declared.dynamic():
 		return call.Block, policy.Default, policy.Unlisted
 	case t != nil && t.Drifted:
@@ -134,18 +136,24 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	return of.declared.Fleet, policy.Fleet, state
 }
 
+// lists reports whether a tool is the one that lists the others. Its manifest declares it as that, and orchestrators
+// call it like the gateway does.
+func (of *capability) lists(tool string) bool {
+	return of.declared.dynamic() && tool == of.declared.Manifest.DiscoveryTool
+}
+
 // DependsOnTool implements policy.Source.
 func (c *Catalog) DependsOnTool(capability string) bool {
 	of := c.capability(capability)
 	// Approvals depend on the arguments, too.
-	return of != nil && (len(of.tools) > 0 || of.known && of.declared.dynamic() || of.declared.Fleet == call.Ask ||
-		of.declared.Credentials != nil || of.declared.Validate)
+	return of != nil && (len(of.tools) > 0 || of.declared.dynamic() && (of.known || of.declared.Fleet != call.Allow) ||
+		of.declared.Fleet == call.Ask || of.declared.Credentials != nil || of.declared.Validate)
 }
 
 // Schema implements policy.Source.
 func (c *Catalog) Schema(capability, tool string) (s *toolschema.Schema, checked bool) {
 	of := c.capability(capability)
-	if of == nil || !of.declared.Validate {
+	if of == nil || !of.declared.Validate || of.lists(tool) {
 		return nil, false
 	}
 	if t := of.index[tool]; t != nil {

@@ -27,6 +27,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		"open":    {Manifest: m, Fleet: call.Allow, Validate: true},
 		"bare":    {Fleet: call.Ask},
 		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Fleet: call.Allow},
+		"secret":  {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Validate: true},
 	})
 	for _, test := range []struct {
 		capability, tool string
@@ -43,6 +44,9 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		{"open", "none", call.Allow, policy.Fleet, false, false},
 		{"bare", "said", call.Ask, policy.Fleet, false, false},
 		{"dynamic", "said", call.Allow, policy.Fleet, false, false},
+		{"dynamic", "list_tools", call.Allow, policy.Recommended, false, false},
+		{"secret", "list_tools", call.Allow, policy.Recommended, false, false},
+		{"secret", "said", call.Block, policy.Default, false, false},
 		{"unheard-of", "said", call.Block, policy.Default, false, false},
 	} {
 		verdict, level, drifted := c.Tool(test.capability, test.tool)
@@ -59,15 +63,15 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	}
 	want(t, c, "in the author's order", "said", "silent", "asks")
 	for capability, there := range map[string]bool{
-		"weather": true, "open": true, "bare": false, "dynamic": false, "unheard-of": false,
+		"weather": true, "open": true, "bare": false, "dynamic": false, "secret": false, "unheard-of": false,
 	} {
-		// approvals need the arguments, too
+		// approvals need the arguments, too, and a discovery tool is allowed where others are not
 		if _, known := c.Tools(capability); known != there || c.DependsOnTool(capability) != (there ||
-			capability == "bare") {
+			capability == "bare" || capability == "secret") {
 			t.Errorf("%s: known %v, heeded %v", capability, known, c.DependsOnTool(capability))
 		}
 	}
-	if got := c.Capabilities(); !slices.Equal(got, []string{"bare", "dynamic", "open", "weather"}) {
+	if got := c.Capabilities(); !slices.Equal(got, []string{"bare", "dynamic", "open", "secret", "weather"}) {
 		t.Errorf("%q", got)
 	}
 	c.Replace(nil)

@@ -34,7 +34,7 @@ type Action struct {
 type hash [sha256.Size]byte
 
 // newAction makes an action. It does not parse the arguments yet.
-func newAction(shield string, c *call.Call, args []byte) (*Action, *call.Refusal) {
+func newAction(shield *Config, c *call.Call, args []byte) (*Action, *call.Refusal) {
 	switch {
 	case len(c.Tool) > maxTool || !utf8.ValidString(c.Tool):
 		return nil, invalid(c, "the tool's name is not UTF-8, or longer than 512 bytes")
@@ -44,8 +44,11 @@ func newAction(shield string, c *call.Call, args []byte) (*Action, *call.Refusal
 		args = []byte("{}")
 	}
 	a := &Action{Kind: cmp.Or(strings.ToLower(c.Tool), defaultKind), Tool: c.Capability + "__" + c.Tool, Args: args}
+	if shield.Qualified {
+		a.Kind = strings.ToLower(c.Capability) + "." + a.Kind // a capability's id has no dot
+	}
 	h := sha256.New()
-	for _, word := range []string{c.Tenant, shield, a.Kind, c.Capability, c.Tool} {
+	for _, word := range []string{c.Tenant, shield.Name, a.Kind, c.Capability, c.Tool} {
 		var length [8]byte
 		h.Write(binary.BigEndian.AppendUint64(length[:0], uint64(len(word))))
 		h.Write([]byte(word))

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,4 +182,44 @@ func certificate(t *testing.T) *tls.Certificate {
 		t.Fatal(err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// TestQualifiedActions: the type tells tools of two capabilities apart, and the verdict on one is not the other's.
+func TestQualifiedActions(t *testing.T) {
+	t.Parallel()
+	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
+		srv := &server{answer: func(_ context.Context, q question) (answer, error) {
+			a := answer{decision: "BLOCK", evaluated: time.Now(), expires: time.Now().Add(time.Hour)}
+			if q.kind == "weather.get_forecast" {
+				a.decision = "ALLOW"
+			}
+			return a, nil
+		}}
+		c := start(srv)
+		c.Qualified = true
+		s := judges(t, c, extauthz.Options{})
+		err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name, "almanac": c.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, nameless := forecast(), forecast()
+		other.Capability, nameless.Tool = "almanac", ""
+		for range 2 { // the second time from the cache
+			if a, refusal := s.Check(t.Context(), forecast(), nil); refusal != nil || a.Verdict != call.Allow {
+				t.Errorf("weather: %+v, %v", a, refusal)
+			}
+			for _, blocked := range []*call.Call{other, nameless} {
+				if _, refusal := s.Check(t.Context(), blocked, nil); refusal == nil || refusal.Reason != "SHIELD_BLOCKED" {
+					t.Errorf("%s %q: %v", blocked.Capability, blocked.Tool, refusal)
+				}
+			}
+		}
+		var kinds []string
+		for _, q := range srv.questions() {
+			kinds = append(kinds, q.kind)
+		}
+		if want := []string{"weather.get_forecast", "almanac.get_forecast", "weather.tool_call"}; !slices.Equal(kinds, want) {
+			t.Errorf("asked about %q, want %q", kinds, want)
+		}
+	})
 }

@@ -65,7 +65,7 @@ func (s *Shields) start(c Config, before *shield) (*shield, error) {
 
 // check checks a call. The caller holds the lease.
 func (s *shield) check(ctx context.Context, c *call.Call, args []byte) (Answer, *call.Refusal) {
-	a, refusal := newAction(s.cfg.Name, c, args)
+	a, refusal := newAction(&s.cfg, c, args)
 	if refusal != nil {
 		return Answer{}, refusal
 	}

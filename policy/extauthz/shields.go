@@ -22,6 +22,7 @@ type Config struct {
 	// of its HTTP form, the path included: http:// of its HTTP API, with the path: http://shield:9090/evaluate
 	URL       string
 	TLS       *tls.Config   // nil: cleartext for an address, the system's CAs for https
+	Qualified bool          // the action's type is capability.tool rather than the tool's name alone
 	Timeout   time.Duration // of one request, including the wait for a permit; 0: 500 ms
 	OnFailure call.Verdict  // the decision without a verdict; see the package
 	Cache     int           // maximum number of cached verdicts; 0: none

@@ -29,8 +29,13 @@ const (
 )
 
 // lookupDelays holds the delays of the lookups of one artifact, since the first. Another gateway may
-// have seen the artifact a moment ago; it updates the store beside its call.
-var lookupDelays = [...]time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 70 * time.Millisecond}
+// have seen the artifact a moment ago; it updates the store beside its call. The last ones are only for calls
+// that are rejected if the artifact stays unknown.
+var lookupDelays = [...]time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 70 * time.Millisecond,
+	150 * time.Millisecond, 300 * time.Millisecond}
+
+// unownedLookups is the number of lookups for other calls.
+const unownedLookups = 4
 
 // Mention is an artifact's id in a backend's answer.
 type Mention struct {
@@ -112,8 +117,11 @@ func (q *Query) backendAt(addr string) *router.Backend {
 // lookUpArtifacts queries the store for the call's artifacts that are not cached. asked is set once the
 // store has answered for all of them.
 func (r *Resolver) lookUpArtifacts(ctx context.Context, q *Query, asked *atomic.Bool) error {
-	began := time.Now()
-	for i, at := range lookupDelays {
+	began, delays := time.Now(), lookupDelays[:]
+	if !q.OwnedOnly {
+		delays = delays[:unownedLookups]
+	}
+	for i, at := range delays {
 		select {
 		case <-time.After(time.Until(began.Add(at))):
 		case <-ctx.Done():
@@ -129,7 +137,7 @@ func (r *Resolver) lookUpArtifacts(ctx context.Context, q *Query, asked *atomic.
 			if err != nil {
 				return err
 			}
-			r.cacheLocation(q.Fleet, a, addr, i == len(lookupDelays)-1)
+			r.cacheLocation(q.Fleet, a, addr, i == len(delays)-1)
 		}
 		asked.Store(true)
 		r.mu.Lock()
@@ -167,7 +175,8 @@ func (r *Resolver) cacheLocation(f *router.Fleet, a Artifact, addr string, last 
 	}
 }
 
-// storeLoop stores artifacts as soon as they are learned, until ctx ends.
+// storeLoop stores artifacts as soon as they are learned, until ctx ends. What waits then is still stored: the callers
+// have the ids, and ask other replicas next.
 func (r *Resolver) storeLoop(ctx context.Context) {
 	again := time.NewTicker(r.cfg.Every)
 	defer again.Stop()
@@ -176,10 +185,18 @@ func (r *Resolver) storeLoop(ctx context.Context) {
 		case <-r.pendingReady:
 		case <-again.C:
 		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchTimeout)
+			defer cancel()
+			r.storeAll(last)
 			return
 		}
-		for ctx.Err() == nil && !r.store.Unavailable() && r.storeBatch(ctx) {
-		}
+		r.storeAll(ctx)
+	}
+}
+
+// storeAll stores what waits, until ctx ends or the store fails.
+func (r *Resolver) storeAll(ctx context.Context) {
+	for ctx.Err() == nil && !r.store.Unavailable() && r.storeBatch(ctx) {
 	}
 }
 

@@ -27,6 +27,10 @@
 // caused the move gets SESSION_LOST. Other gateways learn of the new pin and follow it. A pin that no
 // call has used moves silently.
 //
+// Backends of a fleet with Affinity.Durable have their sessions on disk. Their pins stay valid while the backend is
+// away, and its calls are rejected meanwhile. A session is lost only with its backend's place in a fleet that has
+// others.
+//
 // The store registers the gateways that may have used a pin: the gateway that makes it for a call,
 // and every other one that queries it. A gateway is registered before its first call, by the query
 // that it needs anyway, so that no use is lost when a gateway crashes. A pin that was learned from an

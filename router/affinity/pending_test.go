@@ -69,3 +69,31 @@ func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 		t.Errorf("the store was told of %v", told)
 	}
 }
+
+// TestLastArtifactsAreStored: what a gateway has learned when it stops is stored, as its callers ask other replicas
+// next.
+func TestLastArtifactsAreStored(t *testing.T) {
+	t.Parallel()
+	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
+		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true,
+			ArtifactTTL: time.Hour},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := table.Fleet("mail")
+	store := noteStore{told: make(chan []affinity.Location, 10)}
+	r := affinity.New(affinity.Config{}, store)
+	r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: "f-1", Backend: fleet.Backend("a:1"), Authoritative: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Run(ctx)
+	select {
+	case got := <-store.told:
+		if len(got) != 1 || got[0].Artifact.ID != "f-1" {
+			t.Errorf("the store was told of %v", got)
+		}
+	default:
+		t.Error("the store was told nothing")
+	}
+}

@@ -30,9 +30,7 @@ func (p *Pinned) MarkUsed() {
 // newPinned returns a Pinned for pin. fresh says that no call has used the pin, as far as is known.
 func newPinned(q *Query, pin Pin, unused bool) *Pinned {
 	p := &Pinned{session: q.session(), pin: pin, fleet: q.Fleet}
-	if p.backend = q.Fleet.Backend(pin.Addr); p.backend != nil {
-		p.incarnation = p.backend.Incarnation()
-	}
+	p.setBackend(q.Fleet.Backend(pin.Addr))
 	p.used.Store(!unused)
 	return p
 }
@@ -54,11 +52,11 @@ func (p *Pinned) validity(q *Query, now time.Time, askable bool) validity {
 		return s
 	}
 	if p.backend != b { // the fleet was reconfigured
-		p.backend, p.incarnation = b, b.Incarnation()
+		p.setBackend(b)
 	}
 	p.fleet = q.Fleet
 	switch {
-	case b.Incarnation() != p.incarnation, b == q.Tried && b.IsGone():
+	case p.forgotten(q, b):
 		return lost
 	case askable && !p.confirmedAt.IsZero() &&
 		(p.unregistered || now.Sub(p.confirmedAt) > q.Fleet.Affinity().SessionTTL/2):
@@ -67,13 +65,35 @@ func (p *Pinned) validity(q *Query, now time.Time, askable bool) validity {
 	return valid
 }
 
-// checkPin reports whether a session can use a pin.
+// setBackend sets the backend of a pin; nil if the fleet has no such backend.
+func (p *Pinned) setBackend(b *router.Backend) {
+	if p.backend = b; b != nil {
+		p.incarnation = b.Incarnation()
+	}
+}
+
+// forgotten reports whether the pin's backend has gone since the pin was made, and with it the session's state.
+func (p *Pinned) forgotten(q *Query, b *router.Backend) bool {
+	if q.durable() {
+		return false
+	}
+	return b.Incarnation() != p.incarnation || b == q.Tried && b.IsGone()
+}
+
+// durable reports whether the fleet's backends keep sessions while they are away.
+func (q *Query) durable() bool { return q.Fleet.Affinity().Durable }
+
+// checkPin reports whether a session can use a pin. The backend is nil for a durable session whose fleet has no
+// backend at the moment.
 func checkPin(q *Query, pin Pin) (*router.Backend, validity) {
 	if pin.Addr == "" {
 		return nil, unassigned
 	}
 	b := q.Fleet.Backend(pin.Addr)
-	if b == nil || !b.Alive() || !eligible(q, b) {
+	switch {
+	case b == nil && q.durable() && len(q.Fleet.Backends) == 0:
+		return nil, valid
+	case b == nil, !eligible(q, b), !b.Alive() && !q.durable():
 		return nil, lost
 	}
 	return b, valid

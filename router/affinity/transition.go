@@ -28,8 +28,7 @@ func (p *Pinned) nextTransition(q *Query, holder *router.Backend) transition {
 	case s == unassigned:
 		to := Pin{homeAddr(q, holder, q.Tried), from.Moves + 1}
 		return transition{to: to, from: &from, none: to.Addr == ""}
-	case s == valid && p.backend != nil && p.incarnation == p.backend.Incarnation() &&
-		(p.backend != q.Tried || !p.backend.IsGone()):
+	case s == valid && (q.durable() || p.backend != nil && !p.forgotten(q, p.backend)):
 		return transition{to: from} // stale, or not registered yet
 	}
 	to := Pin{homeAddr(q, holder, q.Fleet.Backend(from.Addr)), from.Moves + 1}
@@ -108,7 +107,7 @@ func (r *Resolver) queryStore(ctx context.Context, q *Query, p *Pinned, st trans
 		found.used.Store(p.usedBy(bound))
 		b, s := checkPin(q, bound.Pin)
 		switch {
-		case s == valid && !b.IsGone() && !b.GoneWithin(bound.Age), n == maxTransitions:
+		case s == valid && (q.durable() || !b.IsGone() && !b.GoneWithin(bound.Age)), n == maxTransitions:
 			return outcome{pin: bound.Pin, unused: !found.used.Load()}, nil
 		case s == lost && q.Fleet.Backend(bound.Pin.Addr) == nil && bound.Age < joinGrace:
 			return outcome{unknownBackend: true}, nil

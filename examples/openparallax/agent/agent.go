@@ -51,7 +51,8 @@ type agent struct {
 	results chan *openparallaxv1.EngineDirective
 }
 
-// Run runs an agent until the engine shuts it down, ctx ends, or the stream is lost. Only the last is an error.
+// Run runs an agent until the engine shuts it down, its stream ends with OK, ctx ends, or the stream is lost. Only the
+// last is an error, after which an engine starts its agent again.
 func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	if cfg.Name == "" {
 		cfg.Name = "Atlas"
@@ -59,12 +60,15 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := openparallaxv1.NewAgentServiceClient(conn).RunSession(ctx, grpc.WaitForReady(true))
+	stream, err := openparallaxv1.NewAgentServiceClient(conn).RunSession(ctx)
 	if err != nil {
 		return fmt.Errorf("open the session: %w", err)
 	}
 	a := &agent{cfg: cfg, stream: stream, results: make(chan *openparallaxv1.EngineDirective, 4)}
-	if err := a.ready(cancel); err != nil {
+	switch err := a.ready(cancel); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
 		return err
 	}
 	if cfg.Ready != nil {
@@ -91,7 +95,7 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	if told {
 		lost = a.leave()
 	}
-	if outer.Err() != nil {
+	if outer.Err() != nil || errors.Is(lost, io.EOF) {
 		return nil
 	}
 	return lost

@@ -9,21 +9,40 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
+// Question is what an engine's own web page shows of a question that no person has answered.
+type Question struct{ ID, Session, Tool, Args string }
+
+// Questions returns the open questions, as the engine's web page shows them. Over gRPC published engines name no id.
+func (e *Engine) Questions() (all []Question) {
+	e.approvals.mu.Lock()
+	defer e.approvals.mu.Unlock()
+	for _, w := range e.approvals.waiting {
+		all = append(all, w.Question)
+	}
+	return all
+}
+
 // approvals are the questions that people have not answered.
 type approvals struct {
 	mu      sync.Mutex
-	waiting map[string]chan bool
+	waiting map[string]waiting
 }
 
-func newApprovals() *approvals { return &approvals{waiting: map[string]chan bool{}} }
+type waiting struct {
+	Question
 
-// open makes a question, which forget ends.
-func (a *approvals) open() (id string, answer <-chan bool) {
+	answer chan bool
+}
+
+func newApprovals() *approvals { return &approvals{waiting: map[string]waiting{}} }
+
+// open makes a question about an action, which forget ends.
+func (a *approvals) open(of action) (id string, answer <-chan bool) {
 	ch := make(chan bool, 1)
 	id = rand.Text()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.waiting[id] = ch
+	a.waiting[id] = waiting{Question{id, of.session, of.tool, of.args}, ch}
 	return id, ch
 }
 
@@ -37,10 +56,10 @@ func (a *approvals) forget(id string) {
 func (a *approvals) resolve(id string, approved bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ch, ok := a.waiting[id]
+	w, ok := a.waiting[id]
 	if ok {
 		delete(a.waiting, id)
-		ch <- approved
+		w.answer <- approved
 	}
 	return ok
 }
@@ -48,14 +67,17 @@ func (a *approvals) resolve(id string, approved bool) bool {
 // approved asks all readers of the session, and waits for an answer of anybody.
 func (e *Engine) approved(ctx context.Context, a action, request *openparallaxv1.ActionRequest,
 	verdict *openparallaxv1.Verdict) bool {
-	id, answer := e.approvals.open()
+	id, answer := e.approvals.open(a)
 	defer e.approvals.forget(id)
 	late := time.NewTimer(e.cfg.ApprovalTimeout)
 	defer late.Stop()
-	event := a.event(openparallaxv1.PipelineEventType_APPROVAL_NEEDED)
-	event.ApprovalNeeded = &openparallaxv1.ApprovalNeeded{
-		ApprovalId: id, Action: request, ShieldAssessment: verdict,
-		ContextSummary: a.tool + " " + a.args, TimeoutAt: e.cfg.Now().Add(e.cfg.ApprovalTimeout).Unix(),
+	event := a.event(openparallaxv1.PipelineEventType_PIPELINE_EVENT_UNSPECIFIED)
+	if e.cfg.ApprovalIDs {
+		event = a.event(openparallaxv1.PipelineEventType_APPROVAL_NEEDED)
+		event.ApprovalNeeded = &openparallaxv1.ApprovalNeeded{
+			ApprovalId: id, Action: request, ShieldAssessment: verdict,
+			ContextSummary: a.tool + " " + a.args, TimeoutAt: e.cfg.Now().Add(e.cfg.ApprovalTimeout).Unix(),
+		}
 	}
 	e.readers.broadcast(event)
 	select {

@@ -1,6 +1,6 @@
 // Package engine is a small OpenParallax engine: the services openparallax.v1.AgentService,
 // ClientService, SubAgentService and ShieldService as one process serves them, with
-// conversations in memory and tools that do nothing.
+// conversations in memory or on disk, and tools that do nothing.
 //
 //	clients ──SendMessage──► engine ──ProcessRequest──► agent (package agent)
 //	        ◄──events───────        ◄──tokens, tools───
@@ -16,6 +16,8 @@
 //   - the end of one answer ends all streams of its session;
 //   - the last agent that connects gets the messages, and the previous one is not notified.
 //     When any agent's stream ends, the engine has no agent;
+//   - a question to a person is an event without type or content: only the engine's web page (Questions) has its id,
+//     which ResolveApproval accepts;
 //   - any client may call Shutdown, and answer any approval of any session;
 //   - failures are events, with gRPC status OK.
 //

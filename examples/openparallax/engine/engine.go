@@ -23,11 +23,13 @@ type Config struct {
 	Shield *shield.Shield // default: shield.New
 	// Spawn starts a sub-agent, which registers with the token. It must not block. Default: no sub-agents.
 	Spawn           func(token string)
+	Dir             string           // of the recorded sessions, which the next engine has as well; default: in memory
 	ApprovalTimeout time.Duration    // timeout of approvals; default 5m
 	Now             func() time.Time // default time.Now
 
 	SeedModes   bool // modes of sessions are numbered as documented: NORMAL 0, OTR 1
 	KeepStreams bool // SendMessage ends when its client goes away, not with the answer, as in older versions
+	ApprovalIDs bool // questions are events with an id, as documented; published engines send neither type nor content
 	IgnorePages bool // ListSessions and GetHistory ignore limit and offset, as in older versions
 }
 
@@ -59,6 +61,7 @@ type Engine struct {
 	readers   *broadcaster
 	approvals *approvals
 	subAgents *subAgents
+	recorded  error // why the sessions of Config.Dir cannot be read; Serve fails with it
 
 	agent sync.Mutex // held while something is sent to the agent
 	// conn is the agent's stream; nil: no agent.
@@ -78,6 +81,9 @@ func New(cfg Config) *Engine {
 		cfg: cfg, began: cfg.Now(), history: newHistory(cfg.Now), readers: newBroadcaster(cfg.KeepStreams),
 		approvals: newApprovals(), subAgents: newSubAgents(),
 	}
+	if cfg.Dir != "" {
+		e.recorded = e.history.load(cfg.Dir)
+	}
 	e.shutdown, e.stop = context.WithCancel(context.Background())
 	return e
 }
@@ -92,6 +98,11 @@ func (e *Engine) Register(server *grpc.Server) {
 
 // Serve serves the engine on ln until ctx ends or a client calls Shutdown, and shuts its agent down. It closes ln.
 func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
+	if e.recorded != nil {
+		_ = ln.Close()
+		return e.recorded
+	}
+	defer e.history.disk.close()
 	server := grpc.NewServer()
 	e.Register(server)
 	served := make(chan error, 1)
@@ -109,7 +120,10 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 		Shutdown: &openparallaxv1.ShutdownDirective{Reason: "the engine ends"},
 	}})
 	server.GracefulStop()
-	return <-served
+	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // it ended before it began
+		return err
+	}
+	return nil
 }
 
 // direct sends the agent a directive.

@@ -28,6 +28,12 @@ type served struct {
 // start serves an engine until the test ends.
 func start(t *testing.T, cfg engine.Config) *served {
 	t.Helper()
+	return startEngine(t, engine.New(cfg))
+}
+
+// startEngine serves an engine until the test ends.
+func startEngine(t *testing.T, e *engine.Engine) *served {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +41,6 @@ func start(t *testing.T, cfg engine.Config) *served {
 	s := &served{addr: ln.Addr().String(), ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	gone := make(chan struct{})
-	e := engine.New(cfg)
 	go func() {
 		defer close(gone)
 		s.ended <- e.Serve(ctx, ln)

@@ -177,7 +177,7 @@ func TestTheLastAgentWins(t *testing.T) {
 // Anybody can end the engine, and answer what another session asks.
 func TestNothingIsGuarded(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{Token: "secret"})
+	e := start(t, engine.Config{ApprovalIDs: true, Token: "secret"})
 	e.attend(t, agent.Config{Token: "secret"})
 	stream, err := e.client(t).SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "mine",
 		Content: "approve: ls", Mode: normal})

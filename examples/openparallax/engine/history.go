@@ -23,6 +23,7 @@ type history struct {
 	now func() time.Time
 
 	mu       sync.Mutex
+	disk     *disk // nil: in memory only
 	sessions map[string]*conversation
 	touched  int64
 	memory   []string // the agent's memory
@@ -43,23 +44,29 @@ func newHistory(now func() time.Time) *history {
 func (h *history) add(session, id, role, content string, mode openparallaxv1.SessionMode) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now().Unix()
-	c := h.sessions[session]
+	if id == "" {
+		id = rand.Text()
+	}
+	m := &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content, Timestamp: h.now().Unix()}
+	h.insert(m, mode)
+	h.disk.write(m, mode)
+}
+
+// insert adds a message to its conversation. The caller holds mu.
+func (h *history) insert(m *openparallaxv1.ChatMessage, mode openparallaxv1.SessionMode) {
+	c := h.sessions[m.GetSessionId()]
 	if c == nil {
 		if len(h.sessions) == maxSessions {
 			delete(h.sessions, h.sorted()[maxSessions-1].id)
 		}
-		c = &conversation{id: session, title: strings.ToValidUTF8(content[:min(len(content), maxTitle)], ""), mode: mode,
-			created: now}
-		h.sessions[session] = c
-	}
-	if id == "" {
-		id = rand.Text()
+		title := m.GetContent()[:min(len(m.GetContent()), maxTitle)]
+		c = &conversation{id: m.GetSessionId(), title: strings.ToValidUTF8(title, ""), mode: mode,
+			created: m.GetTimestamp()}
+		h.sessions[c.id] = c
 	}
 	h.touched++
-	c.touched, c.updated = h.touched, now
-	c.messages = append(c.messages, &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content,
-		Timestamp: now})
+	c.touched, c.updated = h.touched, m.GetTimestamp()
+	c.messages = append(c.messages, m)
 	c.messages = c.messages[max(0, len(c.messages)-maxMessages):]
 }
 

@@ -2,6 +2,10 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +14,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
@@ -151,7 +156,7 @@ func TestPages(t *testing.T) {
 // TestApprovals: the first answer decides, and a question without an answer is denied.
 func TestApprovals(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{})
+	e := start(t, engine.Config{ApprovalIDs: true})
 	e.attend(t, agent.Config{})
 	c := e.client(t)
 	for approved, want := range map[bool]string{true: "ran ls", false: "denied by human review"} {
@@ -240,5 +245,68 @@ func TestSubAgents(t *testing.T) {
 			!strings.Contains(err.Error(), "invalid sub-agent token") {
 			t.Errorf("a token used twice: %v", err)
 		}
+	}
+}
+
+// TestSessionsOnDisk: the next engine has them, but for a message that was being written.
+func TestSessionsOnDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, want := range []int{0, 2, 4} {
+		t.Run(fmt.Sprint(want), func(t *testing.T) { //nolint:paralleltest // each engine follows the one before
+			e := start(t, engine.Config{Dir: dir})
+			e.attend(t, agent.Config{})
+			c := e.client(t)
+			if said := recorded(t, c, "s"); len(said) != want {
+				t.Errorf("it has %q", said)
+			}
+			if heard, err := say(within(t), c, "s", "hello", normal); err != nil || heard.answer() != "You said: hello" {
+				t.Errorf("%v, %v", heard, err)
+			}
+		})
+		file, err := os.OpenFile(filepath.Join(dir, "messages.jsonl"), os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			_, err = file.WriteString(`{"Session":"s","Con`)
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestQuestionsWithoutID: a published engine says over gRPC only that something has happened. Its web page has the id.
+func TestQuestionsWithoutID(t *testing.T) {
+	t.Parallel()
+	served := engine.New(engine.Config{})
+	e := startEngine(t, served)
+	e.attend(t, agent.Config{})
+	c := e.client(t)
+	stream, err := c.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "approve: ls",
+		Mode: normal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := &openparallaxv1.PipelineEvent{SessionId: "s", MessageId: event.GetMessageId()}
+		if proto.Equal(event, bare) {
+			break
+		}
+	}
+	shown := served.Questions()
+	if len(shown) != 1 || shown[0].Session != "s" || shown[0].Tool != "execute_command" ||
+		shown[0].Args != `{"command":"ls"}` {
+		t.Fatalf("the web page shows %+v", shown)
+	}
+	if _, err := c.ResolveApproval(within(t), &openparallaxv1.ApprovalResponse{ApprovalId: shown[0].ID,
+		Approved: true}); err != nil {
+		t.Error(err)
+	}
+	if heard, err := hear(stream); err != nil || heard.answer() != "ran ls" || len(served.Questions()) > 0 {
+		t.Errorf("%q, %v, %v", heard.answer(), err, served.Questions())
 	}
 }

@@ -4,30 +4,33 @@ import (
 	"context"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // unnamed is the author of an answer without a name.
-const unnamed = "operator"
+const unnamed = operator.Unnamed
 
 // Approve implements capgatepb.ApprovalsServer.
 func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*capgatepb.ApproveResponse, error) {
-	a, err := s.answer(ctx, req, s.Approvals.Approve)
+	shown, err := s.answer(ctx, req, s.Approvals.Approve)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	return &capgatepb.ApproveResponse{Approval: approvalOf(&a)}, nil
+	return &capgatepb.ApproveResponse{Approval: shown}, nil
 }
 
 // Deny implements capgatepb.ApprovalsServer.
 func (s *server) Deny(ctx context.Context, req *capgatepb.DenyRequest) (*capgatepb.DenyResponse, error) {
-	a, err := s.answer(ctx, req, s.Approvals.Deny)
+	shown, err := s.answer(ctx, req, s.Approvals.Deny)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	return &capgatepb.DenyResponse{Approval: approvalOf(&a)}, nil
+	return &capgatepb.DenyResponse{Approval: shown}, nil
 }
 
 // answering is the common part of both requests.
@@ -37,49 +40,61 @@ type answering interface {
 	GetBy() string
 	GetComment() string
 	GetRemember() string
+	GetValidFor() *durationpb.Duration
 }
 
 func (s *server) answer(ctx context.Context, req answering,
 	give func(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval,
-		error)) (a approvals.Approval, err error) {
+		error)) (*capgatepb.Approval, error) {
 	v, err := s.caller(ctx, req)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	if !v.answers {
-		return a, refusedAnswer
+		return nil, refusedAnswer
 	}
 	answer, err := answerOf(req)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	if answer.Remember == approvals.Always && !v.rules {
-		return a, refusedAlways
+		return nil, refusedAlways
 	}
-	if v.by != "" {
+	if answer.Who = v.who; v.by != "" {
 		answer.By = v.by
 	}
 	if v.user != "" || v.granted != nil { // approvals of other tenants are invisible
-		if a, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
-			return a, err
+		if _, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
+			return nil, err
 		}
 	}
 	if err = s.resolve(ctx, &v, req.GetApprovalId()); err != nil {
-		return a, err
+		return nil, err
 	}
-	if a, err = give(ctx, v.tenant, req.GetApprovalId(), answer); err != nil {
-		return a, err
+	a, err := give(ctx, v.tenant, req.GetApprovalId(), answer)
+	if err != nil {
+		return nil, err
 	}
-	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", a.State.String(), "remember",
+	s.record(ctx, &a, &answer)
+	return s.shown(&a, &v), nil
+}
+
+// record writes an answer to the log and the audit log. The answer of one of several people leaves the approval
+// pending.
+func (s *server) record(ctx context.Context, a *approvals.Approval, answer *approvals.Answer) {
+	state := a.State.String()
+	if a.State == approvals.Pending {
+		state = "answered"
+	}
+	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", state, "remember",
 		answer.Remember.String(), "by", answer.By,
 		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
-	s.Audit.RecordChange(&audit.Change{Actor: answer.By, What: "approval." + a.State.String(), Tenant: a.Tenant,
+	s.Audit.RecordChange(&audit.Change{Actor: answer.By, What: "approval." + state, Tenant: a.Tenant,
 		Targets: []audit.Target{
 			{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
 			{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
 			{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
 		}})
-	return a, nil
 }
 
 func answerOf(req answering) (a approvals.Answer, err error) {
@@ -95,6 +110,11 @@ func answerOf(req answering) (a approvals.Answer, err error) {
 		return a, invalid("by", "it must have at most 256 bytes of UTF-8")
 	case len(a.Comment) > maxComment || !utf8.ValidString(a.Comment):
 		return a, invalid("comment", "it must have at most 1024 bytes of UTF-8")
+	}
+	if v := req.GetValidFor(); v != nil {
+		if a.ValidFor = v.AsDuration(); v.CheckValid() != nil || a.ValidFor <= 0 {
+			return a, invalid("valid_for", "it must be a duration of 1 s or more")
+		}
 	}
 	return a, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -12,22 +13,40 @@ import (
 type caller struct {
 	tenant  string
 	all     bool             // it may see all tenants, and tenant is ""
-	granted *tenant.Settings // settings with the visible capabilities; nil: all
-	user    string           // "": all users
-	answers bool
-	rules   bool   // it may set a rule with an answer
-	by      string // the authenticated name of the approver; "": unknown
+	granted *tenant.Identity // which capabilities it sees; nil: all
+	user    string           // whose approvals it lists; "": those of all users
+	answers bool             // it may answer, and sees those of all users by their ids
+	rules   bool             // it may set a rule with an answer
+	by      string           // the authenticated name of the approver; "": unknown
+	who     approvals.Approver
 }
 
+// sees reports whether a caller may see an approval whose id it knows.
 func (v *caller) sees(a *approvals.Approval) bool {
-	return (v.all || a.Tenant == v.tenant) && v.granted.Sees(a.Capability) && (v.user == "" || a.User == v.user)
+	return (v.all || a.Tenant == v.tenant) && v.granted.Sees(a.Capability) &&
+		(v.answers || v.user == "" || a.User == v.user)
+}
+
+// lists reports whether an approval is in a caller's lists and events.
+func (v *caller) lists(a *approvals.Approval) bool {
+	return v.sees(a) && (v.user == "" || a.User == v.user)
 }
 
 // ofOperators makes the callers of the admin API.
 func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, error) {
 	return func(ctx context.Context, name string) (caller, error) {
-		of, err := tenants.Read(ctx, name)
-		return caller{tenant: of, all: of == "", answers: true, rules: true}, err
+		named, err := operator.Tenant(ctx, name)
+		if err != nil {
+			return caller{}, err
+		}
+		of, err := tenants.Read(ctx, named)
+		v := caller{tenant: of, all: of == "", answers: true, rules: true}
+		if v.by = operator.Authenticated(ctx); v.by != "" {
+			who := operator.FromContext(ctx)
+			v.answers, v.rules = who.Roles.Include(operator.Approve), who.Roles.Include(operator.Admin)
+			v.who = approvals.Approver{User: who.User, Issuer: who.Issuer, Groups: who.Groups, Key: who.Name}
+		}
+		return v, err
 	}
 }
 
@@ -40,16 +59,27 @@ func ofCallers(ctx context.Context, tenantName string) (caller, error) {
 	if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
 		return caller{}, refusedUnknown
 	}
-	v := caller{tenant: who.Tenant, granted: who.Settings, user: who.User, answers: mayAnswer(who),
+	granted := &who
+	if who.Settings == nil && who.At == nil {
+		granted = nil
+	}
+	v := caller{tenant: who.Tenant, granted: granted, user: who.User, answers: mayAnswer(who),
 		rules: who.Scopes.Any(tenant.Policy)}
+	v.who = approvals.Approver{User: who.User, Groups: who.Groups(), Key: "key " + who.Key, Unverified: who.Key == ""}
 	if v.by = "key " + who.Key; who.User != "" {
 		v.by = shown(who.User) + ", by " + v.by
+	}
+	if who.Person != nil {
+		v.who.Issuer = who.Person.Issuer
+		if v.answers { // a person who approves, not an application that speaks for one of its users
+			v.user = ""
+		}
 	}
 	return v, nil
 }
 
-// mayAnswer reports whether a caller may answer approvals, its own included. Without credentials no caller may,
-// because each could claim to be its own approver.
+// mayAnswer reports whether a caller may answer approvals. Without credentials no caller may, because each could claim
+// to be its own approver.
 func mayAnswer(who tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
@@ -58,5 +88,5 @@ var (
 		Message: "answer approvals at the admin API, or with an API key that has the scope approve"}
 	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
 		Metadata: map[string]string{"scope": tenant.Policy.String()},
-		Message:  "a permanent answer sets a rule: the API key lacks the scope policy"}
+		Message:  "a permanent answer sets a rule: the API key lacks the scope policy, or the operator the role admin"}
 )

@@ -21,7 +21,11 @@ func called(ctx context.Context) context.Context {
 	if len(names) != 1 {
 		return ctx
 	}
-	return tenant.NewContext(ctx, tenant.Identity{Tenant: names[0], User: users[0]})
+	who := tenant.Identity{Tenant: names[0], User: users[0]}
+	if key := md.Get("test-key"); len(key) == 1 {
+		who.Key, who.Scopes = key[0], tenant.Approve
+	}
+	return tenant.NewContext(ctx, who)
 }
 
 type calledStream struct{ grpc.ServerStream }

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -25,15 +27,68 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why,
 		RequestId:  a.RequestID,
 		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered),
-		AnsweredBy: a.By, Comment: a.Comment,
+		AnsweredBy: a.By, Comment: a.Comment, Link: a.Link,
 	}
 	if a.State != 0 { // the approval is forgotten
 		p.State = a.State.String()
 	}
 	if !a.Answered.IsZero() {
-		p.Remember = a.Remember.String()
+		p.Remember, p.ValidUntil = a.Remember.String(), timeOf(a.ValidUntil())
+	}
+	p.ArgumentsValue, p.Policy = a.Value, policyOf(a)
+	for i := range a.Answers {
+		g := &a.Answers[i]
+		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User), Answer: g.State.String(),
+			Comment: g.Comment, Time: timeOf(g.Time), Remember: g.Remember.String()})
+	}
+	if t := a.Terms; t != nil && a.ID != "" && a.State != 0 {
+		p.RequiredAnswers, p.Groups = int32(t.Answers), t.Groups
+		p.EscalateTime, p.EscalateGroups = timeOf(t.Escalates), t.EscalateGroups
+		p.ReasonRequired, p.ReasonRequiredToApprove = t.Reason != approvals.ReasonNever, t.Reason == approvals.ReasonAlways
+		if t.MaxValidity > 0 {
+			p.MaxValidity = durationpb.New(t.MaxValidity)
+		}
 	}
 	return p
+}
+
+// shown encodes an approval for a reader, with what the reader may do.
+func (s *server) shown(a *approvals.Approval, v *caller) *capgatepb.Approval {
+	p := approvalOf(a)
+	switch refusal := s.Approvals.MayAnswer(a, &v.who); {
+	case a.State == 0:
+	case !v.answers:
+		p.MayNotAnswerWhy = refusedAnswer.Message
+	case refusal != nil:
+		p.MayNotAnswerWhy = refusal.Message
+	default:
+		p.MayAnswer = true
+	}
+	return p
+}
+
+// policies describe the levels that require approval.
+var policies = map[string]string{ //nolint:gochecknoglobals // a constant, if Go had such
+	call.ByUserAgent.String():   "a rule for this user with this agent",
+	call.ByUser.String():        "a rule for this user",
+	call.ByTenantAgent.String(): "a rule for this agent",
+	call.ByTenant.String():      "a rule of the tenant",
+	call.ByGlobal.String():      "a rule for all tenants",
+	call.ByManifest.String():    "the recommendation in the tool's manifest",
+	call.ByFleet.String():       "the policy of the fleet",
+	call.ByDefault.String():     "the gateway's default",
+	"shield":                    "the shield",
+	"engine":                    "the engine itself asks",
+	approvals.Elsewhere:         "the engine asks in its own page",
+}
+
+// policyOf says in words what requires an approval.
+func policyOf(a *approvals.Approval) string {
+	text, known := policies[a.Level]
+	if !known {
+		return a.Level
+	}
+	return text + " (" + a.Level + ")"
 }
 
 // shown returns a name of a caller, which may be any bytes, as UTF-8.
@@ -46,10 +101,10 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-func eventOf(e *approvals.Event) *capgatepb.WatchApprovalsResponse {
+func (s *server) eventOf(e *approvals.Event, v *caller) *capgatepb.WatchApprovalsResponse {
 	resp := &capgatepb.WatchApprovalsResponse{Id: e.ID, Event: string(e.Kind)}
 	if e.Approval.ID != "" {
-		resp.Approval = approvalOf(&e.Approval)
+		resp.Approval = s.shown(&e.Approval, v)
 	}
 	return resp
 }

@@ -36,6 +36,7 @@ type Approvals interface {
 		next string, err error)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
+	MayAnswer(a *approvals.Approval, who *approvals.Approver) *call.Refusal
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
 	AllEvents(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
@@ -83,7 +84,7 @@ func (s *Service) Operators() admin.Service {
 			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // later routes precede /v1/approvals/{id}
 		},
 		Patterns: []string{"GET /v1/approvals", "GET /v1/approvals/{id}", "POST /v1/approvals/{id}/approve",
-			"POST /v1/approvals/{id}/deny"},
+			"POST /v1/approvals/{id}/deny", "POST /v1/approvals/{id}"}, // {id} has :approve or :deny
 	}
 }
 
@@ -129,8 +130,8 @@ func (s *server) ListApprovals(ctx context.Context,
 	}
 	resp.NextPageToken = paging.Token(next)
 	for i := range page {
-		if v.sees(&page[i]) {
-			resp.Approvals = append(resp.Approvals, approvalOf(&page[i]))
+		if v.lists(&page[i]) {
+			resp.Approvals = append(resp.Approvals, s.shown(&page[i], &v))
 		}
 	}
 	return resp, nil
@@ -163,7 +164,7 @@ func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequ
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	return &capgatepb.GetApprovalResponse{Approval: approvalOf(&a)}, nil
+	return &capgatepb.GetApprovalResponse{Approval: s.shown(&a, &v)}, nil
 }
 
 // get returns an approval that the caller may see.

@@ -53,10 +53,10 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	defer cancel()
 	defer context.AfterFunc(s.leaving, cancel)()
 	seen := func(e approvals.Event) error {
-		if e.Approval.ID != "" && !v.sees(&e.Approval) {
+		if e.Approval.ID != "" && !v.lists(&e.Approval) {
 			return nil
 		}
-		return tell(eventOf(&e))
+		return tell(s.eventOf(&e, &v))
 	}
 	if v.all {
 		err = s.Approvals.AllEvents(ctx, req.GetLastEventId() != "", seen)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
@@ -20,9 +21,10 @@ type Registry interface {
 	Withdraw(ctx context.Context, key registry.Key, lease string) error
 }
 
-// New returns the service. The function toStatus is the gateway's table of gRPC codes for refusals.
-func New(r Registry, toStatus func(*call.Refusal) *status.Status) admin.Service {
-	s := &server{registry: r, status: toStatus}
+// New returns the service. The function toStatus is the gateway's table of gRPC codes for refusals. The log has new
+// registrations and withdrawals; nil: none.
+func New(r Registry, toStatus func(*call.Refusal) *status.Status, log *audit.Log) admin.Service {
+	s := &server{registry: r, status: toStatus, audit: log}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterRegistryServer(g, s) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {

@@ -35,7 +35,7 @@ func serve(t *testing.T) *port {
 		Max: 2, MaxPerFleet: 2, Manifests: true}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
 		registry.Options{Manifest: registration.ReadManifest})}
-	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus))
+	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus, nil))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	return p
 }

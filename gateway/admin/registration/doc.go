@@ -3,6 +3,6 @@
 //	gRPC  capgate.v1.Registry, by prior knowledge of HTTP/2; and reflection
 //	JSON  POST /v1/registrations and POST /v1/registrations:withdraw, over HTTP/1.1 or 2
 //
-// One server handles both (server.go) and calls internal/registry. It authenticates no caller, and must be served at
-// the admin API alone.
+// One server handles both (server.go) and calls internal/registry. Package guard authorizes
+// its callers, at the admin API alone.
 package registration

@@ -137,7 +137,7 @@ func TestManifestForbidden(t *testing.T) {
 	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MaxTTL: 1 << 40, Max: 2, MaxPerFleet: 2}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
 		registry.Options{Manifest: registration.ReadManifest})}
-	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus))
+	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus, nil))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	st, code, body := p.brings(t, "10.0.0.7:1", head)
 	if st.Code() != codes.PermissionDenied || code != http.StatusForbidden ||

@@ -9,7 +9,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/registry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -25,6 +27,13 @@ type server struct {
 	capgatepb.UnimplementedRegistryServer
 	registry Registry
 	status   func(*call.Refusal) *status.Status
+	audit    *audit.Log
+}
+
+// record writes a change of a registration to the audit log.
+func (s *server) record(ctx context.Context, what, capability, addr string) {
+	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "backend." + what,
+		Targets: []audit.Target{{Name: "capability", Value: capability}, {Name: "backend", Value: addr}}})
 }
 
 // RegisterBackend implements capgatepb.RegistryServer.
@@ -50,6 +59,9 @@ func (s *server) RegisterBackend(ctx context.Context,
 	if err != nil {
 		return nil, s.refused(err)
 	}
+	if req.GetLease() == "" { // else it renews its lease
+		s.record(ctx, "registered", g.Capability, g.Addr)
+	}
 	resp := &capgatepb.RegisterBackendResponse{Lease: g.Lease, Ttl: durationpb.New(g.TTL)}
 	for _, addr := range g.Pinned {
 		resp.Addrs = append(resp.Addrs, addr.String())
@@ -64,6 +76,7 @@ func (s *server) WithdrawBackend(ctx context.Context,
 	if err != nil {
 		return nil, s.refused(err)
 	}
+	s.record(ctx, "withdrawn", req.GetCapability(), req.GetAddr())
 	return new(capgatepb.WithdrawBackendResponse), nil
 }
 

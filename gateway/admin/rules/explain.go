@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -11,7 +12,7 @@ import (
 // ExplainPolicy implements capgatepb.PoliciesServer.
 func (s *server) ExplainPolicy(ctx context.Context,
 	req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
-	of, err := s.Tenants.Named(ctx, req.GetTenant())
+	of, err := s.named(ctx, req.GetTenant())
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -41,8 +42,14 @@ func (s *server) ExplainPolicy(ctx context.Context,
 		return nil, s.refused(err)
 	}
 	resp := &capgatepb.ExplainPolicyResponse{Policy: decision.Verdict.String(), Level: decision.Level.String()}
+	if s.Approvers != nil && decision.Verdict == call.Ask {
+		resp.Approvers = s.Approvers(c.Tenant, c.Capability, c.Tool)
+	}
+	global := operator.AllTenants(ctx) == nil // an operator of one tenant does not see the rules of all
 	for i := range looks {
-		resp.Looks = append(resp.Looks, lookOf(&looks[i]))
+		if global || looks[i].Level != call.ByGlobal {
+			resp.Looks = append(resp.Looks, lookOf(&looks[i]))
+		}
 	}
 	if set == nil || req.GetCandidate() {
 		return resp, nil

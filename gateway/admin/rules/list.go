@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -58,12 +59,19 @@ func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPolicie
 	if err := checkTenant(req); err != nil {
 		return page, err
 	}
+	name, err := operator.Tenant(ctx, req.GetTenant())
+	if err == nil && req.GetGlobal() {
+		err = operator.AllTenants(ctx)
+	}
+	if err != nil {
+		return page, err
+	}
 	if req.GetGlobal() {
 		page.rules, page.next, err = set.List(ctx, "", after, size)
 		return page, err
 	}
-	if req.GetTenant() != "" && req.GetTenant() != tenant.All {
-		return s.listOf(ctx, set, req.GetTenant(), after, size)
+	if name != "" && name != tenant.All {
+		return s.listOf(ctx, set, name, after, size)
 	}
 	if rest, unknown := strings.CutPrefix(after, unknownTenants); unknown {
 		return s.listUnknown(ctx, set, rest, size)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -74,10 +75,22 @@ type ofTenant interface {
 
 // tenantOf returns the tenant of a request, "" for the global rules.
 func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
-	if err := checkTenant(req); err != nil || req.GetGlobal() {
+	if err := checkTenant(req); err != nil {
 		return "", err
 	}
-	return s.Tenants.Named(ctx, req.GetTenant())
+	if req.GetGlobal() {
+		return "", operator.AllTenants(ctx)
+	}
+	return s.named(ctx, req.GetTenant())
+}
+
+// named returns the tenant that a request has to name, or the operator's own.
+func (s *server) named(ctx context.Context, name string) (string, error) {
+	name, err := operator.Tenant(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return s.Tenants.Named(ctx, name)
 }
 
 func checkTenant(req ofTenant) error {

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -12,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -38,9 +40,13 @@ type Config struct {
 	FilterTenants     FilterTenants  // nil: every tenant is searched for rules
 	// RuleTenants may be nil: rules of unknown tenants are then listed only by the tenant's name.
 	RuleTenants RuleTenants
-	Catalog     Catalog                            // nil: names of capabilities and tools are not checked
-	Status      func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	Audit       *audit.Log                         // of changes; nil: none
+	// Recent has the recent calls, to which candidates are applied; nil: none are known.
+	Recent  Recent
+	Catalog Catalog                            // nil: names of capabilities and tools are not checked
+	Status  func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Audit   *audit.Log                         // of changes; nil: none
+	// Approvers says in words who may answer the approvals of a call; nil: unknown.
+	Approvers func(tenant, capability, tool string) string
 }
 
 // FilterTenants returns the tenants, among some, that have rules.
@@ -57,7 +63,8 @@ func New(cfg Config) admin.Service {
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
 			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux, s)
 		},
-		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain"},
+		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain",
+			"GET /v1/policies:compare"},
 	}
 }
 
@@ -96,19 +103,25 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 			err = invalid("policy", "it must be allow, ask or block")
 		}
 	}
+	if end := p.GetExpireTime(); err == nil && end != nil {
+		if r.Expires = end.AsTime(); end.CheckValid() != nil || !r.Expires.After(time.Now()) {
+			err = invalid("expire_time", "it must be in the future")
+		}
+	}
 	if err == nil && !req.GetForce() {
 		err = s.known(ctx, &r, "; force (--force) sets the rule all the same")
 	}
 	if err != nil {
 		return nil, s.refused(err)
 	}
+	r.By = operator.Authenticated(ctx)
 	err = set.Set(ctx, r)
 	// also after an error, because the rule may have been set
 	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	s.record("set", &r, p.GetCandidate())
+	s.record(ctx, "set", &r, p.GetCandidate())
 	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r, p.GetCandidate())}, nil
 }
 
@@ -131,23 +144,20 @@ func (s *server) DeletePolicy(ctx context.Context,
 	case !was:
 		return nil, s.refused(s.noRule(ctx, set, &r, req.GetCandidate()))
 	}
-	s.record("deleted", &r, req.GetCandidate())
+	s.record(ctx, "deleted", &r, req.GetCandidate())
 	return new(capgatepb.DeletePolicyResponse), nil
 }
 
 // record writes a change of a rule to the audit log.
-func (s *server) record(what string, r *policy.Rule, candidate bool) {
-	kind, verdict, by := "rule.", "", r.By
+func (s *server) record(ctx context.Context, what string, r *policy.Rule, candidate bool) {
+	kind, verdict := "rule.", ""
 	if candidate {
 		kind = "candidate."
 	}
 	if what == "set" {
 		verdict = r.Verdict.String()
 	}
-	if by == "" {
-		by = "operator"
-	}
-	s.Audit.RecordChange(&audit.Change{Actor: by, What: kind + what, Tenant: r.Tenant, Targets: []audit.Target{
+	s.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, r.By), What: kind + what, Tenant: r.Tenant, Targets: []audit.Target{
 		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability},
 		{Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
 	}})
@@ -172,6 +182,9 @@ func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
 		Tenant: r.Tenant, Global: r.Tenant == "", User: r.User, Agent: r.Agent, Capability: r.Capability,
 		Tool: r.Tool, Policy: r.Verdict.String(),
 		SetBy: r.By, Candidate: candidate, Name: nameOf(r, candidate),
+	}
+	if !r.Expires.IsZero() {
+		p.ExpireTime = timestamppb.New(r.Expires)
 	}
 	if !r.At.IsZero() {
 		p.UpdateTime, p.CreateTime = timestamppb.New(r.At), timestamppb.New(r.Since)

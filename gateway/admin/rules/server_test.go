@@ -111,7 +111,7 @@ func TestRulesByJSON(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"GET", "/v1/policies", "", 200, `{}`},
+		{"GET", "/v1/policies", "", 200, `"policies":[]`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","user":"ann"}`, 200,
 			`"tenant":"default", "user":"ann"`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"allow","user":"ann","name":"tenants/acme/policies/x"}`, 200, `"policy":"allow"`},
@@ -129,7 +129,7 @@ func TestRulesByJSON(t *testing.T) {
 			`"policy":"block", "level":"default"`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","candidate":true}`, 200,
 			`"candidate":true`},
-		{"GET", "/v1/policies", "", 200, `{}`},
+		{"GET", "/v1/policies", "", 200, `"policies":[]`},
 		{"GET", "/v1/policies?candidate=true", "", 200,
 			`"tool":"*", "policy":"ask", "candidate":true, "name":"tenants/default/candidates/capability=weather&tool=*"`},
 		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200,
@@ -138,7 +138,7 @@ func TestRulesByJSON(t *testing.T) {
 			`{"policy":"ask", "level":"tenant"`},
 		{"DELETE", "/v1/policies?capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
 		{"DELETE", "/v1/policies?capability=weather&tool=*&candidate=true", "", 200, `{}`},
-		{"GET", "/v1/policies?candidate=true", "", 200, `{}`},
+		{"GET", "/v1/policies?candidate=true", "", 200, `"policies":[]`},
 	} {
 		if status, body := p.Ask(t, step.method, step.path, step.body); status != step.status ||
 			!strings.Contains(plain(body), plain(step.want)) {

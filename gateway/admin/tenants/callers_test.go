@@ -42,8 +42,13 @@ func TestATenantsOwnKeys(t *testing.T) {
 	}
 	// No caller can extend its permissions: by a new key, or by rotating a key with more permissions.
 	for what, key := range map[string]*capgatepb.Key{
-		"a scope":      {Scopes: []string{"invoke", "policy"}},
-		"an assertion": {Asserts: []string{"user"}},
+		"a scope":            {Scopes: []string{"invoke", "policy"}},
+		"an assertion":       {Asserts: []string{"user"}},
+		"the role viewer":    {Scopes: []string{"role.viewer"}},
+		"the role operator":  {Scopes: []string{"invoke", "role.operator"}},
+		"the role approver":  {Scopes: []string{"role.approver"}},
+		"the role admin":     {Scopes: []string{"admin", "role.admin"}},
+		"a role of a strong": {Scopes: []string{"role.viewer", "role.admin", "read"}},
 	} {
 		_, err = r.caller.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: "-", Key: key})
 		expect(t, what, err, codes.PermissionDenied, "GRANT_EXCEEDED")

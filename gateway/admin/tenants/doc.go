@@ -3,6 +3,6 @@
 //	gRPC  capgate.v1.Tenants
 //	JSON  /v1/tenants, /v1/tenants/{id}/keys
 //
-// The admin API, which has no authentication, covers all tenants. The public port, with JSON in
+// The admin API covers all tenants, or that of its operator. The public port, with JSON in
 // gateway/frontdoor/rest, covers the caller's own tenant, within the caller's own permissions (principal.go).
 package tenants

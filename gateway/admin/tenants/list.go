@@ -20,7 +20,7 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	}
 	var keys []*capgatepb.Key
 	var next string
-	if by.operator && req.GetTenantId() == tenant.All && s.Roster != nil {
+	if by.operator && by.only() == "" && req.GetTenantId() == tenant.All && s.Roster != nil {
 		all := paging.Across[*capgatepb.Key]{Owners: s.Roster.Page, List: s.listKeys}
 		keys, next, err = all.Page(ctx, after, size)
 	} else {
@@ -63,7 +63,7 @@ func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys
 // keyAccessByID resolves a request about one key. Operators need not know the key's tenant.
 func (s *server) keyAccessByID(ctx context.Context, name, id string, change bool) (keyAccess, error) {
 	by, err := s.authenticate(ctx)
-	if err != nil || !by.operator || name != tenant.All || s.Roster == nil {
+	if err != nil || !by.operator || by.only() != "" || name != tenant.All || s.Roster == nil {
 		return s.keyAccess(ctx, name, change)
 	}
 	k := s.Keys.Find(id)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -13,12 +14,21 @@ const ownTenant = "-"
 // principal is the operator or the caller that makes a request.
 type principal struct {
 	operator bool
-	name     string          // in logs and audit records
-	who      tenant.Identity // zero for operators
+	name     string             // in logs and audit records
+	who      tenant.Identity    // zero for operators
+	as       *operator.Identity // the operator; nil: one for all tenants
 }
 
-func ofOperators(context.Context) (principal, error) {
-	return principal{operator: true, name: "operator"}, nil
+func ofOperators(ctx context.Context) (principal, error) {
+	return principal{operator: true, name: operator.NameOf(ctx, ""), as: operator.FromContext(ctx)}, nil
+}
+
+// only returns the only tenant that an operator sees; "": it sees all.
+func (a *principal) only() string {
+	if a.as == nil {
+		return ""
+	}
+	return a.as.Tenant
 }
 
 // ofCallers returns the principal at the public port, which the gateway has authenticated.
@@ -49,7 +59,7 @@ func (a *principal) requireOperator() error {
 func (a *principal) tenant(name string) (string, error) {
 	switch {
 	case a.operator:
-		return name, nil
+		return a.as.Narrow(name)
 	case name == ownTenant || name == a.who.Tenant:
 		return a.who.Tenant, nil
 	}

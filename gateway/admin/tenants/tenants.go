@@ -117,6 +117,9 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
+	if id := by.only(); id != "" {
+		return s.listOne(ctx, id, after)
+	}
 	var stored []*tenant.Record
 	var next string
 	if s.Store != nil {
@@ -137,6 +140,20 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	}
 	all, next := p.truncate(size)
 	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
+}
+
+// listOne lists the only tenant that an operator sees.
+func (s *server) listOne(ctx context.Context, id, after string) (*capgatepb.ListTenantsResponse, error) {
+	resp := new(capgatepb.ListTenantsResponse)
+	if after >= id {
+		return resp, nil
+	}
+	t, err := s.getTenant(ctx, id)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	resp.Tenants = append(resp.Tenants, t)
+	return resp, nil
 }
 
 // maxTries bounds the tries of a change without an etag.

@@ -5,5 +5,5 @@
 //	JSON  GET /v1/capabilities, GET /v1/capabilities/ID,
 //	      POST /v1/capabilities/ID/tools/TOOL:accept, POST /v1/capabilities/ID:discover
 //
-// It uses package policy/catalog. It has no authentication, so it is for the admin API only.
+// It uses package policy/catalog. Package guard authorizes its callers, at the admin API alone.
 package tools

@@ -12,8 +12,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -29,9 +31,11 @@ type Discoverer interface {
 	Discover(ctx context.Context, capability string) error
 }
 
-// New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
-func New(c *catalog.Catalog, d Discoverer, toStatus func(*call.Refusal) *status.Status) admin.Service {
-	s := &server{catalog: c, discoverer: d, status: toStatus}
+// New makes the service. toStatus is the gateway's table of gRPC codes for refusals. The log has accepted tools and
+// discoveries; nil: none. Without v, which may be nil, drifted tools are shown without their accepted versions.
+func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, toStatus func(*call.Refusal) *status.Status,
+	log *audit.Log) admin.Service {
+	s := &server{catalog: c, discoverer: d, versions: v, status: toStatus, audit: log}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterCatalogAdminServer(g, s) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
@@ -46,7 +50,9 @@ type server struct {
 	capgatepb.UnimplementedCatalogAdminServer
 	catalog    *catalog.Catalog
 	discoverer Discoverer
+	versions   catalog.Versions
 	status     func(*call.Refusal) *status.Status
+	audit      *audit.Log
 }
 
 // ListCatalog implements capgatepb.CatalogAdminServer.
@@ -75,16 +81,16 @@ func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogReques
 }
 
 // ShowCatalog implements capgatepb.CatalogAdminServer.
-func (s *server) ShowCatalog(_ context.Context, req *capgatepb.ShowCatalogRequest) (*capgatepb.ShowCatalogResponse,
+func (s *server) ShowCatalog(ctx context.Context, req *capgatepb.ShowCatalogRequest) (*capgatepb.ShowCatalogResponse,
 	error) {
-	entry, err := s.show(req.GetCapability())
+	entry, err := s.show(ctx, req.GetCapability())
 	return &capgatepb.ShowCatalogResponse{Capability: entry}, err
 }
 
 // AcceptTool implements capgatepb.CatalogAdminServer.
 func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolRequest) (*capgatepb.AcceptToolResponse,
 	error) {
-	if _, err := s.show(req.GetCapability()); err != nil {
+	if _, err := s.show(ctx, req.GetCapability()); err != nil {
 		return nil, err
 	}
 	hash, ok := toolschema.ParseHash(req.GetHash())
@@ -95,14 +101,17 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
 		return nil, s.refused(err)
 	}
-	entry, err := s.show(req.GetCapability())
+	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "tool.accepted",
+		Targets: []audit.Target{{Name: "capability", Value: req.GetCapability()}, {Name: "tool", Value: req.GetTool()},
+			{Name: "hash", Value: hash.String()}}})
+	entry, err := s.show(ctx, req.GetCapability())
 	return &capgatepb.AcceptToolResponse{Capability: entry}, err
 }
 
 // DiscoverTools implements capgatepb.CatalogAdminServer.
 func (s *server) DiscoverTools(ctx context.Context,
 	req *capgatepb.DiscoverToolsRequest) (*capgatepb.DiscoverToolsResponse, error) {
-	if _, err := s.show(req.GetCapability()); err != nil {
+	if _, err := s.show(ctx, req.GetCapability()); err != nil {
 		return nil, err
 	}
 	var refusal *call.Refusal
@@ -110,17 +119,29 @@ func (s *server) DiscoverTools(ctx context.Context,
 		(errors.As(err, &refusal) || ctx.Err() != nil) {
 		return nil, s.refused(err)
 	}
-	entry, err := s.show(req.GetCapability())
+	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "tools.discovered",
+		Targets: []audit.Target{{Name: "capability", Value: req.GetCapability()}}})
+	entry, err := s.show(ctx, req.GetCapability())
 	return &capgatepb.DiscoverToolsResponse{Capability: entry}, err
 }
 
-func (s *server) show(capability string) (*capgatepb.CatalogEntry, error) {
+func (s *server) show(ctx context.Context, capability string) (*capgatepb.CatalogEntry, error) {
 	listing, there := s.catalog.Inspect(capability)
 	if !there {
 		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
 			Message: "no capability of that name is configured; GET /v1/capabilities (capgate catalog list) has all"})
 	}
-	return entryOf(&listing, true), nil
+	entry := entryOf(&listing, true)
+	if s.versions != nil {
+		accepted := s.catalog.AcceptedVersions(ctx, s.versions, capability)
+		for _, t := range entry.GetTools() {
+			if v, known := accepted[t.GetName()]; known && t.GetDrifted() {
+				t.Accepted = &capgatepb.CatalogEntry_Version{Hash: v.Hash.String(), Description: v.Description,
+					InputSchema: string(v.Schema)}
+			}
+		}
+	}
+	return entry, nil
 }
 
 // refused is an error as gRPC has it.
@@ -154,6 +175,9 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 		}
 		if t.Recommends {
 			shown.RecommendedPolicy = t.Recommended.String()
+		}
+		if t.Schema != nil {
+			shown.InputSchema = string(t.Schema.JSON())
 		}
 		e.Tools = append(e.Tools, shown)
 	}

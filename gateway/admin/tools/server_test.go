@@ -34,19 +34,64 @@ func authored(t *testing.T, description string) map[string]catalog.Declaration {
 // plain is JSON without the blanks that protojson puts in at random.
 func plain(s string) string { return strings.ReplaceAll(s, " ", "") }
 
-func TestCatalogByJSON(t *testing.T) {
+// keepVersion has a catalog keep the first version of the tools, and waits for it.
+func keepVersion(t *testing.T, c *catalog.Catalog, to catalog.Versions) {
+	t.Helper()
+	c.Replace(authored(t, "one"))
+	c.Read(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	saved := make(chan struct{}, 10)
+	go c.KeepVersions(ctx, told{to, saved})
+	<-saved
+}
+
+// told tells when something is saved.
+type told struct {
+	catalog.Versions
+	saved chan struct{}
+}
+
+func (v told) Save(ctx context.Context, capability string, versions map[string]catalog.Version) error {
+	err := v.Versions.Save(ctx, capability, versions)
+	v.saved <- struct{}{}
+	return err
+}
+
+// TestForgedVersion: what was never accepted is not shown as if it was.
+func TestForgedVersion(t *testing.T) {
 	t.Parallel()
-	c := catalog.New(catalog.Options{Store: gatewaytest.OpenStore(t, "embedded").Catalog()})
+	store := gatewaytest.OpenStore(t, "embedded")
+	c := catalog.New(catalog.Options{Store: store.Catalog()})
 	for _, description := range []string{"one", "another"} {
 		c.Replace(authored(t, description))
 		c.Read(t.Context())
 	}
+	for _, v := range []catalog.Version{{Description: "forged", Schema: []byte(`{"type":"object"}`)},
+		{Description: "one", Schema: []byte(`{`)}, {}} {
+		if err := store.Versions().Save(t.Context(), "weather", map[string]catalog.Version{"get.it-now_1": v}); err != nil {
+			t.Fatal(err)
+		}
+		if found := c.AcceptedVersions(t.Context(), store.Versions(), "weather"); len(found) > 0 {
+			t.Errorf("%v", found)
+		}
+	}
+}
+
+func TestCatalogByJSON(t *testing.T) {
+	t.Parallel()
+	store := gatewaytest.OpenStore(t, "embedded")
+	c := catalog.New(catalog.Options{Store: store.Catalog()})
+	keepVersion(t, c, store.Versions())
+	c.Replace(authored(t, "another"))
+	c.Read(t.Context())
 	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
 		return []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`), nil
 	})
-	p := gatewaytest.ServeOperators(t, tools.New(c, d, gateway.GRPCStatus))
+	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), gateway.GRPCStatus, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
 	other, _ := c.Describe("weather", "other")
+	accepted := tool.Schema.Hash("one")
 	const path = "/v1/capabilities/weather/tools/get.it-now_1:accept"
 	for _, step := range []struct {
 		method, path, body string
@@ -54,25 +99,27 @@ func TestCatalogByJSON(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/v1/capabilities", "", 200,
-			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drifted_count":1,"drift_guard":true,"name":"capabilities/weather"}`},
+			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drifted_count":1,"drift_guard":true,"tools":[],"name":"capabilities/weather"}`},
 		{"GET", "/v1/capabilities?page_size=1", "", 200,
-			`{"capability":"bare","source":"unknown","drift_guard":true,"name":"capabilities/bare"}],"next_page_token":"YmFyZQ"`},
+			`{"capability":"bare","source":"unknown","drift_guard":true,"tools":[],"name":"capabilities/bare"}],"next_page_token":"YmFyZQ"`},
 		{"GET", "/v1/capabilities?page_size=1&page_token=YmFyZQ", "", 200,
-			`{"capability":"dynamic","source":"discovered","drift_guard":true,"name":"capabilities/dynamic"}],"next_page_token":`},
+			`{"capability":"dynamic","source":"discovered","drift_guard":true,"tools":[],"name":"capabilities/dynamic"}],"next_page_token":`},
 		{"GET", "/v1/capabilities?page_size=1001", "", 400, "CATALOG_INVALID"},
 		{"GET", "/v1/capabilities?page_token=!", "", 400, "CATALOG_INVALID"},
 		{"GET", "/v1/capabilities/none", "", 404, "CAPABILITY_UNKNOWN"},
 		{"GET", "/v1/capabilities/weather", "", 200,
 			`{"name":"get.it-now_1","description":"another","recommended_policy":"ask","hash":"` +
-				tool.Hash.String() + `","drifted":true}`},
+				tool.Hash.String() + `","drifted":true,"input_schema":"{\"type\":\"object\"}","accepted":{"hash":"` +
+				accepted.String() + `","description":"one","input_schema":"{\"type\":\"object\"}"}}`},
 		{"POST", path, `{"hash":"` + other.Hash.String() + `"}`, 400, "TOOL_CHANGED"},
 		{"POST", path, `{"hash":"12"}`, 400, "CATALOG_INVALID"},
 		{"POST", path, `{}`, 400, "CATALOG_INVALID"},
 		{"POST", "/v1/capabilities/weather/tools/none:accept", `{"hash":"` + tool.Hash.String() + `"}`, 404, "TOOL_UNKNOWN"},
 		{"POST", "/v1/capabilities/none/tools/x:accept", `{"hash":"` + tool.Hash.String() + `"}`, 404, "CAPABILITY_UNKNOWN"},
-		{"POST", path, `{"hash":"` + tool.Hash.String() + `"}`, 200, `"hash":"` + tool.Hash.String() + `"},`},
+		{"POST", path, `{"hash":"` + tool.Hash.String() + `"}`, 200, `"hash":"` + tool.Hash.String() + `","input_schema"`},
 		{"GET", "/v1/capabilities", "", 200,
-			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drift_guard":true,"name":"capabilities/weather"}`},
+			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drift_guard":true,"tools":[],` +
+				`"name":"capabilities/weather"}`},
 		{"POST", "/v1/capabilities/weather:discover", `{}`, 400, "TOOLS_NOT_DISCOVERED"},
 		{"POST", "/v1/capabilities/none:discover", `{}`, 404, "CAPABILITY_UNKNOWN"},
 		{"POST", "/v1/capabilities/dynamic:discover", `{}`, 200, `"name":"found"`},

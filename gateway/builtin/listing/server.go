@@ -97,7 +97,7 @@ func visible(rest []string, caller tenant.Identity, after string) func() []strin
 	rest = rest[at:]
 	return func() (ids []string) {
 		for ; len(rest) > 0 && len(ids) < batchSize; rest = rest[1:] {
-			if caller.Settings.Sees(rest[0]) {
+			if caller.Sees(rest[0]) {
 				ids = append(ids, rest[0])
 			}
 		}
@@ -112,8 +112,9 @@ func (s *Server) usableCapabilities(ctx context.Context, caller tenant.Identity,
 	group, ctx := errgroup.WithContext(ctx)
 	for i, id := range ids {
 		group.Go(func() error {
-			return recovery.Do("listing", func() (err error) {
-				all[i], _, err = s.evaluate(ctx, caller, id)
+			return recovery.Do("listing", func() error {
+				e, err := s.evaluate(ctx, caller, id)
+				all[i] = e.capability
 				return err
 			})
 		})
@@ -124,26 +125,34 @@ func (s *Server) usableCapabilities(ctx context.Context, caller tenant.Identity,
 // GetCapability implements capgatepb.CatalogServer.
 func (s *Server) GetCapability(ctx context.Context,
 	req *capgatepb.GetCapabilityRequest) (*capgatepb.GetCapabilityResponse, error) {
-	c, _, err := s.find(ctx, req.GetCapabilityId())
+	e, err := s.find(ctx, req.GetCapabilityId())
+	if err == nil && e.capability == nil {
+		err = s.refused(call.UnknownCapability(req.GetCapabilityId(), ""))
+	}
 	if err != nil {
 		return nil, err
 	}
-	resp := &capgatepb.GetCapabilityResponse{Capability: c}
+	resp := &capgatepb.GetCapabilityResponse{Capability: e.capability}
 	return resp, Tag(resp, &resp.Etag)
 }
 
 // ListTools implements capgatepb.CatalogServer.
 func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest) (*capgatepb.ListToolsResponse,
 	error) {
-	_, tools, err := s.find(ctx, req.GetCapabilityId())
+	e, err := s.find(ctx, req.GetCapabilityId())
+	if err == nil && e.capability == nil && e.empty == unsaid {
+		err = s.refused(call.UnknownCapability(req.GetCapabilityId(), ""))
+	}
 	if err != nil {
 		return nil, err
 	}
+	tools := e.tools
 	size, after, refusal := paging.Read(req, max(len(tools), 1), maxTools, "LIST_INVALID")
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListToolsResponse{}
+	resp.Reason, resp.Notice = e.empty.explain()
 	// the order is their author's, so a token names the last tool; if that tool is gone, the list begins anew
 	if after != "" {
 		tools = tools[1+slices.IndexFunc(tools, func(t usableTool) bool { return t.Name == after }):]
@@ -163,66 +172,15 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 }
 
 // find returns one capability for the caller.
-func (s *Server) find(ctx context.Context, id string) (*capgatepb.Capability, []usableTool, error) {
+func (s *Server) find(ctx context.Context, id string) (evaluated, error) {
 	caller, err := tenant.FromContext(ctx)
 	if err != nil {
-		return nil, nil, err
+		return evaluated{}, err
 	}
-	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there || !caller.Settings.Sees(id) {
-		return nil, nil, s.refused(call.UnknownCapability(id, ""))
+	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there || !caller.Sees(id) {
+		return evaluated{}, s.refused(call.UnknownCapability(id, ""))
 	}
-	c, tools, err := s.evaluate(ctx, caller, id)
-	if err == nil && c == nil {
-		err = s.refused(call.UnknownCapability(id, ""))
-	}
-	return c, tools, err
-}
-
-// usableTool is a tool that a caller may use, and how.
-type usableTool struct {
-	catalog.Tool
-	verdict call.Verdict
-}
-
-// evaluate returns the tools of a capability that a caller may use; nil: none.
-func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string) (*capgatepb.Capability, []usableTool,
-	error) {
-	tools, known := s.tools.Tools(id)
-	c := &capgatepb.Capability{Id: id, Name: paging.Name("capabilities", id), Class: s.tools.Class(id).String(),
-		ToolsKnown: known}
-	if !known { // an empty tool name stands for unknown tools
-		verdict, err := s.decide(ctx, caller, id, "")
-		if err != nil || verdict == call.Block {
-			return nil, nil, err
-		}
-		return c, nil, nil
-	}
-	var usable []usableTool
-	for _, t := range tools {
-		verdict, err := s.decide(ctx, caller, id, t.Name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if verdict != call.Block {
-			usable = append(usable, usableTool{t, verdict})
-			c.Tools = append(c.Tools, t.Name)
-		}
-	}
-	if len(usable) == 0 {
-		return nil, nil, nil
-	}
-	return c, usable, nil
-}
-
-func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (call.Verdict, error) {
-	d, refusal := s.decider.Fetch(ctx, &call.Call{
-		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
-		Tool: tool,
-	})
-	if refusal != nil {
-		return call.Block, s.refused(refusal)
-	}
-	return d.Verdict, nil
+	return s.evaluate(ctx, caller, id)
 }
 
 func (s *Server) refused(r *call.Refusal) error { return s.status(r).Err() }

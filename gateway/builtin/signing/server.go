@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strings"
@@ -66,13 +67,15 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	ttl, refusal := s.ttl(req)
+	session, refusal := sessionAt(caller.At, req.GetSessionId())
+	ttl, wrong := s.ttl(req)
+	refusal = cmp.Or(wrong, refusal)
 	if refusal == nil {
 		refusal = s.cfg.Finder().FindArtifact(caller, req.GetCapabilityId(), req.GetArtifactId())
 	}
 	grant := tenant.SignedGrant{
 		Download: tenant.Download{Capability: req.GetCapabilityId(), Artifact: req.GetArtifactId(),
-			Session: req.GetSessionId()},
+			Session: session},
 		Tenant: caller.Tenant, Key: caller.Key, Expires: s.cfg.Now().Add(ttl).Truncate(time.Second),
 	}
 	var signature string
@@ -88,6 +91,17 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 			"?" + Query + "=" + url.QueryEscape(signature),
 		ExpireTime: grant.Expires.UTC().Format(time.RFC3339),
 	}, nil
+}
+
+// sessionAt returns the session of a signed URL: at a listener of a session, that one.
+func sessionAt(at *tenant.Listener, asked string) (string, *call.Refusal) {
+	switch {
+	case at == nil || at.Session == "" || at.Session == asked:
+		return asked, nil
+	case asked != "":
+		return "", tenant.RefuseAt(tenant.SessionPart)
+	}
+	return at.Session, nil
 }
 
 func (s *Server) ttl(req *capgatepb.SignUrlRequest) (time.Duration, *call.Refusal) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -82,7 +83,17 @@ func (t *turn) record(e *openparallaxv1.PipelineEvent) (event string, members []
 		t.fault = e
 	}
 	members, err = rest.Members(e)
+	if asksElsewhere(e) {
+		return "approval_elsewhere", members, err
+	}
 	return strings.ToLower(e.GetEventType().String()), members, err
+}
+
+// asksElsewhere reports whether an event has only the ids of session and message: the engine asks a person, in its own
+// web page.
+func asksElsewhere(e *openparallaxv1.PipelineEvent) bool {
+	ids := &openparallaxv1.PipelineEvent{SessionId: e.GetSessionId(), MessageId: e.GetMessageId()}
+	return e.GetSessionId() != "" && proto.Equal(e, ids)
 }
 
 func (t *turn) verdict() error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
@@ -15,6 +16,7 @@ type Lease struct {
 	end  sync.Once
 	over chan struct{}
 	lost chan struct{}
+	gone chan struct{} // closed when the store has released it
 }
 
 // Lost is closed when another claim has taken the lease over. While the store is unavailable, it stays open.
@@ -22,6 +24,18 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Release releases the lease. It returns at once and may be called again, also after Lost.
 func (l *Lease) Release() { l.end.Do(func() { close(l.over) }) }
+
+// closeTimeout bounds the wait of Close for the store.
+const closeTimeout = time.Second
+
+// Close releases the lease, and waits until the store knows: a holder that comes back at once finds it free.
+func (l *Lease) Close() {
+	l.Release()
+	select {
+	case <-l.gone:
+	case <-time.After(closeTimeout):
+	}
+}
 
 // Acquire acquires the lease of an engine, which the caller has to release. It does not wait: if the lease is held,
 // the error is ErrLeaseTaken, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored
@@ -40,7 +54,7 @@ func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool
 		return nil, ErrLeaseTaken
 	case err == nil && ctx.Err() == nil:
 		c.Takeover = false // renewals must not take over
-		l := &Lease{over: make(chan struct{}), lost: make(chan struct{})}
+		l := &Lease{over: make(chan struct{}), lost: make(chan struct{}), gone: make(chan struct{})}
 		go recovery.Round("engine lease", func() { k.keep(c, e, l) })
 		return l, nil
 	}
@@ -53,6 +67,7 @@ func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool
 
 // keep renews a lease until it ends.
 func (k *Manager) keep(c *LeaseRequest, e *entry, l *Lease) {
+	defer close(l.gone)
 	defer k.releaseLease(c)
 	k.renew(e, l.over, func() bool {
 		mine, err := k.store.Acquire(context.Background(), c)

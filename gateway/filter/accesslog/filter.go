@@ -15,7 +15,11 @@ type Config struct {
 	Audit    *audit.Log              // nil: there is none
 	Quiet    func(at time.Time) bool // says whether the line of a call that was shed is to be left out
 	Gateway  bool                    // the calls are made by the gateway itself
+	Recent   Recent                  // nil: none
 }
+
+// Recent has the last calls. Record must neither block nor keep the record.
+type Recent interface{ Record(*telemetry.Record) }
 
 // Filter records each call once: in the access log, the metrics, the call's trace and the audit log.
 type Filter struct{ cfg Config }
@@ -38,6 +42,9 @@ func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
 func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	rec.Quiet = rec.Shed && f.cfg.Quiet(rec.Started)
 	f.cfg.Recorder.Record(rec)
+	if f.cfg.Recent != nil && !f.cfg.Gateway {
+		f.cfg.Recent.Record(rec)
+	}
 	switch log := f.cfg.Audit; {
 	case log == nil:
 	case !rec.Quiet:
@@ -62,13 +69,17 @@ func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
+		Held: c.Held(),
 	}
 	if d := &c.Decision; d.Made {
 		rec.Decision = telemetry.Decision{Made: true, Level: d.Level, Verdict: d.Verdict, Cached: d.Cached,
 			Differs: d.Differs, Candidate: d.Candidate, Approval: d.Approval}
 	}
+	if at := c.Client.At; at != nil {
+		rec.Listener = at.Name
+	}
 	if c.Endpoint != nil {
-		rec.Backend = c.Endpoint.Addr
+		rec.Backend, rec.Attempts = c.Endpoint.Addr, int(c.Attempt.Past)+1
 	}
 	if r.Code == 0 {
 		rec.Outcome = c.Outcome

@@ -56,23 +56,41 @@ func NewCallers(by, signed Authenticator) *Callers {
 // Needed says whether callers need a credential.
 func (c *Callers) Needed() bool { return c.credentials }
 
+// NeedsAt says whether callers need a credential at a listener; nil is the public port.
+func (c *Callers) NeedsAt(at *tenant.Listener) bool { return c.credentials && !at.Anonymous() }
+
 // Lookup answers from memory.
 func (c *Callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	switch {
 	case claim.Signature == "":
-		return c.by.Lookup(claim)
+		who, known, refusal = c.by.Lookup(claim)
 	case c.signed == nil:
 		return tenant.Identity{}, true, tenant.RefuseSignature()
+	default:
+		who, known, refusal = c.signed.Lookup(claim)
 	}
-	return c.signed.Lookup(claim)
+	if known {
+		who, refusal = narrow(who, claim, refusal)
+	}
+	return who, known, refusal
 }
 
 // Authenticate may wait, until ctx ends.
 func (c *Callers) Authenticate(ctx context.Context, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
-	if claim.Signature == "" {
-		return c.by.Authenticate(ctx, claim)
+	by := c.by
+	if claim.Signature != "" {
+		by = c.signed
 	}
-	return c.signed.Authenticate(ctx, claim)
+	who, refusal := by.Authenticate(ctx, claim)
+	return narrow(who, claim, refusal)
+}
+
+// narrow applies the listener of a call, if it has one, to a caller that was authenticated.
+func narrow(who tenant.Identity, claim tenant.Credentials, refusal *call.Refusal) (tenant.Identity, *call.Refusal) {
+	if claim.At == nil || refusal != nil {
+		return who, refusal
+	}
+	return claim.At.Narrow(who, claim)
 }
 
 // ask lets a call wait until it is known whose its credentials are, or ctx ends.
@@ -84,6 +102,7 @@ func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenan
 	own := tenant.Credentials{
 		Credential: strings.Clone(claim.Credential), Signature: strings.Clone(claim.Signature),
 		User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Peer: claim.Peer,
+		At: claim.At,
 	}
 	p := t.Park(tracing.ForIdentity)
 	c.running.Go(func() {

@@ -19,6 +19,10 @@ const AgentHeader = "x-agent-id"
 // clientaddr.Reserved.
 const SignatureHeader = "x-capgate-signature"
 
+// tenantHeader is metadata in which some callers name their tenant. It is compared with that of a listener, and nothing
+// else; no backend gets it: see clientaddr.Reserved.
+const tenantHeader = "x-tenant-id"
+
 // Headers are those of a call, or of a request that becomes one.
 type Headers interface {
 	Header(name string) (string, bool)
@@ -27,9 +31,10 @@ type Headers interface {
 }
 
 // Credentials are what a call says of its caller, in parts of its headers. Where callers need credentials, they are
-// taken out of the call, whatever they are: no backend gets them. peer is the owner of the connection's certificate,
-// which counts where a call shows no credential.
-func (c *Callers) Credentials(s Headers, peer *tenant.Peer) (claim tenant.Credentials, refusal *call.Refusal) {
+// taken out of the call, whatever they are: no backend gets them. The certificate of the client's connection counts
+// where a call shows no credential.
+func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Credentials, refusal *call.Refusal) {
+	claim.At = from.At
 	if signature, ok := s.Header(SignatureHeader); ok {
 		if s.Contradicts(SignatureHeader) || c.credentials && showsAny(s) {
 			return claim, rejectedTwoCredentials
@@ -40,19 +45,35 @@ func (c *Callers) Credentials(s Headers, peer *tenant.Peer) (claim tenant.Creden
 	if c.credentials {
 		claim.Credential, refusal = credentialOf(s)
 	}
-	if refusal == rejectedNobody && peer != nil {
-		claim.Peer, refusal = peer, nil
+	switch {
+	case refusal == rejectedNobody && from.Peer != nil:
+		claim.Peer, refusal = from.Peer, nil
+	case refusal == rejectedNobody && from.At.Anonymous():
+		refusal = nil
+	case refusal == nil && claim.Credential == "" && from.At.Anonymous():
+		refusal = rejectedEmpty
 	}
 	if refusal == nil && (s.Contradicts(filter.UserHeader) || s.Contradicts(AgentHeader)) {
 		refusal = filter.TwoIdentities
+	}
+	if refusal == nil && from.At.Anonymous() {
+		refusal = checkTenant(s, from.At.Tenant)
 	}
 	claim.User, _ = s.Header(filter.UserHeader)
 	claim.Agent, _ = s.Header(AgentHeader)
 	return claim, refusal
 }
 
+// checkTenant rejects a call at the listener of a tenant that names another one.
+func checkTenant(s Headers, own string) *call.Refusal {
+	if named, ok := s.Header(tenantHeader); ok && (named != own || s.Contradicts(tenantHeader)) {
+		return tenant.RefuseAt(tenant.TenantPart)
+	}
+	return nil
+}
+
 // Drop takes the credentials out of a call that needs none: no backend gets them.
-func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, t.Client.Peer) }
+func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, &t.Client) }
 
 // showsAny is whether a call shows a credential, which is taken out of it.
 func showsAny(s Headers) bool {
@@ -87,4 +108,6 @@ var (
 			"a key alone also as x-api-key"}
 	rejectedTwoCredentials = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows two different credentials"}
+	rejectedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the call shows an empty credential, or one that is no bearer token; at this listener it needs none"}
 )

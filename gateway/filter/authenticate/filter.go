@@ -53,12 +53,12 @@ func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 		return f.is(t, s.found.who, s.found.refusal)
 	}
 	var who tenant.Identity
-	claim, refusal := f.cfg.Callers.Credentials(t.Stream, t.Client.Peer)
+	claim, refusal := f.cfg.Callers.Credentials(t.Stream, &t.Client)
 	if a := s.Inherited; a != nil {
 		if a.Signature == "" {
 			return f.is(t, a.Identity, a.Refusal)
 		}
-		claim, refusal = tenant.Credentials{Signature: a.Signature}, nil
+		claim, refusal = tenant.Credentials{Signature: a.Signature, At: t.Client.At}, nil
 	}
 	if refusal == nil {
 		var known bool
@@ -85,7 +85,7 @@ func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Re
 // is takes note of the caller. A call that is rejected is recorded as that one's, too.
 func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
 	p := &t.Principal
-	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
+	p.Scopes, p.Asserts, p.Only, p.Settings, p.Person = who.Scopes, who.Asserts, who.Only, who.Settings, who.Person
 	t.Info.Tenant, t.Info.Key, t.Info.User, t.Info.Agent = who.Tenant, who.Key, t.Keep(who.User), t.Keep(who.Agent)
 	if f.cfg.Metrics != nil {
 		p.Metrics = f.cfg.Metrics(who.Tenant)

@@ -54,14 +54,17 @@ type approvalAsk struct {
 	wait time.Duration
 }
 
-// readApproval reads it, of a stream that has a deadline. The id is a part of the request headers.
-func readApproval(s filter.Stream) (c approvalAsk, refusal *call.Refusal) {
+// readApproval reads it, of a stream that has a deadline. The id is a part of the request headers. A call whose client
+// says nothing waits as its listener or its fleet says, and keeps a quarter of its time for the tool.
+func readApproval(of *filter.Call) (c approvalAsk, refusal *call.Refusal) {
+	s := of.Stream
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
 		return c, rejectedApproval
 	}
 	c.id, _ = s.Header(approvalHeader)
 	text, given := s.Header(waitHeader)
 	if !given {
+		c.wait = max(0, min(defaultWait(of), s.Left()/4*3, s.Left()-answerMargin))
 		return c, nil
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
@@ -71,6 +74,14 @@ func readApproval(s filter.Stream) (c approvalAsk, refusal *call.Refusal) {
 	c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
 	c.wait = max(0, min(c.wait, s.Left()-answerMargin))
 	return c, nil
+}
+
+// defaultWait is how long a call waits whose client does not say it.
+func defaultWait(c *filter.Call) time.Duration {
+	if l := c.Client.At; l != nil && l.ApprovalWait != nil {
+		return *l.ApprovalWait
+	}
+	return c.Fleet.ApprovalWait()
 }
 
 // create creates the approval of a call, or redeems the one that its client names.
@@ -109,13 +120,19 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 
 // await lets a call wait for the answer, if its client asks for that, or rejects it.
 func (f *Filter) await(ctx context.Context, m *request, o *result) {
-	if m.approval.wait > 0 && len(m.brought.Args) <= maxWaitingArgs && f.wait(ctx, m.approval.wait, o.asked) {
-		asked := o.asked
+	answered := false
+	if m.approval.wait > 0 && len(m.brought.Args) <= maxWaitingArgs {
+		since := time.Now()
+		answered = f.wait(ctx, m.approval.wait, o.asked)
+		o.held = time.Since(since)
+	}
+	if answered {
+		asked, held := o.asked, o.held
 		// as if it had come again: it may be blocked by now
 		m.known, m.approval.id = false, asked.ID
 		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false // but what it brings was looked at
 		*o = f.decide(ctx, m)
-		o.asked = asked
+		o.asked, o.held = asked, held
 		return
 	}
 	o.refusal = approvalRequired(&m.call, o)

@@ -71,6 +71,7 @@ type result struct {
 	decision policy.Decision
 	decided  bool                  // decision was made
 	asked    *approvals.Approval   // a person was asked, who has not answered yet
+	held     time.Duration         // for which the call waited for that person
 	use      *approvals.Redemption // of an approval, which is for this call alone
 	refusal  *call.Refusal
 	named    []string // the artifacts that the call names, where they had to be found

@@ -80,7 +80,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	q := request{
 		call: c.Info, requestID: c.RequestID, span: c.Span,
 		brought: c.Fields(), credentials: f.cfg.Decider.Credentials(c.Info.Capability),
-		shielded: f.shielded(c.Info.Capability), unnamed: c.Artifacts.Unread,
+		shielded: f.shielded(c.Info.Capability), unnamed: c.Principal.ArtifactsUnread,
 	}
 	q.schema, q.checked = f.cfg.Decider.Schema(c.Info.Capability, c.Info.Tool)
 	q.decision, q.known = f.cfg.Decider.Decide(&c.Info)
@@ -88,7 +88,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return f.decided(c, s, &result{decision: q.decision, decided: true})
 	}
 	var refusal *call.Refusal
-	if q.approval, refusal = readApproval(c.Stream); refusal == nil {
+	if q.approval, refusal = readApproval(c); refusal == nil {
 		var ctx context.Context
 		ctx, s.cancel = context.WithCancel(context.Background())
 		refusal = f.start(ctx, c, s, &q)
@@ -102,8 +102,9 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 // decided goes on with a call, or rejects it, as the result says.
 func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
 	s.Use, c.Decision = r.use, filter.Decision{Decision: r.decision, Made: r.decided, Approval: r.approval()}
-	if c.Artifacts.Unread && r.refusal == nil {
-		c.Artifacts.IDs, c.Artifacts.Unread = r.named, false
+	c.Hold(r.held)
+	if c.Principal.ArtifactsUnread && r.refusal == nil {
+		c.Artifacts.IDs, c.Principal.ArtifactsUnread = r.named, false
 	}
 	if r.use != nil {
 		c.Span.Approved(r.use.Trace)

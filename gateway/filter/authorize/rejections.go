@@ -51,6 +51,9 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	r := forbidden(c, o.decision)
 	r.Metadata["approval"] = o.asked.ID
 	r.Metadata["expires"] = o.asked.Expires.UTC().Format(time.RFC3339)
+	if o.asked.Link != "" {
+		r.Metadata["approval_link"] = o.asked.Link
+	}
 	r.RetryAfter = comeAgain
 	return r
 }

@@ -33,10 +33,10 @@ func bindArtifacts(c *filter.Call, m *filter.Peeked) (refusal *call.Refusal) {
 	size := m.Size()
 	switch {
 	case size > maxSearched:
-		c.Artifacts.Unread = true
+		c.Principal.ArtifactsUnread = true
 	case !mayName(m):
 	case size > maxReadHere:
-		c.Artifacts.Unread = true
+		c.Principal.ArtifactsUnread = true
 	default:
 		c.Artifacts.IDs, refusal = filter.NamedArtifacts(m, &c.Info)
 	}

@@ -87,6 +87,14 @@ func TestRestrict(t *testing.T) {
 	if r := checks.Restrict(c); r != nil || s.Fields[filter.SessionHeader][0] != "signed" {
 		t.Errorf("%q, %v", reason(r), s.Fields)
 	}
+	c.Principal.Only.Session = "" // the URL is of no session, and neither is its call
+	if r := checks.Restrict(c); r != nil || len(s.Fields[filter.SessionHeader]) > 0 {
+		t.Errorf("%q, %v", reason(r), s.Fields)
+	}
+	c.Fleet = filtertest.Fleet(router.FleetConfig{Capability: "mail", Backends: router.Addrs("a:1")})
+	if reason(checks.Restrict(c)) == "" {
+		t.Error("another capability may be asked")
+	}
 }
 
 // A tenant's call may name only artifacts that the tenant has. They are read in the arguments.

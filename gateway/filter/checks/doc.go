@@ -5,6 +5,7 @@
 //	method.go      methods that the fleet does not list
 //	restrict.go    callers that may do one thing only: signed URLs
 //	session.go     the session of a call
+//	listener.go    what the listener says of all its calls
 //	artifacts.go   the artifacts that a call names
 //	deadline.go    the deadline, from the client's timeout and the fleet's
 //

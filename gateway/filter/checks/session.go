@@ -10,6 +10,9 @@ const maxSession = 512
 
 // Session finds out to which session the call belongs.
 func Session(c *filter.Call) *call.Refusal {
+	if at := c.Client.At; at != nil && at.Session != "" {
+		return listenerSession(c, at.Session)
+	}
 	if !c.Fleet.HasSessions() {
 		return nil
 	}

@@ -68,7 +68,9 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if k.outcome.Reset(c.Spoken.Method, c.Spoken.Dialect) {
 		c.Stream.TapResponse(&k.outcome)
 	}
-	return c.ServeBy(f.server.server, k)
+	step := c.ServeBy(f.server.server, k)
+	c.Answer().Served.Acts = true // the call with its key may be an earlier one
+	return step
 }
 
 // Continued tells the Server whether the call was carried out.

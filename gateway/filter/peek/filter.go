@@ -127,6 +127,9 @@ func ReadDownload(_ *filter.Call, msg []byte) (m filter.Peeked, refusal *call.Re
 // nameUser believes a message that says on whose behalf its caller calls as far as a header
 // is believed that says so.
 func nameUser(c *filter.Call, user string) *call.Refusal {
+	if at := c.Client.At; at != nil && at.User != "" && user != "" && user != at.User {
+		return tenant.RefuseAt(tenant.UserPart)
+	}
 	if user == "" || c.Principal.Asserts&tenant.User == 0 {
 		return nil
 	}

@@ -145,6 +145,9 @@ func (r *Reader) needless(c *filter.Call) bool {
 	if c.Info.Dialect == call.Legacy && c.Principal.Asserts&tenant.User != 0 {
 		return false // it may say whose call it is
 	}
+	if at := c.Client.At; at != nil && (at.Session != "" || c.Info.Dialect == call.Legacy && at.User != "") {
+		return false // it may say something else than its listener
+	}
 	if c.Principal.Only != nil {
 		return false // it says whether the call is the one that may be
 	}

@@ -38,7 +38,7 @@ func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 		if silent {
 			o.Class, o.Latency = router.TimedOut, r.Ended-r.Forwarded
 		}
-	case r.Failure != relay.NoFailure || !r.Upstream:
+	case r.Failure != relay.NoFailure && r.Failure != relay.UpstreamReset || !r.Upstream:
 	case codes.Code(r.Code) == codes.Unavailable, r.FirstByte == 0 && codes.Code(r.Code) != codes.Canceled:
 		o.Class = router.Failed
 	case r.FirstByte > 0:

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/router"
@@ -18,12 +19,21 @@ type Filter struct{ tables Tables }
 func New(t Tables) Filter { return Filter{t} }
 
 // Check is the filter, which has no state.
-func (f Filter) Check(c *filter.Call) (refusal *call.Refusal) {
+func (f Filter) Check(c *filter.Call) *call.Refusal { return f.check(c, false) }
+
+// CheckOther is Check for services that are not capabilities. One that no fleet has is unknown.
+func (f Filter) CheckOther(c *filter.Call) *call.Refusal {
+	return f.check(c, !dialect.Owns(c.Info.Path))
+}
+
+func (f Filter) check(c *filter.Call, foreign bool) (refusal *call.Refusal) {
 	var capability string
 	if c.Peeked != nil {
 		capability = c.Peeked.Capability
 	}
-	c.Fleet, refusal = f.tables.Table().Resolve(c.RoutingKey(capability), c.Principal.Settings)
+	key := c.RoutingKey(capability)
+	key.Foreign = foreign
+	c.Fleet, refusal = f.tables.Table().Resolve(key, c.Principal.Settings)
 	if refusal == nil {
 		c.Info.Capability = c.Fleet.Capability
 	}

@@ -27,7 +27,6 @@ const maxRetryWait = time.Second
 type State struct {
 	wait    time.Duration // before the next one, as the backend asked
 	allowed bool          // the retry budget has paid for the next one
-	lost    bool          // a backend of an earlier attempt may have carried the call out
 }
 
 // Again is the retry predicate of a call that its backend may have carried out: it is retried only if it is declared
@@ -49,7 +48,7 @@ func Again(c *filter.Call, s *State, a relay.Answer) bool {
 	if !c.Fleet.AllowRetry() {
 		return false
 	}
-	s.allowed, s.wait, s.lost = true, wait, true
+	s.allowed, s.wait, c.Attempt.Lost = true, wait, true
 	return true
 }
 
@@ -93,9 +92,9 @@ func Repeat(c *filter.Call, s *State, attempts int) *call.Refusal {
 	c.Attempt.Failed = c.Endpoint
 	c.Span.AttemptFailed()
 	allowed := s.allowed
-	c.Attempt.Started = s.lost
+	c.Attempt.Started = c.Attempt.Lost
 	s.allowed = false
-	if c.Attempt.Past++; c.Attempt.Past >= attempts || !allowed && !c.Fleet.AllowRetry() {
+	if c.Attempt.Past++; int(c.Attempt.Past) >= attempts || !allowed && !c.Fleet.AllowRetry() {
 		return filter.Unreachable(c.Fleet)
 	}
 	return nil

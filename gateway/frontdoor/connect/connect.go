@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
 // Config is how the front door is set up. The zero value works.
@@ -51,7 +52,11 @@ func New(conn grpc.ClientConnInterface, next http.Handler, cfg Config) *Handler 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := protocolOf(r)
 	if p == none {
-		h.next.ServeHTTP(w, r)
+		if r.Method == http.MethodPost && looksLikeMethod(r.URL.Path) {
+			problem.Write(w, r, unsupportedType)
+		} else {
+			h.next.ServeHTTP(w, r)
+		}
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -20,7 +20,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 		err = t.decode(req.Msg)
 	}
 	if err != nil {
-		return nil, err
+		return nil, said(err, true)
 	}
 	var header, trailer metadata.MD
 	resp := connect.NewResponse(new(message))
@@ -33,7 +33,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 	}
 	addTo(resp.Header(), header)
 	addTo(resp.Trailer(), trailer)
-	return resp, t.encode(resp.Msg)
+	return resp, said(t.encode(resp.Msg), false)
 }
 
 // passStream makes a call of any kind. A message is passed on before the next one is read.
@@ -41,7 +41,7 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	t := targetFrom(ctx)
 	ctx, err := outgoing(ctx, client.RequestHeader())
 	if err != nil {
-		return err
+		return said(err, true)
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends the call however this does
 	defer cancel()
@@ -58,7 +58,7 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 // ask sends the client's messages until they end or the call is answered.
 func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream,
 	held *bodybudget.Reservation) error {
-	for {
+	for first := true; ; first = false {
 		m, err := client.Receive()
 		if errors.Is(err, io.EOF) {
 			break
@@ -67,7 +67,7 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 			err = t.decode(m)
 		}
 		if err != nil {
-			return err
+			return said(err, first)
 		}
 		if call.SendMsg(m) != nil { // the answer has the reason
 			return nil
@@ -95,7 +95,7 @@ func (t *target) answer(client *connect.BidiStream[message, message], call grpc.
 			}
 			return errorOf(err)
 		}
-		if err = t.encode(m); err == nil {
+		if err = said(t.encode(m), false); err == nil {
 			err = client.Send(m)
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -11,13 +12,41 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
 )
 
-// refused is a rejection by the front door itself.
-func refused(reason string, code connect.Code, format string, args ...any) *connect.Error {
-	err := connect.NewError(code, fmt.Errorf(format, args...))
-	addDetail(err, &errdetails.ErrorInfo{Reason: reason, Domain: problem.OwnDomain})
-	return err
+// unsupportedType is the response to a request for a gRPC method whose body is of none of the protocols.
+var unsupportedType = problem.Own(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+	"the path is that of a gRPC method, but the Content-Type is not: gRPC needs application/grpc; gRPC-Web "+
+		"application/grpc-web; Connect application/proto, application/json or application/connect+proto").NotStarted()
+
+// refused is a rejection by the front door itself, of a request that has become no call, or of a message of one.
+func refused(reason string, code connect.Code, format string, args ...any) *refusal {
+	return &refusal{reason, code, fmt.Errorf(format, args...)}
+}
+
+// refusal is what the front door itself rejects.
+type refusal struct {
+	reason string
+	code   connect.Code
+	why    error
+}
+
+func (r *refusal) Error() string { return r.why.Error() }
+
+// said is an error as the client gets it. notStarted says that no backend has got anything of the call.
+func said(err error, notStarted bool) error {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: problem.OwnDomain}
+	if notStarted {
+		info.Metadata = map[string]string{call.NotStarted: "true"}
+	}
+	out := connect.NewError(r.code, r.why)
+	addDetail(out, info)
+	return out
 }
 
 // errorOf is how a call of gRPC ended, which was not well.

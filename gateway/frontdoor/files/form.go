@@ -37,7 +37,8 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (results []
 	for err == nil {
 		var part *multipart.Part
 		if part, err = parts.NextPart(); err == io.EOF && len(results) == 0 {
-			return nil, badForm("the form has no file: a part that is one has a filename in its Content-Disposition")
+			const none = "the form has no file: a part that is one has a filename in its Content-Disposition"
+			return nil, badForm(none).notStarted()
 		}
 		if err == io.EOF {
 			return results, nil

@@ -13,6 +13,14 @@ type Problem struct {
 	Code   codes.Code
 	Reason string
 	Detail string
+
+	NotStarted bool // the capability has got nothing
+}
+
+// notStarted returns p as that of a request of which the capability has got nothing.
+func (p *Problem) notStarted() *Problem {
+	p.NotStarted = true
+	return p
 }
 
 func (p *Problem) Error() string { return p.Detail }

@@ -37,14 +37,14 @@ type Result struct {
 func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (results []Result, isForm bool,
 	err error) {
 	if r.ContentLength > f.cfg.MaxSize {
-		return nil, false, tooLarge(f.cfg.MaxSize)
+		return nil, false, tooLarge(f.cfg.MaxSize).notStarted()
 	}
 	in := newBody(w, r, f.cfg.MaxSize, f.cfg.Stall)
 	defer func() { in.finish(err == nil) }()
 	ctx := metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability)
 	boundary, isForm, problem := boundaryOf(r.Header.Get("Content-Type"))
 	if problem != nil {
-		return nil, isForm, problem
+		return nil, isForm, problem.notStarted()
 	}
 	if isForm {
 		results, err = f.form(ctx, in, boundary)
@@ -52,7 +52,7 @@ func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string
 	}
 	up := Uploaded{ContentType: rawType(r.Header.Get("Content-Type"))}
 	if up.Filename, problem = nameIn(r); problem != nil {
-		return nil, false, problem
+		return nil, false, problem.notStarted()
 	}
 	whole := func(sum Sum) error {
 		if !sum.agrees(r.Header) || !sum.agrees(r.Trailer) {

@@ -3,6 +3,7 @@ package problem
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -15,6 +16,9 @@ import (
 
 // OwnDomain is google.rpc.ErrorInfo.domain of the gateway's refusals. Capabilities have others.
 const OwnDomain = "capgate.dev"
+
+// notStarted is call.NotStarted.
+const notStarted = "not_started"
 
 // ContentType is the media type of problem documents.
 const ContentType = "application/problem+json"
@@ -42,6 +46,14 @@ type Problem struct {
 // Own returns an error of the gateway. The reason is one of docs/errors.md.
 func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
 	return Problem{Type: typeOf(reason), Status: httpStatus, Detail: detail, Code: code.Code(c).String(), Reason: reason}
+}
+
+// NotStarted returns p with the metadata of a call that no backend got.
+func (p Problem) NotStarted() Problem {
+	said := map[string]string{notStarted: "true"}
+	maps.Copy(said, p.Metadata)
+	p.Metadata = said
+	return p
 }
 
 // statusOf returns the HTTP status of a reason, if it differs from that of its gRPC code.

@@ -17,10 +17,18 @@ const (
 
 // awaiting is the answer to a call that a person has to approve first.
 type awaiting struct {
-	Status   string `json:"status"`
-	Approval string `json:"approval_id"`
-	Expires  string `json:"expire_time"` // RFC 3339; without an answer until then it is denied
-	Detail   string `json:"detail"`
+	Status   string  `json:"status"`
+	Approval awaited `json:"approval"` // only this response of a call has the field, so that typed clients know it by it
+	ID       string  `json:"approval_id"`
+	Expires  string  `json:"expire_time"` // RFC 3339; without an answer until then it is denied
+	Detail   string  `json:"detail"`
+}
+
+type awaited struct {
+	ID      string `json:"id"`
+	Path    string `json:"path"`
+	Link    string `json:"link,omitempty"` // address of the page that answers it
+	Expires string `json:"expire_time"`
 }
 
 // awaitApproval answers a request whose call waits for a person: 202, and where to look.
@@ -41,14 +49,16 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 	if info.GetDomain() != problem.OwnDomain || info.GetReason() != approvalRequired || id == "" {
 		return false
 	}
-	out, err := plainJSON(awaiting{Status: "approval_required", Approval: id, Expires: info.GetMetadata()["expires"],
+	path, expires := "/v1/approvals/"+id, info.GetMetadata()["expires"]
+	asked := awaited{ID: id, Path: path, Link: info.GetMetadata()["approval_link"], Expires: expires}
+	out, err := plainJSON(awaiting{Status: "approval_required", Approval: asked, ID: id, Expires: expires,
 		Detail: st.Message()})
 	if err != nil {
 		return false
 	}
 	head := w.Header()
 	head.Set("Content-Type", "application/json")
-	head.Set("Location", "/v1/approvals/"+id)
+	head.Set("Location", path)
 	if seconds := int(again.GetRetryDelay().AsDuration().Seconds()); seconds > 0 {
 		head.Set("Retry-After", strconv.Itoa(seconds))
 	}

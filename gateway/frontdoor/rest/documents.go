@@ -32,6 +32,7 @@ const (
 type documents struct {
 	catalog capgatepb.CatalogClient
 	write   *openapi.Documents
+	open    *openapi.Documents // for callers who need no credential
 	kept    kept
 	places  chan struct{} // bounds concurrent listings
 }
@@ -42,13 +43,14 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	if err != nil {
 		return err
 	}
-	d := &documents{catalog: capgatepb.NewCatalogClient(inside{conn}), write: write, places: make(chan struct{}, asking)}
+	d := &documents{catalog: capgatepb.NewCatalogClient(inside{conn}), write: write,
+		open: write.WithoutKeys(), places: make(chan struct{}, asking)}
 	for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
 		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
 			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 				ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Catalog_ListTools_FullMethodName)
 				if err == nil {
-					err = d.answer(ctx, w, r.URL.Query().Get("capability"), form)
+					err = d.answer(ctx, w, r, form)
 				}
 				if err != nil {
 					WriteProblem(w, r, err, h.status)
@@ -64,8 +66,9 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	return err
 }
 
-func (d *documents) answer(ctx context.Context, w http.ResponseWriter, only, form string) error {
-	text, tag, err := d.document(ctx, only, form)
+func (d *documents) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, form string) error {
+	keyed := r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != ""
+	text, tag, err := d.document(ctx, r.URL.Query().Get("capability"), form, keyed)
 	if err != nil {
 		return err
 	}
@@ -77,8 +80,9 @@ func (d *documents) answer(ctx context.Context, w http.ResponseWriter, only, for
 	return nil
 }
 
-// document returns the document of the caller of ctx, and its ETag.
-func (d *documents) document(ctx context.Context, only, form string) (text []byte, tag string, err error) {
+// document returns the document of the caller of ctx, and its ETag. A caller who needs no credential gets a document
+// that asks for none.
+func (d *documents) document(ctx context.Context, only, form string, keyed bool) (text []byte, tag string, err error) {
 	select {
 	case d.places <- struct{}{}:
 		defer func() { <-d.places }()
@@ -86,14 +90,19 @@ func (d *documents) document(ctx context.Context, only, form string) (text []byt
 		return nil, "", status.FromContextError(ctx.Err()).Err()
 	}
 	g := &gathering{catalog: d.catalog, room: openapi.MaxBytes}
-	if err := g.gather(ctx, only); err != nil && !nobody(err) {
+	err = g.gather(ctx, only)
+	if err != nil && !nobody(err) {
 		return nil, "", err
 	}
-	tag = g.tag(d.write.Version(), form)
+	write := d.open
+	if keyed || err != nil {
+		write = d.write
+	}
+	tag = g.tag(write.Version(), form)
 	if text, ok := d.kept.get(tag); ok {
 		return text, tag, nil
 	}
-	if text, err = d.write.Write(g.capabilities(), g.more); err == nil && form == "application/yaml" {
+	if text, err = write.Write(g.capabilities(), g.more); err == nil && form == "application/yaml" {
 		text, err = openapi.YAML(text)
 	}
 	if err != nil {

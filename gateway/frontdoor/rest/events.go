@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -40,61 +41,71 @@ type Events struct {
 }
 
 // NewEvents makes them.
-func NewEvents(feed Feed, cfg EventsConfig) *Events {
-	if cfg.Beat == 0 {
-		cfg.Beat = 15 * time.Second
-	}
-	if cfg.Slow == 0 {
-		cfg.Slow = 10 * time.Second
-	}
-	return &Events{feed, cfg}
+func NewEvents(feed Feed, cfg EventsConfig) *Events { return &Events{feed, cfg} }
+
+func (c *EventsConfig) setDefaults() {
+	c.Beat, c.Slow = cmp.Or(c.Beat, 15*time.Second), cmp.Or(c.Slow, 10*time.Second)
 }
 
 // Serve answers a request, as a route of grpc-gateway's mux.
 func (e *Events) Serve(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-	query := r.URL.Query()
-	req := &capgatepb.WatchApprovalsRequest{Tenant: query.Get("tenant"), LastEventId: r.Header.Get(lastEventID)}
-	if req.GetLastEventId() == "" {
-		req.LastEventId = query.Get("last_event_id")
+	req := &capgatepb.WatchApprovalsRequest{Tenant: r.URL.Query().Get("tenant"), LastEventId: LastEventID(r)}
+	ServeEvents(w, r, e.cfg, func(ctx context.Context, tell func(*capgatepb.WatchApprovalsResponse) error) error {
+		return e.feed(ctx, req, tell)
+	}, textOf)
+}
+
+// LastEventID returns the last event that the client of a request has.
+func LastEventID(r *http.Request) string {
+	if id := r.Header.Get(lastEventID); id != "" {
+		return id
 	}
-	out := newLive(w, eventStream, "no-store", e.cfg.Slow)
+	return r.URL.Query().Get("last_event_id")
+}
+
+// ServeEvents answers a request with the events of a feed. text returns the text of an event.
+func ServeEvents[T any](w http.ResponseWriter, r *http.Request, cfg EventsConfig,
+	feed func(ctx context.Context, tell func(T) error) error, text func(T) ([]byte, error)) {
+	cfg.setDefaults()
+	out := newLive(w, eventStream, "no-store", cfg.Slow)
 	out.prelude = fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())
-	over, err := pump(r.Context(), e.cfg.Beat,
-		func(ctx context.Context, tell func(*capgatepb.WatchApprovalsResponse) error) error {
-			return e.feed(ctx, req, tell)
-		},
-		func(event *capgatepb.WatchApprovalsResponse) error {
-			text, err := textOf(event)
-			if err != nil {
-				return err
-			}
-			return out.write(text)
-		},
-		func() error { return out.write([]byte(":\n\n")) })
+	over, err := pump(r.Context(), cfg.Beat, feed, func(event T) error {
+		t, err := text(event)
+		if err != nil {
+			return err
+		}
+		return out.write(t)
+	}, func() error { return out.write([]byte(":\n\n")) })
 	if over {
 		out.end()
 	}
 	if err != nil && !out.begun {
-		WriteProblem(w, r, err, e.cfg.HTTPStatus)
+		WriteProblem(w, r, err, cfg.HTTPStatus)
 	}
 }
 
 // textOf returns the text of an event.
 func textOf(e *capgatepb.WatchApprovalsResponse) ([]byte, error) {
-	var b bytes.Buffer
-	if e.GetId() != "" {
-		fmt.Fprintf(&b, "id: %s\n", e.GetId())
+	var a proto.Message = &capgatepb.Approval{}
+	if e.GetApproval() != nil {
+		a = e.GetApproval()
 	}
-	if e.GetEvent() != eventBegan { // an id alone is kept and nothing is dispatched
-		var a proto.Message = &capgatepb.Approval{}
-		if e.GetApproval() != nil {
-			a = e.GetApproval()
-		}
-		data, err := encodeMessage(a) // one line
+	return EventText(e.GetId(), e.GetEvent(), a)
+}
+
+// EventText returns the text of an event. Of the one that marks the beginning it is an id alone, which a client keeps
+// without dispatching anything.
+func EventText(id, event string, data proto.Message) ([]byte, error) {
+	var b bytes.Buffer
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
+	}
+	if event != eventBegan {
+		text, err := encodeMessage(data) // one line
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&b, "event: %s\ndata: %s", e.GetEvent(), data)
+		fmt.Fprintf(&b, "event: %s\ndata: %s", event, text)
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil

@@ -198,7 +198,8 @@ func (h *Handler) failFile(w http.ResponseWriter, r *http.Request, err error) {
 func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
 	var own *files.Problem
 	if errors.As(err, &own) {
-		err = &refusal{code: own.Code, status: own.Status, reason: own.Reason, detail: own.Detail}
+		err = &refusal{code: own.Code, status: own.Status, reason: own.Reason, detail: own.Detail,
+			mayHaveRun: !own.NotStarted}
 	}
 	p := h.problemIn(r, err)
 	if p.Reason == tooLargeReason && isOwn(err) && r.Method == http.MethodPost {

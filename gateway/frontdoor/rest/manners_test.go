@@ -168,3 +168,21 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// TestRootLeadsBrowsers: a browser at the root gets to the page of its tools; a program gets the problem of an unknown
+// path.
+func TestRootLeadsBrowsers(t *testing.T) {
+	t.Parallel()
+	web := door(t, &backend{}, rest.Config{})
+	web.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": 303, "*/*": 404,
+		"application/json": 404} {
+		got := resttest.Send(t, web, "GET", "/", "", "Accept", accept)
+		if got.Status != want || got.Header.Get("Vary") == "" || want == 303 && got.Header.Get("Location") != "/docs" {
+			t.Errorf("%s: %d %v", accept, got.Status, got.Header)
+		}
+	}
+	if got := resttest.Send(t, web, "POST", "/", "{}", "Accept", "text/html"); got.Status != 404 {
+		t.Errorf("POST: %d", got.Status)
+	}
+}

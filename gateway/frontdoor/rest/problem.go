@@ -24,6 +24,8 @@ type refusal struct {
 	detail string
 
 	metadata map[string]string
+
+	mayHaveRun bool // the call was made; else there was none
 }
 
 func (r *refusal) Error() string { return r.detail }
@@ -153,5 +155,8 @@ func (h *Handler) problemOf(refused *refusal) problem.Problem {
 	}
 	p := problem.Own(httpStatus, refused.code, refused.reason, refused.detail)
 	p.Metadata = refused.metadata
+	if !refused.mayHaveRun {
+		p = p.NotStarted()
+	}
 	return p
 }

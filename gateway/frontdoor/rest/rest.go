@@ -136,6 +136,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = nosniff
 	c := &compressed{ResponseWriter: w, coding: codingWanted(r.Header), head: r.Method == http.MethodHead}
 	defer c.end()
+	if r.URL.Path == "/" && leadsBrowser(c, r) {
+		return
+	}
 	switch r.Method {
 	case http.MethodOptions:
 		h.options(c, r)
@@ -146,6 +149,18 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 			h.mux.ServeHTTP(c, r)
 		}
 	}
+}
+
+// leadsBrowser leads a browser from the root to the page of its tools. Programs get the problem of an unknown path.
+func leadsBrowser(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Add("Vary", "Accept")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead ||
+		!strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return false
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, "/docs", http.StatusSeeOther)
+	return true
 }
 
 // options answers with the methods of a path.

@@ -113,5 +113,6 @@ func (s *streaming) failed(p problem.Problem) error { return s.problem(recordErr
 
 // cutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
 func cutOff(detail string) *refusal {
-	return &refusal{code: codes.DataLoss, status: http.StatusBadGateway, reason: "ANSWER_CUT_OFF", detail: detail}
+	return &refusal{code: codes.DataLoss, status: http.StatusBadGateway, reason: "ANSWER_CUT_OFF", detail: detail,
+		mayHaveRun: true}
 }

@@ -130,7 +130,7 @@ func Invalid(detail string) error {
 // Unprocessable returns the error that a backend reported in a stream with status OK.
 func Unprocessable(reason, detail string, of map[string]string) error {
 	return &refusal{code: codes.Unknown, status: http.StatusUnprocessableEntity, reason: reason, detail: detail,
-		metadata: of}
+		metadata: of, mayHaveRun: true}
 }
 
 // CutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.

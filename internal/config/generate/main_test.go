@@ -279,7 +279,7 @@ func TestBothRefuse(t *testing.T) {
 		fleet + "trusted_proxies: {from: [home]}\n", fleet + "proxy_protocol: v3\n", fleet + "audit: {}\n",
 		fleet + "cors: {}\n", fleet + "cors: {origins: [app.test]}\n", fleet + "artifacts: {max_size: 0}\n",
 		fleet + "traces: {sample: 0.5}\n", fleet + "traces: {endpoint: 'otel:1', sample: 1.5}\n",
-		fleet + "approvals: {webhook: {}}\n", fleet + "approvals: {webhook: {url: 'ftp://h', secret_file: s}}\n",
+		fleet + "approvals: {webhook: {url: 'ftp://h', secret_file: s}}\n",
 		fleet + "approvals: {webhook: {url: 'http://h', secret_file: s, events: [made]}}\n",
 		fleet + "tenants: [{id: acme}]\n", fleet + "tenants: [{id: 'a b', capabilities: []}]\n",
 		fleet + "tenants: [{id: a, capabilities: [], keys: [{id: x, hash_file: h}]}]\n",

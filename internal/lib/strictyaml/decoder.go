@@ -69,6 +69,9 @@ func (d *Decoder) defaults(v reflect.Value) {
 		return
 	}
 	s := d.structOf(v.Type())
+	unique := d.unique // a default is not a value of the file
+	d.unique = nil
+	defer func() { d.unique = unique }()
 	for _, f := range s.fields {
 		to := v.FieldByIndex(f.index)
 		switch {

@@ -12,8 +12,8 @@ import (
 )
 
 // Document returns the place of the file's one document. It records the error and returns false if there is not
-// exactly one. The argument thing names the content of the file, as in "a configuration"; empty is the error
-// for an empty file.
+// exactly one, of a form that all readers understand alike. The argument thing names the content of the file, as in "a
+// configuration"; empty is the error for an empty file.
 func (r *Reader) Document(data []byte, thing, empty string) (Place, bool) {
 	var doc, more yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
@@ -32,7 +32,7 @@ func (r *Reader) Document(data []byte, thing, empty string) (Place, bool) {
 		r.Fail(Place{Node: &yaml.Node{Line: 1}}, "the file is empty; %s", empty)
 		return Place{}, false
 	}
-	return Place{Node: doc.Content[0]}, true
+	return Place{Node: doc.Content[0]}, r.wellFormed(doc.Content[0])
 }
 
 // syntaxError takes the line out of the text of yaml's error, "yaml: line 3: …". The line is nowhere else.

@@ -3,7 +3,6 @@ package strictyaml
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -34,7 +33,7 @@ func (r *Reader) writeJSON(at Place, out *bytes.Buffer) {
 			if i > 0 {
 				out.WriteByte(',')
 			}
-			r.writeJSON(Place{Path: at.Path + "[" + strconv.Itoa(i) + "]", Node: n}, out)
+			r.writeJSON(Place{Path: nth(at.Path, i), Node: n}, out)
 		}
 		out.WriteByte(']')
 	default:

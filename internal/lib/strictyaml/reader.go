@@ -16,8 +16,11 @@ import (
 // nodes than fit into memory.
 const maxNodes = 1_000_000
 
-// maxErrors bounds the errors of one file.
-const maxErrors = 1000
+// The bounds of the errors of one file: their number, and the bytes of a text, which may repeat a value of the file.
+const (
+	maxErrors = 1000
+	maxText   = 2000
+)
 
 // Reader walks the tree of a file and collects its errors.
 type Reader struct {
@@ -40,8 +43,11 @@ func (r *Reader) Fail(at Place, format string, args ...any) {
 	if len(r.Errors) == maxErrors {
 		return
 	}
-	r.Errors = append(r.Errors, Error{File: r.File, Line: max(at.Node.Line, 1), Path: at.Path,
-		Text: fmt.Sprintf(format, args...)})
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(strings.Clone(text[:maxText]), "") + "…"
+	}
+	r.Errors = append(r.Errors, Error{File: r.File, Line: max(at.Node.Line, 1), Path: at.Path, Text: text})
 }
 
 // Missing records that a field of at is missing, unless an earlier error explains it.
@@ -77,7 +83,7 @@ func (at Place) value(name string) Place {
 
 // item returns the place of an item of the list at this place.
 func (at Place) item(i int) Place {
-	item := Place{Path: at.Path + "[" + strconv.Itoa(i) + "]", Node: &yaml.Node{Line: at.Node.Line}}
+	item := Place{Path: nth(at.Path, i), Node: &yaml.Node{Line: at.Node.Line}}
 	if node := resolved(at.Node); node.Kind == yaml.SequenceNode && i < len(node.Content) {
 		item.Node = node.Content[i]
 	}
@@ -161,7 +167,7 @@ func (r *Reader) List(item Field) Field {
 			return
 		}
 		for i, n := range at.Node.Content {
-			item(Place{Path: at.Path + "[" + strconv.Itoa(i) + "]", Node: n})
+			item(Place{Path: nth(at.Path, i), Node: n})
 		}
 	}
 }
@@ -211,13 +217,6 @@ func (r *Reader) Boolean(to *bool) Field {
 		*to = v == "true"
 		return ""
 	})
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // known returns the end of an error about an unknown name: the closest of the known names, or all of them.

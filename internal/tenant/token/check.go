@@ -17,27 +17,32 @@ var errExpired = errors.New("it has expired")
 
 // check returns the identity and the end of a token with a valid signature.
 func (i *issuer) check(claims object, now time.Time) (who tenant.Identity, expires time.Time, err error) {
-	if iss, _ := claims.text("iss"); iss != i.URL {
-		return who, expires, errors.New("iss is another issuer")
-	}
-	if err = i.checkAudience(claims); err != nil {
-		return who, expires, err
-	}
-	if !i.IDTokens {
-		if err = checkKind(claims); err != nil {
-			return who, expires, err
-		}
-	}
-	for _, r := range i.Required {
-		if !claims.has(r) {
-			return who, expires, errors.New(r.Claim + " does not have the required value")
-		}
-	}
-	if expires, err = i.checkTimes(claims, now); err != nil {
+	if expires, err = i.checkToken(claims, now); err != nil {
 		return who, expires, err
 	}
 	who, err = i.identity(claims)
 	return who, expires, err
+}
+
+// checkToken checks the claims of an access token other than those of its identity, and returns its end.
+func (i *issuer) checkToken(claims object, now time.Time) (expires time.Time, err error) {
+	if iss, _ := claims.text("iss"); iss != i.URL {
+		return expires, errors.New("iss is another issuer")
+	}
+	if err = i.checkAudience(claims); err != nil {
+		return expires, err
+	}
+	if !i.IDTokens {
+		if err = checkKind(claims); err != nil {
+			return expires, err
+		}
+	}
+	for _, r := range i.Required {
+		if !claims.has(r) {
+			return expires, errors.New(r.Claim + " does not have the required value")
+		}
+	}
+	return i.checkTimes(claims, now, i.MaxLifetime)
 }
 
 func (i *issuer) checkAudience(claims object) error {
@@ -51,8 +56,8 @@ func (i *issuer) checkAudience(claims object) error {
 	return nil
 }
 
-// checkTimes returns the end of a token, including the leeway.
-func (i *issuer) checkTimes(claims object, now time.Time) (time.Time, error) {
+// checkTimes returns the end of a token, including the leeway. A longest lifetime of 0 is any.
+func (i *issuer) checkTimes(claims object, now time.Time, longest time.Duration) (time.Time, error) {
 	expires, err := claims.time("exp")
 	notBefore, err2 := claims.time("nbf")
 	issued, err3 := claims.time("iat")
@@ -72,7 +77,7 @@ func (i *issuer) checkTimes(claims object, now time.Time) (time.Time, error) {
 		return time.Time{}, errors.New("nbf is in the future")
 	case latest.Before(issued):
 		return time.Time{}, errors.New("iat is in the future")
-	case i.MaxLifetime > 0 && expires.Sub(from) > i.MaxLifetime:
+	case longest > 0 && expires.Sub(from) > longest:
 		return time.Time{}, errors.New("its lifetime exceeds max_lifetime")
 	}
 	return expires.Add(i.Leeway), nil
@@ -135,10 +140,31 @@ func (i *issuer) identity(claims object) (who tenant.Identity, err error) {
 			return who, err
 		}
 	}
+	who.Person = i.person(claims)
 	if i.Claims.Scopes != "" {
 		who.Scopes, err = i.scopes(claims)
 	}
 	return who, err
+}
+
+// person returns the person of a token. Groups that are not names, or exceed the bound, are left out: a group can only
+// add permissions.
+func (i *issuer) person(claims object) *tenant.Person {
+	if i.Claims.Groups == "" {
+		return tenant.NewPerson(i.Name, nil)
+	}
+	v, _ := claims.at(i.Claims.Groups)
+	var groups []string
+	switch v := v.(type) {
+	case string:
+		groups = strings.Fields(v)
+	case []any:
+		for _, item := range v {
+			name, _ := item.(string)
+			groups = append(groups, name)
+		}
+	}
+	return tenant.NewPerson(i.Name, groups)
 }
 
 func (i *issuer) scopes(claims object) (scopes tenant.Scopes, err error) {

@@ -42,6 +42,7 @@ type Claims struct {
 	Scopes      string // claim with scopes, a list or words separated by spaces; "": FixedScopes
 	FixedScopes tenant.Scopes
 	ScopeNames  map[string]tenant.Scopes // scopes by the words of Scopes; others are ignored
+	Groups      string                   // claim with the user's groups, a list or words; "": none
 	Asserts     tenant.Asserts           // names that callers may assert in place of the claims
 }
 
@@ -57,7 +58,9 @@ func Algorithms() []string {
 type issuer struct {
 	Issuer
 	source *source
-	gone   atomic.Bool // another configuration has replaced it
+	gone   atomic.Bool               // another configuration has replaced it
+	login  atomic.Pointer[endpoints] // of sign-ins; nil: not discovered yet
+	said   atomic.Bool               // the log has a token with groups that were left out
 }
 
 // equal compares the whole configuration.

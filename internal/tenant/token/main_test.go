@@ -52,7 +52,7 @@ func (c *clock) add(d time.Duration) {
 // configOf is the configuration of most tests.
 func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 	c := token.Issuer{
-		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
+		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "PS256", "ES256", "EdDSA"},
 		Leeway: time.Minute,
 		Claims: token.Claims{Tenant: "tenant_id", User: "sub", FixedScopes: tenant.Invoke},
 		Source: token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},

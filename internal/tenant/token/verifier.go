@@ -198,6 +198,8 @@ func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.C
 }
 
 var (
+	errIssuer      = errors.New("its issuer is not configured")
+	errAlgorithm   = errors.New("alg is not one of its issuer's")
 	errUnavailable = errors.New("the keys of its issuer are not known")
 	errBusy        = errors.New("too many signatures wait for verification")
 )
@@ -210,10 +212,10 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	}
 	by := (*v.table.Load())[said.issuer]
 	if by == nil {
-		return nil, errors.New("its issuer is not configured")
+		return nil, errIssuer
 	}
 	if !slices.Contains(by.Algorithms, said.alg) {
-		return nil, errors.New("alg is not one of its issuer's")
+		return nil, errAlgorithm
 	}
 	keys, err := by.keysFor(ctx, &said)
 	if err != nil {
@@ -231,8 +233,17 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	found, err := by.verify(ctx, raw, keys, said.alg, v.options.Now())
 	if err == nil {
 		v.cache.put(hash, found)
+		v.reportGroups(by, found.who.Person)
 	}
 	return found, err
+}
+
+// reportGroups logs the first token of an issuer some of whose groups do not count.
+func (v *Verifier) reportGroups(by *issuer, p *tenant.Person) {
+	if p.Left > 0 && !by.said.Swap(true) {
+		v.options.Log.Warn("a token has groups that do not count: too many, or no names", "issuer", by.Name,
+			"counted", len(p.Groups), "left_out", p.Left)
+	}
 }
 
 // keysFor returns the keys that may have signed a token. If there are none it waits for a fetch.
@@ -259,18 +270,7 @@ func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) 
 
 // verify verifies signature and claims.
 func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string, now time.Time) (*verified, error) {
-	t := &trial{keys: keys, alg: alg}
-	// Times and aud are checked by check, with a leeway and several audiences.
-	good, err := oidc.NewVerifier(i.URL, t,
-		&oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx, raw)
-	if err != nil {
-		return nil, errors.New("its signature or its format is invalid")
-	}
-	var payload json.RawMessage
-	if err = good.Claims(&payload); err != nil {
-		return nil, err
-	}
-	claims, err := decodeObject(payload)
+	claims, by, err := i.signed(ctx, raw, keys, alg)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,24 @@ func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string
 	if err != nil {
 		return nil, err
 	}
-	return &verified{who: who, expires: expires, issuer: i, key: t.by}, nil
+	return &verified{who: who, expires: expires, issuer: i, key: by}, nil
+}
+
+// signed returns the claims of a token with a valid signature, and the key that signed it.
+func (i *issuer) signed(ctx context.Context, raw string, keys []*key, alg string) (object, *key, error) {
+	t := &trial{keys: keys, alg: alg}
+	// Times and aud are checked by check, with a leeway and several audiences.
+	good, err := oidc.NewVerifier(i.URL, t,
+		&oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx, raw)
+	if err != nil {
+		return nil, nil, errors.New("its signature or its format is invalid")
+	}
+	var payload json.RawMessage
+	if err = good.Claims(&payload); err != nil {
+		return nil, nil, err
+	}
+	claims, err := decodeObject(payload)
+	return claims, t.by, err
 }
 
 // refuse returns a refusal without details. The log has the reason, but nothing of the token.

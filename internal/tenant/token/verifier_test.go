@@ -3,6 +3,7 @@ package token_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,7 +33,7 @@ func TestGoodTokens(t *testing.T) {
 			raw := i.TokenBy(t, alg, change)
 			for range 2 { // first in the background, then from memory
 				if who, reason := ask(t, v, raw); reason != "" ||
-					who != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
+					withoutPerson(who) != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
 					t.Errorf("%s, %s: %+v, %s", name, alg, who, reason)
 				}
 			}
@@ -149,10 +150,54 @@ func TestClaims(t *testing.T) {
 		}
 		test.says.Credential = i.Token(t, claims)
 		for range 2 {
-			if who, reason := claim(t, v, test.says); who != test.want || reason != test.reason {
+			if who, reason := claim(t, v, test.says); withoutPerson(who) != test.want || reason != test.reason {
 				t.Errorf("%s: %+v, %q", name, who, reason)
 			}
 		}
+	}
+}
+
+func withoutPerson(who tenant.Identity) tenant.Identity {
+	who.Person = nil
+	return who
+}
+
+// TestGroups: the groups of a token are those of its claim, whatever its form; anything else in it gives none.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Claims.Groups = "realm_access.groups" }))
+	for name, test := range map[string]struct {
+		claim any
+		want  []string
+	}{
+		"a list": {[]string{"leads", "all hands"}, []string{"all hands", "leads"}}, "words": {"b a", []string{"a", "b"}},
+		"a number": {3, nil}, "an object": {map[string]any{"a": true}, nil}, "none": {nil, nil},
+		"mixed": {[]any{1, "a", nil, map[string]any{"b": 1}}, []string{"a"}},
+	} {
+		raw := i.Token(t, map[string]any{"realm_access": map[string]any{"groups": test.claim}})
+		for range 2 {
+			who, reason := ask(t, v, raw)
+			if reason != "" || who.Person == nil || who.Person.Issuer != "corp" || !slices.Equal(who.Groups(), test.want) {
+				t.Errorf("%s: %+v, %s", name, who.Person, reason)
+			}
+		}
+	}
+	plain := start(t, nil, configOf(i, nil))
+	if who, reason := ask(t, plain, i.Token(t, map[string]any{"groups": []string{"leads"}})); reason != "" ||
+		len(who.Groups()) != 0 {
+		t.Errorf("without claims.groups: %v, %s", who.Groups(), reason)
+	}
+}
+
+// TestAlgorithms: an issuer's key is not used with an algorithm that the configuration does not list.
+func TestAlgorithms(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Algorithms = []string{"ES256"} }))
+	want(t, v, "listed", i.TokenBy(t, "ES256", nil), "")
+	for _, alg := range []string{"RS256", "EdDSA"} {
+		want(t, v, alg, i.TokenBy(t, alg, nil), "CREDENTIAL_INVALID")
 	}
 }
 

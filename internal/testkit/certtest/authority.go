@@ -66,10 +66,10 @@ func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) 
 	return key, der
 }
 
-// Server returns a certificate for this machine.
-func (a *Authority) Server(t TB) tls.Certificate {
+// Server returns a certificate for this machine, also at other addresses of it.
+func (a *Authority) Server(t TB, others ...net.IP) tls.Certificate {
 	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		IPAddresses: append(others, net.IPv4(127, 0, 0, 1)), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
 
 // Client returns a certificate for a client with these names; those with a colon are URIs. change may be nil.

@@ -22,7 +22,13 @@ type Backend struct {
 // Serve runs a gRPC server with the services that register adds, until the test ends.
 func Serve(t testing.TB, register func(*grpc.Server), opts ...grpc.ServerOption) *Backend {
 	t.Helper()
-	ln := &countingListener{Listener: listen(t), idle: make(chan struct{})}
+	return ServeOn(t, listen(t), register, opts...)
+}
+
+// ServeOn is Serve on a listener.
+func ServeOn(t testing.TB, on net.Listener, register func(*grpc.Server), opts ...grpc.ServerOption) *Backend {
+	t.Helper()
+	ln := &countingListener{Listener: on, idle: make(chan struct{})}
 	opts = append([]grpc.ServerOption{grpc.MaxRecvMsgSize(64 << 20)}, opts...)
 	b := &Backend{Addr: ln.Addr().String(), server: grpc.NewServer(opts...), served: make(chan struct{}), listener: ln}
 	register(b.server)

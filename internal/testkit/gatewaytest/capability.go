@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -87,11 +88,17 @@ func NewCapability(name string) *Capability {
 // Serve runs the capability in a dialect, until the test ends.
 func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
+	return c.ServeOn(t, listen(t), d, opts...)
+}
+
+// ServeOn is Serve on a listener.
+func (c *Capability) ServeOn(t testing.TB, ln net.Listener, d call.Dialect, opts ...grpc.ServerOption) *Backend {
+	t.Helper()
 	t.Cleanup(func() {
 		c.Release()
 		c.forget()
 	})
-	return Serve(t, func(s *grpc.Server) {
+	return ServeOn(t, ln, func(s *grpc.Server) {
 		switch d {
 		case call.Live:
 			livepb.RegisterCapabilityServer(s, live{c: c})

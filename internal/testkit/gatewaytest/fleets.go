@@ -23,8 +23,9 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends,
 			Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, ApprovalWait: f.ApprovalWait,
 			EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
+			WaitForReady: f.Health.WaitForReady,
 		})
 		if f.Unprobed {
 			continue
@@ -36,7 +37,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			f.Health.Timeout = Patience / 2
 		}
 		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect,
-			Config: f.Health})
+			Config: f.Health, Asks: f.Asks})
 	}
 	return routes, probes
 }

@@ -77,36 +77,42 @@ type Options struct {
 
 	Hosts gateway.Hosts // accepted host names; default loopback and addresses
 
-	Approver authorize.Approver          // default nobody
-	Answers  *idempotency.Service        // of calls with idempotency keys; default none
-	Leaving  func()                      // as gateway.Config's; default nobody
-	Engines  engine.Shared               // shared state of engines; default none, and engines are not guarded
-	Shield   authorize.Shield            // default none
-	Tracer   *tracing.Tracer             // default none
-	Services func(grpc.ServiceRegistrar) // further services of the public port; default none
+	Listeners []gateway.Listener // besides the public port; default none
+
+	Approver authorize.Approver   // default nobody
+	Answers  *idempotency.Service // of calls with idempotency keys; default none
+	Leaving  func()               // as gateway.Config's; default nobody
+	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
+	Expedited func(capability string)
+	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
+	Shield    authorize.Shield            // default none
+	Tracer    *tracing.Tracer             // default none
+	Services  func(grpc.ServiceRegistrar) // further services of the public port; default none
 }
 
 // Fleet is one capability and its backends.
 type Fleet struct {
-	Capability string
-	Services   []string // gRPC services routed here without a capability
-	Methods    []string // further gRPC methods
-	Backends   []string // addresses
-	Dialect    call.Dialect
-	Deadlines  router.Deadlines
-	Ejection   router.Ejection
-	Retries    router.Retries
-	Idempotent []string // tools
-	Keyed      bool     // the gateway handles idempotency-key over gRPC
-	Limit      router.Limit
-	SlowStart  time.Duration
-	Affinity   router.Affinity
-	Reserved   map[string]string // session by the address of its only backend
-	Tenant     string            // tenant of the sessions in Reserved; default tenant.Default
-	Health     health.Config     // default Interval: an hour, so that a backend is probed once
-	Protocol   any               // settings of the backends' protocol; nil: Selu's
-	Sources    []string          // tools that may be called with GET
-	Unprobed   bool              // backends are not probed, and stay usable
+	Capability   string
+	Services     []string // gRPC services routed here without a capability
+	Methods      []string // further gRPC methods
+	Backends     []string // addresses
+	Dialect      call.Dialect
+	Deadlines    router.Deadlines
+	Ejection     router.Ejection
+	Retries      router.Retries
+	Idempotent   []string      // tools
+	ApprovalWait time.Duration // as router.FleetConfig's
+	Keyed        bool          // the gateway handles idempotency-key over gRPC
+	Limit        router.Limit
+	SlowStart    time.Duration
+	Affinity     router.Affinity
+	Reserved     map[string]string // session by the address of its only backend
+	Tenant       string            // tenant of the sessions in Reserved; default tenant.Default
+	Health       health.Config     // default Interval: an hour, so that a backend is probed once
+	Asks         health.Question   // the kind of probe; default Healthcheck
+	Protocol     any               // settings of the backends' protocol; nil: Selu's
+	Sources      []string          // tools that may be called with GET
+	Unprobed     bool              // backends are not probed, and stay usable
 }
 
 // Gateway is a serving gateway.
@@ -201,6 +207,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 	logger *slog.Logger) gateway.Config {
 	return gateway.Config{
 		Affinity:      g.affinity,
+		Expedite:      o.expedite(g.prober),
 		Relay:         o.Relay,
 		Audit:         o.Audit,
 		ClientAddr:    o.ClientAddr,
@@ -228,7 +235,19 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		REST:          withEngines(o.REST),
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
+		Listeners:     o.Listeners,
 		Log:           logger,
+	}
+}
+
+// expedite asks for early probes, and reports that.
+func (o *Options) expedite(p *health.Prober) func(string) {
+	if o.Expedited == nil {
+		return p.Expedite
+	}
+	return func(capability string) {
+		p.Expedite(capability)
+		o.Expedited(capability)
 	}
 }
 

@@ -50,6 +50,9 @@ func (g *Gateway) WaitHealth(t testing.TB, capability string, ok func(*health.Sn
 	}
 }
 
+// Probes is the number of probes so far.
+func (g *Gateway) Probes() int { return int(g.prober.Stats().Probes) }
+
 // States accepts a snapshot whose backends are in these states, in their order.
 func States(want ...health.State) func(*health.Snapshot) bool {
 	return func(s *health.Snapshot) bool {

@@ -1,14 +1,25 @@
 package gatewaytest
 
 import (
+	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"testing"
 )
 
-// Refusing is an address where connections are refused, until the test ends: its port is bound, so that no other
-// process gets it, but nothing listens there.
-func Refusing(t testing.TB) string {
+// Refusing is an address where connections are refused, until the test ends.
+func Refusing(t testing.TB) string { return NewClosedPort(t).Addr }
+
+// ClosedPort is a port where connections are refused until Listen. It is bound, so that no other process gets it, but
+// nothing listens there.
+type ClosedPort struct {
+	Addr string
+	fd   int
+}
+
+// NewClosedPort binds a port until the test ends.
+func NewClosedPort(t testing.TB) *ClosedPort {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -26,5 +37,32 @@ func Refusing(t testing.TB) string {
 	if !ok {
 		t.Fatalf("address %v", name)
 	}
-	return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
+	return &ClosedPort{netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String(), fd}
+}
+
+// Listen opens the port. The caller closes the listener.
+func (p *ClosedPort) Listen(t testing.TB) net.Listener {
+	t.Helper()
+	fd, err := syscall.Dup(p.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, syscall.SOMAXCONN); err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), p.Addr)
+	defer func() { _ = file.Close() }()
+	ln, err := net.FileListener(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// Deaf is an address where connections are taken, and nothing is ever said.
+func Deaf(t testing.TB) string {
+	t.Helper()
+	ln := listen(t)
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln.Addr().String()
 }

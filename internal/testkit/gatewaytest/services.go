@@ -27,7 +27,11 @@ func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewUnstartedServer(gateway.NewAdmin(gateway.AdminConfig{API: services.Mount}))
+	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewUnstartedServer(routes)
 	web.Config.Protocols = new(http.Protocols)
 	web.Config.Protocols.SetHTTP1(true)
 	web.Config.Protocols.SetUnencryptedHTTP2(true)

@@ -42,6 +42,8 @@ func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	} {
 		all[name] = i.Sign(t, "ES256", header(change), claims)
 	}
+	all["an algorithm that its key is not for"] = i.Sign(t, "PS256",
+		header(map[string]any{"alg": "PS256", "kid": i.KID(t, "RS256")}), claims)
 	for _, alg := range []string{"none", "None", "NONE", ""} {
 		all["alg "+alg] = Part(t, header(map[string]any{"alg": alg})) + "." + Part(t, claims) + "."
 		all["signed, alg "+alg] = i.Sign(t, "ES256", header(map[string]any{"alg": alg}), claims)
@@ -128,7 +130,8 @@ func (i *Issuer) hostileClaims(t testing.TB) map[string]string {
 		"a tenant that is a list": {"tenant_id": []string{"acme"}}, "a tenant for all": {"tenant_id": "*"},
 		"an empty tenant": {"tenant_id": ""}, "tenant in capitals": {"tenant_id": "ACME"},
 		"an ID token": {"at_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng"}, "an ID token of Keycloak": {"typ": "ID"},
-		"an ID token of Cognito": {"token_use": "id"}, "a refresh token": {"typ": "Refresh"},
+		"an ID token with a code": {"c_hash": "MTIzNDU2Nzg5MDEyMzQ1Ng"},
+		"an ID token of Cognito":  {"token_use": "id"}, "a refresh token": {"typ": "Refresh"},
 		"a logout": {"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}},
 	} {
 		all[name] = i.Token(t, change)
@@ -176,7 +179,7 @@ func (i *Issuer) stolen(t testing.TB, all map[string]string, attacker string,
 			delete(h, "kid")
 		}
 		text := Part(t, h) + "." + Part(t, claims)
-		signature, err := key.sign([]byte(text))
+		signature, err := key.sign([]byte(text), "ES256")
 		if err != nil {
 			t.Fatal(err)
 		}

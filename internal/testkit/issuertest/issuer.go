@@ -104,10 +104,40 @@ func (i *Issuer) Rotate(t testing.TB, keep bool) {
 }
 
 // Behave sets the kind of responses: "" valid; "500", "redirect", "garbage", "huge", "silence", "other issuer",
-// "cleartext keys", "no keys".
+// "cleartext keys", "no keys". Of a login: "denied", "no iss", "missing iss", "iss of another", "wrong nonce", "no nonce", "wrong
+// audience", "two audiences", "wrong azp", "expired", "wrong issuer", "wrong signature", "cleartext token endpoint".
 func (i *Issuer) Behave(t testing.TB, how string) {
 	t.Helper()
 	i.post(t, "/test/behave?as="+url.QueryEscape(how), "")
+}
+
+// Person sets the claims of the person who signs in from now on, besides the default ones of a login. A nil removes a
+// claim. Without it, ann of the tenant acme signs in.
+func (i *Issuer) Person(t testing.TB, claims map[string]any) {
+	t.Helper()
+	i.post(t, "/test/people", asText(t, map[string]any{"person": claims}))
+}
+
+// Clients sets the secrets of the clients that may begin a login; "": a public client. Without it, every client may.
+func (i *Issuer) Clients(t testing.TB, secrets map[string]string) {
+	t.Helper()
+	i.post(t, "/test/people", asText(t, map[string]any{"clients": secrets}))
+}
+
+// Browser returns a client that trusts the issuer, and follows no redirect.
+func (i *Issuer) Browser() *http.Client {
+	return &http.Client{Timeout: Patience, Transport: i.client.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Logins is the number of codes that were exchanged for tokens.
+func (i *Issuer) Logins(t testing.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/logins", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // Requests is the number of requests for its keys.

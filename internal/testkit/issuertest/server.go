@@ -36,6 +36,7 @@ type server struct {
 	keys     []*signer // the last of an algorithm signs
 	behave   string    // "": valid
 	requests int       // for its keys
+	people   people
 }
 
 func serve(dir, addr string) error {
@@ -43,13 +44,18 @@ func serve(dir, addr string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{url: "https://" + ln.Addr().String(), file: filepath.Join(dir, "keys")}
+	s := &server{url: "https://" + ln.Addr().String(), file: filepath.Join(dir, "keys"),
+		people: people{codes: map[string]*login{}}}
 	if err = s.load(); err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", s.discovery)
 	mux.HandleFunc("GET /keys", s.published)
+	mux.HandleFunc("GET /auth", s.authorize)
+	mux.HandleFunc("POST /token", s.token)
+	mux.HandleFunc("POST /test/people", s.setPeople)
+	mux.HandleFunc("GET /test/logins", s.countLogins)
 	mux.HandleFunc("POST /test/sign/{alg}", s.sign)
 	mux.HandleFunc("POST /test/rotate", s.rotate)
 	mux.HandleFunc("POST /test/behave", s.misbehave)
@@ -67,10 +73,15 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	doc := map[string]any{"issuer": s.url, "jwks_uri": s.url + "/keys", "authorization_endpoint": s.url + "/auth"}
+	doc := map[string]any{"issuer": s.url, "jwks_uri": s.url + "/keys", "authorization_endpoint": s.url + "/auth",
+		"token_endpoint": s.url + "/token", "authorization_response_iss_parameter_supported": true}
 	switch s.behave {
 	case "other issuer":
 		doc["issuer"] = "https://other.example.com"
+	case "cleartext token endpoint":
+		doc["token_endpoint"] = "http://tokens.example.com/token"
+	case "no iss", "iss of another":
+		delete(doc, "authorization_response_iss_parameter_supported")
 	case "cleartext keys":
 		doc["jwks_uri"] = "http://keys.example.com/keys"
 	}
@@ -129,17 +140,18 @@ func (s *server) wrong(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// sign responds with the posted text and its signature by the current key.
+// sign responds with the posted text and its signature by the current key. PS256 uses the key of RS256.
 func (s *server) sign(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range s.keys {
-		if k.alg != r.PathValue("alg") || err != nil {
+		alg := r.PathValue("alg")
+		if k.alg != alg && (k.alg != "RS256" || alg != "PS256") || err != nil {
 			continue
 		}
 		var signature []byte
-		if signature, err = k.sign(text); err == nil {
+		if signature, err = k.sign(text, alg); err == nil {
 			text = append(append(text, '.'), base64.RawURLEncoding.EncodeToString(signature)...)
 		}
 		_, _ = w.Write(text)
@@ -176,4 +188,10 @@ func (s *server) count(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = io.WriteString(w, strconv.Itoa(s.requests))
+}
+
+func (s *server) countLogins(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(w, strconv.Itoa(s.people.logins))
 }

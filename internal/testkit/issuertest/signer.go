@@ -37,7 +37,7 @@ func (k *signer) public() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: k.private.Public(), KeyID: k.kid, Algorithm: k.alg, Use: "sig"}
 }
 
-func (k *signer) sign(text []byte) ([]byte, error) {
+func (k *signer) sign(text []byte, alg string) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	switch private := k.private.(type) {
 	case *ecdsa.PrivateKey: // RFC 7518 §3.4
@@ -51,6 +51,10 @@ func (k *signer) sign(text []byte) ([]byte, error) {
 		return out, nil
 	case ed25519.PrivateKey:
 		return ed25519.Sign(private, text), nil
+	}
+	if alg == "PS256" {
+		return k.private.Sign(rand.Reader, digest[:],
+			&rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256})
 	}
 	return k.private.Sign(rand.Reader, digest[:], crypto.SHA256)
 }

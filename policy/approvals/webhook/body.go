@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
 // maxBody bounds a request's body, in bytes.
@@ -24,13 +25,16 @@ type message struct {
 
 var errBody = errors.New("the event is too long for a request")
 
-// body formats an event. An event that is too long goes without the arguments.
-func body(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
-	text, err := bodyOf(e, a, render)
+// body formats an event for a destination. An event that is too long goes without the arguments.
+func (c *Config) body(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
+	if c.Format != Generic {
+		return c.notice(e, a)
+	}
+	text, err := generic(e, a, render)
 	if err == nil && len(text) > maxBody {
 		short := *a
 		short.Preview = ""
-		text, err = bodyOf(e, &short, render)
+		text, err = generic(e, &short, render)
 	}
 	if err == nil && len(text) > maxBody {
 		err = errBody
@@ -38,7 +42,21 @@ func body(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
 	return text, err
 }
 
-func bodyOf(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
+// notice formats an event for people.
+func (c *Config) notice(e *Event, a *approvals.Approval) ([]byte, error) {
+	n := notice.New(e.Kind, a)
+	switch c.Format {
+	case Slack:
+		return notice.Slack(&n)
+	case Teams:
+		return notice.Teams(&n)
+	default:
+		return notice.Mail(&n, &notice.Envelope{From: c.Mail.From, To: c.Mail.To, ID: e.ID, Approval: e.Approval,
+			First: e.Kind == approvals.EventCreated, Date: e.At})
+	}
+}
+
+func generic(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
 	data, err := render(a)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func (n *dirtyTenants) take(now time.Time) (tenants []string, all bool) {
 
 // onEvent is called for every event. Unwanted events do not mark the tenant; a later collection skips them.
 func (d *Deliverer) onEvent(tenant string, kind approvals.Kind) {
-	if slices.Contains(d.endpoint.Load().Kinds, kind) {
+	if to := d.endpoint.Load(); to.wantsKind(kind) && to.wants(tenant) {
 		d.dirty.mark(tenant)
 	}
 }
@@ -105,8 +105,12 @@ func (d *Deliverer) collect(ctx context.Context) {
 			tenants = append(tenants, t)
 		}
 	}
+	to := d.endpoint.Load()
 	for _, t := range tenants {
-		if all && slices.Contains(d.endpoint.Load().Kinds, approvals.EventExpired) {
+		if !to.wants(t) {
+			continue
+		}
+		if all && to.wantsKind(approvals.EventExpired) {
 			d.expire(ctx, t)
 		}
 		if err := d.collectFrom(ctx, t, cursors[t]); err != nil {
@@ -143,15 +147,15 @@ func (d *Deliverer) collectFrom(ctx context.Context, tenant, after string) error
 			return err
 		}
 		more := len(events) == eventsPage
-		kinds := d.endpoint.Load().Kinds
-		wanted := slices.DeleteFunc(events, func(e Event) bool { return !slices.Contains(kinds, e.Kind) })
+		to := d.endpoint.Load()
+		wanted := slices.DeleteFunc(events, func(e Event) bool { return !to.wantsKind(e.Kind) })
 		dropped, err := d.store.Put(ctx, tenant, after, next, wanted, d.opts.Outbox)
 		if err != nil {
 			return err
 		}
 		d.counters.dropped.Add(int64(dropped))
 		if dropped > 0 && !d.full.Swap(true) {
-			d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "most", d.opts.Outbox)
+			d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "destination", d.Name(), "most", d.opts.Outbox)
 		}
 		if dropped == 0 && len(wanted) > 0 {
 			d.full.Store(false)

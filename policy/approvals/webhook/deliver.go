@@ -16,7 +16,7 @@ const ackTimeout = 2 * time.Second
 // ends and the entry is tried again.
 func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 	to := d.endpoint.Load()
-	text, skip := d.format(ctx, e)
+	text, skip := d.format(ctx, to, e)
 	ack, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout+to.Timeout)
 	defer cancel()
 	switch {
@@ -40,7 +40,11 @@ func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 		d.counters.delivered.Add(1)
 		_ = d.store.Done(ack, e.ID)
 		if d.failing.Swap(false) {
-			d.opts.Log.Info("webhook: delivery works again")
+			d.opts.Log.Info("webhook: delivery works again", "destination", d.Name())
+		}
+		if r.rejected > 0 {
+			d.opts.Log.Warn("webhook: some recipients were rejected by the mail server", "destination", d.Name(),
+				"rejected", r.rejected, "id", e.ID)
 		}
 		return
 	case ctx.Err() != nil:
@@ -49,7 +53,7 @@ func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 	}
 	d.counters.failed.Add(1)
 	if !d.failing.Swap(true) {
-		d.opts.Log.Warn("webhook: delivery fails", "why", r.reason, "id", e.ID)
+		d.opts.Log.Warn("webhook: delivery fails", "destination", d.Name(), "why", r.reason, "id", e.ID)
 	}
 	if r.gone || e.Attempts >= to.Attempts {
 		d.deadLetter(ack, e, r.reason)
@@ -80,7 +84,7 @@ const (
 )
 
 // format formats an entry's request, or returns the reason of sending nothing.
-func (d *Deliverer) format(ctx context.Context, e *Entry) (text []byte, skip string) {
+func (d *Deliverer) format(ctx context.Context, to *endpoint, e *Entry) (text []byte, skip string) {
 	a, err := d.approvals.Get(ctx, e.Tenant, e.Approval)
 	var refusal *call.Refusal
 	switch {
@@ -91,7 +95,7 @@ func (d *Deliverer) format(ctx context.Context, e *Entry) (text []byte, skip str
 	case e.Kind == approvals.EventCreated && a.State == approvals.Expired:
 		return nil, errExpired
 	}
-	if text, err = body(&e.Event, &a, d.render); err != nil {
+	if text, err = to.body(&e.Event, &a, d.render); err != nil {
 		return nil, unreadable
 	}
 	return text, ""

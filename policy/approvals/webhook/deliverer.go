@@ -2,12 +2,8 @@ package webhook
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,34 +22,6 @@ const (
 // Approvals returns approvals. Get's error is a *call.Refusal: NotFound if there is none.
 type Approvals interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
-}
-
-// Config is the endpoint and the events it gets. It may change while a Deliverer runs.
-type Config struct {
-	URL      string           // see CheckURL
-	Secrets  [][]byte         // see ParseSecrets; at least one
-	Kinds    []approvals.Kind // of delivered events; default: creation alone
-	Timeout  time.Duration    // of one request; default 10 s
-	Attempts int              // maximum number of requests for one event; default 10
-
-	Proxy func(*http.Request) (*url.URL, error) // nil: none
-	TLS   *tls.Config                           // of https; nil: the system's CAs
-}
-
-func (c *Config) setDefaults() error {
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
-	if c.Attempts == 0 {
-		c.Attempts = 10
-	}
-	if len(c.Kinds) == 0 {
-		c.Kinds = []approvals.Kind{approvals.EventCreated}
-	}
-	if len(c.Secrets) == 0 {
-		return errors.New("a webhook needs a secret")
-	}
-	return CheckURL(c.URL)
 }
 
 // Options of a Deliverer. The zero value is usable.
@@ -90,7 +58,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Deliverer delivers events in one replica. It is safe for concurrent use.
+// Deliverer delivers events to one destination, in one replica. It is safe for concurrent use.
 type Deliverer struct {
 	store     Store
 	approvals Approvals
@@ -103,12 +71,15 @@ type Deliverer struct {
 	failing   atomic.Bool // the failure of the receiver was logged
 }
 
-// New returns a Deliverer, or an error for an invalid Config.
+// New returns the Deliverer of a destination, or an error for an invalid Config.
 func New(store Store, of Approvals, render Render, c Config, o Options) (*Deliverer, error) {
 	o.setDefaults()
 	d := &Deliverer{store: store, approvals: of, render: render, opts: o, dirty: newDirtyTenants(o.Tenants)}
 	return d, d.Set(c)
 }
+
+// Name returns the destination's name.
+func (d *Deliverer) Name() string { return nameOf(d.endpoint.Load().Name) }
 
 // Set replaces the Config, from the next request on.
 func (d *Deliverer) Set(c Config) error {
@@ -121,12 +92,35 @@ func (d *Deliverer) Set(c Config) error {
 	return nil
 }
 
-// Run delivers until ctx ends. Requests in flight are then canceled, and left to other replicas.
-func (d *Deliverer) Run(ctx context.Context) {
+// Run delivers to all destinations until ctx ends. They share the feed of events and nothing else, so that none waits
+// for another. Requests in flight are then canceled, and left to other replicas.
+func Run(ctx context.Context, all ...*Deliverer) {
+	if len(all) == 0 {
+		return
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(recovery.Loop(ctx, "webhook feed", func() {
+		all[0].store.Watch(ctx, func(tenant string, kind approvals.Kind) {
+			for _, d := range all {
+				d.onEvent(tenant, kind)
+			}
+		}, func() {
+			for _, d := range all {
+				d.dirty.markAll()
+			}
+		})
+	}))
+	for _, d := range all {
+		running.Go(func() { d.run(ctx) })
+	}
+}
+
+// run delivers to one destination.
+func (d *Deliverer) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer func() { d.endpoint.Load().close() }()
-	running.Go(recovery.Loop(ctx, "webhook feed", func() { d.store.Watch(ctx, d.onEvent, d.dirty.markAll) }))
 	work, free := make(chan Entry), make(chan struct{}, workers)
 	for range workers {
 		free <- struct{}{}

@@ -1,21 +1,24 @@
-// Package webhook delivers the events of approvals to a URL, in requests that are signed according to Standard
-// Webhooks (github.com/standard-webhooks/standard-webhooks, spec).
+// Package webhook delivers the events of approvals to destinations: in requests that are signed according to Standard
+// Webhooks (github.com/standard-webhooks/standard-webhooks, spec), as messages to Slack and Teams, and as e-mail.
 //
 //	a transition of an approval ──► the tenant's events    in one script, so that both or none exist
-//	                               │ collect: after the tenant's cursor
+//	                               │ collect: after the tenant's cursor, for each destination
 //	                               ▼
 //	                            outbox ◄───────────────┐ retry: backoff, Retry-After
 //	                               │ lease               │
 //	                               ▼                    │
 //	                     load the approval ──► POST ─┴─► delivered, or a dead letter
+//	                                           or SMTP
 //
-// No call waits for a delivery or fails because of it: events are read from the stream that approvals write
+// Each destination has cursors, an outbox, dead letters and workers of its own, so that one that is slow or dead delays
+// no other. No call waits for a delivery or fails because of it: events are read from the stream that approvals write
 // anyway. A replica may crash at any point. After a transition its event remains, and another replica collects
 // it; after a lease the entry becomes due again. A delivery is made at least once, always with the same
-// webhook-id.
+// webhook-id or Message-ID.
 //
 // These events are lost: those of a tenant beyond the last 10,000 or so, or older than a day, while no replica
 // is alive; and those that find the outbox full, which are counted.
 //
-// The only secret of a request is its URL, which is in no error, log or metric.
+// The URL of a request, its signing key and the password of a mail server are secrets. They are in no error, log or
+// metric, and neither is any text of a receiver.
 package webhook

@@ -62,22 +62,28 @@ func (p *endpoint) close() { p.client.CloseIdleConnections() }
 // reply is the result of a request.
 type reply struct {
 	delivered bool
+	rejected  int           // recipients that did not get a delivered message
 	gone      bool          // the receiver wants no further requests for it
 	wait      time.Duration // the least wait before the next request; 0: none given
 	reason    string        // of a failure; without the URL
 }
 
+// send makes one attempt to deliver a body, which bodyOf has made.
 func (p *endpoint) send(ctx context.Context, id string, now time.Time, body []byte) reply {
+	if p.Format == Email {
+		return p.sendMail(ctx, body)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
 	if err != nil {
 		return reply{reason: "the URL is invalid"}
 	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "User-Agent": "capgate-webhook",
-		"Webhook-Id": id, "Webhook-Timestamp": strconv.FormatInt(now.Unix(), 10), "Webhook-Signature": sign(p.Secrets, id,
-			now, body),
-	} {
-		request.Header.Set(name, value)
+	head := request.Header
+	head.Set("Content-Type", "application/json")
+	head.Set("User-Agent", "capgate-webhook")
+	if p.Format == Generic {
+		head.Set("Webhook-Id", id)
+		head.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+		head.Set("Webhook-Signature", sign(p.Secrets, id, now, body))
 	}
 	response, err := p.client.Do(request)
 	if err != nil {

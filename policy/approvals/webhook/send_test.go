@@ -140,18 +140,19 @@ func TestBodiesAreBounded(t *testing.T) {
 		return json.Marshal(map[string]string{"arguments": a.Preview, "why": a.Why})
 	}
 	e := &Event{Kind: approvals.EventCreated, At: time.UnixMilli(1_700_000_000_123)}
-	text, err := body(e, &approvals.Approval{Preview: "<&>"}, render)
+	c := &Config{}
+	text, err := c.body(e, &approvals.Approval{Preview: "<&>"}, render)
 	want := `{"type":"approval.asked","timestamp":"2023-11-14T22:13:20.123Z",` +
 		`"data":{"arguments":"\u003c\u0026\u003e","why":""}}`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v", text, err)
 	}
 	long := strings.Repeat("x", maxBody)
-	if text, err = body(e, &approvals.Approval{Preview: long, Why: "it is far"}, render); err != nil ||
+	if text, err = c.body(e, &approvals.Approval{Preview: long, Why: "it is far"}, render); err != nil ||
 		!strings.Contains(string(text), `{"arguments":"","why":"it is far"}`) {
 		t.Errorf("long arguments: %d bytes, %v", len(text), err)
 	}
-	if _, err = body(e, &approvals.Approval{Why: long}, render); !errors.Is(err, errBody) {
+	if _, err = c.body(e, &approvals.Approval{Why: long}, render); !errors.Is(err, errBody) {
 		t.Errorf("more than fits: %v", err)
 	}
 }

@@ -27,9 +27,10 @@ type Entry struct {
 // Letter is a dead letter: an Event that is not retried any more.
 type Letter struct {
 	Event
-	Attempts int
-	Reason   string    // result of the last attempt
-	Died     time.Time // by the store's clock
+	Destination string // its name
+	Attempts    int
+	Reason      string    // result of the last attempt
+	Died        time.Time // by the store's clock
 }
 
 // Sizes are the numbers of entries of all replicas.

@@ -12,6 +12,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -43,7 +44,8 @@ type Approval struct {
 	Arguments string `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call's session; empty: none.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
-	// The level of policy that requires approval: as in ExplainPolicyResponse, or shield.
+	// The level of policy that requires approval: as in ExplainPolicyResponse, or shield. Or engine: an OpenParallax
+	// engine asks; or elsewhere: it asks in its own web page, which alone can answer.
 	Level string `protobuf:"bytes,10,opt,name=level,proto3" json:"level,omitempty"`
 	// The reason, if there is more to say than the level.
 	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
@@ -64,7 +66,35 @@ type Approval struct {
 	// The resource name, tenants/TENANT/approvals/ID.
 	Name string `protobuf:"bytes,20,opt,name=name,proto3" json:"name,omitempty"`
 	// When its state last changed.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// The arguments as indented JSON that parsers can read, for tables, with masks as in arguments. Omitted if the
+	// arguments are too long for it.
+	ArgumentsValue string `protobuf:"bytes,22,opt,name=arguments_value,json=argumentsValue,proto3" json:"arguments_value,omitempty"`
+	// The rule or default that requires approval, in words, with its level.
+	Policy string `protobuf:"bytes,23,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The page where it is answered. Empty without public_url.
+	Link string `protobuf:"bytes,24,opt,name=link,proto3" json:"link,omitempty"`
+	// How many people have to approve it, 1 or more. One denial denies it.
+	RequiredAnswers int32 `protobuf:"varint,25,opt,name=required_answers,json=requiredAnswers,proto3" json:"required_answers,omitempty"`
+	// The answers so far, the oldest first.
+	Answers []*ApprovalAnswer `protobuf:"bytes,26,rep,name=answers,proto3" json:"answers,omitempty"`
+	// The groups whose members may answer now. Empty: all approvers.
+	Groups []string `protobuf:"bytes,27,rep,name=groups,proto3" json:"groups,omitempty"`
+	// When the members of escalate_groups may answer, too. Unset: never.
+	EscalateTime *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=escalate_time,json=escalateTime,proto3" json:"escalate_time,omitempty"`
+	// The groups from escalate_time on.
+	EscalateGroups []string `protobuf:"bytes,29,rep,name=escalate_groups,json=escalateGroups,proto3" json:"escalate_groups,omitempty"`
+	// A denial needs a comment.
+	ReasonRequired bool `protobuf:"varint,30,opt,name=reason_required,json=reasonRequired,proto3" json:"reason_required,omitempty"`
+	// An approval needs one, too.
+	ReasonRequiredToApprove bool `protobuf:"varint,35,opt,name=reason_required_to_approve,json=reasonRequiredToApprove,proto3" json:"reason_required_to_approve,omitempty"`
+	// Whether the reader may answer now, and if not, why.
+	MayAnswer       bool   `protobuf:"varint,31,opt,name=may_answer,json=mayAnswer,proto3" json:"may_answer,omitempty"`
+	MayNotAnswerWhy string `protobuf:"bytes,32,opt,name=may_not_answer_why,json=mayNotAnswerWhy,proto3" json:"may_not_answer_why,omitempty"`
+	// The longest valid_for of an answer for session or always. Unset: no limit but the gateway's own.
+	MaxValidity *durationpb.Duration `protobuf:"bytes,33,opt,name=max_validity,json=maxValidity,proto3" json:"max_validity,omitempty"`
+	// The end of an answer for session or always. Unset: the answer is for this call, or does not end.
+	ValidUntil    *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=valid_until,json=validUntil,proto3" json:"valid_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +276,193 @@ func (x *Approval) GetUpdateTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Approval) GetArgumentsValue() string {
+	if x != nil {
+		return x.ArgumentsValue
+	}
+	return ""
+}
+
+func (x *Approval) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Approval) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
+func (x *Approval) GetRequiredAnswers() int32 {
+	if x != nil {
+		return x.RequiredAnswers
+	}
+	return 0
+}
+
+func (x *Approval) GetAnswers() []*ApprovalAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *Approval) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Approval) GetEscalateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EscalateTime
+	}
+	return nil
+}
+
+func (x *Approval) GetEscalateGroups() []string {
+	if x != nil {
+		return x.EscalateGroups
+	}
+	return nil
+}
+
+func (x *Approval) GetReasonRequired() bool {
+	if x != nil {
+		return x.ReasonRequired
+	}
+	return false
+}
+
+func (x *Approval) GetReasonRequiredToApprove() bool {
+	if x != nil {
+		return x.ReasonRequiredToApprove
+	}
+	return false
+}
+
+func (x *Approval) GetMayAnswer() bool {
+	if x != nil {
+		return x.MayAnswer
+	}
+	return false
+}
+
+func (x *Approval) GetMayNotAnswerWhy() string {
+	if x != nil {
+		return x.MayNotAnswerWhy
+	}
+	return ""
+}
+
+func (x *Approval) GetMaxValidity() *durationpb.Duration {
+	if x != nil {
+		return x.MaxValidity
+	}
+	return nil
+}
+
+func (x *Approval) GetValidUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ValidUntil
+	}
+	return nil
+}
+
+// ApprovalAnswer is one person's answer to an approval.
+type ApprovalAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The approver, as in answered_by.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// The person; empty: an API key without a user.
+	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// approved or denied.
+	Answer  string                 `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	Comment string                 `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	Time    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// As in ApproveRequest.
+	Remember      string `protobuf:"bytes,6,opt,name=remember,proto3" json:"remember,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalAnswer) Reset() {
+	*x = ApprovalAnswer{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalAnswer) ProtoMessage() {}
+
+func (x *ApprovalAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalAnswer.ProtoReflect.Descriptor instead.
+func (*ApprovalAnswer) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ApprovalAnswer) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ApprovalAnswer) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ApprovalAnswer) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *ApprovalAnswer) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ApprovalAnswer) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ApprovalAnswer) GetRemember() string {
+	if x != nil {
+		return x.Remember
+	}
+	return ""
+}
+
 type ListApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty or "-": all tenants, or the caller's own on the public port.
@@ -267,7 +484,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -279,7 +496,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -292,7 +509,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{1}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ListApprovalsRequest) GetTenant() string {
@@ -362,7 +579,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +591,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +604,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{2}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -415,7 +632,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +644,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +657,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{3}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetApprovalRequest) GetTenant() string {
@@ -466,7 +683,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +695,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +708,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -514,14 +731,17 @@ type ApproveRequest struct {
 	// The calls that the answer applies to. call, or empty: this one. session: calls of this tool, as it is now, by
 	// this user and agent in this session, for a limited time. always: calls of this tool by this user and agent;
 	// the answer becomes a rule of Policies.
-	Remember      string `protobuf:"bytes,5,opt,name=remember,proto3" json:"remember,omitempty"`
+	Remember string `protobuf:"bytes,5,opt,name=remember,proto3" json:"remember,omitempty"`
+	// For session and always: the end of the answer, from now on; 1 s at least. Unset: approvals.session_ttl for a
+	// session, no end for always, unless a rule limits it (max_validity). A longer one than the rule permits is refused.
+	ValidFor      *durationpb.Duration `protobuf:"bytes,6,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApproveRequest) Reset() {
 	*x = ApproveRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +753,7 @@ func (x *ApproveRequest) String() string {
 func (*ApproveRequest) ProtoMessage() {}
 
 func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +766,7 @@ func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRequest.ProtoReflect.Descriptor instead.
 func (*ApproveRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{5}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ApproveRequest) GetTenant() string {
@@ -584,6 +804,13 @@ func (x *ApproveRequest) GetRemember() string {
 	return ""
 }
 
+func (x *ApproveRequest) GetValidFor() *durationpb.Duration {
+	if x != nil {
+		return x.ValidFor
+	}
+	return nil
+}
+
 type ApproveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Approval      *Approval              `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
@@ -593,7 +820,7 @@ type ApproveResponse struct {
 
 func (x *ApproveResponse) Reset() {
 	*x = ApproveResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +832,7 @@ func (x *ApproveResponse) String() string {
 func (*ApproveResponse) ProtoMessage() {}
 
 func (x *ApproveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +845,7 @@ func (x *ApproveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveResponse.ProtoReflect.Descriptor instead.
 func (*ApproveResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{6}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ApproveResponse) GetApproval() *Approval {
@@ -631,18 +858,19 @@ func (x *ApproveResponse) GetApproval() *Approval {
 type DenyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All as in ApproveRequest.
-	Tenant        string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	ApprovalId    string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	Comment       string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	Remember      string `protobuf:"bytes,5,opt,name=remember,proto3" json:"remember,omitempty"`
+	Tenant        string               `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	ApprovalId    string               `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	By            string               `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Comment       string               `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	Remember      string               `protobuf:"bytes,5,opt,name=remember,proto3" json:"remember,omitempty"`
+	ValidFor      *durationpb.Duration `protobuf:"bytes,6,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DenyRequest) Reset() {
 	*x = DenyRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +882,7 @@ func (x *DenyRequest) String() string {
 func (*DenyRequest) ProtoMessage() {}
 
 func (x *DenyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +895,7 @@ func (x *DenyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyRequest.ProtoReflect.Descriptor instead.
 func (*DenyRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{7}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DenyRequest) GetTenant() string {
@@ -705,6 +933,13 @@ func (x *DenyRequest) GetRemember() string {
 	return ""
 }
 
+func (x *DenyRequest) GetValidFor() *durationpb.Duration {
+	if x != nil {
+		return x.ValidFor
+	}
+	return nil
+}
+
 type DenyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Approval      *Approval              `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
@@ -714,7 +949,7 @@ type DenyResponse struct {
 
 func (x *DenyResponse) Reset() {
 	*x = DenyResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +961,7 @@ func (x *DenyResponse) String() string {
 func (*DenyResponse) ProtoMessage() {}
 
 func (x *DenyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +974,7 @@ func (x *DenyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyResponse.ProtoReflect.Descriptor instead.
 func (*DenyResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{8}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DenyResponse) GetApproval() *Approval {
@@ -762,7 +997,7 @@ type WatchApprovalsRequest struct {
 
 func (x *WatchApprovalsRequest) Reset() {
 	*x = WatchApprovalsRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +1009,7 @@ func (x *WatchApprovalsRequest) String() string {
 func (*WatchApprovalsRequest) ProtoMessage() {}
 
 func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +1022,7 @@ func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{9}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchApprovalsRequest) GetTenant() string {
@@ -809,9 +1044,10 @@ type WatchApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For last_event_id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// began comes first, and marks where the watch begins. Then asked, approved, denied, used, released (the call
-	// that used it did not start), expired, or missed: events were deleted before the caller read them, so the
-	// caller has to list the approvals.
+	// began comes first, and marks where the watch begins. Then asked, answered (one of several that have to approve
+	// did), escalated (further groups may answer), approved, denied, used, released (the call that used it did not
+	// start), expired, or missed: events were deleted before the caller read them, so the caller has to list the
+	// approvals.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// The approval when the event was read; only its id and tenant if it has been deleted. Unset with began and
 	// missed.
@@ -822,7 +1058,7 @@ type WatchApprovalsResponse struct {
 
 func (x *WatchApprovalsResponse) Reset() {
 	*x = WatchApprovalsResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1070,7 @@ func (x *WatchApprovalsResponse) String() string {
 func (*WatchApprovalsResponse) ProtoMessage() {}
 
 func (x *WatchApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1083,7 @@ func (x *WatchApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{10}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchApprovalsResponse) GetId() string {
@@ -876,7 +1112,8 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x05\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\n" +
+	"\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -907,7 +1144,30 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\bremember\x18\x13 \x01(\tR\bremember\x12\x12\n" +
 	"\x04name\x18\x14 \x01(\tR\x04name\x12;\n" +
 	"\vupdate_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\"\xde\x01\n" +
+	"updateTime\x12'\n" +
+	"\x0farguments_value\x18\x16 \x01(\tR\x0eargumentsValue\x12\x16\n" +
+	"\x06policy\x18\x17 \x01(\tR\x06policy\x12\x12\n" +
+	"\x04link\x18\x18 \x01(\tR\x04link\x12)\n" +
+	"\x10required_answers\x18\x19 \x01(\x05R\x0frequiredAnswers\x124\n" +
+	"\aanswers\x18\x1a \x03(\v2\x1a.capgate.v1.ApprovalAnswerR\aanswers\x12\x16\n" +
+	"\x06groups\x18\x1b \x03(\tR\x06groups\x12?\n" +
+	"\rescalate_time\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fescalateTime\x12'\n" +
+	"\x0fescalate_groups\x18\x1d \x03(\tR\x0eescalateGroups\x12'\n" +
+	"\x0freason_required\x18\x1e \x01(\bR\x0ereasonRequired\x12;\n" +
+	"\x1areason_required_to_approve\x18# \x01(\bR\x17reasonRequiredToApprove\x12\x1d\n" +
+	"\n" +
+	"may_answer\x18\x1f \x01(\bR\tmayAnswer\x12+\n" +
+	"\x12may_not_answer_why\x18  \x01(\tR\x0fmayNotAnswerWhy\x12<\n" +
+	"\fmax_validity\x18! \x01(\v2\x19.google.protobuf.DurationR\vmaxValidity\x12;\n" +
+	"\vvalid_until\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"validUntil\"\xb2\x01\n" +
+	"\x0eApprovalAnswer\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
+	"\x06answer\x18\x03 \x01(\tR\x06answer\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
+	"\bremember\x18\x06 \x01(\tR\bremember\"\xde\x01\n" +
 	"\x14ListApprovalsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -928,23 +1188,25 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
 	"approvalId\"G\n" +
 	"\x13GetApprovalResponse\x120\n" +
-	"\bapproval\x18\x01 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval\"\x8f\x01\n" +
+	"\bapproval\x18\x01 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval\"\xc7\x01\n" +
 	"\x0eApproveRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
 	"approvalId\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x18\n" +
 	"\acomment\x18\x04 \x01(\tR\acomment\x12\x1a\n" +
-	"\bremember\x18\x05 \x01(\tR\bremember\"C\n" +
+	"\bremember\x18\x05 \x01(\tR\bremember\x126\n" +
+	"\tvalid_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"C\n" +
 	"\x0fApproveResponse\x120\n" +
-	"\bapproval\x18\x01 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval\"\x8c\x01\n" +
+	"\bapproval\x18\x01 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval\"\xc4\x01\n" +
 	"\vDenyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +
 	"approvalId\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x18\n" +
 	"\acomment\x18\x04 \x01(\tR\acomment\x12\x1a\n" +
-	"\bremember\x18\x05 \x01(\tR\bremember\"@\n" +
+	"\bremember\x18\x05 \x01(\tR\bremember\x126\n" +
+	"\tvalid_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"@\n" +
 	"\fDenyResponse\x120\n" +
 	"\bapproval\x18\x01 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval\"S\n" +
 	"\x15WatchApprovalsRequest\x12\x16\n" +
@@ -953,12 +1215,12 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x16WatchApprovalsResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x120\n" +
-	"\bapproval\x18\x03 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval2\xc2\x04\n" +
+	"\bapproval\x18\x03 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval2\xa9\x05\n" +
 	"\tApprovals\x12k\n" +
 	"\rListApprovals\x12 .capgate.v1.ListApprovalsRequest\x1a!.capgate.v1.ListApprovalsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12}\n" +
-	"\vGetApproval\x12\x1e.capgate.v1.GetApprovalRequest\x1a\x1f.capgate.v1.GetApprovalResponse\"-\x82\xd3\xe4\x93\x02'b\bapproval\x12\x1b/v1/approvals/{approval_id}\x12|\n" +
-	"\aApprove\x12\x1a.capgate.v1.ApproveRequest\x1a\x1b.capgate.v1.ApproveResponse\"8\x82\xd3\xe4\x93\x022:\x01*b\bapproval\"#/v1/approvals/{approval_id}/approve\x12p\n" +
-	"\x04Deny\x12\x17.capgate.v1.DenyRequest\x1a\x18.capgate.v1.DenyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*b\bapproval\" /v1/approvals/{approval_id}/deny\x12Y\n" +
+	"\vGetApproval\x12\x1e.capgate.v1.GetApprovalRequest\x1a\x1f.capgate.v1.GetApprovalResponse\"-\x82\xd3\xe4\x93\x02'b\bapproval\x12\x1b/v1/approvals/{approval_id}\x12\xb0\x01\n" +
+	"\aApprove\x12\x1a.capgate.v1.ApproveRequest\x1a\x1b.capgate.v1.ApproveResponse\"l\x82\xd3\xe4\x93\x02f:\x01*Z2:\x01*b\bapproval\"#/v1/approvals/{approval_id}:approveb\bapproval\"#/v1/approvals/{approval_id}/approve\x12\xa1\x01\n" +
+	"\x04Deny\x12\x17.capgate.v1.DenyRequest\x1a\x18.capgate.v1.DenyResponse\"f\x82\xd3\xe4\x93\x02`:\x01*Z/:\x01*b\bapproval\" /v1/approvals/{approval_id}:denyb\bapproval\" /v1/approvals/{approval_id}/deny\x12Y\n" +
 	"\x0eWatchApprovals\x12!.capgate.v1.WatchApprovalsRequest\x1a\".capgate.v1.WatchApprovalsResponse0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
@@ -973,46 +1235,55 @@ func file_capgate_v1_approvals_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_approvals_proto_rawDescData
 }
 
-var file_capgate_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_capgate_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_capgate_v1_approvals_proto_goTypes = []any{
 	(*Approval)(nil),               // 0: capgate.v1.Approval
-	(*ListApprovalsRequest)(nil),   // 1: capgate.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 2: capgate.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 3: capgate.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 4: capgate.v1.GetApprovalResponse
-	(*ApproveRequest)(nil),         // 5: capgate.v1.ApproveRequest
-	(*ApproveResponse)(nil),        // 6: capgate.v1.ApproveResponse
-	(*DenyRequest)(nil),            // 7: capgate.v1.DenyRequest
-	(*DenyResponse)(nil),           // 8: capgate.v1.DenyResponse
-	(*WatchApprovalsRequest)(nil),  // 9: capgate.v1.WatchApprovalsRequest
-	(*WatchApprovalsResponse)(nil), // 10: capgate.v1.WatchApprovalsResponse
-	(*timestamppb.Timestamp)(nil),  // 11: google.protobuf.Timestamp
+	(*ApprovalAnswer)(nil),         // 1: capgate.v1.ApprovalAnswer
+	(*ListApprovalsRequest)(nil),   // 2: capgate.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),  // 3: capgate.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),     // 4: capgate.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),    // 5: capgate.v1.GetApprovalResponse
+	(*ApproveRequest)(nil),         // 6: capgate.v1.ApproveRequest
+	(*ApproveResponse)(nil),        // 7: capgate.v1.ApproveResponse
+	(*DenyRequest)(nil),            // 8: capgate.v1.DenyRequest
+	(*DenyResponse)(nil),           // 9: capgate.v1.DenyResponse
+	(*WatchApprovalsRequest)(nil),  // 10: capgate.v1.WatchApprovalsRequest
+	(*WatchApprovalsResponse)(nil), // 11: capgate.v1.WatchApprovalsResponse
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
 }
 var file_capgate_v1_approvals_proto_depIdxs = []int32{
-	11, // 0: capgate.v1.Approval.create_time:type_name -> google.protobuf.Timestamp
-	11, // 1: capgate.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
-	11, // 2: capgate.v1.Approval.answer_time:type_name -> google.protobuf.Timestamp
-	11, // 3: capgate.v1.Approval.update_time:type_name -> google.protobuf.Timestamp
-	0,  // 4: capgate.v1.ListApprovalsResponse.approvals:type_name -> capgate.v1.Approval
-	0,  // 5: capgate.v1.GetApprovalResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 6: capgate.v1.ApproveResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 7: capgate.v1.DenyResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 8: capgate.v1.WatchApprovalsResponse.approval:type_name -> capgate.v1.Approval
-	1,  // 9: capgate.v1.Approvals.ListApprovals:input_type -> capgate.v1.ListApprovalsRequest
-	3,  // 10: capgate.v1.Approvals.GetApproval:input_type -> capgate.v1.GetApprovalRequest
-	5,  // 11: capgate.v1.Approvals.Approve:input_type -> capgate.v1.ApproveRequest
-	7,  // 12: capgate.v1.Approvals.Deny:input_type -> capgate.v1.DenyRequest
-	9,  // 13: capgate.v1.Approvals.WatchApprovals:input_type -> capgate.v1.WatchApprovalsRequest
-	2,  // 14: capgate.v1.Approvals.ListApprovals:output_type -> capgate.v1.ListApprovalsResponse
-	4,  // 15: capgate.v1.Approvals.GetApproval:output_type -> capgate.v1.GetApprovalResponse
-	6,  // 16: capgate.v1.Approvals.Approve:output_type -> capgate.v1.ApproveResponse
-	8,  // 17: capgate.v1.Approvals.Deny:output_type -> capgate.v1.DenyResponse
-	10, // 18: capgate.v1.Approvals.WatchApprovals:output_type -> capgate.v1.WatchApprovalsResponse
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	12, // 0: capgate.v1.Approval.create_time:type_name -> google.protobuf.Timestamp
+	12, // 1: capgate.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
+	12, // 2: capgate.v1.Approval.answer_time:type_name -> google.protobuf.Timestamp
+	12, // 3: capgate.v1.Approval.update_time:type_name -> google.protobuf.Timestamp
+	1,  // 4: capgate.v1.Approval.answers:type_name -> capgate.v1.ApprovalAnswer
+	12, // 5: capgate.v1.Approval.escalate_time:type_name -> google.protobuf.Timestamp
+	13, // 6: capgate.v1.Approval.max_validity:type_name -> google.protobuf.Duration
+	12, // 7: capgate.v1.Approval.valid_until:type_name -> google.protobuf.Timestamp
+	12, // 8: capgate.v1.ApprovalAnswer.time:type_name -> google.protobuf.Timestamp
+	0,  // 9: capgate.v1.ListApprovalsResponse.approvals:type_name -> capgate.v1.Approval
+	0,  // 10: capgate.v1.GetApprovalResponse.approval:type_name -> capgate.v1.Approval
+	13, // 11: capgate.v1.ApproveRequest.valid_for:type_name -> google.protobuf.Duration
+	0,  // 12: capgate.v1.ApproveResponse.approval:type_name -> capgate.v1.Approval
+	13, // 13: capgate.v1.DenyRequest.valid_for:type_name -> google.protobuf.Duration
+	0,  // 14: capgate.v1.DenyResponse.approval:type_name -> capgate.v1.Approval
+	0,  // 15: capgate.v1.WatchApprovalsResponse.approval:type_name -> capgate.v1.Approval
+	2,  // 16: capgate.v1.Approvals.ListApprovals:input_type -> capgate.v1.ListApprovalsRequest
+	4,  // 17: capgate.v1.Approvals.GetApproval:input_type -> capgate.v1.GetApprovalRequest
+	6,  // 18: capgate.v1.Approvals.Approve:input_type -> capgate.v1.ApproveRequest
+	8,  // 19: capgate.v1.Approvals.Deny:input_type -> capgate.v1.DenyRequest
+	10, // 20: capgate.v1.Approvals.WatchApprovals:input_type -> capgate.v1.WatchApprovalsRequest
+	3,  // 21: capgate.v1.Approvals.ListApprovals:output_type -> capgate.v1.ListApprovalsResponse
+	5,  // 22: capgate.v1.Approvals.GetApproval:output_type -> capgate.v1.GetApprovalResponse
+	7,  // 23: capgate.v1.Approvals.Approve:output_type -> capgate.v1.ApproveResponse
+	9,  // 24: capgate.v1.Approvals.Deny:output_type -> capgate.v1.DenyResponse
+	11, // 25: capgate.v1.Approvals.WatchApprovals:output_type -> capgate.v1.WatchApprovalsResponse
+	21, // [21:26] is the sub-list for method output_type
+	16, // [16:21] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_approvals_proto_init() }
@@ -1026,7 +1297,7 @@ func file_capgate_v1_approvals_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_approvals_proto_rawDesc), len(file_capgate_v1_approvals_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

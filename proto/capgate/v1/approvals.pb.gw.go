@@ -168,6 +168,51 @@ func local_request_Approvals_Approve_0(ctx context.Context, marshaler runtime.Ma
 	return msg, metadata, err
 }
 
+func request_Approvals_Approve_1(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ApproveRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["approval_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "approval_id")
+	}
+	protoReq.ApprovalId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "approval_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.Approve(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Approvals_Approve_1(ctx context.Context, marshaler runtime.Marshaler, server ApprovalsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ApproveRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["approval_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "approval_id")
+	}
+	protoReq.ApprovalId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "approval_id", err)
+	}
+	msg, err := server.Approve(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_Approvals_Deny_0(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq DenyRequest
@@ -193,6 +238,51 @@ func request_Approvals_Deny_0(ctx context.Context, marshaler runtime.Marshaler, 
 }
 
 func local_request_Approvals_Deny_0(ctx context.Context, marshaler runtime.Marshaler, server ApprovalsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq DenyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["approval_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "approval_id")
+	}
+	protoReq.ApprovalId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "approval_id", err)
+	}
+	msg, err := server.Deny(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_Approvals_Deny_1(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq DenyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["approval_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "approval_id")
+	}
+	protoReq.ApprovalId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "approval_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.Deny(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Approvals_Deny_1(ctx context.Context, marshaler runtime.Marshaler, server ApprovalsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq DenyRequest
 		metadata runtime.ServerMetadata
@@ -279,6 +369,26 @@ func RegisterApprovalsHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_Approvals_Approve_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Approve_0{resp.(*ApproveResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_Approvals_Approve_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Approvals/Approve", runtime.WithHTTPPathPattern("/v1/approvals/{approval_id}:approve"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Approvals_Approve_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_Approve_1(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Approve_1{resp.(*ApproveResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_Approvals_Deny_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -298,6 +408,26 @@ func RegisterApprovalsHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_Approvals_Deny_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Deny_0{resp.(*DenyResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_Approvals_Deny_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Approvals/Deny", runtime.WithHTTPPathPattern("/v1/approvals/{approval_id}:deny"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Approvals_Deny_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_Deny_1(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Deny_1{resp.(*DenyResponse)}, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -390,6 +520,23 @@ func RegisterApprovalsHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_Approvals_Approve_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Approve_0{resp.(*ApproveResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_Approvals_Approve_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Approvals/Approve", runtime.WithHTTPPathPattern("/v1/approvals/{approval_id}:approve"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Approvals_Approve_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_Approve_1(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Approve_1{resp.(*ApproveResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_Approvals_Deny_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -406,6 +553,23 @@ func RegisterApprovalsHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_Approvals_Deny_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Deny_0{resp.(*DenyResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_Approvals_Deny_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Approvals/Deny", runtime.WithHTTPPathPattern("/v1/approvals/{approval_id}:deny"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Approvals_Deny_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_Deny_1(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Deny_1{resp.(*DenyResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	return nil
 }
@@ -428,6 +592,15 @@ func (m response_Approvals_Approve_0) XXX_ResponseBody() interface{} {
 	return response.Approval
 }
 
+type response_Approvals_Approve_1 struct {
+	*ApproveResponse
+}
+
+func (m response_Approvals_Approve_1) XXX_ResponseBody() interface{} {
+	response := m.ApproveResponse
+	return response.Approval
+}
+
 type response_Approvals_Deny_0 struct {
 	*DenyResponse
 }
@@ -437,16 +610,29 @@ func (m response_Approvals_Deny_0) XXX_ResponseBody() interface{} {
 	return response.Approval
 }
 
+type response_Approvals_Deny_1 struct {
+	*DenyResponse
+}
+
+func (m response_Approvals_Deny_1) XXX_ResponseBody() interface{} {
+	response := m.DenyResponse
+	return response.Approval
+}
+
 var (
 	pattern_Approvals_ListApprovals_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "approvals"}, ""))
 	pattern_Approvals_GetApproval_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, ""))
 	pattern_Approvals_Approve_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "approve"}, ""))
+	pattern_Approvals_Approve_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "approve"))
 	pattern_Approvals_Deny_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "deny"}, ""))
+	pattern_Approvals_Deny_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "deny"))
 )
 
 var (
 	forward_Approvals_ListApprovals_0 = runtime.ForwardResponseMessage
 	forward_Approvals_GetApproval_0   = runtime.ForwardResponseMessage
 	forward_Approvals_Approve_0       = runtime.ForwardResponseMessage
+	forward_Approvals_Approve_1       = runtime.ForwardResponseMessage
 	forward_Approvals_Deny_0          = runtime.ForwardResponseMessage
+	forward_Approvals_Deny_1          = runtime.ForwardResponseMessage
 )

@@ -56,9 +56,12 @@ type ApprovalsClient interface {
 	// their end.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
 	// Approves a call, which may be made until the answer's expire_time. NOT_FOUND as for GetApproval;
-	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending, or
-	// (APPROVAL_NOT_REMEMBERED) if the answer cannot be remembered as requested; UNAVAILABLE (RULE_NOT_SET) if the
-	// call is approved, but the rule for remember "always" could not be set.
+	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending,
+	// (ALREADY_ANSWERED) if the same person has answered it, or (APPROVAL_NOT_REMEMBERED) if the answer cannot be
+	// remembered as requested; PERMISSION_DENIED (SELF_APPROVAL) if the approver is the user of the call, or
+	// (APPROVER_GROUP) if it is in none of the groups that may answer; INVALID_ARGUMENT (REASON_REQUIRED) if a comment
+	// is missing; UNAVAILABLE (RULE_NOT_SET) if the call is approved, but the rule for remember "always" could not be
+	// set. If several people have to approve, the approval stays pending until the last of them has.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error)
 	// Denies a call. Errors as for Approve.
 	Deny(ctx context.Context, in *DenyRequest, opts ...grpc.CallOption) (*DenyResponse, error)
@@ -165,9 +168,12 @@ type ApprovalsServer interface {
 	// their end.
 	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
 	// Approves a call, which may be made until the answer's expire_time. NOT_FOUND as for GetApproval;
-	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending, or
-	// (APPROVAL_NOT_REMEMBERED) if the answer cannot be remembered as requested; UNAVAILABLE (RULE_NOT_SET) if the
-	// call is approved, but the rule for remember "always" could not be set.
+	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending,
+	// (ALREADY_ANSWERED) if the same person has answered it, or (APPROVAL_NOT_REMEMBERED) if the answer cannot be
+	// remembered as requested; PERMISSION_DENIED (SELF_APPROVAL) if the approver is the user of the call, or
+	// (APPROVER_GROUP) if it is in none of the groups that may answer; INVALID_ARGUMENT (REASON_REQUIRED) if a comment
+	// is missing; UNAVAILABLE (RULE_NOT_SET) if the call is approved, but the rule for remember "always" could not be
+	// set. If several people have to approve, the approval stays pending until the last of them has.
 	Approve(context.Context, *ApproveRequest) (*ApproveResponse, error)
 	// Denies a call. Errors as for Approve.
 	Deny(context.Context, *DenyRequest) (*DenyResponse, error)

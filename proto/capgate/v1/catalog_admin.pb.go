@@ -565,8 +565,12 @@ type CatalogEntry_Tool struct {
 	// The tool differs from the accepted version. Calls that would be allowed need approval.
 	Drifted           bool `protobuf:"varint,5,opt,name=drifted,proto3" json:"drifted,omitempty"`
 	TerminalOnSuccess bool `protobuf:"varint,6,opt,name=terminal_on_success,json=terminalOnSuccess,proto3" json:"terminal_on_success,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// JSON Schema of the arguments, as JSON text. Not in lists.
+	InputSchema string `protobuf:"bytes,7,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	// Of a drifted tool: the version that was accepted. Unset if it is not known any more. Not in lists.
+	Accepted      *CatalogEntry_Version `protobuf:"bytes,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CatalogEntry_Tool) Reset() {
@@ -641,6 +645,81 @@ func (x *CatalogEntry_Tool) GetTerminalOnSuccess() bool {
 	return false
 }
 
+func (x *CatalogEntry_Tool) GetInputSchema() string {
+	if x != nil {
+		return x.InputSchema
+	}
+	return ""
+}
+
+func (x *CatalogEntry_Tool) GetAccepted() *CatalogEntry_Version {
+	if x != nil {
+		return x.Accepted
+	}
+	return nil
+}
+
+// Version is a tool at some time.
+type CatalogEntry_Version struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hash          string                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	InputSchema   string                 `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogEntry_Version) Reset() {
+	*x = CatalogEntry_Version{}
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogEntry_Version) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogEntry_Version) ProtoMessage() {}
+
+func (x *CatalogEntry_Version) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogEntry_Version.ProtoReflect.Descriptor instead.
+func (*CatalogEntry_Version) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{8, 1}
+}
+
+func (x *CatalogEntry_Version) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *CatalogEntry_Version) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *CatalogEntry_Version) GetInputSchema() string {
+	if x != nil {
+		return x.InputSchema
+	}
+	return ""
+}
+
 var File_capgate_v1_catalog_admin_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
@@ -679,7 +758,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x15DiscoverToolsResponse\x128\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x18.capgate.v1.CatalogEntryR\n" +
-	"capability\"\x8d\x05\n" +
+	"capability\"\xd2\x06\n" +
 	"\fCatalogEntry\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -698,14 +777,20 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\apending\x18\n" +
 	" \x01(\tR\apending\x123\n" +
 	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x12\x12\n" +
-	"\x04name\x18\f \x01(\tR\x04name\x1a\xc9\x01\n" +
+	"\x04name\x18\f \x01(\tR\x04name\x1a\xaa\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12-\n" +
 	"\x12recommended_policy\x18\x03 \x01(\tR\x11recommendedPolicy\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\tR\x04hash\x12\x18\n" +
 	"\adrifted\x18\x05 \x01(\bR\adrifted\x12.\n" +
-	"\x13terminal_on_success\x18\x06 \x01(\bR\x11terminalOnSuccess2\xaa\x04\n" +
+	"\x13terminal_on_success\x18\x06 \x01(\bR\x11terminalOnSuccess\x12!\n" +
+	"\finput_schema\x18\a \x01(\tR\vinputSchema\x12<\n" +
+	"\baccepted\x18\b \x01(\v2 .capgate.v1.CatalogEntry.VersionR\baccepted\x1ab\n" +
+	"\aVersion\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
+	"\finput_schema\x18\x03 \x01(\tR\vinputSchema2\xaa\x04\n" +
 	"\fCatalogAdmin\x12h\n" +
 	"\vListCatalog\x12\x1e.capgate.v1.ListCatalogRequest\x1a\x1f.capgate.v1.ListCatalogResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12\x81\x01\n" +
 	"\vShowCatalog\x12\x1e.capgate.v1.ShowCatalogRequest\x1a\x1f.capgate.v1.ShowCatalogResponse\"1\x82\xd3\xe4\x93\x02+b\n" +
@@ -728,7 +813,7 @@ func file_capgate_v1_catalog_admin_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_catalog_admin_proto_rawDescData
 }
 
-var file_capgate_v1_catalog_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_capgate_v1_catalog_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_capgate_v1_catalog_admin_proto_goTypes = []any{
 	(*ListCatalogRequest)(nil),    // 0: capgate.v1.ListCatalogRequest
 	(*ListCatalogResponse)(nil),   // 1: capgate.v1.ListCatalogResponse
@@ -740,29 +825,31 @@ var file_capgate_v1_catalog_admin_proto_goTypes = []any{
 	(*DiscoverToolsResponse)(nil), // 7: capgate.v1.DiscoverToolsResponse
 	(*CatalogEntry)(nil),          // 8: capgate.v1.CatalogEntry
 	(*CatalogEntry_Tool)(nil),     // 9: capgate.v1.CatalogEntry.Tool
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*CatalogEntry_Version)(nil),  // 10: capgate.v1.CatalogEntry.Version
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_capgate_v1_catalog_admin_proto_depIdxs = []int32{
 	8,  // 0: capgate.v1.ListCatalogResponse.capabilities:type_name -> capgate.v1.CatalogEntry
 	8,  // 1: capgate.v1.ShowCatalogResponse.capability:type_name -> capgate.v1.CatalogEntry
 	8,  // 2: capgate.v1.AcceptToolResponse.capability:type_name -> capgate.v1.CatalogEntry
 	8,  // 3: capgate.v1.DiscoverToolsResponse.capability:type_name -> capgate.v1.CatalogEntry
-	10, // 4: capgate.v1.CatalogEntry.last_success:type_name -> google.protobuf.Timestamp
-	10, // 5: capgate.v1.CatalogEntry.last_failure:type_name -> google.protobuf.Timestamp
+	11, // 4: capgate.v1.CatalogEntry.last_success:type_name -> google.protobuf.Timestamp
+	11, // 5: capgate.v1.CatalogEntry.last_failure:type_name -> google.protobuf.Timestamp
 	9,  // 6: capgate.v1.CatalogEntry.tools:type_name -> capgate.v1.CatalogEntry.Tool
-	0,  // 7: capgate.v1.CatalogAdmin.ListCatalog:input_type -> capgate.v1.ListCatalogRequest
-	2,  // 8: capgate.v1.CatalogAdmin.ShowCatalog:input_type -> capgate.v1.ShowCatalogRequest
-	4,  // 9: capgate.v1.CatalogAdmin.AcceptTool:input_type -> capgate.v1.AcceptToolRequest
-	6,  // 10: capgate.v1.CatalogAdmin.DiscoverTools:input_type -> capgate.v1.DiscoverToolsRequest
-	1,  // 11: capgate.v1.CatalogAdmin.ListCatalog:output_type -> capgate.v1.ListCatalogResponse
-	3,  // 12: capgate.v1.CatalogAdmin.ShowCatalog:output_type -> capgate.v1.ShowCatalogResponse
-	5,  // 13: capgate.v1.CatalogAdmin.AcceptTool:output_type -> capgate.v1.AcceptToolResponse
-	7,  // 14: capgate.v1.CatalogAdmin.DiscoverTools:output_type -> capgate.v1.DiscoverToolsResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	10, // 7: capgate.v1.CatalogEntry.Tool.accepted:type_name -> capgate.v1.CatalogEntry.Version
+	0,  // 8: capgate.v1.CatalogAdmin.ListCatalog:input_type -> capgate.v1.ListCatalogRequest
+	2,  // 9: capgate.v1.CatalogAdmin.ShowCatalog:input_type -> capgate.v1.ShowCatalogRequest
+	4,  // 10: capgate.v1.CatalogAdmin.AcceptTool:input_type -> capgate.v1.AcceptToolRequest
+	6,  // 11: capgate.v1.CatalogAdmin.DiscoverTools:input_type -> capgate.v1.DiscoverToolsRequest
+	1,  // 12: capgate.v1.CatalogAdmin.ListCatalog:output_type -> capgate.v1.ListCatalogResponse
+	3,  // 13: capgate.v1.CatalogAdmin.ShowCatalog:output_type -> capgate.v1.ShowCatalogResponse
+	5,  // 14: capgate.v1.CatalogAdmin.AcceptTool:output_type -> capgate.v1.AcceptToolResponse
+	7,  // 15: capgate.v1.CatalogAdmin.DiscoverTools:output_type -> capgate.v1.DiscoverToolsResponse
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_catalog_admin_proto_init() }
@@ -776,7 +863,7 @@ func file_capgate_v1_catalog_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_catalog_admin_proto_rawDesc), len(file_capgate_v1_catalog_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

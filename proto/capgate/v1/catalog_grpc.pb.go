@@ -40,7 +40,8 @@ type CatalogClient interface {
 	ListCapabilities(ctx context.Context, in *ListCapabilitiesRequest, opts ...grpc.CallOption) (*ListCapabilitiesResponse, error)
 	// Returns one capability. NOT_FOUND (CAPABILITY_UNKNOWN) if the caller may use none of its tools.
 	GetCapability(ctx context.Context, in *GetCapabilityRequest, opts ...grpc.CallOption) (*GetCapabilityResponse, error)
-	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability.
+	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability, unless no tool is known and
+	// nobody has decided about the capability: then the list is empty, and its reason says so.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// Lists the OpenParallax engines that the caller may use, by id. Engines have no tools and are not capabilities.
 	ListEngines(ctx context.Context, in *ListEnginesRequest, opts ...grpc.CallOption) (*ListEnginesResponse, error)
@@ -107,7 +108,8 @@ type CatalogServer interface {
 	ListCapabilities(context.Context, *ListCapabilitiesRequest) (*ListCapabilitiesResponse, error)
 	// Returns one capability. NOT_FOUND (CAPABILITY_UNKNOWN) if the caller may use none of its tools.
 	GetCapability(context.Context, *GetCapabilityRequest) (*GetCapabilityResponse, error)
-	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability.
+	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability, unless no tool is known and
+	// nobody has decided about the capability: then the list is empty, and its reason says so.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// Lists the OpenParallax engines that the caller may use, by id. Engines have no tools and are not capabilities.
 	ListEngines(context.Context, *ListEnginesRequest) (*ListEnginesResponse, error)

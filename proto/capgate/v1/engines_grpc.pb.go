@@ -43,7 +43,8 @@ type EnginesClient interface {
 	// JSON (application/x-ndjson). Messages to one engine run one after the other; a waiting message gets only
 	// heartbeats. The last record is done or failed. An error before the first record is a plain HTTP error. The
 	// engine stores the message before it answers: after a broken stream, look into the history before you send the
-	// message again.
+	// message again. An event approval_elsewhere has neither type nor content: the engine asks a person in its own web
+	// page, which alone has the id of the question.
 	SendEngineMessage(ctx context.Context, in *SendEngineMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.PipelineEvent], error)
 	// Returns an engine's agent and state.
 	GetEngineStatus(ctx context.Context, in *GetEngineStatusRequest, opts ...grpc.CallOption) (*GetEngineStatusResponse, error)
@@ -51,9 +52,10 @@ type EnginesClient interface {
 	ListEngineSessions(ctx context.Context, in *ListEngineSessionsRequest, opts ...grpc.CallOption) (*ListEngineSessionsResponse, error)
 	// Lists the messages of a session, in the engine's order.
 	ListEngineHistory(ctx context.Context, in *ListEngineHistoryRequest, opts ...grpc.CallOption) (*ListEngineHistoryResponse, error)
-	// Approves the action of an approval_needed event.
+	// Approves the action of an approval_needed event. The id may also be one that the engine's own web page shows, for a
+	// session of the caller.
 	ApproveEngineAction(ctx context.Context, in *ApproveEngineActionRequest, opts ...grpc.CallOption) (*ApproveEngineActionResponse, error)
-	// Denies the action of an approval_needed event.
+	// Denies the action of an approval_needed event, or of an id as in ApproveEngineAction.
 	DenyEngineAction(ctx context.Context, in *DenyEngineActionRequest, opts ...grpc.CallOption) (*DenyEngineActionResponse, error)
 }
 
@@ -147,7 +149,8 @@ type EnginesServer interface {
 	// JSON (application/x-ndjson). Messages to one engine run one after the other; a waiting message gets only
 	// heartbeats. The last record is done or failed. An error before the first record is a plain HTTP error. The
 	// engine stores the message before it answers: after a broken stream, look into the history before you send the
-	// message again.
+	// message again. An event approval_elsewhere has neither type nor content: the engine asks a person in its own web
+	// page, which alone has the id of the question.
 	SendEngineMessage(*SendEngineMessageRequest, grpc.ServerStreamingServer[v1.PipelineEvent]) error
 	// Returns an engine's agent and state.
 	GetEngineStatus(context.Context, *GetEngineStatusRequest) (*GetEngineStatusResponse, error)
@@ -155,9 +158,10 @@ type EnginesServer interface {
 	ListEngineSessions(context.Context, *ListEngineSessionsRequest) (*ListEngineSessionsResponse, error)
 	// Lists the messages of a session, in the engine's order.
 	ListEngineHistory(context.Context, *ListEngineHistoryRequest) (*ListEngineHistoryResponse, error)
-	// Approves the action of an approval_needed event.
+	// Approves the action of an approval_needed event. The id may also be one that the engine's own web page shows, for a
+	// session of the caller.
 	ApproveEngineAction(context.Context, *ApproveEngineActionRequest) (*ApproveEngineActionResponse, error)
-	// Denies the action of an approval_needed event.
+	// Denies the action of an approval_needed event, or of an id as in ApproveEngineAction.
 	DenyEngineAction(context.Context, *DenyEngineActionRequest) (*DenyEngineActionResponse, error)
 	mustEmbedUnimplementedEnginesServer()
 }

@@ -56,6 +56,8 @@ type Policy struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// The tenant does not exist: the rule was set before it, or outlived it. Only in lists.
 	TenantUnknown bool `protobuf:"varint,13,opt,name=tenant_unknown,json=tenantUnknown,proto3" json:"tenant_unknown,omitempty"`
+	// When the rule ends; from then on it decides nothing. Unset: never.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +181,13 @@ func (x *Policy) GetTenantUnknown() bool {
 		return x.TenantUnknown
 	}
 	return false
+}
+
+func (x *Policy) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
 }
 
 type SetPolicyRequest struct {
@@ -646,8 +655,10 @@ type ExplainPolicyResponse struct {
 	// are no global ones, and if the request is for the candidates.
 	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// If the decision is ask: who may answer, by approvals.rules, in words.
+	Approvers     string `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainPolicyResponse) Reset() {
@@ -715,6 +726,130 @@ func (x *ExplainPolicyResponse) GetCandidateLevel() string {
 	return ""
 }
 
+func (x *ExplainPolicyResponse) GetApprovers() string {
+	if x != nil {
+		return x.Approvers
+	}
+	return ""
+}
+
+type ComparePoliciesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty or "-": the tenants of recent calls. Otherwise one.
+	Tenant        string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparePoliciesRequest) Reset() {
+	*x = ComparePoliciesRequest{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparePoliciesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparePoliciesRequest) ProtoMessage() {}
+
+func (x *ComparePoliciesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparePoliciesRequest.ProtoReflect.Descriptor instead.
+func (*ComparePoliciesRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ComparePoliciesRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type ComparePoliciesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What would change, the most called first; at most 200.
+	Changes []*ComparePoliciesResponse_PolicyChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	// How many decisions were compared.
+	Compared int32 `protobuf:"varint,2,opt,name=compared,proto3" json:"compared,omitempty"`
+	// There was more to compare than the 1,000 that one request compares.
+	Truncated bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// There are candidates that apply to any of them.
+	Candidates    bool `protobuf:"varint,4,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparePoliciesResponse) Reset() {
+	*x = ComparePoliciesResponse{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparePoliciesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparePoliciesResponse) ProtoMessage() {}
+
+func (x *ComparePoliciesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparePoliciesResponse.ProtoReflect.Descriptor instead.
+func (*ComparePoliciesResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ComparePoliciesResponse) GetChanges() []*ComparePoliciesResponse_PolicyChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ComparePoliciesResponse) GetCompared() int32 {
+	if x != nil {
+		return x.Compared
+	}
+	return 0
+}
+
+func (x *ComparePoliciesResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ComparePoliciesResponse) GetCandidates() bool {
+	if x != nil {
+		return x.Candidates
+	}
+	return false
+}
+
 // Look is one lookup.
 type ExplainPolicyResponse_Look struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -734,7 +869,7 @@ type ExplainPolicyResponse_Look struct {
 
 func (x *ExplainPolicyResponse_Look) Reset() {
 	*x = ExplainPolicyResponse_Look{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[9]
+	mi := &file_capgate_v1_policies_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +881,7 @@ func (x *ExplainPolicyResponse_Look) String() string {
 func (*ExplainPolicyResponse_Look) ProtoMessage() {}
 
 func (x *ExplainPolicyResponse_Look) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[9]
+	mi := &file_capgate_v1_policies_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,12 +946,132 @@ func (x *ExplainPolicyResponse_Look) GetDecided() bool {
 	return false
 }
 
+// PolicyChange is a decision that the candidates would change.
+type ComparePoliciesResponse_PolicyChange struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Empty: of a call that names none, or of no call at all.
+	User       string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Agent      string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
+	Tool       string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// allow, ask or block, and the level that decides.
+	Policy          string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
+	Level           string `protobuf:"bytes,7,opt,name=level,proto3" json:"level,omitempty"`
+	CandidatePolicy string `protobuf:"bytes,8,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
+	CandidateLevel  string `protobuf:"bytes,9,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
+	// How many of the recent calls it is about.
+	Calls         int32 `protobuf:"varint,10,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) Reset() {
+	*x = ComparePoliciesResponse_PolicyChange{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparePoliciesResponse_PolicyChange) ProtoMessage() {}
+
+func (x *ComparePoliciesResponse_PolicyChange) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparePoliciesResponse_PolicyChange.ProtoReflect.Descriptor instead.
+func (*ComparePoliciesResponse_PolicyChange) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{10, 0}
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetCandidatePolicy() string {
+	if x != nil {
+		return x.CandidatePolicy
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetCandidateLevel() string {
+	if x != nil {
+		return x.CandidateLevel
+	}
+	return ""
+}
+
+func (x *ComparePoliciesResponse_PolicyChange) GetCalls() int32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
 var File_capgate_v1_policies_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/policies.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x03\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x03\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x12\n" +
@@ -835,7 +1090,9 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\x04name\x18\v \x01(\tR\x04name\x12;\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12%\n" +
-	"\x0etenant_unknown\x18\r \x01(\bR\rtenantUnknown\"T\n" +
+	"\x0etenant_unknown\x18\r \x01(\bR\rtenantUnknown\x12;\n" +
+	"\vexpire_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"T\n" +
 	"\x10SetPolicyRequest\x12*\n" +
 	"\x06policy\x18\x01 \x01(\v2\x12.capgate.v1.PolicyR\x06policy\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"?\n" +
@@ -871,13 +1128,14 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"capability\x12\x12\n" +
 	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tcandidate\x18\x06 \x01(\bR\tcandidate\x12\x14\n" +
-	"\x05force\x18\a \x01(\bR\x05force\"\x86\x03\n" +
+	"\x05force\x18\a \x01(\bR\x05force\"\xa4\x03\n" +
 	"\x15ExplainPolicyResponse\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12<\n" +
 	"\x05looks\x18\x03 \x03(\v2&.capgate.v1.ExplainPolicyResponse.LookR\x05looks\x12)\n" +
 	"\x10candidate_policy\x18\x04 \x01(\tR\x0fcandidatePolicy\x12'\n" +
-	"\x0fcandidate_level\x18\x05 \x01(\tR\x0ecandidateLevel\x1a\xac\x01\n" +
+	"\x0fcandidate_level\x18\x05 \x01(\tR\x0ecandidateLevel\x12\x1c\n" +
+	"\tapprovers\x18\x06 \x01(\tR\tapprovers\x1a\xac\x01\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -887,12 +1145,36 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"capability\x12\x12\n" +
 	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06policy\x18\x06 \x01(\tR\x06policy\x12\x18\n" +
-	"\adecided\x18\a \x01(\bR\adecided2\xc0\x03\n" +
+	"\adecided\x18\a \x01(\bR\adecided\"0\n" +
+	"\x16ComparePoliciesRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xde\x03\n" +
+	"\x17ComparePoliciesResponse\x12J\n" +
+	"\achanges\x18\x01 \x03(\v20.capgate.v1.ComparePoliciesResponse.PolicyChangeR\achanges\x12\x1a\n" +
+	"\bcompared\x18\x02 \x01(\x05R\bcompared\x12\x1c\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\x12\x1e\n" +
+	"\n" +
+	"candidates\x18\x04 \x01(\bR\n" +
+	"candidates\x1a\x9c\x02\n" +
+	"\fPolicyChange\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x04 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06policy\x18\x06 \x01(\tR\x06policy\x12\x14\n" +
+	"\x05level\x18\a \x01(\tR\x05level\x12)\n" +
+	"\x10candidate_policy\x18\b \x01(\tR\x0fcandidatePolicy\x12'\n" +
+	"\x0fcandidate_level\x18\t \x01(\tR\x0ecandidateLevel\x12\x14\n" +
+	"\x05calls\x18\n" +
+	" \x01(\x05R\x05calls2\xba\x04\n" +
 	"\bPolicies\x12n\n" +
 	"\tSetPolicy\x12\x1c.capgate.v1.SetPolicyRequest\x1a\x1d.capgate.v1.SetPolicyResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x06policyb\x06policy\x1a\f/v1/policies\x12g\n" +
 	"\fDeletePolicy\x12\x1f.capgate.v1.DeletePolicyRequest\x1a .capgate.v1.DeletePolicyResponse\"\x14\x82\xd3\xe4\x93\x02\x0e*\f/v1/policies\x12g\n" +
 	"\fListPolicies\x12\x1f.capgate.v1.ListPoliciesRequest\x1a .capgate.v1.ListPoliciesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/policies\x12r\n" +
-	"\rExplainPolicy\x12 .capgate.v1.ExplainPolicyRequest\x1a!.capgate.v1.ExplainPolicyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:explainB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\rExplainPolicy\x12 .capgate.v1.ExplainPolicyRequest\x1a!.capgate.v1.ExplainPolicyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:explain\x12x\n" +
+	"\x0fComparePolicies\x12\".capgate.v1.ComparePoliciesRequest\x1a#.capgate.v1.ComparePoliciesResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:compareB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_policies_proto_rawDescOnce sync.Once
@@ -906,40 +1188,47 @@ func file_capgate_v1_policies_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_policies_proto_rawDescData
 }
 
-var file_capgate_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_capgate_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_capgate_v1_policies_proto_goTypes = []any{
-	(*Policy)(nil),                     // 0: capgate.v1.Policy
-	(*SetPolicyRequest)(nil),           // 1: capgate.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),          // 2: capgate.v1.SetPolicyResponse
-	(*DeletePolicyRequest)(nil),        // 3: capgate.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 4: capgate.v1.DeletePolicyResponse
-	(*ListPoliciesRequest)(nil),        // 5: capgate.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 6: capgate.v1.ListPoliciesResponse
-	(*ExplainPolicyRequest)(nil),       // 7: capgate.v1.ExplainPolicyRequest
-	(*ExplainPolicyResponse)(nil),      // 8: capgate.v1.ExplainPolicyResponse
-	(*ExplainPolicyResponse_Look)(nil), // 9: capgate.v1.ExplainPolicyResponse.Look
-	(*timestamppb.Timestamp)(nil),      // 10: google.protobuf.Timestamp
+	(*Policy)(nil),                               // 0: capgate.v1.Policy
+	(*SetPolicyRequest)(nil),                     // 1: capgate.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),                    // 2: capgate.v1.SetPolicyResponse
+	(*DeletePolicyRequest)(nil),                  // 3: capgate.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),                 // 4: capgate.v1.DeletePolicyResponse
+	(*ListPoliciesRequest)(nil),                  // 5: capgate.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 6: capgate.v1.ListPoliciesResponse
+	(*ExplainPolicyRequest)(nil),                 // 7: capgate.v1.ExplainPolicyRequest
+	(*ExplainPolicyResponse)(nil),                // 8: capgate.v1.ExplainPolicyResponse
+	(*ComparePoliciesRequest)(nil),               // 9: capgate.v1.ComparePoliciesRequest
+	(*ComparePoliciesResponse)(nil),              // 10: capgate.v1.ComparePoliciesResponse
+	(*ExplainPolicyResponse_Look)(nil),           // 11: capgate.v1.ExplainPolicyResponse.Look
+	(*ComparePoliciesResponse_PolicyChange)(nil), // 12: capgate.v1.ComparePoliciesResponse.PolicyChange
+	(*timestamppb.Timestamp)(nil),                // 13: google.protobuf.Timestamp
 }
 var file_capgate_v1_policies_proto_depIdxs = []int32{
-	10, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	10, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	0,  // 2: capgate.v1.SetPolicyRequest.policy:type_name -> capgate.v1.Policy
-	0,  // 3: capgate.v1.SetPolicyResponse.policy:type_name -> capgate.v1.Policy
-	0,  // 4: capgate.v1.ListPoliciesResponse.policies:type_name -> capgate.v1.Policy
-	9,  // 5: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
-	1,  // 6: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
-	3,  // 7: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
-	5,  // 8: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
-	7,  // 9: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
-	2,  // 10: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
-	4,  // 11: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
-	6,  // 12: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
-	8,  // 13: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	13, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	13, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	13, // 2: capgate.v1.Policy.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 3: capgate.v1.SetPolicyRequest.policy:type_name -> capgate.v1.Policy
+	0,  // 4: capgate.v1.SetPolicyResponse.policy:type_name -> capgate.v1.Policy
+	0,  // 5: capgate.v1.ListPoliciesResponse.policies:type_name -> capgate.v1.Policy
+	11, // 6: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
+	12, // 7: capgate.v1.ComparePoliciesResponse.changes:type_name -> capgate.v1.ComparePoliciesResponse.PolicyChange
+	1,  // 8: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
+	3,  // 9: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
+	5,  // 10: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
+	7,  // 11: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
+	9,  // 12: capgate.v1.Policies.ComparePolicies:input_type -> capgate.v1.ComparePoliciesRequest
+	2,  // 13: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
+	4,  // 14: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
+	6,  // 15: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
+	8,  // 16: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
+	10, // 17: capgate.v1.Policies.ComparePolicies:output_type -> capgate.v1.ComparePoliciesResponse
+	13, // [13:18] is the sub-list for method output_type
+	8,  // [8:13] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_policies_proto_init() }
@@ -953,7 +1242,7 @@ func file_capgate_v1_policies_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_policies_proto_rawDesc), len(file_capgate_v1_policies_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

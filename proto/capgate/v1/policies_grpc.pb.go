@@ -21,10 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Policies_SetPolicy_FullMethodName     = "/capgate.v1.Policies/SetPolicy"
-	Policies_DeletePolicy_FullMethodName  = "/capgate.v1.Policies/DeletePolicy"
-	Policies_ListPolicies_FullMethodName  = "/capgate.v1.Policies/ListPolicies"
-	Policies_ExplainPolicy_FullMethodName = "/capgate.v1.Policies/ExplainPolicy"
+	Policies_SetPolicy_FullMethodName       = "/capgate.v1.Policies/SetPolicy"
+	Policies_DeletePolicy_FullMethodName    = "/capgate.v1.Policies/DeletePolicy"
+	Policies_ListPolicies_FullMethodName    = "/capgate.v1.Policies/ListPolicies"
+	Policies_ExplainPolicy_FullMethodName   = "/capgate.v1.Policies/ExplainPolicy"
+	Policies_ComparePolicies_FullMethodName = "/capgate.v1.Policies/ComparePolicies"
 )
 
 // PoliciesClient is the client API for Policies service.
@@ -60,6 +61,9 @@ type PoliciesClient interface {
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
 	// Explains the decision on a call: the decision, and every level that is looked up, in order.
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyResponse, error)
+	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
+	// would be another one.
+	ComparePolicies(ctx context.Context, in *ComparePoliciesRequest, opts ...grpc.CallOption) (*ComparePoliciesResponse, error)
 }
 
 type policiesClient struct {
@@ -110,6 +114,16 @@ func (c *policiesClient) ExplainPolicy(ctx context.Context, in *ExplainPolicyReq
 	return out, nil
 }
 
+func (c *policiesClient) ComparePolicies(ctx context.Context, in *ComparePoliciesRequest, opts ...grpc.CallOption) (*ComparePoliciesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ComparePoliciesResponse)
+	err := c.cc.Invoke(ctx, Policies_ComparePolicies_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PoliciesServer is the server API for Policies service.
 // All implementations must embed UnimplementedPoliciesServer
 // for forward compatibility.
@@ -143,6 +157,9 @@ type PoliciesServer interface {
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
 	// Explains the decision on a call: the decision, and every level that is looked up, in order.
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyResponse, error)
+	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
+	// would be another one.
+	ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error)
 	mustEmbedUnimplementedPoliciesServer()
 }
 
@@ -164,6 +181,9 @@ func (UnimplementedPoliciesServer) ListPolicies(context.Context, *ListPoliciesRe
 }
 func (UnimplementedPoliciesServer) ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainPolicy not implemented")
+}
+func (UnimplementedPoliciesServer) ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ComparePolicies not implemented")
 }
 func (UnimplementedPoliciesServer) mustEmbedUnimplementedPoliciesServer() {}
 func (UnimplementedPoliciesServer) testEmbeddedByValue()                  {}
@@ -258,6 +278,24 @@ func _Policies_ExplainPolicy_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Policies_ComparePolicies_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ComparePoliciesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PoliciesServer).ComparePolicies(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Policies_ComparePolicies_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PoliciesServer).ComparePolicies(ctx, req.(*ComparePoliciesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Policies_ServiceDesc is the grpc.ServiceDesc for Policies service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -280,6 +318,10 @@ var Policies_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainPolicy",
 			Handler:    _Policies_ExplainPolicy_Handler,
+		},
+		{
+			MethodName: "ComparePolicies",
+			Handler:    _Policies_ComparePolicies_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

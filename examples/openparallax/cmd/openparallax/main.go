@@ -1,5 +1,5 @@
-// Command openparallax serves the example engine in cleartext, with an agent that connects to
-// it, straight or through a gateway.
+// Command openparallax serves the example engine in cleartext on loopback, with an agent that dials localhost,
+// where a gateway may be in between.
 package main
 
 import (
@@ -8,12 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/capgate/capgate/examples/openparallax"
+	"github.com/capgate/capgate/examples/openparallax/engine"
 )
 
 func main() {
@@ -32,21 +32,22 @@ func main() {
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	fs := flag.NewFlagSet("openparallax", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	listen := fs.String("listen", ":7001", "`address` to serve gRPC on")
-	through := fs.String("agent", "", "`address` that the agent and sub-agents dial; default the engine itself")
+	port := fs.Int("port", 0, "web.grpc_port: the `port` on loopback; 0, or a port in use: a random one")
+	dir := fs.String("dir", "", "`directory` of the recorded sessions; default in memory")
+	agents := fs.String("agents", "", "`address` that agents dial, which published engines cannot set; default localhost")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
+	p, err := openparallax.Listen(openparallax.Config{
+		Port: *port, Engine: engine.Config{Dir: *dir},
+		Failed: func(err error) { fmt.Fprintln(stderr, "openparallax:", err) },
+	})
 	if err != nil {
 		return err
 	}
-	if *through == "" {
-		*through = ln.Addr().String()
-	}
-	fmt.Fprintln(stderr, "openparallax: serving on", ln.Addr())
-	return openparallax.Serve(ctx, ln, *through, func(err error) { fmt.Fprintln(stderr, "openparallax:", err) })
+	fmt.Fprintln(stderr, "openparallax: serving on", p.Addr())
+	return p.Run(ctx, *agents)
 }

@@ -19,7 +19,7 @@ func TestServesUntilShutDown(t *testing.T) {
 	t.Parallel()
 	stderr, w := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- run(context.WithoutCancel(t.Context()), []string{"--listen", "127.0.0.1:0"}, w) }()
+	go func() { ended <- run(context.WithoutCancel(t.Context()), []string{"--dir", t.TempDir()}, w) }()
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestServesUntilShutDown(t *testing.T) {
 
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"extra"}, {"--no-such-flag"}, {"--listen", "not an address"}} {
+	for _, args := range [][]string{{"extra"}, {"--no-such-flag"}, {"--port", "not a port"}, {"--dir", "/not/there"}} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
 			t.Errorf("%q was accepted", args)
 		}

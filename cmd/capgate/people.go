@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/console"
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/admin/people"
+	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// persons are the people who sign in with a browser, at the admin port and at the inbox.
+type persons struct {
+	sessions *session.Manager
+	admin    *people.People
+	inbox    *gateway.Inbox // nil: nobody could answer there
+	auth     *authentication
+	now      atomic.Pointer[personSettings]
+}
+
+// personSettings are the part of the configuration that a reload may change.
+type personSettings struct {
+	entries             operator.People
+	issuers             []signin.Issuer
+	groups              []string // that approvals.rules name
+	publicURL, adminURL string
+}
+
+// readSignIn reads the secrets of this gateway as a client of issuers, and the keys of sessions.
+func (s *settings) readSignIn() (problems []error) {
+	o := &s.cfg.Operators
+	for i := range o.SignIn {
+		c := &o.SignIn[i]
+		of := signin.Issuer{Client: token.Client{Issuer: c.Issuer, ID: c.ClientID, Scopes: c.Scopes}, Title: c.Title}
+		if c.ClientSecretFile != "" {
+			var err error
+			if of.Secret, err = readSecret(c.ClientSecretFile, s.files); err != nil {
+				problems = append(problems, fmt.Errorf("operators.sign_in, issuer %s: client_secret_file: %w", c.Issuer, err))
+			}
+		}
+		s.signIn = append(s.signIn, of)
+	}
+	if file := o.Session.KeyFile; file != "" {
+		var err error
+		if s.sessionKeys, err = readKeys(file, s.files); err != nil {
+			problems = append(problems, fmt.Errorf("operators.session.key_file: %w", err))
+		}
+	}
+	return problems
+}
+
+// newPersons sets up the sign-in of people, and adds it to those whom the admin API knows.
+func (p *process) newPersons(s *settings, guarded *guard.Config) error {
+	o := &p.persons
+	o.auth, o.sessions = &p.auth, session.New(p.store.People(), session.Options{Log: p.log})
+	if err := o.set(s); err != nil {
+		return err
+	}
+	limiter := session.NewLimiter(nil)
+	of := signin.Config{
+		Sessions: o.sessions, Logins: p.auth.tokens, Limiter: limiter, Audit: p.audit, Log: p.log,
+		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
+		URL:     func() string { return o.now.Load().adminURL }, Network: networkOfPeer,
+		Groups: func(group string) bool { return slices.Contains(o.now.Load().groups, group) },
+		Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	}
+	o.admin = people.New(people.Config{SignIn: of, Keys: p.operators.keys, Start: guarded.Start,
+		StartText: p.operators.token, Holders: p.auth.all, Tenants: p.auth.directory, Insecure: guarded.Insecure})
+	o.admin.Replace(o.now.Load().entries)
+	guarded.Authenticators = append(guarded.Authenticators, o.admin)
+	guarded.Sessions, guarded.SignIn = o.admin, o.admin.SignInPage()
+	if p.auth.all == nil && len(s.signIn) == 0 {
+		return nil
+	}
+	of.Kind, of.Mount, of.Home, of.People = session.Inbox, gateway.InboxPath, gateway.InboxPath, approvers{o}
+	if p.auth.all != nil {
+		of.Keys = "API key with the scope approve"
+	}
+	of.URL, of.Network = func() string { return o.now.Load().publicURL }, gateway.NetworkOf
+	o.inbox = &gateway.Inbox{SignIn: signin.New(of), Identity: o.approver, Page: console.Handler(console.Inbox)}
+	return nil
+}
+
+// networkOfPeer returns the name of the network of a client of the admin port.
+func networkOfPeer(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return clientaddr.NetworkNameOf(host)
+}
+
+// peopleOf returns the people of a configuration.
+func peopleOf(s *settings) (all operator.People) {
+	for _, p := range s.cfg.Operators.People {
+		all = append(all, operator.Person{Issuer: p.Issuer, User: p.User, Group: p.Group, Roles: p.Roles, Tenant: p.Tenant})
+	}
+	return all
+}
+
+// set applies a new configuration.
+func (o *persons) set(s *settings) error {
+	now := &personSettings{entries: peopleOf(s), issuers: s.signIn, publicURL: s.cfg.PublicURL, adminURL: s.cfg.AdminURL}
+	o.now.Store(now)
+	if o.admin != nil {
+		o.admin.Replace(now.entries)
+	}
+	return o.sessions.Configure(s.cfg.Operators.Session.TTL, s.sessionKeys)
+}
+
+// approvers are the people of the inbox.
+type approvers struct{ of *persons }
+
+// Key implements signin.People.
+func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call.Refusal) {
+	id, _, ok := tenant.ParseCredential(key)
+	if !ok || a.of.auth.all == nil {
+		return nil, refusedInboxKey
+	}
+	c := tenant.Credentials{Credential: key}
+	_, known, refusal := a.of.auth.all.Lookup(c)
+	if !known {
+		_, refusal = a.of.auth.all.Authenticate(ctx, c)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &session.Session{Via: session.ViaKey, Key: id}, nil
+}
+
+// Check implements signin.People.
+func (a approvers) Check(ctx context.Context, s *session.Session) *call.Refusal {
+	_, refusal := a.of.approver(ctx, s)
+	return refusal
+}
+
+// inboxScopes are the scopes that count at the inbox.
+const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
+
+// approver returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
+// whose claims gave a tenant and that scope, or of one who has the role approver.
+func (o *persons) approver(ctx context.Context, s *session.Session) (who tenant.Identity, refusal *call.Refusal) {
+	if s.Via == session.ViaKey {
+		if o.auth.all == nil {
+			return who, session.Refused()
+		}
+		if who, refusal = o.auth.all.Holder(ctx, s.Key); refusal != nil {
+			return who, refusal
+		}
+	} else if who, refusal = o.person(ctx, s); refusal != nil {
+		return who, refusal
+	}
+	if !who.Scopes.Any(tenant.Approve) {
+		return tenant.Identity{}, refusedApprover
+	}
+	who.Scopes = who.Scopes&inboxScopes | tenant.Read
+	return who, nil
+}
+
+func (o *persons) person(ctx context.Context, s *session.Session) (who tenant.Identity, refusal *call.Refusal) {
+	now := o.now.Load()
+	if s.Via != session.ViaPerson ||
+		!slices.ContainsFunc(now.issuers, func(i signin.Issuer) bool { return i.Issuer == s.Issuer }) {
+		return who, session.Refused()
+	}
+	who = tenant.Identity{Tenant: s.Tenant, User: s.User, Key: s.Issuer, Person: tenant.NewPerson(s.Issuer, s.Groups)}
+	for _, name := range s.Scopes {
+		one, _ := tenant.ParseScope(name)
+		who.Scopes |= one
+	}
+	roles, only := now.entries.RolesOf(s.Issuer, s.User, s.Groups)
+	if !who.Scopes.Any(tenant.Approve) && roles.Include(operator.Approve) {
+		who.Scopes = tenant.Approve // scopes of the claims are for the tenant of the claims
+		if only != "" {
+			who.Tenant = only
+		}
+	}
+	if o.auth.all == nil {
+		who.Tenant = tenant.Default
+		return who, nil
+	}
+	if who.Tenant == "" {
+		return who, refusedApprover
+	}
+	if who.Settings, refusal = o.auth.directory.Settings(ctx, who.Tenant); refusal != nil {
+		return who, refusal
+	}
+	if who.Settings == nil {
+		return who, session.Refused()
+	}
+	return who.Assert(tenant.Credentials{}, 0) // refused if the tenant is disabled
+}
+
+var (
+	refusedInboxKey = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the API key is unknown, revoked or wrong"}
+	refusedApprover = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
+		Message: "you may not answer approvals: that needs a tenant and the scope approve, or the role approver"}
+)

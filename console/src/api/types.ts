@@ -1,0 +1,36 @@
+// The shapes that the screens use. The build generates schema from the OpenAPI document of the admin API; a document
+// that no longer fits the screens fails it.
+import type { components } from "schema";
+
+type Schemas = components["schemas"];
+/** Known is a shape whose fields are always there. */
+type Known<T, K extends keyof T> = T & { [F in K]-?: NonNullable<T[F]> };
+
+export type Me = Schemas["Operator"];
+export type FleetsPage = Schemas["Fleets"];
+export type Fleet = Schemas["Fleet"];
+export type Backend = Schemas["Backend"];
+export type BackendDrains = Schemas["BackendState"];
+export type Answer = Schemas["ApprovalAnswer"];
+export type Approval = Known<Schemas["Approval"], "id" | "tenant" | "capability" | "tool" | "state">;
+export type Minute = Schemas["GetSummaryResponse_Minute"];
+export type Summary = Schemas["GetSummaryResponse"];
+export type TenantsPage = Schemas["ListTenantsResponse"];
+export type Tenant = Known<Schemas["Tenant"], "id">;
+export type Key = Known<Schemas["Key"], "id">;
+export type NewKey = Schemas["CreateKeyResponse"];
+export type TenantInUse = Schemas["TenantInUse"];
+export type LimitInUse = Schemas["LimitInUse"];
+export type Rule = Known<Schemas["Policy"], "capability" | "tool" | "policy">;
+export type Explained = Schemas["ExplainPolicyResponse"];
+export type Look = Schemas["ExplainPolicyResponse_Look"];
+export type Compared = Schemas["ComparePoliciesResponse"];
+export type RuleChange = Schemas["ComparePoliciesResponse_PolicyChange"];
+export type RecentCall = Known<Schemas["RecentCall"], "id">;
+export type CallsPage = Schemas["ListCallsResponse"];
+export type Letter = Schemas["DeadLetter"];
+export type Change = Known<Schemas["Change"], "id">;
+export type ChangesPage = Schemas["ListChangesResponse"];
+export type CatalogEntry = Known<Schemas["CatalogEntry"], "capability">;
+export type CatalogTool = Schemas["CatalogEntry_Tool"];
+export type PlaygroundTool = Known<Schemas["PlaygroundTool"], "capability">;

@@ -1,0 +1,151 @@
+// The small parts that screens are made of.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import type { Problem } from "../api/client";
+import type { FeedState } from "../api/events";
+import { inWords } from "./Untrusted";
+
+export { own } from "./own";
+
+/** The meaning of a color. */
+export type Tone = "good" | "wait" | "bad" | "plain" | "info";
+
+/** Badge is a state in one word. The word says it; the color repeats it. */
+export function Badge({ tone = "plain", children, title }: { tone?: Tone; children: ComponentChildren; title?: string }) {
+  return <span class={"badge " + tone} title={title}>{children}</span>;
+}
+
+/** Screen is a page of the console: its heading, what stands beside it, and the rest. */
+export function Screen({ title, about, tools, children }:
+  { title: string; about?: ComponentChildren; tools?: ComponentChildren; children: ComponentChildren }) {
+  useEffect(() => { document.title = title + " · capgate"; }, [title]);
+  return (
+    <>
+      <header class="screen-head">
+        <div>
+          <h1 tabIndex={-1}>{title}</h1>
+          {about && <p class="dim">{about}</p>}
+        </div>
+        {tools && <div class="tools">{tools}</div>}
+      </header>
+      {children}
+    </>
+  );
+}
+
+/** Card is a framed part of a screen. */
+export function Card({ title, tools, children, tone, class: more = "" }:
+  { title?: ComponentChildren; tools?: ComponentChildren; children?: ComponentChildren; tone?: Tone; class?: string }) {
+  return (
+    <section class={`card ${tone ?? ""} ${more}`}>
+      {(title || tools) && <header class="card-head">{title && <h2>{title}</h2>}{tools}</header>}
+      {children}
+    </section>
+  );
+}
+
+/** Column is a column of a Table. */
+export interface Column<T> {
+  title: string;
+  cell(row: T): ComponentChildren;
+  /** num: to the right, and tight: both in one line, so not for texts of others; wide: almost a third; some: a fifth. */
+  kind?: "num" | "wide" | "some" | "tight";
+}
+
+/** Table shows rows; on a phone, each row is a block in which every value has its title. */
+export function Table<T>({ label, columns, rows, keyOf, empty }:
+  { label: string; columns: Column<T>[]; rows: T[]; keyOf(row: T): string; empty?: ComponentChildren }) {
+  if (rows.length === 0) return <Empty>{empty ?? "There are none."}</Empty>;
+  return (
+    <table class="table" aria-label={label}>
+      <thead><tr>{columns.map((c) => <th scope="col" class={c.kind}>{c.title}</th>)}</tr></thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={keyOf(row)}>{columns.map((c) => <td class={c.kind} data-title={c.title}><div>{c.cell(row)}</div></td>)}</tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Empty says that there is nothing, and why or what to do. */
+export const Empty = ({ children }: { children: ComponentChildren }) => <div class="empty">{children}</div>;
+
+export const Loading = ({ what = "Loading" }: { what?: string }) => (
+  <p class="loading" role="status"><span class="spinner" aria-hidden="true" />{what}…</p>
+);
+
+/** Failure says what went wrong, and offers to try again. */
+export function Failure({ problem, retry }: { problem: Problem | undefined; retry?: () => void }) {
+  if (!problem) return null;
+  return (
+    <div class="failure" role="alert">
+      <p>{inWords(problem.detail, 1000)}</p>
+      <p class="dim small">
+        {problem.reason && <span class="mono">{inWords(problem.reason)}</span>}
+        {problem.requestID && <> · request <span class="mono">{inWords(problem.requestID)}</span></>}
+      </p>
+      {retry && <button type="button" class="button" onClick={retry}>Try again</button>}
+    </div>
+  );
+}
+
+/** Live says whether a screen follows what happens. */
+export function Live({ state }: { state: FeedState }) {
+  const [tone, text] = { live: ["good", "Live"], connecting: ["plain", "Connecting"], stale: ["wait", "Reconnecting"] }[state];
+  return <span class="live" role="status"><span class={"dot " + tone} aria-hidden="true" />{text}</span>;
+}
+
+/** Field is an input with its label, a hint, and what is wrong with it. */
+export function Field({ label, hint, error, children }:
+  { label: string; hint?: ComponentChildren; error?: string | undefined; children: (id: string, about: string) => ComponentChildren }) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children(id, id + "-about")}
+      <div id={id + "-about"}>
+        {hint && <p class="dim small">{hint}</p>}
+        {error && <p class="wrong small" role="alert">{error}</p>}
+      </div>
+    </div>
+  );
+}
+
+/** Search filters a list. */
+export function Search({ label, value, onInput }: { label: string; value: string; onInput(text: string): void }) {
+  return (
+    <input class="input search" type="search" aria-label={label} placeholder={label} value={value} maxLength={256}
+      onInput={(e) => onInput(e.currentTarget.value)} />
+  );
+}
+
+/** More is the button for the next page of a list. */
+export function More({ more, loading }: { more: (() => void) | undefined; loading: boolean }) {
+  return more ? <p class="more"><button type="button" class="button" disabled={loading} onClick={more}>Show more</button></p> : null;
+}
+
+/** Dialog asks something in front of the page. The browser keeps the focus in it, and Escape closes it. */
+export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const back = document.activeElement as HTMLElement | null;
+    dialog.current?.showModal();
+    return () => back?.focus?.();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose(); }}
+      onClick={(e) => { if (e.target === dialog.current) onClose(); }}>
+      <div class="dialog">
+        <header><h2 id={id}>{title}</h2><button type="button" class="icon-button" aria-label="Close" onClick={onClose}>✕</button></header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+/** Facts are names with values. */
+export function Facts({ of }: { of: [string, ComponentChildren][] }) {
+  return <dl class="facts">{of.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+}

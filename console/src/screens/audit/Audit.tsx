@@ -1,0 +1,45 @@
+// What operators and approvers changed.
+import { useState } from "preact/hooks";
+import type { Change, ChangesPage } from "../../api/types";
+import { Text, Trouble, useSlow } from "../../parts/ask";
+import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
+import { Ago } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useList, useSession } from "../../parts/use";
+
+const kinds = ["approval.*", "rule.*", "tenant.*", "key.*", "backend.*", "tool.*", "letter.*", "session.*"];
+
+export function Audit(_: { rest: string[] }) {
+  const { tenant } = useSession();
+  const [actor, setActor] = useState("");
+  const [what, setWhat] = useState("");
+  const { items, page, error, loading, more, reload } = useList<Change, ChangesPage>("/v1/audit", "changes",
+    { tenant, actor: useSlow(actor.trim()), what: useSlow(what.trim()), page_size: 100 }, 10_000);
+  const columns: Column<Change>[] = [
+    { title: "When", cell: (c) => <Ago time={c.time} /> },
+    { title: "Who", cell: (c) => <Untrusted text={c.actor} most={120} /> },
+    { title: "What", cell: (c) => <Untrusted text={c.what} mono most={80} /> },
+    { title: "Tenant", cell: (c) => <Untrusted text={c.tenant} mono none="all, or none" most={80} /> },
+    { title: "Of", kind: "wide", cell: (c) => <Targets of={c} /> },
+    { title: "Replica", cell: (c) => <Untrusted text={c.replica} mono most={60} /> },
+  ];
+  return (
+    <Screen title="Audit" about="The last changes at all replicas. The audit log has all of them.">
+      <div class="stack">
+        <div class="filters">
+          <Text label="Who" value={actor} onInput={setActor} placeholder="anybody" />
+          <Text label="What" value={what} onInput={setWhat} placeholder="such as rule.*" of={kinds} />
+        </div>
+        <Trouble problem={error} retry={reload} what="its changes" />
+        {page?.partial && <p class="note wait">Redis is away: these are the changes of one replica.</p>}
+        {loading && items.length === 0 && !error && <Loading />}
+        {page && <Card><Table label="Changes" columns={columns} rows={items} keyOf={(c) => c.id} empty="No change fits." /></Card>}
+        <More more={more} loading={loading} />
+      </div>
+    </Screen>
+  );
+}
+
+const Targets = ({ of }: { of: Change }) => (
+  <div class="facts-line">{(of.targets ?? []).map((t, i) => <span key={i}><span class="dim">{inWords(t.name ?? "", 60)}</span> <Untrusted text={t.value} mono most={120} /></span>)}</div>
+);

@@ -1,0 +1,123 @@
+// The last calls of all replicas, as they end.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { CallsPage, RecentCall } from "../../api/types";
+import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
+import { Badge, Card, Live, Loading, Screen, Table, type Column } from "../../parts/parts";
+import { exactTime } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useEvents, useList, useSession } from "../../parts/use";
+import { CallDialog } from "./Call";
+
+const most = 500;
+/** Calls come faster than anybody reads: they are shown together. */
+const gathered = 400;
+
+export function Calls({ rest }: { rest: string[] }) {
+  const { tenant } = useSession();
+  const [of, setOf] = useState({ capability: "", tool: "", user: "", agent: "", reason: "", code: "", slower: "" });
+  const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
+  const slow = useSlow(of);
+  const filter = { tenant, capability: slow.capability.trim(), tool: slow.tool.trim(), user: slow.user.trim(), agent: slow.agent.trim(),
+    reason: slow.reason.trim(), code: slow.code, min_duration: slow.slower };
+  const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", { ...filter, page_size: most });
+  const [paused, setPaused] = useState(false);
+  const [held, setHeld] = useState(0);
+  const fresh = useRef<RecentCall[]>([]);
+  const show = () => {
+    const now = fresh.current;
+    fresh.current = [];
+    setHeld(0);
+    if (now.length) change((all) => merged(now, all));
+  };
+  // What came by the old filter does not belong to the new list.
+  useEffect(() => { fresh.current = []; setHeld(0); }, [JSON.stringify(filter)]);
+  const timer = useRef<number | undefined>(undefined);
+  useEffect(() => () => window.clearTimeout(timer.current), []);
+  const stop = useRef(paused);
+  stop.current = paused;
+  const showNow = useRef(show);
+  showNow.current = show;
+  const state = useEvents("/v1/calls/events", filter, (e) => {
+    const c = parse(e.data);
+    if (!c) return;
+    fresh.current = [c, ...fresh.current].slice(0, most);
+    if (stop.current) setHeld(fresh.current.length);
+    else timer.current ??= window.setTimeout(() => { timer.current = undefined; if (!stop.current) showNow.current(); }, gathered);
+  }, reload);
+  const pause = () => {
+    setPaused(!paused);
+    if (paused) show();
+  };
+  const opened = rest[0];
+  return (
+    <Screen title="Calls" about={`The last ${most} calls of all replicas, as they end`}
+      tools={<><Live state={state} /><button type="button" class="button" aria-pressed={paused} onClick={pause}>{paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}</button></>}>
+      <div class="stack">
+        <Filters of={of} put={put} seen={items} />
+        <Trouble problem={error} retry={reload} what="its calls" />
+        {page?.partial && <p class="note wait">Redis is away: these are the calls of one replica, {inWords(page.replica ?? "", 60)}.</p>}
+        {loading && items.length === 0 && !error && <Loading />}
+        {page && <Card><Table label="Calls" columns={columns} rows={items} keyOf={(c) => c.id} empty="No call fits yet. New ones appear by themselves." /></Card>}
+      </div>
+      {opened && !loading && <CallDialog of={items.find((c) => c.id === opened)} id={opened} onClose={() => { location.hash = "#/calls"; }} />}
+    </Screen>
+  );
+}
+
+type Put = (field: "capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower") => (text: string) => void;
+
+function Filters({ of, put, seen }: { of: Record<"capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower", string>; put: Put; seen: RecentCall[] }) {
+  const those = (field: "capability" | "tool" | "reason") => [...new Set(seen.map((c) => c[field]).filter((v): v is string => Boolean(v)))].slice(0, 50);
+  return (
+    <div class="filters" role="search" aria-label="Filter calls">
+      <Text label="Capability" value={of.capability} onInput={put("capability")} placeholder="any" of={those("capability")} />
+      <Text label="Tool" value={of.tool} onInput={put("tool")} placeholder="any" of={those("tool")} />
+      <Text label="User" value={of.user} onInput={put("user")} placeholder="any" />
+      <Text label="Agent" value={of.agent} onInput={put("agent")} placeholder="any" />
+      <Text label="Reason" value={of.reason} onInput={put("reason")} placeholder="* for any refusal" of={["*", ...those("reason")]} />
+      <Choice label="Result" value={of.code} onInput={put("code")} of={[["", "any"], ["*", "any but OK"], ["OK", "OK"], ["PERMISSION_DENIED", "PERMISSION_DENIED"],
+        ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"], ["UNAVAILABLE", "UNAVAILABLE"], ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"], ["FAILED_PRECONDITION", "FAILED_PRECONDITION"], ["INTERNAL", "INTERNAL"]]} />
+      <Choice label="Took at least" value={of.slower} onInput={put("slower")} of={[["", "any time"], ["100ms", "100 ms"], ["500ms", "500 ms"], ["1s", "1 s"], ["5s", "5 s"], ["30s", "30 s"]]} />
+    </div>
+  );
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+const columns: Column<RecentCall>[] = [
+  { title: "Ended", cell: (c) => (c.time ? <time dateTime={c.time} title={exactTime(c.time)}>{clock.format(new Date(c.time))}</time> : "–") },
+  { title: "Tool", kind: "wide", cell: (c) => <a class="plain" href={"#/calls/" + encodeURIComponent(c.id)}><Untrusted text={c.capability} mono none="no capability" most={60} /> <span class="dim">/</span> <Untrusted text={c.tool} mono none={inWords(c.method ?? "", 40) || "no tool"} most={80} /></a> },
+  { title: "Tenant", cell: (c) => <Untrusted text={c.tenant} mono none="nobody" most={60} /> },
+  { title: "By", cell: (c) => <div class="facts-line">{c.user && <Untrusted text={c.user} most={60} />}{c.agent && <span class="dim"><Untrusted text={c.agent} most={60} /></span>}{!c.user && !c.agent && <Untrusted text={c.key} mono most={60} />}</div> },
+  { title: "Result", cell: (c) => <Result of={c} /> },
+  { title: "Took", kind: "num", cell: (c) => tookOf(c) },
+];
+
+/** Result is how a call ended, in one word. */
+export function Result({ of: c }: { of: RecentCall }) {
+  if (c.reason) return <Badge tone={c.reason === "APPROVAL_REQUIRED" ? "info" : "wait"}>{inWords(c.reason, 60)}</Badge>;
+  if (c.code && c.code !== "OK") return <Badge tone="bad">{inWords(c.code, 60)}</Badge>;
+  if (c.outcome && c.outcome !== "success") return <Badge tone="bad">{c.outcome === "tool_error" ? "tool error" : inWords(c.outcome, 40)}</Badge>;
+  return <Badge tone="good">OK</Badge>;
+}
+
+/** tookOf is the duration of a call, which JSON has in seconds: 0.250s. */
+export function tookOf(c: RecentCall): string {
+  const s = Number.parseFloat(c.duration ?? "");
+  if (Number.isNaN(s)) return "–";
+  return s >= 10 ? `${s.toFixed(0)} s` : s >= 1 ? `${s.toFixed(1)} s` : s >= 0.01 ? `${Math.round(s * 1000)} ms` : `${(s * 1000).toFixed(1)} ms`;
+}
+
+function merged(fresh: RecentCall[], old: RecentCall[]): RecentCall[] {
+  const ids = new Set<string>();
+  return [...fresh, ...old].filter((c) => !ids.has(c.id) && ids.add(c.id)).slice(0, most);
+}
+
+function parse(data: string): RecentCall | undefined {
+  try {
+    const c = JSON.parse(data) as RecentCall;
+    return c && typeof c.id === "string" && c.id ? c : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,122 @@
+// The question before an answer: for which calls, until when, and why.
+import { useContext, useState } from "preact/hooks";
+import { mode, post, Problem } from "../../api/client";
+import type { Approval } from "../../api/types";
+import { Dialog, Failure, Field } from "../../parts/parts";
+import { Untrusted } from "../../parts/Untrusted";
+import { useSession } from "../../parts/use";
+import { Arguments } from "./Arguments";
+import { ApprovalsContext } from "./feed";
+import { byOf, stateInWords, toolInWords } from "./words";
+
+type Remember = "call" | "session" | "always";
+
+const spans: [number, string][] = [[3600, "1 hour"], [8 * 3600, "8 hours"], [86_400, "1 day"], [7 * 86_400, "1 week"], [30 * 86_400, "30 days"]];
+const conflicts = new Set(["APPROVAL_NOT_PENDING", "ALREADY_ANSWERED", "APPROVAL_UNKNOWN"]);
+
+const secondsOf = (duration: string | undefined) => (duration ? parseFloat(duration) : undefined);
+
+interface Props { of: Approval; state: string; deny: boolean; onClose(): void }
+
+export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
+  const { put, fetch } = useContext(ApprovalsContext);
+  const { say } = useSession();
+  const [remember, setRemember] = useState<Remember>("call");
+  const [until, setUntil] = useState("");
+  const [comment, setComment] = useState("");
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const needed = deny ? a.reason_required : a.reason_required_to_approve;
+  const verb = deny ? "Deny" : "Approve";
+  const send = async () => {
+    setBusy(true);
+    setProblem(undefined);
+    const body: Record<string, unknown> = { tenant: mode === "inbox" ? "" : a.tenant, remember, comment: comment.trim() };
+    if (remember !== "call" && until) body["valid_for"] = until + "s";
+    try {
+      const after = await post<Approval>(`/v1/approvals/${encodeURIComponent(a.id)}/${deny ? "deny" : "approve"}`, body);
+      put(after);
+      const more = after.state === "pending";
+      say(more ? "Your approval counts. Others have to approve it too." : `${toolInWords(a.tool)}: ${deny ? "denied" : "approved"}.`);
+      onClose();
+    } catch (err) {
+      const p = err as Problem;
+      if (conflicts.has(p.reason)) {
+        try {
+          put(await fetch(a.tenant, a.id));
+        } catch { /* the problem says enough */ }
+      }
+      setProblem(p);
+      setBusy(false);
+    }
+  };
+  const over = state !== "pending";
+  return (
+    <Dialog title={`${verb} this call?`} onClose={onClose}>
+      <p><b>{toolInWords(a.tool)}</b> for <Untrusted text={a.user} none="no user" most={80} />, asked by <Untrusted text={a.agent} none="an agent without a name" most={80} /></p>
+      {over ? <Conflict of={a} state={state} /> : (
+        <form class="stack" onSubmit={(e) => { e.preventDefault(); void send(); }}>
+          {!deny && <div class="whole" tabIndex={0} role="region" aria-label="All arguments"><Arguments of={a} all /></div>}
+          <Choice deny={deny} of={a} value={remember} onChange={setRemember} />
+          {remember !== "call" && <Until of={a} value={until} onChange={setUntil} />}
+          <Field label={needed ? "Reason" : deny ? "Reason (optional)" : "Comment (optional)"}
+            hint={deny ? "The caller gets the first 512 bytes of it." : undefined}
+            error={problem?.reason === "REASON_REQUIRED" ? "A reason is required." : undefined}>
+            {(id, about) => <textarea id={id} class="input" autofocus={Boolean(needed)} aria-describedby={about} required={Boolean(needed)} maxLength={1000} value={comment}
+              onInput={(e) => setComment(e.currentTarget.value)} />}
+          </Field>
+          {problem && problem.reason !== "REASON_REQUIRED" && <Failure problem={problem} />}
+          <div class="actions">
+            <button type="button" class="button" onClick={onClose}>Cancel</button>
+            <button type="submit" autofocus={!needed} class={"button " + (deny ? "danger" : "approve")} disabled={busy || (Boolean(needed) && !comment.trim())}>
+              {verb} {remember === "session" ? "for this session" : remember === "always" ? "always" : "once"}
+            </button>
+          </div>
+        </form>
+      )}
+      {over && <div class="actions"><button type="button" class="button primary" onClick={onClose}>Close</button></div>}
+    </Dialog>
+  );
+}
+
+/** Somebody was faster, or the time was over. */
+function Conflict({ of: a, state }: { of: Approval; state: string }) {
+  const by = byOf(a);
+  return (
+    <p class="note wait" role="alert">
+      {state === "expired" ? "It expired before your answer, so the call is denied." : <>It has been answered already: <b>{stateInWords(state)[1].toLowerCase()}</b>{by && <> by <Untrusted text={by} most={100} /></>}. Your answer was not counted.</>}
+    </p>
+  );
+}
+
+function Choice({ of: a, deny, value, onChange }: { of: Approval; deny: boolean; value: Remember; onChange(r: Remember): void }) {
+  if (a.level === "engine") return null; // an engine has its own memory
+  const choices: [Remember, string, string, boolean][] = [
+    ["call", "Once", deny ? "This call is refused." : "This call runs, with these arguments, one time.", true],
+    ["session", "For this session", "Calls of this tool by this user and agent in this session, with any arguments.", Boolean(a.session)],
+    ["always", "Always", "Calls of this tool by this user and agent, with any arguments. It becomes a rule of the policies.", true],
+  ];
+  return (
+    <fieldset>
+      <legend class="hidden">For which calls</legend>
+      {choices.filter(([, , , there]) => there).map(([r, title, about]) => (
+        <label class="choice" key={r}><input type="radio" name="remember" value={r} checked={value === r} onChange={() => onChange(r)} />
+          <span><b>{title}</b><span class="dim small">{about}</span></span></label>
+      ))}
+    </fieldset>
+  );
+}
+
+function Until({ of: a, value, onChange }: { of: Approval; value: string; onChange(v: string): void }) {
+  const most = secondsOf(a.max_validity);
+  return (
+    <Field label="It ends" hint={most ? `A rule permits no more than ${Math.round(most / 360) / 10} hours.` : undefined}>
+      {(id, about) => (
+        <select id={id} class="input" aria-describedby={about} value={value} onChange={(e) => onChange(e.currentTarget.value)}>
+          <option value="">{most ? "As late as the rule permits" : "When the gateway says so"}</option>
+          {spans.filter(([s]) => !most || s <= most).map(([s, name]) => <option key={s} value={s}>After {name}</option>)}
+        </select>
+      )}
+    </Field>
+  );
+}

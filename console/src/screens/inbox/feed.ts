@@ -1,0 +1,89 @@
+// The approvals that wait, live. One feed serves the whole page: the count in the navigation, Home and the Inbox.
+import { createContext } from "preact";
+import { useCallback, useMemo, useRef } from "preact/hooks";
+import { get, mode, now, Problem } from "../../api/client";
+import type { FeedState, ServerEvent } from "../../api/events";
+import type { Approval } from "../../api/types";
+import { useEvents, useList, useSession } from "../../parts/use";
+
+export interface Approvals {
+  /** Those that wait, and those that ended while the page was open; the oldest first. */
+  items: Approval[];
+  waiting: number;
+  state: FeedState;
+  error: Problem | undefined;
+  loading: boolean;
+  /** Counts up with each change, for lists of what has been answered. */
+  version: number;
+  reload(): void;
+  /** put shows a newer approval, as after an answer. */
+  put(a: Approval): void;
+  /** fetch reads one approval that may not be among them. */
+  fetch(tenant: string, id: string): Promise<Approval>;
+}
+
+export const ApprovalsContext = createContext<Approvals>(null as unknown as Approvals);
+
+export const keyOf = (a: { tenant: string; id: string }) => a.tenant + "/" + a.id;
+
+/** stateOf is the state now: what nobody answered in time has expired, whether or not the gateway has said so yet. */
+export function stateOf(a: Approval, time: number): string {
+  const over = a.expire_time !== undefined && Date.parse(a.expire_time) <= time;
+  return over && (a.state === "pending" || a.state === "approved") ? "expired" : a.state;
+}
+
+const newer = (a: Approval, b: Approval) => (a.update_time ?? "") >= (b.update_time ?? "");
+
+function put(items: Approval[], a: Approval): Approval[] {
+  const at = items.findIndex((i) => keyOf(i) === keyOf(a));
+  if (at < 0) return [...items, a];
+  return newer(a, items[at]!) ? items.with(at, a) : items;
+}
+
+const tenantOf = (tenant: string) => (mode === "inbox" ? "" : tenant);
+
+/** A page lists no more than so many that ended while it was open. */
+const mostEnded = 50;
+
+export function useApprovalsFeed(): Approvals {
+  const { tenant, say } = useSession();
+  const params = { tenant: tenantOf(tenant) };
+  const ended = useRef<{ of: string; items: Approval[] }>({ of: tenant, items: [] });
+  if (ended.current.of !== tenant) ended.current = { of: tenant, items: [] };
+  const version = useRef(0);
+  const { items, error, loading, reload, change, more } = useList<Approval>("/v1/approvals", "approvals",
+    { ...params, state: "pending", page_size: 100 });
+  if (more && !loading && !error && items.length < 1000) queueMicrotask(more);
+  const keep = useCallback((a: Approval) => {
+    version.current++;
+    if (a.state !== "pending") {
+      const others = ended.current.items.filter((i) => keyOf(i) !== keyOf(a));
+      ended.current.items = [...others, a].slice(-mostEnded);
+    }
+    change((all) => put(all, a));
+  }, []);
+  const state = useEvents("/v1/approvals/events", params, (e: ServerEvent) => {
+    const a = parse(e.data);
+    if (!a) return;
+    if (e.event === "asked") say("A new approval waits.");
+    if (a.state) keep(a);
+    else reload(); // it has been deleted
+  }, reload);
+  const all = useMemo(() => {
+    const shown = ended.current.items.filter((e) => !items.some((i) => keyOf(i) === keyOf(e)));
+    return [...items, ...shown].sort((a, b) => (a.create_time ?? "").localeCompare(b.create_time ?? ""));
+  }, [items]);
+  const fetch = useCallback(async (of: string, id: string) =>
+    get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, { tenant: mode === "inbox" ? "" : of }), []);
+  return { items: all, waiting: all.filter((a) => stateOf(a, now()) === "pending").length, state, error, loading, reload,
+    version: version.current, put: keep, fetch };
+}
+
+function parse(data: string): Approval | undefined {
+  try {
+    const a = JSON.parse(data) as Approval;
+    return a && typeof a.id === "string" && a.id ? a : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,114 @@
+// Which calls are allowed, asked about or blocked: rules, candidates, and why.
+import { useState } from "preact/hooks";
+import { raw } from "../../api/client";
+import type { Rule } from "../../api/types";
+import { Ask, Choice, Needs, Tabs, Trouble, useMay, Verdict } from "../../parts/ask";
+import { Badge, Card, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { Ago } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useList, useSession } from "../../parts/use";
+import { explainAddress, namesOf } from "./address";
+import { Compare } from "./Compare";
+import { Explain } from "./Explain";
+import { SetRule } from "./SetRule";
+
+export function Policies({ rest }: { rest: string[] }) {
+  const part = rest[0] === "candidates" || rest[0] === "explain" ? rest[0] : "";
+  const here = "#/policies" + (part && "/" + part);
+  return (
+    <Screen title="Policies" about="Which calls are allowed, asked about or blocked">
+      <Tabs label="Policies" here={here} of={[["#/policies", "Rules"], ["#/policies/explain", "Explain"], ["#/policies/candidates", "Candidates"]]} />
+      {part === "explain" ? <Explain key={rest[1] ?? ""} of={namesOf(rest[1] ?? "")} start={Boolean(rest[1])} /> : <Rules key={part} candidate={part === "candidates"} />}
+    </Screen>
+  );
+}
+
+interface Asked { what: "set" | "delete"; rule?: Rule }
+
+function Rules({ candidate }: { candidate: boolean }) {
+  const { tenant } = useSession();
+  const [of, setOf] = useState("tenants");
+  const [search, setSearch] = useState("");
+  const [asked, ask] = useState<Asked>();
+  const { may, why } = useMay("admin");
+  const global = of === "global";
+  const { items, page, error, loading, more, reload } = useList<Rule>("/v1/policies", "policies",
+    { ...(global ? { global: true } : { tenant }), candidate: candidate || undefined, page_size: 100 });
+  const wanted = search.trim().toLowerCase();
+  const shown = items.filter((r) => !wanted || [r.tenant, r.user, r.agent, r.capability, r.tool, r.policy, r.set_by].some((f) => f?.toLowerCase().includes(wanted)));
+  return (
+    <div class="stack">
+      <Needs role="admin" />
+      {candidate && <Compare turn={items} />}
+      <div class="filters">
+        <Choice label="Rules" value={of} onInput={setOf} of={[["tenants", tenant === "-" ? "of tenants" : "of the tenant"], ["global", "for all tenants"]]} />
+        <div class="field"><Search label="Search in these rules" value={search} onInput={setSearch} /></div>
+        <div class="field"><button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>{candidate ? "Set a candidate" : "Set a rule"}</button></div>
+      </div>
+      <Trouble problem={error} retry={reload} what="rules" />
+      {loading && items.length === 0 && !error && <Loading />}
+      {page && (
+        <Card>
+          <Table label={candidate ? "Candidates" : "Rules"} rows={shown} keyOf={keyOf} columns={columns(candidate, may, why, ask)}
+            empty={items.length ? "No rule fits." : candidate ? "There are no candidates. A candidate decides nothing; it shows what it would change." : "There are no rules here. The recommendations of tools and the defaults decide."} />
+        </Card>
+      )}
+      <More more={more} loading={loading} />
+      {asked?.what === "set" && <SetRule rule={asked.rule} candidate={candidate && !asked.rule} global={global} onClose={() => ask(undefined)} onDone={reload} />}
+      {asked?.what === "delete" && <DeleteRule rule={asked.rule!} candidate={candidate} onClose={() => ask(undefined)} onDone={reload} />}
+    </div>
+  );
+}
+
+const keyOf = (r: Rule) => r.name ?? [r.tenant, r.user, r.agent, r.capability, r.tool].join("\n");
+
+function columns(candidate: boolean, may: boolean, why: string | undefined, ask: (a: Asked) => void): Column<Rule>[] {
+  const call = (r: Rule) => `${inWords(r.capability, 60)} ${inWords(r.tool, 60)}`;
+  return [
+    { title: "Calls of", kind: "wide", cell: (r) => <RuleTool rule={r} /> },
+    { title: "By", cell: (r) => <Subject rule={r} /> },
+    { title: "Policy", cell: (r) => <Verdict of={r.policy} /> },
+    { title: "Set", cell: (r) => <><Ago time={r.update_time} />{r.set_by && <div class="dim small">by <Untrusted text={r.set_by} most={80} /></div>}</> },
+    { title: "Actions", kind: "num", cell: (r) => (
+      <span class="row actions">
+        {!r.global && <a class="button small" href={explainAddress({ ...r, capability: r.capability === "*" ? "" : r.capability, tool: r.tool === "*" ? "" : r.tool })} aria-label={`Explain ${call(r)}`}>Explain</a>}
+        <button type="button" class="button small" disabled={!may} title={why} aria-label={`${candidate ? "Put in effect" : "Change"} ${call(r)}`} onClick={() => ask({ what: "set", rule: r })}>{candidate ? "Put in effect" : "Change"}</button>
+        <button type="button" class="button small" disabled={!may} title={why} aria-label={`Delete ${call(r)}`} onClick={() => ask({ what: "delete", rule: r })}>Delete</button>
+      </span>
+    ) },
+  ];
+}
+
+/** RuleTool is the capability and the tool that a rule is about. */
+export const RuleTool = ({ rule: r }: { rule: { capability?: string; tool?: string } }) => (
+  <><Untrusted text={r.capability === "*" ? "any capability" : r.capability} mono most={80} /> <span class="dim">/</span> <Untrusted text={r.tool === "*" ? "any tool" : r.tool} mono most={120} /></>
+);
+
+/** Subject is whose calls a rule applies to. */
+export function Subject({ rule: r }: { rule: { tenant?: string; global?: boolean; user?: string; agent?: string; tenant_unknown?: boolean } }) {
+  return (
+    <div class="facts-line">
+      {r.global ? <span>all tenants</span> : <span><span class="dim">tenant</span> <Untrusted text={r.tenant} mono none="default" most={60} /></span>}
+      {r.user && <span><span class="dim">user</span> <Untrusted text={r.user} mono most={80} /></span>}
+      {r.agent && <span><span class="dim">agent</span> <Untrusted text={r.agent} mono most={80} /></span>}
+      {r.tenant_unknown && <Badge tone="wait">no such tenant</Badge>}
+    </div>
+  );
+}
+
+function DeleteRule({ rule: r, candidate, onClose, onDone }: { rule: Rule; candidate: boolean; onClose(): void; onDone(): void }) {
+  const { say } = useSession();
+  const run = async () => {
+    const subject = r.global ? { global: true } : { tenant: r.tenant, user: r.user, agent: r.agent };
+    await raw("/v1/policies", { method: "DELETE" }, { ...subject, capability: r.capability, tool: r.tool, candidate: candidate || undefined });
+    say(candidate ? "The candidate is deleted." : "The rule is deleted.");
+    onDone();
+  };
+  return (
+    <Ask title={candidate ? "Delete this candidate?" : "Delete this rule?"} verb="Delete" danger run={run} onClose={onClose}>
+      <p><Verdict of={r.policy} /> <RuleTool rule={r} /></p>
+      <Subject rule={r} />
+      {!candidate && <p class="dim">What is next in the chain decides from then on, at all replicas.</p>}
+    </Ask>
+  );
+}

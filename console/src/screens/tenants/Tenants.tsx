@@ -1,0 +1,166 @@
+// Tenants, their keys, and how much of their limits they use.
+import { useState } from "preact/hooks";
+import { pathOf, post, raw, send } from "../../api/client";
+import type { Tenant } from "../../api/types";
+import { Ask, Check, Needs, Tabs, Text, Trouble, useMay } from "../../parts/ask";
+import { Badge, Card, Facts, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { Ago } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useGet, useList, useSession } from "../../parts/use";
+import { Keys } from "./Keys";
+import { Limits } from "./Limits";
+
+export function Tenants({ rest }: { rest: string[] }) {
+  const { me } = useSession();
+  const id = rest[0] ?? me.tenant ?? "";
+  if (id && id !== "-") return <One key={id} id={id} />;
+  return (
+    <Screen title="Tenants" about="Who may call, with which keys, and how much">
+      <Tabs label="Tenants" here={id ? "#/tenants/-" : "#/tenants"} of={[["#/tenants", "Tenants"], ["#/tenants/-", "Limits in use"]]} />
+      {id ? <Limits /> : <All />}
+    </Screen>
+  );
+}
+
+const pathTo = (id: string) => "/v1/tenants/" + encodeURIComponent(id);
+
+function All() {
+  const { items, page, error, loading, more, reload } = useList<Tenant>("/v1/tenants", "tenants", { page_size: 100 });
+  const { may, why } = useMay("admin", true);
+  const [search, setSearch] = useState("");
+  const [asked, ask] = useState(false);
+  const wanted = search.trim().toLowerCase();
+  const shown = items.filter((t) => !wanted || t.id.toLowerCase().includes(wanted) || t.name?.toLowerCase().includes(wanted));
+  const columns: Column<Tenant>[] = [
+    { title: "Tenant", cell: (t) => <a href={"#/tenants/" + encodeURIComponent(t.id)}><Untrusted text={t.id} mono most={70} /></a> },
+    { title: "Name", kind: "wide", cell: (t) => <Untrusted text={t.name} most={120} /> },
+    { title: "State", cell: (t) => <State of={t} /> },
+    { title: "Capabilities", cell: (t) => <Patterns of={t} /> },
+    { title: "From", cell: (t) => <Untrusted text={t.source === "file" ? "configuration" : t.source} most={30} /> },
+    { title: "Changed", cell: (t) => <Ago time={t.update_time} /> },
+  ];
+  return (
+    <div class="stack">
+      <Needs role="admin" allTenants />
+      <div class="row"><Search label="Search by id or name" value={search} onInput={setSearch} />
+        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask(true)}>Create a tenant</button></div>
+      <Trouble problem={error} retry={reload} what="tenants" />
+      {loading && items.length === 0 && !error && <Loading />}
+      {page && <Card><Table label="Tenants" columns={columns} rows={shown} keyOf={(t) => t.id} empty={items.length ? "No tenant fits." : "There are no tenants."} /></Card>}
+      <More more={more} loading={loading} />
+      {asked && <Create onClose={() => ask(false)} onDone={reload} />}
+    </div>
+  );
+}
+
+const State = ({ of }: { of: Tenant }) => <Badge tone={of.disabled ? "bad" : "good"}>{of.disabled ? "disabled" : "active"}</Badge>;
+const Patterns = ({ of }: { of: Tenant }) => <Untrusted text={(of.capabilities ?? []).join(", ")} none="none" mono most={120} />;
+
+function Create({ onClose, onDone }: { onClose(): void; onDone(): void }) {
+  const { say } = useSession();
+  const [id, setID] = useState("");
+  const [name, setName] = useState("");
+  const [capabilities, setCapabilities] = useState("*");
+  const run = async () => {
+    await post("/v1/tenants", { id, name, capabilities: patterns(capabilities) });
+    say(`The tenant ${inWords(id, 70)} is there.`);
+    onDone();
+  };
+  return (
+    <Ask title="Create a tenant" verb="Create" run={run} onClose={onClose}>
+      <Text label="Id" value={id} onInput={setID} required most={63} hint="Letters, digits, hyphens, dots and underscores. It never changes." />
+      <Text label="Name" value={name} onInput={setName} hint="For people." />
+      <Text label="Capabilities" value={capabilities} onInput={setCapabilities} most={2000} hint="Patterns with commas between them. * stands for anything." />
+    </Ask>
+  );
+}
+
+const patterns = (text: string) => text.split(/[\s,]+/).filter(Boolean);
+
+function One({ id }: { id: string }) {
+  const { me } = useSession();
+  const { value: t, error, reload } = useGet<Tenant>(pathTo(id));
+  const { may: mayAll, why: whyAll } = useMay("admin", true);
+  const [asked, ask] = useState<"state" | "change" | "delete">();
+  const fixed = t?.source === "file";
+  const may = mayAll && !fixed, why = fixed ? "It is in the configuration: change it there" : whyAll;
+  return (
+    <Screen title={`Tenant ${inWords(id, 70)}`} tools={me.tenant ? undefined : <a class="button" href="#/tenants">All tenants</a>}>
+      <div class="stack">
+        <Trouble problem={error} retry={reload} what="tenants" />
+        {!t && !error && <Loading />}
+        {t && (
+          <Card title={<Untrusted text={t.name || t.id} most={120} />} tools={<span class="row actions">
+            <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("change")}>Change</button>
+            <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("state")}>{t.disabled ? "Enable" : "Disable"}</button>
+            <button type="button" class="button small deny" disabled={!may} title={why} onClick={() => ask("delete")}>Delete</button>
+          </span>}>
+            <Facts of={[["State", <State of={t} />], ["Capabilities", <Patterns of={t} />], ["Created", <Ago time={t.create_time} />], ["Changed", <Ago time={t.update_time} />],
+              ["From", fixed ? "the configuration" : <Untrusted text={t.source} most={30} />]]} />
+            {!may && <p class="dim small">{why}.</p>}
+          </Card>
+        )}
+        <Keys tenant={id} />
+        <Limits tenant={id} />
+      </div>
+      {t && asked === "change" && <ChangeTenant tenant={t} onClose={() => ask(undefined)} onDone={reload} />}
+      {t && asked === "state" && <Switch tenant={t} onClose={() => ask(undefined)} onDone={reload} />}
+      {t && asked === "delete" && <Delete tenant={t} onClose={() => ask(undefined)} />}
+    </Screen>
+  );
+}
+
+interface Props { tenant: Tenant; onClose(): void; onDone(): void }
+
+const update = (t: Tenant, fields: Partial<Tenant>) =>
+  send("PATCH", pathOf(pathTo(t.id), { update_mask: Object.keys(fields).join(",") }), { etag: t.etag, ...fields });
+
+function ChangeTenant({ tenant: t, onClose, onDone }: Props) {
+  const { say } = useSession();
+  const [name, setName] = useState(t.name ?? "");
+  const [capabilities, setCapabilities] = useState((t.capabilities ?? []).join(", "));
+  const run = async () => {
+    await update(t, { name, capabilities: patterns(capabilities) });
+    say("The tenant is changed.");
+    onDone();
+  };
+  return (
+    <Ask title={`Change ${inWords(t.id, 70)}`} verb="Change" run={run} onClose={onClose}>
+      <Text label="Name" value={name} onInput={setName} />
+      <Text label="Capabilities" value={capabilities} onInput={setCapabilities} most={2000} hint="Patterns with commas between them. Empty: none." />
+    </Ask>
+  );
+}
+
+function Switch({ tenant: t, onClose, onDone }: Props) {
+  const { say } = useSession();
+  const run = async () => {
+    await update(t, { disabled: !t.disabled });
+    say(t.disabled ? "The tenant calls again." : "The tenant is disabled.");
+    onDone();
+  };
+  return (
+    <Ask title={t.disabled ? "Enable this tenant?" : "Disable this tenant?"} verb={t.disabled ? "Enable" : "Disable"} danger={!t.disabled} run={run} onClose={onClose}>
+      <p><b><Untrusted text={t.id} mono /></b> <Untrusted text={t.name} none="" /></p>
+      <p class="dim">{t.disabled ? "Its keys and tokens work again at all replicas." : "All its calls are refused at all replicas (TENANT_DISABLED). Nothing is deleted."}</p>
+    </Ask>
+  );
+}
+
+function Delete({ tenant: t, onClose }: { tenant: Tenant; onClose(): void }) {
+  const { say } = useSession();
+  const [typed, setTyped] = useState("");
+  const [force, setForce] = useState(false);
+  const run = async () => {
+    await raw(pathTo(t.id), { method: "DELETE" }, { force: force || undefined, etag: t.etag });
+    say(`The tenant ${inWords(t.id, 70)} is deleted.`);
+    location.hash = "#/tenants";
+  };
+  return (
+    <Ask title="Delete this tenant?" verb="Delete" danger disabled={typed !== t.id} run={run} onClose={onClose}>
+      <p class="dim">It calls no more, at any replica. It cannot be brought back. Disable it if that is enough.</p>
+      <Check label="Delete its keys as well" about="Without this, a tenant with keys is not deleted." checked={force} onInput={setForce} />
+      <Text label={`To delete it, type ${inWords(t.id, 70)}`} value={typed} onInput={setTyped} required />
+    </Ask>
+  );
+}

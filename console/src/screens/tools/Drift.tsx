@@ -1,0 +1,75 @@
+// What changed in a tool since it was accepted, and the question before the change is accepted.
+import { useMemo, useState } from "preact/hooks";
+import { post } from "../../api/client";
+import type { CatalogEntry, CatalogTool } from "../../api/types";
+import { Ask, Trouble, useMay } from "../../parts/ask";
+import { Card, Loading } from "../../parts/parts";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useGet, useSession } from "../../parts/use";
+import { diff, pretty, type Line } from "./diff";
+
+export function Drift({ capability, tool, onAccept }: { capability: string; tool: string; onAccept(): void }) {
+  const { say } = useSession();
+  const { value, error, reload } = useGet<CatalogEntry>("/v1/capabilities/" + encodeURIComponent(capability));
+  const { may, why } = useMay("operator", true);
+  const [asked, ask] = useState(false);
+  const now = value?.tools?.find((t) => t.name === tool);
+  const accept = async () => {
+    await post(`/v1/capabilities/${encodeURIComponent(capability)}/tools/${encodeURIComponent(tool)}:accept`, { hash: now?.hash });
+    say(`This version of ${inWords(tool, 60)} is accepted.`);
+    reload();
+    onAccept();
+  };
+  if (value && !now?.drifted) return null;
+  return (
+    <Card title="It has changed since it was accepted" tools={<button type="button" class="button small primary" disabled={!may || !now} title={why} onClick={() => ask(true)}>Accept this version</button>}>
+      <p class="dim">Calls that would be allowed need an approval until somebody accepts this version.{!may && ` ${why}.`}</p>
+      <Trouble problem={error} retry={reload} what="the catalog" />
+      {!value && !error && <Loading />}
+      {now && <Difference of={now} />}
+      {asked && (
+        <Ask title="Accept this version?" verb="Accept" run={accept} onClose={() => ask(false)}>
+          <p><Untrusted text={capability} mono most={80} /> / <b><Untrusted text={tool} mono most={120} /></b></p>
+          <p class="dim small">Hash <Untrusted text={now?.hash} mono most={80} /></p>
+          <p class="dim">Its description and schema count as right from then on, and calls need no approval for the change.</p>
+        </Ask>
+      )}
+    </Card>
+  );
+}
+
+function Difference({ of: t }: { of: CatalogTool }) {
+  const lines = useMemo(() => (t.accepted ? folded([...diff(t.accepted.description ?? "", t.description ?? ""),
+    { sign: " ", text: "" }, ...diff(pretty(t.accepted.input_schema), pretty(t.input_schema))]) : []), [t]);
+  if (!t.accepted) return <p class="note wait">The accepted version is not known any more, so there is no comparison. Only its hash is kept.</p>;
+  return (
+    <ul class="diff" tabIndex={0} aria-label="The accepted version, compared with this one">
+      {lines.map((l, i) => (
+        <li key={i} class={l.sign === "+" ? "added" : l.sign === "-" ? "removed" : l.sign === "…" ? "gap" : ""} data-sign={l.sign}>
+          {l.sign !== " " && l.sign !== "…" && <span class="hidden">{l.sign === "+" ? "added: " : "removed: "}</span>}
+          {l.text && <Untrusted text={l.text} lines most={500} />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const around = 3;
+
+/** folded leaves out what is far from any change. */
+function folded(lines: Line[]): { sign: Line["sign"] | "…"; text: string }[] {
+  const near = lines.map((_, i) => lines.slice(Math.max(0, i - around), i + around + 1).some((l) => l.sign !== " "));
+  const out: { sign: Line["sign"] | "…"; text: string }[] = [];
+  let skipped = 0;
+  const skip = () => {
+    if (skipped) out.push({ sign: "…", text: `${skipped} equal ${skipped === 1 ? "line" : "lines"}` });
+    skipped = 0;
+  };
+  lines.forEach((l, i) => {
+    if (!near[i]) { skipped++; return; }
+    skip();
+    out.push(l);
+  });
+  skip();
+  return out;
+}

@@ -1,0 +1,138 @@
+// One tool: its policy for a caller, what changed, and a call as a user or an agent.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { PlaygroundTool } from "../../api/types";
+import { asProblem, Copy, Needs, Text, Trouble, useMay, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { Badge, Card, Field, Loading, Screen } from "../../parts/parts";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useList, useSession } from "../../parts/use";
+import { explainAddress } from "../policies/address";
+import { Drift } from "./Drift";
+import { invoke, type Caller, type Told } from "./invoke";
+import { Outcome, type Run } from "./Outcome";
+import { Fields, fits, startOf, type Schema } from "./SchemaForm";
+import { snippets } from "./snippets";
+
+export function Playground({ capability, tool }: { capability: string; tool: string }) {
+  const { me } = useSession();
+  const mine = useOneTenant();
+  const [who, setWho] = useState<Caller>({ tenant: mine, user: "", agent: "", session: "" });
+  const slow = useSlow(who);
+  const { items, error, loading, reload } = useList<PlaygroundTool>("/v1/playground/tools", "tools",
+    { tenant: slow.tenant.trim(), user: slow.user, agent: slow.agent, capability, page_size: 1000 });
+  const found = items.find((t) => t.tool === tool);
+  // The form stays while the policy for another caller is requested.
+  const known = useRef<PlaygroundTool | undefined>(undefined);
+  known.current = found ?? known.current;
+  const t = known.current;
+  const put = (field: keyof Caller) => (text: string) => setWho((w) => ({ ...w, [field]: text }));
+  return (
+    <Screen title={inWords(tool, 100)} about={<>of <a href={"#/tools/" + encodeURIComponent(capability)}><Untrusted text={capability} mono most={100} /></a></>}
+      tools={<a class="button" href="#/tools">All tools</a>}>
+      <div class="stack">
+        {!me.tenant && t?.drifted && <Drift capability={capability} tool={tool} onAccept={reload} />}
+        <div class="columns">
+          <Card title="Call as">
+            <div class="form">
+              {t?.description && <p><Untrusted text={t.description} lines most={400} /></p>}
+              <div class="two">
+                <Text label="Tenant" value={who.tenant} onInput={put("tenant")} disabled={Boolean(me.tenant)} placeholder="none" />
+                <Text label="Session" value={who.session} onInput={put("session")} placeholder="none" />
+                <Text label="User" value={who.user} onInput={put("user")} placeholder="none" />
+                <Text label="Agent" value={who.agent} onInput={put("agent")} placeholder="none" />
+              </div>
+              <Trouble problem={error} retry={reload} what="the tools of a tenant" />
+              {t && <p class="row">Policy: <Verdict of={t.policy} />{t.level && <span class="dim">by the level {inWords(t.level, 40)}</span>}{t.drifted && <Badge tone="wait">changed</Badge>}
+                <a href={explainAddress({ ...who, capability, tool })}>Why</a></p>}
+            </div>
+          </Card>
+          {loading && !t && !error ? <Loading /> : <Caller key={t ? "known" : "unknown"} who={who} capability={capability} tool={tool} schema={(t?.input_schema ?? {}) as Schema} />}
+        </div>
+      </div>
+    </Screen>
+  );
+}
+
+interface Props { who: Caller; capability: string; tool: string; schema: Schema }
+
+/** Caller has the arguments, makes the call, and shows its answer. */
+function Caller({ who, capability, tool, schema }: Props) {
+  const { say } = useSession();
+  const { may, why } = useMay("admin");
+  const form = fits(schema);
+  const [raw, setRaw] = useState(!form || !schema["properties"]);
+  const [value, setValue] = useState<unknown>(() => startOf(schema) ?? {});
+  const [text, setText] = useState(() => JSON.stringify(startOf(schema) ?? {}, null, 2));
+  const args = raw ? text : JSON.stringify(value);
+  const wrong = useMemo(() => wrongIn(args), [args]);
+  const [run, setRun] = useState<Run>();
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
+  const call = async (approval = "", asked = args) => {
+    stop.current.abort();
+    const mine = (stop.current = new AbortController());
+    const tell = (t: Told) => setRun((r) => (mine.signal.aborted ? r : { ...r!, told: [...r!.told, t] }));
+    setRun({ state: "running", args: asked, who, told: [], approval });
+    try {
+      await invoke(who, capability, tool, asked, approval, mine.signal, tell);
+      if (!mine.signal.aborted) say("The call has an answer.");
+    } catch (err) {
+      const p = asProblem(err);
+      if (!mine.signal.aborted) tell({ kind: "failed", reason: p.reason, detail: p.detail });
+    }
+    if (!mine.signal.aborted) setRun((r) => ({ ...r!, state: "over" }));
+  };
+  const end = () => {
+    stop.current.abort();
+    setRun((r) => r && { ...r, state: "over", told: [...r.told, { kind: "failed", reason: "CANCELED", detail: "You ended the call." }] });
+  };
+  const turn = () => {
+    if (raw && !wrong) setValue(JSON.parse(text));
+    else if (!raw) setText(JSON.stringify(value, null, 2));
+    setRaw(!raw);
+  };
+  return (
+    <div class="stack">
+      <Card title="Arguments" tools={form && <button type="button" class="button small" disabled={raw && Boolean(wrong)} onClick={turn}>{raw ? "As a form" : "As JSON"}</button>}>
+        <form class="form" onSubmit={(e) => { e.preventDefault(); void call(); }}>
+          <Needs role="admin" what="Calls from here" />
+          {raw ? (
+            <Field label="JSON" error={wrong}>{(id, about) => (
+              <textarea id={id} class="input json" spellcheck={false} aria-describedby={about} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+            )}</Field>
+          ) : properties(schema) ? <Fields schema={schema} value={value} depth={0} onChange={setValue} /> : <p class="dim">It takes no arguments.</p>}
+          <div class="row">
+            <button type="submit" class="button primary" disabled={!may || Boolean(wrong) || run?.state === "running"} title={why}>Call</button>
+            {run?.state === "running" && <button type="button" class="button" onClick={end}>End the call</button>}
+          </div>
+        </form>
+      </Card>
+      {run && <Outcome run={run} onApproved={(id) => void call(id, run.args)} />}
+      <Programs who={who} capability={capability} tool={tool} args={wrong ? "{}" : args} />
+    </div>
+  );
+}
+
+const properties = (s: Schema) => Object.keys((s["properties"] as object | undefined) ?? {}).length > 0;
+
+function wrongIn(text: string): string | undefined {
+  try {
+    const v: unknown = JSON.parse(text);
+    return v !== null && typeof v === "object" && !Array.isArray(v) ? undefined : "The arguments must be a JSON object.";
+  } catch {
+    return "This is not JSON yet.";
+  }
+}
+
+function Programs({ who, capability, tool, args }: { who: Caller; capability: string; tool: string; args: string }) {
+  const of = snippets(who, capability, tool, args);
+  const [name, setName] = useState<keyof typeof of>("curl");
+  return (
+    <Card title="From a program" tools={<Copy text={of[name]} label={`Copy ${name}`} />}>
+      <div class="row tongues" role="group" aria-label="Language">
+        {(Object.keys(of) as (keyof typeof of)[]).map((n) => <button key={n} type="button" class="button small" aria-pressed={n === name} onClick={() => setName(n)}>{n}</button>)}
+      </div>
+      <div class="code" tabIndex={0} role="group" aria-label={`The call with ${name}`}><Untrusted text={of[name]} lines mono most={20_000} /></div>
+      <p class="dim small">CAPGATE_URL is the address of the public port, and CAPGATE_KEY a key of the tenant. Only a key that may set them sends x-user-id and x-agent-id.</p>
+    </Card>
+  );
+}

@@ -1,0 +1,105 @@
+// Capabilities and their tools: what they are, whether they changed, and what the policy says of each.
+import { useState } from "preact/hooks";
+import { post } from "../../api/client";
+import type { CatalogEntry, PlaygroundTool } from "../../api/types";
+import { Ask, Trouble, useMay, useOneTenant, Verdict } from "../../parts/ask";
+import { Badge, Card, Empty, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { Ago } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useList, useSession } from "../../parts/use";
+import { Playground } from "./Playground";
+
+export function Tools({ rest }: { rest: string[] }) {
+  if (rest.length > 1) return <Playground key={rest.join("/")} capability={rest[0]!} tool={rest.slice(1).join("/")} />;
+  return <Catalog only={rest[0] ?? ""} />;
+}
+
+interface Row { capability: string; tool: string; description: string; drifted: boolean; policy?: string | undefined; level?: string | undefined }
+interface Group { capability: string; entry?: CatalogEntry; rows: Row[] }
+
+/** grouped are the tools of the catalog, and those that the tenant sees. */
+function grouped(entries: CatalogEntry[], seen: PlaygroundTool[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const e of entries) {
+    groups.set(e.capability, { capability: e.capability, entry: e, rows: (e.tools ?? []).map((t) => (
+      { capability: e.capability, tool: t.name ?? "", description: t.description ?? "", drifted: Boolean(t.drifted) })) });
+  }
+  for (const t of seen) {
+    const g = groups.get(t.capability) ?? { capability: t.capability, rows: [] };
+    groups.set(t.capability, g);
+    const row = g.rows.find((r) => r.tool === t.tool);
+    if (row) Object.assign(row, { policy: t.policy, level: t.level });
+    else if (t.tool) g.rows.push({ capability: t.capability, tool: t.tool, description: t.description ?? "", drifted: Boolean(t.drifted), policy: t.policy, level: t.level });
+  }
+  return [...groups.values()].sort((a, b) => (a.capability < b.capability ? -1 : 1));
+}
+
+function Catalog({ only }: { only: string }) {
+  const { me } = useSession();
+  const tenant = useOneTenant();
+  const [search, setSearch] = useState("");
+  const catalog = useList<CatalogEntry>("/v1/capabilities", "capabilities", { page_size: 200 });
+  const seen = useList<PlaygroundTool>("/v1/playground/tools", "tools", { tenant, capability: only, page_size: 500 });
+  const narrow = Boolean(me.tenant); // the catalog is for operators of all tenants
+  const wanted = search.trim().toLowerCase();
+  const groups = grouped(narrow ? [] : catalog.items, seen.items).filter((g) => !only || g.capability === only)
+    .map((g) => ({ ...g, rows: g.rows.filter((r) => !wanted || [r.capability, r.tool, r.description].some((f) => f.toLowerCase().includes(wanted))) }))
+    .filter((g) => !wanted || g.rows.length > 0 || g.capability.toLowerCase().includes(wanted));
+  const reload = () => { catalog.reload(); seen.reload(); };
+  const loading = seen.loading || (!narrow && catalog.loading);
+  const chosen = tenant || !(seen.error && ["TENANT_REQUIRED", "TENANT_UNKNOWN", "PLAYGROUND_INVALID"].includes(seen.error.reason));
+  return (
+    <Screen title="Tools" about={tenant ? <>With the policy for the tenant <Untrusted text={tenant} mono most={60} /></> : "Tools, whether they changed, and how to call them"}
+      tools={only ? <a class="button" href="#/tools">All capabilities</a> : <Search label="Search tools" value={search} onInput={setSearch} />}>
+      <div class="stack">
+        {!narrow && <Trouble problem={catalog.error} retry={reload} what="its catalog" />}
+        {chosen ? !(seen.error && catalog.error) && <Trouble problem={seen.error} retry={reload} what="the tools of a tenant" /> : <p class="note">Choose a tenant at the top to see the policy of each tool.</p>}
+        {loading && groups.length === 0 && <Loading />}
+        {groups.map((g) => <Capability key={g.capability} of={g} onChange={reload} />)}
+        {!loading && !seen.error && !catalog.error && groups.length === 0 && <Empty><b>{wanted || only ? "No tool fits" : "There are no tools"}</b>Capabilities come from fleets and manifests.</Empty>}
+        <More more={catalog.more && !narrow ? catalog.more : seen.more} loading={loading} />
+      </div>
+    </Screen>
+  );
+}
+
+const address = (r: { capability: string; tool: string }) => `#/tools/${encodeURIComponent(r.capability)}/${encodeURIComponent(r.tool)}`;
+
+const columns: Column<Row>[] = [
+  { title: "Tool", cell: (r) => <><a href={address(r)}><Untrusted text={r.tool} mono most={100} /></a>{r.drifted && <div><Badge tone="wait">changed</Badge></div>}</> },
+  { title: "About", kind: "wide", cell: (r) => <Untrusted text={r.description} most={200} /> },
+  { title: "Policy", cell: (r) => <><Verdict of={r.policy} />{r.level && <div class="dim small">{inWords(r.level, 40)}</div>}</> },
+  { title: "Actions", kind: "num", cell: (r) => <a class="button small" href={address(r)} aria-label={`${r.drifted ? "See what changed in" : "Try"} ${inWords(r.tool, 80)}`}>{r.drifted ? "See what changed" : "Try"}</a> },
+];
+
+function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
+  const { say } = useSession();
+  const { may, why } = useMay("operator", true);
+  const [asked, ask] = useState(false);
+  const e = g.entry;
+  const discover = async () => {
+    await post(`/v1/capabilities/${encodeURIComponent(g.capability)}:discover`);
+    say("A discovery has begun.");
+    onChange();
+  };
+  return (
+    <Card title={<a class="plain" href={"#/tools/" + encodeURIComponent(g.capability)}><Untrusted text={g.capability} most={100} /></a>}
+      tools={e && <span class="row">
+        {e.source && <Badge>{inWords(e.source, 30)}</Badge>}
+        {e.drifted_count ? <Badge tone="wait">{e.drifted_count} changed</Badge> : null}
+        {e.drift_guard === false && <Badge title="Changed tools do not count as drifted">no drift guard</Badge>}
+        <button type="button" class="button small" disabled={!may} title={why} aria-label={`Discover ${inWords(g.capability, 60)}`} onClick={() => ask(true)}>Discover</button>
+      </span>}>
+      {e?.last_error && <p class="note wait">The last discovery failed <Ago time={e.last_failure} />: <Untrusted text={e.last_error} most={200} /></p>}
+      {e?.pending && <p class="note">The manifest is not in effect yet: <Untrusted text={e.pending} most={200} /></p>}
+      <Table label={`Tools of ${inWords(g.capability, 100)}`} columns={columns} rows={g.rows} keyOf={(r) => r.tool}
+        empty="Its tools are not known. A discovery, or a manifest, tells them." />
+      {asked && (
+        <Ask title="Discover the tools again?" verb="Discover" run={discover} onClose={() => ask(false)}>
+          <p><Untrusted text={g.capability} mono /></p>
+          <p class="dim">A backend is asked for its tools now, instead of at the next round.</p>
+        </Ask>
+      )}
+    </Card>
+  );
+}

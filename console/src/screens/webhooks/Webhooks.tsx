@@ -1,0 +1,45 @@
+// Notices that could not be delivered.
+import { useState } from "preact/hooks";
+import { post } from "../../api/client";
+import type { Letter } from "../../api/types";
+import { Ask, Needs, Trouble, useMay } from "../../parts/ask";
+import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
+import { Ago } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { useList, useSession } from "../../parts/use";
+
+export function Webhooks(_: { rest: string[] }) {
+  const { say } = useSession();
+  const { items, page, error, loading, more, reload } = useList<Letter>("/v1/webhooks/dead", "dead", { page_size: 100 }, 10_000);
+  const { may, why } = useMay("operator", true);
+  const [asked, ask] = useState<Letter>();
+  const columns: Column<Letter>[] = [
+    { title: "To", cell: (l) => <Untrusted text={l.destination} mono most={60} /> },
+    { title: "Event", cell: (l) => <><Untrusted text={l.type} mono most={60} /><div class="dim small"><Ago time={l.time} /></div></> },
+    { title: "Approval", cell: (l) => <><a href={"#/inbox/" + encodeURIComponent(l.approval)}><Untrusted text={l.approval} mono most={40} /></a><div class="dim small"><Untrusted text={l.tenant} most={60} /></div></> },
+    { title: "Why", kind: "wide", cell: (l) => <><Untrusted text={l.error} most={200} /><div class="dim small">{l.attempts} {l.attempts === 1 ? "attempt" : "attempts"}, the last <Ago time={l.died} /></div></> },
+    { title: "Actions", kind: "num", cell: (l) => <button type="button" class="button small" disabled={!may} title={why} aria-label={`Retry ${inWords(l.id, 60)}`} onClick={() => ask(l)}>Retry</button> },
+  ];
+  const retry = async (l: Letter) => {
+    await post(`/v1/webhooks/dead/${encodeURIComponent(l.id)}:retry`);
+    say("The event is delivered again.");
+    reload();
+  };
+  return (
+    <Screen title="Webhooks" about="Notices of approvals that were given up after all attempts">
+      <div class="stack">
+        <Needs role="operator" allTenants what="Retries" />
+        <Trouble problem={error} retry={reload} what="dead letters" />
+        {loading && items.length === 0 && !error && <Loading />}
+        {page && <Card><Table label="Dead letters" columns={columns} rows={items} keyOf={(l) => l.id} empty="There are no dead letters. All notices arrived." /></Card>}
+        <More more={more} loading={loading} />
+      </div>
+      {asked && (
+        <Ask title="Deliver this event again?" verb="Retry" run={() => retry(asked)} onClose={() => ask(undefined)}>
+          <p><Untrusted text={asked.type} mono /> to <b><Untrusted text={asked.destination} /></b></p>
+          <p class="dim">It is sent with its old webhook-id, so that a receiver that has it already can tell. If it fails again, it comes back here.</p>
+        </Ask>
+      )}
+    </Screen>
+  );
+}

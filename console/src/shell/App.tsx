@@ -1,0 +1,103 @@
+// The frame of all screens: who is signed in, where one can go, and what went wrong.
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get, mode, Problem, setCSRF } from "../api/client";
+import type { Me } from "../api/types";
+import { Empty, Failure, Loading, Screen } from "../parts/parts";
+import { Untrusted } from "../parts/Untrusted";
+import { SessionContext, useHash, useKeys } from "../parts/use";
+import { ApprovalsContext, useApprovalsFeed } from "../screens/inbox/feed";
+import { Inbox } from "../screens/inbox/Inbox";
+import { routes } from "../screens/routes";
+import { Help } from "./Help";
+import { BottomBar, SideBar, TopBar } from "./Nav";
+import { useTheme } from "./theme";
+
+export function App() {
+  const [me, setMe] = useState<Me>();
+  const [problem, setProblem] = useState<Problem>();
+  const load = useCallback(() => {
+    setProblem(undefined);
+    get<Me>("/v1/me").then((m) => {
+      setCSRF(m.csrf_token ?? "");
+      setMe({ ...m, roles: m.roles ?? [] });
+    }, (err: unknown) => setProblem(err instanceof Problem ? err : new Problem(0, "PAGE_FAILED", String(err))));
+  }, []);
+  useEffect(load, []);
+  if (me) return <Frame me={me} />;
+  return (
+    <main class="alone">
+      {problem && problem.status !== 401 ? <Failure problem={problem} retry={load} /> : <Loading what={problem ? "Going to the sign-in page" : "Loading"} />}
+    </main>
+  );
+}
+
+const stored = "capgate.tenant";
+
+function Frame({ me }: { me: Me }) {
+  const [tenant, choose] = useState(() => me.tenant || sessionStorage.getItem(stored) || "-");
+  const [said, say] = useState("");
+  const [help, setHelp] = useState(false);
+  const theme = useTheme();
+  const setTenant = useCallback((t: string) => {
+    sessionStorage.setItem(stored, t);
+    choose(t);
+  }, []);
+  const session = useMemo(() => ({ me, tenant, setTenant, say }), [me, tenant]);
+  useEffect(() => {
+    if (!said) return;
+    const timer = window.setTimeout(() => say(""), 6000);
+    return () => window.clearTimeout(timer);
+  }, [said]);
+  const chords = mode === "inbox" ? {} : Object.fromEntries(routes.map((r) => [r.key, () => { location.hash = "#/" + r.path; }]));
+  useKeys({ "?": () => setHelp(true), t: theme.next }, chords);
+  return (
+    <SessionContext.Provider value={session}>
+      <Approvals>
+        <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the content</a>
+        {me.insecure && (
+          <p class="insecure" role="note">
+            The admin API asks nobody who they are (<span class="mono">insecure</span>). Everybody who reaches this port can change everything.
+          </p>
+        )}
+        <div class={"frame " + mode}>
+          {mode === "console" && <SideBar theme={theme} onHelp={() => setHelp(true)} />}
+          <div class="column">
+            <TopBar theme={theme} onHelp={() => setHelp(true)} />
+            <main id="main" tabIndex={-1}><Routed /></main>
+          </div>
+          {mode === "console" && <BottomBar />}
+        </div>
+        <div class={"toast" + (said ? " shown" : "")} role="status" aria-live="polite">{said}</div>
+        {help && <Help onClose={() => setHelp(false)} />}
+      </Approvals>
+    </SessionContext.Provider>
+  );
+}
+
+/** The approvals are followed once for the whole page: a browser has few connections. */
+function Approvals({ children }: { children: preact.ComponentChildren }) {
+  return <ApprovalsContext.Provider value={useApprovalsFeed()}>{children}</ApprovalsContext.Provider>;
+}
+
+function Routed() {
+  const parts = useHash();
+  const first = useRef(true);
+  const path = parts.join("/");
+  useEffect(() => {
+    if (!first.current) {
+      window.scrollTo(0, 0);
+      document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
+    }
+    first.current = false;
+  }, [parts[0]]);
+  if (mode === "inbox") return <Inbox rest={parts} />;
+  const route = routes.find((r) => r.path === (parts[0] ?? ""));
+  if (!route) {
+    return (
+      <Screen title="No such page">
+        <Empty>The console has no page <Untrusted text={path} mono />. <a href="#/">Home</a></Empty>
+      </Screen>
+    );
+  }
+  return <route.screen key={route.path} rest={parts.slice(1)} />;
+}

@@ -1,0 +1,50 @@
+// What scenarios check of a page.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** serious returns what axe-core finds serious or worse on a page, as lines. */
+export async function serious(page) {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"],
+  }));
+  return violations.filter((v) => ["serious", "critical"].includes(v.impact))
+    .flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary?.replaceAll("\n", " ")}`));
+}
+
+/** layout returns what is wrong with the layout: what is wider than the window, and links to other places. */
+export async function layout(page) {
+  return page.evaluate(() => {
+    const wrong = [], wide = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth > wide) {
+      wrong.push(`the page is ${document.documentElement.scrollWidth} wide, the window ${wide}`);
+      for (const e of document.querySelectorAll("main *")) {
+        if (e.getBoundingClientRect().right > wide + 1 && wrong.length < 6) wrong.push(`${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`);
+      }
+    }
+    for (const a of document.querySelectorAll("[href], [src], [action], [formaction]")) {
+      for (const name of ["href", "src", "action", "formaction"]) {
+        const to = a.getAttribute(name);
+        // The operators' own traces.link is the only way out.
+        if (name === "href" && a.rel === "noopener noreferrer" && /^https?:\/\//.test(to)) continue;
+        if (to !== null && !to.startsWith("#/") && !to.startsWith("/") && to !== "#main") wrong.push(`${name}=${to}`);
+        if (to?.startsWith("//")) wrong.push(`${name}=${to}`);
+      }
+    }
+    for (const e of document.querySelectorAll("*")) {
+      for (const a of e.attributes) if (/^on/i.test(a.name) || a.name === "style") wrong.push(`${e.tagName} has ${a.name}`);
+    }
+    for (const tag of ["iframe", "object", "embed", "img", "base", "script:not([src])", "#app script"]) {
+      if (document.querySelector(tag)) wrong.push(`there is ${tag}`);
+    }
+    return wrong;
+  });
+}
+
+/** settled waits until a screen has its data. */
+export async function settled(page) {
+  await page.locator("main h1").waitFor();
+  await page.waitForFunction(() => !document.querySelector("main .loading"));
+}

@@ -1,0 +1,17 @@
+// A dead letter is delivered again, after a question. A viewer sees why it may not.
+import { settled } from "../check.mjs";
+
+export default async ({ context, args }) => {
+  const page = await (await context()).newPage();
+  await page.goto(args.origins[0] + "/#/webhooks");
+  await page.getByRole("button", { name: "Retry evt_51" }).click();
+  const sent = page.waitForRequest((r) => r.method() === "POST" && r.url().includes("/v1/webhooks/dead/"));
+  await page.getByRole("dialog").getByRole("button", { name: "Retry" }).click();
+  const path = new URL((await sent).url()).pathname;
+  await page.getByText("The event is delivered again.").waitFor();
+  await page.route("**/v1/me", (route) => route.fulfill({ json: { name: "eve", roles: ["viewer"] } }));
+  await page.reload();
+  await settled(page);
+  const button = page.getByRole("button", { name: "Retry evt_51" });
+  return [path, String(await button.isDisabled()), await button.getAttribute("title")];
+};

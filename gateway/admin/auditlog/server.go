@@ -1,0 +1,102 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/recent"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+	maxName     = 256 // bytes of a filter
+	invalid     = "AUDIT_INVALID"
+)
+
+// New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
+func New(log *recent.Log, toStatus func(*call.Refusal) *status.Status) admin.Service {
+	s := &server{log: log, status: toStatus}
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterAuditLogServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterAuditLogHandlerServer(ctx, mux, s)
+		},
+		Patterns: []string{"GET /v1/audit"},
+	}
+}
+
+// server is capgate.v1.AuditLog.
+type server struct {
+	capgatepb.UnimplementedAuditLogServer
+	log    *recent.Log
+	status func(*call.Refusal) *status.Status
+}
+
+// ListChanges implements capgatepb.AuditLogServer.
+func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequest) (*capgatepb.ListChangesResponse,
+	error) {
+	f := recent.ChangeFilter{Actor: req.GetActor(), What: req.GetWhat()}
+	for name, v := range map[string]string{"tenant": req.GetTenant(), "actor": f.Actor, "what": f.What} {
+		if len(v) > maxName {
+			return nil, s.refused(call.InvalidField(invalid, name, "it must have at most 256 bytes"))
+		}
+	}
+	var err error
+	if f.Tenant, err = operator.Tenant(ctx, req.GetTenant()); err != nil {
+		return nil, s.refused(err)
+	}
+	if f.Tenant == "-" {
+		f.Tenant = ""
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
+	all, partial := s.log.Changes(ctx)
+	resp, last := &capgatepb.ListChangesResponse{Partial: partial}, ""
+	for i := range all {
+		c := &all[i]
+		if after != "" && position(c) >= after || !f.Matches(c) {
+			continue
+		}
+		if len(resp.GetChanges()) == size {
+			resp.NextPageToken = paging.Token(last)
+			break
+		}
+		resp.Changes = append(resp.Changes, message(c))
+		last = position(c)
+	}
+	return resp, nil
+}
+
+func message(c *recent.Change) *capgatepb.Change {
+	m := &capgatepb.Change{Id: c.ID, Time: timestamppb.New(c.At), Actor: c.Actor, What: c.What, Tenant: c.Tenant,
+		Replica: c.Replica}
+	for _, t := range c.Targets {
+		m.Targets = append(m.Targets, &capgatepb.Change_Target{Name: t.Name, Value: t.Value})
+	}
+	return m
+}
+
+// position orders changes, the newest last.
+func position(c *recent.Change) string { return fmt.Sprintf("%020d %s", c.At.UnixNano(), c.ID) }
+
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) {
+		return s.status(refusal).Err()
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package calls
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/recent"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 500
+	maxName     = 256 // bytes of a filter
+	invalid     = "CALLS_INVALID"
+)
+
+// Config has the dependencies of a Service. All but Link are required.
+type Config struct {
+	Recent     *recent.Log
+	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
+	Link       func(trace string) string          // where people see a trace; nil: nowhere
+}
+
+// Service is capgate.v1.Calls.
+type Service struct {
+	capgatepb.UnimplementedCallsServer
+	Config
+	watchers *fairshare.Pool // slots by the tenant that is watched
+	leaving  context.Context
+	leave    context.CancelFunc
+}
+
+// New returns a Service. Leave ends its watches.
+func New(cfg Config) *Service {
+	s := &Service{Config: cfg, watchers: fairshare.New("call watchers", maxWatchers)}
+	s.leaving, s.leave = context.WithCancel(context.Background())
+	return s
+}
+
+// Leave ends all watches, because the gateway is about to stop.
+func (s *Service) Leave() { s.leave() }
+
+// Operators returns the service of the admin API.
+func (s *Service) Operators() admin.Service {
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterCallsServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			if err := capgatepb.RegisterCallsHandlerServer(ctx, mux, s); err != nil {
+				return err
+			}
+			return mux.HandlePath(http.MethodGet, "/v1/calls/events", s.serveEvents)
+		},
+		Patterns: []string{"GET /v1/calls", "GET /v1/calls/events"},
+	}
+}
+
+// request has the filters that a list and a watch share.
+type request interface {
+	GetTenant() string
+	GetUser() string
+	GetAgent() string
+	GetCapability() string
+	GetTool() string
+	GetReason() string
+	GetCode() string
+	GetMinDuration() string
+}
+
+var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "CALLS_OFF",
+	Message: "no calls are kept: the configuration has calls.keep 0"}
+
+// filter parses the filters of a request, and applies the operator's tenant. The error is a *call.Refusal.
+func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err error) {
+	if !s.Recent.On() {
+		return f, refusedOff
+	}
+	f = recent.Filter{User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
+		Reason: r.GetReason(), Code: strings.ToUpper(r.GetCode())}
+	for name, v := range map[string]string{"tenant": r.GetTenant(), "user": f.User, "agent": f.Agent, "tool": f.Tool,
+		"capability": f.Capability, "reason": f.Reason, "code": f.Code} {
+		if len(v) > maxName {
+			return f, call.InvalidField(invalid, name, "it must have at most 256 bytes")
+		}
+	}
+	if text := r.GetMinDuration(); text != "" {
+		if f.Took, err = time.ParseDuration(text); err != nil || f.Took < 0 {
+			return f, call.InvalidField(invalid, "min_duration", "it must be a duration, such as 250ms or 1.5s")
+		}
+	}
+	if f.Tenant, err = operator.Tenant(ctx, r.GetTenant()); f.Tenant == "-" {
+		f.Tenant = ""
+	}
+	return f, err
+}
+
+// ListCalls implements capgatepb.CallsServer.
+func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest) (*capgatepb.ListCallsResponse,
+	error) {
+	f, err := s.filter(ctx, req)
+	if err != nil {
+		return nil, s.refused(err)
+	}
+	if f.Query = req.GetQuery(); len(f.Query) > maxName {
+		return nil, s.refused(call.InvalidField(invalid, "query", "it must have at most 256 bytes"))
+	}
+	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
+	if refusal != nil {
+		return nil, s.refused(refusal)
+	}
+	all, partial := s.Recent.Calls(ctx)
+	resp, last := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica()}, ""
+	for i := range all {
+		c := &all[i]
+		if after != "" && position(c) >= after || !f.Matches(c) {
+			continue
+		}
+		if len(resp.GetCalls()) == size {
+			resp.NextPageToken = paging.Token(last)
+			break
+		}
+		resp.Calls = append(resp.Calls, s.message(c))
+		last = position(c)
+	}
+	return resp, nil
+}
+
+func (s *Service) refused(err error) error {
+	var refusal *call.Refusal
+	if asRefusal(err, &refusal) {
+		return s.Status(refusal).Err()
+	}
+	return err // a status, or the end of a context
+}

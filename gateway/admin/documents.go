@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/openapi"
+	"github.com/capgate/capgate/openapi/viewer"
+)
+
+// MountDocuments adds the OpenAPI document of the admin API to a mux: GET /openapi.json, GET /openapi.yaml, and the
+// page GET /docs that shows it.
+func MountDocuments(mux *guard.Mux) {
+	document := func(form string, read func() ([]byte, error)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			text, err := read()
+			if err != nil {
+				refuse(w, r, http.StatusInternalServerError, codes.Internal, "INTERNAL", "the document cannot be written")
+				return
+			}
+			w.Header().Set("Content-Type", form)
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			w.Header().Set("Cache-Control", "private, no-cache")
+			_, _ = w.Write(text) // the client may be gone; there is no way to report it
+		}
+	}
+	mux.HandleFunc("GET /openapi.json", document("application/json",
+		func() ([]byte, error) { return openapi.Admin(), nil }))
+	mux.HandleFunc("GET /openapi.yaml", document("application/yaml", openapi.AdminYAML))
+	for path, serve := range viewer.Pages() {
+		mux.HandleFunc("GET "+path, serve)
+	}
+}

@@ -1,0 +1,159 @@
+package guard
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+)
+
+// Access is what a route or a method demands of an operator.
+type Access struct {
+	Role operator.Roles // least role; 0: the route is open, and asks nobody
+	All  bool           // the roles must be for all tenants, because the route names none
+	// Closed is a parameter of the query with which an open route needs the role viewer for all tenants.
+	Closed string
+	// Metrics: the route is open if Config.OpenMetrics is true.
+	Metrics bool
+}
+
+// Rows of the table.
+var (
+	open       = Access{}
+	view       = Access{Role: operator.View}
+	viewAll    = Access{Role: operator.View, All: true}
+	operateAll = Access{Role: operator.Operate, All: true}
+	approve    = Access{Role: operator.Approve}
+	administer = Access{Role: operator.Admin}
+	adminAll   = Access{Role: operator.Admin, All: true}
+)
+
+// routes has the rows of the routes without gRPC, by their pattern, and of all gRPC methods, by their path.
+var routes = map[string]Access{
+	"GET /livez":                 open,
+	"GET /readyz":                {Closed: "verbose"},
+	"GET /docs/errors":           open,
+	"GET /docs":                  view,
+	"GET /docs/*":                view,
+	"GET /openapi.json":          view,
+	"GET /openapi.yaml":          view,
+	"GET /metrics":               {Role: operator.View, All: true, Metrics: true},
+	"GET /{$}":                   view,
+	"GET /console/":              open, // the page's parts, which are public
+	"GET /signin":                open,
+	"GET /signin/style.css":      open,
+	"GET /signin/oidc/{issuer}":  open,
+	"GET /signin/callback":       open,
+	"POST /signin/key":           open,
+	"GET /cli":                   open, // they check the session, the code or the credential
+	"POST /cli":                  open,
+	"POST /cli/token":            open,
+	"POST /cli/end":              open,
+	"POST /signout":              open,
+	"GET /v1/me":                 view,
+	"GET /v1/sessions":           adminAll,
+	"POST /v1/sessions:revoke":   adminAll,
+	"GET /debug/pprof/":          viewAll,
+	"GET /debug/pprof/cmdline":   viewAll,
+	"GET /debug/pprof/profile":   viewAll,
+	"GET /debug/pprof/symbol":    viewAll,
+	"POST /debug/pprof/symbol":   viewAll,
+	"GET /debug/pprof/trace":     viewAll,
+	"GET /v1/fleets":             viewAll,
+	"GET /v1/backends/{addr}":    viewAll,
+	"POST /v1/backends/{target}": operateAll,
+	"GET /v1/limits":             view,
+
+	"GET /v1/webhooks/dead":           viewAll,
+	"POST /v1/webhooks/dead/{target}": operateAll,
+
+	"GET /v1/approvals/events":             view,
+	"/capgate.v1.Approvals/ListApprovals":  view,
+	"/capgate.v1.Approvals/GetApproval":    view,
+	"/capgate.v1.Approvals/WatchApprovals": view,
+	"/capgate.v1.Approvals/Approve":        approve,
+	"/capgate.v1.Approvals/Deny":           approve,
+
+	"GET /v1/calls/events":             view,
+	"/capgate.v1.Calls/ListCalls":      view,
+	"/capgate.v1.Calls/WatchCalls":     view,
+	"/capgate.v1.Summary/GetSummary":   view,
+	"/capgate.v1.AuditLog/ListChanges": view,
+
+	"POST /v1/playground:invoke":                 administer,
+	"/capgate.v1.Playground/ListPlaygroundTools": view,
+	"/capgate.v1.Playground/InvokeTool":          administer,
+
+	"/capgate.v1.CatalogAdmin/ListCatalog":   viewAll,
+	"/capgate.v1.CatalogAdmin/ShowCatalog":   viewAll,
+	"/capgate.v1.CatalogAdmin/AcceptTool":    operateAll,
+	"/capgate.v1.CatalogAdmin/DiscoverTools": operateAll,
+
+	"/capgate.v1.Policies/ListPolicies":    view,
+	"/capgate.v1.Policies/ExplainPolicy":   view,
+	"/capgate.v1.Policies/ComparePolicies": view,
+	"/capgate.v1.Policies/SetPolicy":       administer,
+	"/capgate.v1.Policies/DeletePolicy":    administer,
+
+	"/capgate.v1.Registry/RegisterBackend": operateAll,
+	"/capgate.v1.Registry/WithdrawBackend": operateAll,
+
+	// A tenant's capabilities and limits are not its own to change.
+	"/capgate.v1.Tenants/CreateTenant": adminAll,
+	"/capgate.v1.Tenants/UpdateTenant": adminAll,
+	"/capgate.v1.Tenants/DeleteTenant": adminAll,
+	"/capgate.v1.Tenants/GetTenant":    view,
+	"/capgate.v1.Tenants/ListTenants":  view,
+	"/capgate.v1.Tenants/CreateKey":    administer,
+	"/capgate.v1.Tenants/RotateKey":    administer,
+	"/capgate.v1.Tenants/RevokeKey":    administer,
+	"/capgate.v1.Tenants/ListKeys":     view,
+	"/capgate.v1.Tenants/GetKey":       view,
+
+	// Reflection tells what the API is, and nothing of this gateway.
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      view,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": view,
+}
+
+// AccessOf returns the row of a route's pattern or a method's path. A row that ends in * is that of all files in a
+// directory without a row of their own.
+func AccessOf(route string) (Access, bool) {
+	a, ok := routes[route]
+	if !ok && strings.HasPrefix(route, http.MethodGet+" ") {
+		a, ok = routes[route[:strings.LastIndexByte(route, '/')+1]+"*"]
+	}
+	return a, ok
+}
+
+// of returns the row that applies to a request.
+func (a Access) of(r *http.Request, openMetrics bool) Access {
+	switch {
+	case a.Closed != "" && r.URL.Query().Has(a.Closed):
+		return viewAll
+	case a.Metrics && openMetrics:
+		return open
+	}
+	return a
+}
+
+// check returns the refusal of an operator who lacks the roles; nil: it has them.
+func (a Access) check(who *operator.Identity) *call.Refusal {
+	switch {
+	case a.Role == 0:
+		return nil
+	case who == nil:
+		return refusedUnknown
+	case !who.Roles.Include(a.Role):
+		return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING",
+			Metadata: map[string]string{"role": a.Role.String()},
+			Message:  "this needs the role " + a.Role.String() + ", which the credential does not have here"}
+	case a.All && who.Tenant != "":
+		return who.RefusedTenant()
+	}
+	return nil
+}
+
+var refusedUnknown = &call.Refusal{Kind: call.Unauthenticated, Reason: "OPERATOR_UNKNOWN",
+	Message: "the admin API needs an operator's credential: send an API key or a token with a role as header or " +
+		"metadata authorization, Bearer and the key"}

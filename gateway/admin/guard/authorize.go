@@ -1,0 +1,122 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+)
+
+type refusalKey struct{}
+
+func newContext(ctx context.Context, who *operator.Identity, refusal *call.Refusal) context.Context {
+	if who != nil && refusal == nil {
+		return operator.NewContext(ctx, who)
+	}
+	return context.WithValue(ctx, refusalKey{}, refusal)
+}
+
+// Authorize returns the refusal of a request for a gRPC method, by its path, or for a route; nil: its operator has the
+// role.
+func Authorize(ctx context.Context, route string) *call.Refusal {
+	if refusal, _ := ctx.Value(refusalKey{}).(*call.Refusal); refusal != nil {
+		return refusal
+	}
+	access, ok := AccessOf(route)
+	if !ok { // the start checks that
+		return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "no role permits this"}
+	}
+	return access.check(operator.FromContext(ctx))
+}
+
+// ServerOptions are interceptors that authorize the calls of a server.
+func ServerOptions(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+			next grpc.UnaryHandler) (any, error) {
+			if refusal := Authorize(ctx, info.FullMethod); refusal != nil {
+				return nil, toStatus(refusal).Err()
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			next grpc.StreamHandler) error {
+			if refusal := Authorize(stream.Context(), info.FullMethod); refusal != nil {
+				return toStatus(refusal).Err()
+			}
+			return next(srv, stream)
+		}),
+	}
+}
+
+// JSON authorizes the JSON routes of gRPC methods, after the mux has chosen one. Routes that no annotation has need rows
+// of their own.
+func JSON(services []string, refuse func(http.ResponseWriter, *http.Request, *call.Refusal)) runtime.Middleware {
+	methods := JSONRoutes(services)
+	return func(next runtime.HandlerFunc) runtime.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+			pattern, _ := runtime.HTTPPattern(r.Context())
+			route := r.Method + " " + pattern.String()
+			if method, annotated := methods[route]; annotated {
+				route = method
+			}
+			if refusal := Authorize(r.Context(), route); refusal != nil {
+				refuse(w, r, refusal)
+				return
+			}
+			next(w, r, params)
+		}
+	}
+}
+
+// variable is a variable of a path template with one segment, which Pattern.String writes out.
+var variable = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)
+
+// JSONRoutes returns the paths of the methods of services, by their HTTP method and pattern in the form of
+// runtime.Pattern.
+func JSONRoutes(services []string) map[string]string {
+	all := map[string]string{}
+	for _, name := range services {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+		service, ok := d.(protoreflect.ServiceDescriptor)
+		if err != nil || !ok {
+			continue // its routes are refused
+		}
+		for i := range service.Methods().Len() {
+			m := service.Methods().Get(i)
+			rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+			for _, one := range append(rule.GetAdditionalBindings(), rule) {
+				if verb, path := route(one); path != "" {
+					all[verb+" "+variable.ReplaceAllString(path, "{$1=*}")] = "/" + name + "/" + string(m.Name())
+				}
+			}
+		}
+	}
+	return all
+}
+
+func route(rule *annotations.HttpRule) (verb, path string) {
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return http.MethodGet, p.Get
+	case *annotations.HttpRule_Put:
+		return http.MethodPut, p.Put
+	case *annotations.HttpRule_Post:
+		return http.MethodPost, p.Post
+	case *annotations.HttpRule_Delete:
+		return http.MethodDelete, p.Delete
+	case *annotations.HttpRule_Patch:
+		return http.MethodPatch, p.Patch
+	}
+	return "", ""
+}

@@ -1,0 +1,72 @@
+package guard
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Certificate is a rule that gives the holders of client certificates roles. Of Match it uses SPIFFE and DNS.
+type Certificate struct {
+	Match  tenant.Certificate
+	Tenant string // the only tenant of the roles; "": all
+	Roles  operator.Roles
+}
+
+// Certificates authenticates operators by the client certificates of their connections to the admin API.
+type Certificates struct {
+	now   func() time.Time
+	rules atomic.Pointer[[]Certificate]
+}
+
+// NewCertificates returns Certificates without rules. The argument now is the clock; nil: the system's.
+func NewCertificates(now func() time.Time) *Certificates {
+	if now == nil {
+		now = time.Now
+	}
+	c := &Certificates{now: now}
+	c.Replace(nil)
+	return c
+}
+
+// Replace replaces the rules, also for existing connections. The first rule that matches a certificate counts.
+func (c *Certificates) Replace(rules []Certificate) { c.rules.Store(&rules) }
+
+// Authenticate implements Authenticator. Another credential of the request takes precedence.
+func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
+	if _, given := Credential(r); given {
+		return nil, false, nil
+	}
+	peer := peerOf(r)
+	if peer == nil {
+		return nil, false, nil
+	}
+	rules := *c.rules.Load()
+	for i := range rules {
+		name := rules[i].Match.Names(peer)
+		if name == "" {
+			continue
+		}
+		if !c.now().Before(peer.Expires) {
+			return nil, true, refusedOldCertificate
+		}
+		return &operator.Identity{Name: "certificate " + name, Tenant: rules[i].Tenant, Roles: rules[i].Roles,
+			Via: operator.ViaCertificate}, true, nil
+	}
+	return nil, false, nil
+}
+
+// peerOf returns the verified client certificate of a request's connection; nil: it has none.
+func peerOf(r *http.Request) *tenant.Peer {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.VerifiedChains[0]) == 0 {
+		return nil
+	}
+	return tenant.PeerOf(r.TLS.VerifiedChains[0][0])
+}
+
+var refusedOldCertificate = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
+	Message: "the client certificate has expired since the handshake"}

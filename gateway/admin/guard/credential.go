@@ -1,0 +1,74 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Credential returns the credential of a request: that of Authorization: Bearer, or of X-Api-Key. Two different
+// ones, and credentials of other schemes, are given but invalid: text is "".
+func Credential(r *http.Request) (text string, given bool) {
+	tokens, keys := r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")
+	var all []string
+	for _, value := range tokens {
+		all = append(all, tenant.Bearer(value))
+	}
+	all = slices.Compact(append(all, keys...))
+	switch {
+	case len(all) == 0:
+		return "", false
+	case len(all) > 1 || len(tokens) > 1 || len(keys) > 1:
+		return "", true
+	}
+	return all[0], true
+}
+
+// digestOf returns a digest of what authenticates a request: its credential, or its cookies.
+func digestOf(r *http.Request) (digest [sha256.Size]byte, given bool) {
+	if text, ok := Credential(r); ok {
+		return sha256.Sum256([]byte("credential " + text)), true
+	}
+	return digest, false
+}
+
+var refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+	Message: "the credential is neither an operator's key nor any other that the admin API accepts"}
+
+// StartToken authenticates by the token that the process has printed at its start.
+type StartToken struct{ digest [sha256.Size]byte }
+
+// NewStartToken returns an authenticator for a token.
+func NewStartToken(token string) *StartToken { return &StartToken{sha256.Sum256([]byte(token))} }
+
+// Matches compares a token in constant time.
+func (s *StartToken) Matches(token string) bool {
+	digest := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(digest[:], s.digest[:]) == 1
+}
+
+// Identity returns the operator with the token.
+func (s *StartToken) Identity() *operator.Identity {
+	return &operator.Identity{Name: "start token", Roles: operator.Admin, Via: operator.ViaStart}
+}
+
+// Authenticate implements Authenticator.
+func (s *StartToken) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
+	text, _ := Credential(r)
+	if !strings.HasPrefix(text, operator.StartPrefix) {
+		return nil, false, nil
+	}
+	if !s.Matches(text) {
+		return nil, true, refusedStart
+	}
+	return s.Identity(), true, nil
+}
+
+var refusedStart = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+	Message: "the start token is not that of this process, which printed its own when it started"}

@@ -1,0 +1,217 @@
+package guard
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+)
+
+// Authenticator authenticates operators by one kind of credential.
+type Authenticator interface {
+	// Authenticate returns the operator of a request. If known is false, the request has no credential of this kind.
+	// It is called from any goroutine, and may wait until the request's context ends.
+	Authenticate(*http.Request) (who *operator.Identity, known bool, refusal *call.Refusal)
+}
+
+// SessionIssuer makes cookie sessions.
+type SessionIssuer interface {
+	// Issue sets the cookie of a new session of an operator in the header of a response.
+	Issue(w http.ResponseWriter, r *http.Request, who *operator.Identity) error
+}
+
+// Config configures a Guard.
+type Config struct {
+	// Authenticators are asked in order; the first that knows the credential decides.
+	Authenticators []Authenticator
+	Insecure       bool        // nobody is asked; every request is an unnamed admin's
+	Start          *StartToken // accepted in the query, too, in exchange for a session; nil: there is none
+	Sessions       SessionIssuer
+	// SignIn responds to requests of browsers for a page, in place of the refusal; nil: there is no such page.
+	SignIn http.Handler
+	// Tables of gRPC codes for refusals, and of HTTP statuses for these; required.
+	Status     func(*call.Refusal) *status.Status
+	HTTPStatus func(codes.Code) int
+}
+
+// Guard authenticates and authorizes the requests of the admin API.
+type Guard struct {
+	cfg         Config
+	openMetrics atomic.Bool
+	attempts    *Attempts
+
+	mu    sync.Mutex
+	known *simplelru.LRU[[sha256.Size]byte, struct{}] // digests of credentials that were accepted
+}
+
+// maxKnown bounds the remembered credentials.
+const maxKnown = 1024
+
+// New returns a Guard.
+func New(cfg Config) *Guard {
+	known, _ := simplelru.NewLRU[[sha256.Size]byte, struct{}](maxKnown, nil) // fails only without a size
+	return &Guard{cfg: cfg, attempts: NewAttempts(nil), known: known}
+}
+
+// Insecure returns a Guard that asks nobody.
+func Insecure(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int) *Guard {
+	return New(Config{Insecure: true, Status: toStatus, HTTPStatus: httpStatus})
+}
+
+// OpenMetrics changes whether /metrics is open.
+func (g *Guard) OpenMetrics(open bool) { g.openMetrics.Store(open) }
+
+// Unnamed is the operator of every request of an insecure admin API.
+var unnamed = &operator.Identity{Name: operator.Unnamed, Roles: operator.Admin, Via: operator.ViaInsecure}
+
+// Handler returns the routes of a mux behind the guard. The error names routes without a row.
+func (g *Guard) Handler(mux *Mux) (http.Handler, error) {
+	if err := mux.complete(); err != nil {
+		return nil, err
+	}
+	next := problem.Mux(&mux.mux)
+	origin := http.NewCrossOriginProtection() // an operator's browser may also show foreign pages
+	origin.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
+	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := mux.mux.Handler(r)
+		access, there := mux.rows[pattern]
+		if !there { // the response says no more than that
+			access = view
+		}
+		g.serve(w, r, access.of(r, g.openMetrics.Load()), next)
+	})), nil
+}
+
+func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, next http.Handler) {
+	if g.exchange(w, r) {
+		return
+	}
+	who, refusal := g.authenticate(r)
+	ctx := newContext(r.Context(), who, refusal)
+	if access.Role == byMethod {
+		if !isGRPC(r) && refusal != nil { // gRPC gets the refusal from an interceptor
+			g.refuse(w, r, refusal)
+			return
+		}
+	} else if access.Role != 0 {
+		if refusal == nil {
+			refusal = access.check(who)
+		}
+		if refusal != nil {
+			g.refuse(w, r, refusal)
+			return
+		}
+	}
+	next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// authenticate returns the operator of a request, or a refusal.
+func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal) {
+	if g.cfg.Insecure {
+		return unnamed, nil
+	}
+	digest, given := digestOf(r)
+	wait := g.attempts.Blocked(r.RemoteAddr)
+	if given && wait > 0 && !g.remembers(digest) {
+		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: wait,
+			Message: "too many credentials from this address were wrong; try again later"}
+	}
+	for _, by := range g.cfg.Authenticators {
+		who, known, refusal := by.Authenticate(r)
+		if !known {
+			continue
+		}
+		if refusal == nil && given {
+			g.remember(digest)
+		}
+		if given && refusal != nil && refusal.Kind == call.Unauthenticated { // a session that has ended is no attempt
+			g.attempts.Failed(r.RemoteAddr)
+		}
+		return who, refusal
+	}
+	if given {
+		g.attempts.Failed(r.RemoteAddr)
+		return nil, refusedCredential
+	}
+	return nil, refusedUnknown
+}
+
+func (g *Guard) remembers(digest [sha256.Size]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.known.Get(digest)
+	return ok
+}
+
+func (g *Guard) remember(digest [sha256.Size]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.known.Add(digest, struct{}{})
+}
+
+// exchange answers a request with the start token in its query: with a session, and a redirect to the path alone.
+func (g *Guard) exchange(w http.ResponseWriter, r *http.Request) bool {
+	if g.cfg.Start == nil || g.cfg.Sessions == nil || r.Method != http.MethodGet || !r.URL.Query().Has("token") {
+		return false
+	}
+	head := w.Header()
+	head.Set("Referrer-Policy", "no-referrer") // the address has the token
+	head.Set("Cache-Control", "no-store")
+	token := r.URL.Query().Get("token")
+	switch {
+	case g.attempts.Blocked(r.RemoteAddr) > 0:
+		return false
+	case !g.cfg.Start.Matches(token):
+		g.attempts.Failed(r.RemoteAddr)
+		return false
+	}
+	if err := g.cfg.Sessions.Issue(w, r, g.cfg.Start.Identity()); err != nil {
+		g.refuse(w, r, &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE",
+			Message: "a session cannot be made at the moment"})
+		return true
+	}
+	query := r.URL.Query()
+	query.Del("token")
+	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/\\"), RawQuery: query.Encode()} // no other host
+	http.Redirect(w, r, to.String(), http.StatusSeeOther)
+	return true
+}
+
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
+	w.Header().Set("Cache-Control", "no-store")
+	if g.cfg.SignIn != nil && refusal.Kind == call.Unauthenticated && wantsPage(r) {
+		g.cfg.SignIn.ServeHTTP(w, r)
+		return
+	}
+	problem.Write(w, r, problem.Of(g.cfg.Status(refusal).Err(), g.cfg.HTTPStatus))
+}
+
+// wantsPage reports whether a browser asks for a page.
+func wantsPage(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// isGRPC reports whether a request is of gRPC's own protocol.
+func isGRPC(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/grpc")
+	return ok && !strings.HasPrefix(rest, "-web")
+}
+
+// patience bounds the authentication of a request.
+const patience = 5 * time.Second
+
+func withPatience(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), patience)
+}

@@ -1,0 +1,97 @@
+package guard
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Key is an operator's API key, without its secret.
+type Key struct {
+	ID      string
+	Name    string // for display
+	Tenant  string // the only tenant of its roles; "": all
+	Hash    tenant.Hash
+	Roles   operator.Roles
+	Expires time.Time // zero: never
+}
+
+// identity returns the operator with the key.
+func (k *Key) identity() *operator.Identity {
+	name := "key " + k.ID
+	if k.Name != "" {
+		name = k.Name + ", " + name
+	}
+	return &operator.Identity{Name: name, Tenant: k.Tenant, Roles: k.Roles, Via: operator.ViaKey}
+}
+
+// Keys authenticates operators by the API keys of the configuration. It answers from memory.
+type Keys struct {
+	now   func() time.Time
+	known atomic.Pointer[keyTable]
+}
+
+// keyTable is immutable.
+type keyTable struct {
+	keys   map[string]*Key
+	pepper []byte
+}
+
+// NewKeys returns Keys without any key. The argument now is the clock; nil: the system's.
+func NewKeys(now func() time.Time) *Keys {
+	if now == nil {
+		now = time.Now
+	}
+	k := &Keys{now: now}
+	k.known.Store(&keyTable{})
+	return k
+}
+
+// Replace replaces the keys, whose secrets are hashed under pepper; empty: under none.
+func (k *Keys) Replace(keys []Key, pepper []byte) {
+	next := &keyTable{keys: make(map[string]*Key, len(keys)), pepper: pepper}
+	for i := range keys {
+		next.keys[keys[i].ID] = &keys[i]
+	}
+	k.known.Store(next)
+}
+
+// Authenticate implements Authenticator. It does not know the keys of tenants.
+func (k *Keys) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
+	text, _ := Credential(r)
+	id, secret, ok := tenant.ParseCredential(text)
+	if !ok {
+		return nil, false, nil
+	}
+	table := k.known.Load()
+	key := table.keys[id]
+	switch {
+	case key == nil:
+		return nil, false, nil
+	case !key.Hash.Matches(secret, table.pepper):
+		return nil, true, refusedKey
+	case !key.Expires.IsZero() && !k.now().Before(key.Expires):
+		return nil, true, refusedExpired
+	}
+	return key.identity(), true, nil
+}
+
+// Find returns the operator with a key, by its id, as long as it is valid; nil: there is none.
+func (k *Keys) Find(id string) *operator.Identity {
+	key := k.known.Load().keys[id]
+	if key == nil || !key.Expires.IsZero() && !k.now().Before(key.Expires) {
+		return nil
+	}
+	return key.identity()
+}
+
+var (
+	refusedKey = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the API key is unknown, revoked or wrong"}
+	refusedExpired = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_EXPIRED",
+		Message: "the API key has expired"}
+)

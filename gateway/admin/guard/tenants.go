@@ -1,0 +1,71 @@
+package guard
+
+import (
+	"net/http"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Tenants authenticates operators by the credentials of tenants: their API keys and tokens, and their client
+// certificates at the admin API's own TLS. Scopes are roles for that tenant.
+type Tenants struct{ by *tenant.Authenticators }
+
+// NewTenants returns an authenticator for the credentials of tenants.
+func NewTenants(by *tenant.Authenticators) *Tenants { return &Tenants{by} }
+
+// Authenticate implements Authenticator.
+func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
+	text, given := Credential(r)
+	claim := tenant.Credentials{Credential: text}
+	switch {
+	case given && text == "":
+		return nil, true, refusedCredential
+	case !given:
+		if claim.Peer = peerOf(r); claim.Peer == nil || !t.by.Certificates.Names(claim.Peer) {
+			return nil, false, nil
+		}
+	}
+	who, known, refusal := t.by.Lookup(claim)
+	if !known {
+		ctx, cancel := withPatience(r)
+		defer cancel()
+		who, refusal = t.by.Authenticate(ctx, claim)
+	}
+	if refusal != nil {
+		return nil, true, refusal
+	}
+	return operatorOf(&who, claim), true, nil
+}
+
+// operatorOf returns the operator that a tenant's credential authenticates.
+func operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identity {
+	o := &operator.Identity{Tenant: who.Tenant, Roles: RolesOf(who.Scopes), User: who.User}
+	_, _, isKey := tenant.ParseCredential(claim.Credential)
+	switch {
+	case claim.Peer != nil:
+		o.Name, o.Via = "certificate "+who.Key, operator.ViaCertificate
+	case isKey:
+		o.Name, o.Via = "key "+who.Key, operator.ViaKey
+	default:
+		o.Name, o.Via, o.Issuer = who.User+", issuer "+who.Key, operator.ViaToken, who.Key
+	}
+	return o
+}
+
+// RolesOf returns the roles that scopes give for their tenant.
+func RolesOf(scopes tenant.Scopes) (roles operator.Roles) {
+	for _, one := range []struct {
+		scope tenant.Scopes
+		role  operator.Roles
+	}{
+		{tenant.RoleViewer, operator.View}, {tenant.RoleOperator, operator.Operate},
+		{tenant.RoleApprover, operator.Approve}, {tenant.RoleAdmin, operator.Admin},
+	} {
+		if scopes&one.scope != 0 {
+			roles |= one.role
+		}
+	}
+	return roles
+}

@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// Verifier verifies the tokens of issuers.
+type Verifier interface {
+	Operator(ctx context.Context, raw string) (tenant.Identity, *call.Refusal)
+}
+
+// Tokens authenticates operators by tokens of issuers, for the people and groups of the configuration. It does not know
+// the tokens of others, which may be those of tenants.
+type Tokens struct {
+	verifier Verifier
+	people   atomic.Pointer[operator.People]
+}
+
+// NewTokens returns Tokens for nobody.
+func NewTokens(v Verifier) *Tokens {
+	t := &Tokens{verifier: v}
+	t.Replace(nil)
+	return t
+}
+
+// Replace replaces the people.
+func (t *Tokens) Replace(people operator.People) { t.people.Store(&people) }
+
+// Authenticate implements Authenticator.
+func (t *Tokens) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
+	text, _ := Credential(r)
+	people := *t.people.Load()
+	if len(people) == 0 || !token.LooksLikeToken(text) {
+		return nil, false, nil
+	}
+	ctx, cancel := withPatience(r)
+	defer cancel()
+	who, refusal := t.verifier.Operator(ctx, text)
+	if refusal != nil {
+		return nil, true, refusal
+	}
+	var groups []string
+	if who.Person != nil {
+		groups = who.Person.Groups
+	}
+	roles, only := people.RolesOf(who.Key, who.User, groups)
+	if roles == 0 {
+		return nil, false, nil
+	}
+	if only != "" && only == who.Tenant {
+		roles |= RolesOf(who.Scopes)
+	}
+	return &operator.Identity{Name: who.User + ", issuer " + who.Key, Tenant: only, Roles: roles, User: who.User,
+		Issuer: who.Key, Groups: groups, Via: operator.ViaToken}, true, nil
+}

@@ -1,0 +1,208 @@
+package people
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Directory is what is known of tenants. It is a *tenant.Directory.
+type Directory interface {
+	// Settings may wait, until ctx ends. It returns nil for an unknown tenant.
+	Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
+}
+
+// Config has the dependencies of People. SignIn lacks Kind, Mount, Keys, People and Groups, which are People's.
+type Config struct {
+	SignIn    signin.Config
+	Keys      *guard.Keys            // of operators
+	Start     *guard.StartToken      // nil: there is none
+	StartText string                 // of the start token, of which sessions remember a digest
+	Holders   *tenant.Authenticators // of tenants' keys; nil: there are no tenants
+	Tenants   Directory
+	Insecure  bool // the admin API asks nobody
+}
+
+// People authenticates people at the admin port by their sessions. It implements guard.Authenticator,
+// guard.SessionIssuer and signin.People.
+type People struct {
+	cfg     Config
+	start   string // digest of the start token
+	entries atomic.Pointer[operator.People]
+	*signin.Handler
+}
+
+// New returns People without entries.
+func New(cfg Config) *People {
+	p := &People{cfg: cfg}
+	p.entries.Store(&operator.People{})
+	if cfg.Start != nil {
+		sum := sha256.Sum256([]byte("start token " + cfg.StartText))
+		p.start = hex.EncodeToString(sum[:8])
+	}
+	of := cfg.SignIn
+	of.Kind, of.Mount, of.Home, of.People = session.Admin, "", "/", p
+	of.Keys = "API key with a role"
+	if cfg.Start != nil {
+		of.Keys = "Start token, which the gateway has printed, or an API key with a role"
+	}
+	configured := cfg.SignIn.Groups
+	of.Groups = func(group string) bool {
+		return p.entries.Load().Named(group) || configured != nil && configured(group)
+	}
+	p.Handler = signin.New(of)
+	return p
+}
+
+// Replace replaces the entries with the roles of people.
+func (p *People) Replace(entries operator.People) { p.entries.Store(&entries) }
+
+// Authenticate implements guard.Authenticator. A request with a credential has no session besides; the credential may
+// be the session of a program.
+func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
+	text, given := guard.Credential(r)
+	if strings.HasPrefix(text, operator.SessionPrefix) {
+		s, refusal := p.Program(r.Context(), text)
+		if refusal != nil {
+			return nil, true, refusal
+		}
+		who, refusal := p.identity(r.Context(), s)
+		return who, true, refusal
+	}
+	if given || !p.Has(r) {
+		return nil, false, nil
+	}
+	s, refusal := p.Session(r)
+	if refusal != nil {
+		return nil, true, refusal
+	}
+	who, refusal := p.identity(r.Context(), s)
+	return who, true, refusal
+}
+
+// Issue implements guard.SessionIssuer, for the start token.
+func (p *People) Issue(w http.ResponseWriter, r *http.Request, _ *operator.Identity) error {
+	if refusal := p.Handler.Issue(w, r, &session.Session{Via: session.ViaStart, Key: p.start}); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// Key implements signin.People.
+func (p *People) Key(ctx context.Context, key string) (*session.Session, *call.Refusal) {
+	if strings.HasPrefix(key, operator.StartPrefix) && p.cfg.Start != nil && p.cfg.Start.Matches(key) {
+		return &session.Session{Via: session.ViaStart, Key: p.start}, nil
+	}
+	id, _, ok := tenant.ParseCredential(key)
+	if !ok {
+		return nil, refusedKey
+	}
+	r := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + key}}}).WithContext(ctx)
+	by := []guard.Authenticator{p.cfg.Keys}
+	if p.cfg.Holders != nil {
+		by = append(by, guard.NewTenants(p.cfg.Holders))
+	}
+	for _, one := range by {
+		if _, known, refusal := one.Authenticate(r); refusal != nil {
+			return nil, refusal
+		} else if known {
+			return &session.Session{Via: session.ViaKey, Key: id}, nil
+		}
+	}
+	return nil, refusedKey
+}
+
+// Check implements signin.People.
+func (p *People) Check(ctx context.Context, s *session.Session) *call.Refusal {
+	_, refusal := p.identity(ctx, s)
+	return refusal
+}
+
+// identity returns the operator that the person or key of a session is now.
+func (p *People) identity(ctx context.Context, s *session.Session) (who *operator.Identity, refusal *call.Refusal) {
+	switch s.Via {
+	case session.ViaStart:
+		if p.cfg.Start == nil || !session.SameSecret(s.Key, p.start) {
+			return nil, session.Refused()
+		}
+		who = p.cfg.Start.Identity()
+	case session.ViaKey:
+		who, refusal = p.holder(ctx, s.Key)
+	default:
+		who, refusal = p.person(ctx, s)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	if who.Roles == 0 {
+		return nil, refusedRole(who.Name)
+	}
+	who.Via = operator.ViaSession
+	return who, nil
+}
+
+// holder returns the operator that a key stands for.
+func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *call.Refusal) {
+	if who := p.cfg.Keys.Find(id); who != nil {
+		return who, nil
+	}
+	if p.cfg.Holders == nil {
+		return nil, session.Refused()
+	}
+	of, refusal := p.cfg.Holders.Holder(ctx, id)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &operator.Identity{Name: "key " + id, Tenant: of.Tenant, Roles: guard.RolesOf(of.Scopes)}, nil
+}
+
+// person returns the operator that a person is: by the entries, or else by the scopes that the claims gave for a
+// tenant.
+func (p *People) person(ctx context.Context, s *session.Session) (*operator.Identity, *call.Refusal) {
+	who := &operator.Identity{Name: s.Name(), User: s.User, Issuer: s.Issuer, Groups: s.Groups}
+	configured := false
+	for _, i := range p.cfg.SignIn.Issuers() {
+		configured = configured || i.Issuer == s.Issuer
+	}
+	if !configured {
+		return nil, session.Refused()
+	}
+	if who.Roles, who.Tenant = p.entries.Load().RolesOf(s.Issuer, s.User, s.Groups); who.Roles != 0 || s.Tenant == "" {
+		return who, nil
+	}
+	var scopes tenant.Scopes
+	for _, name := range s.Scopes {
+		one, _ := tenant.ParseScope(name)
+		scopes |= one
+	}
+	if roles := guard.RolesOf(scopes); roles != 0 {
+		of, refusal := p.cfg.Tenants.Settings(ctx, s.Tenant)
+		if refusal != nil {
+			return nil, refusal
+		}
+		if of != nil && !of.Disabled {
+			who.Roles, who.Tenant = roles, s.Tenant
+		}
+	}
+	return who, nil
+}
+
+func refusedRole(name string) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING",
+		Metadata: map[string]string{"role": operator.View.String()},
+		Message: call.Quote(name) + " has no role here; an operator gives one under operators.people, or a key has it " +
+			"among its roles or scopes"}
+}
+
+var refusedKey = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+	Message: "the key is unknown, revoked or wrong"}

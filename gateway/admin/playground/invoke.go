@@ -1,0 +1,154 @@
+package playground
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+// maxWait bounds how long a call may wait for an approval, in seconds.
+const maxWait = 3600
+
+// invocation is the body of POST /v1/playground:invoke.
+type invocation struct {
+	Tenant     string          `json:"tenant"`
+	User       string          `json:"user"`
+	Agent      string          `json:"agent"`
+	Session    string          `json:"session"`
+	Capability string          `json:"capability"`
+	Tool       string          `json:"tool"`
+	Arguments  json.RawMessage `json:"arguments"`
+	Approval   string          `json:"approval_id"`
+	Wait       int             `json:"wait"`
+}
+
+func (i *invocation) GetTenant() string { return i.Tenant }
+func (i *invocation) GetUser() string   { return i.User }
+func (i *invocation) GetAgent() string  { return i.Agent }
+
+// serveInvoke answers as the JSON API answers the same call.
+func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	in, err := readInvocation(r)
+	if err != nil {
+		rest.WriteProblem(w, r, s.refused(err), s.HTTPStatus)
+		return
+	}
+	who, err := s.identity(r.Context(), in)
+	if err != nil {
+		rest.WriteProblem(w, r, s.refused(err), s.HTTPStatus)
+		return
+	}
+	inner, err := in.request(r.Context(), r.Header)
+	if err != nil {
+		rest.WriteProblem(w, r, s.refused(err), s.HTTPStatus)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	s.Serve(w, inner, who, hostOf(r.RemoteAddr))
+}
+
+// readInvocation reads the body of a request. The error is a *call.Refusal.
+func readInvocation(r *http.Request) (*invocation, error) {
+	text, err := io.ReadAll(r.Body)
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "BODY_TOO_LARGE",
+			Message: "the body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"}
+	case err != nil:
+		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
+			Message: "the body could not be read to its end"}
+	}
+	in := new(invocation)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if strictjson.Check(text) != nil || d.Decode(in) != nil { // a name twice would be read in two ways
+		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
+			Message: "the body must be a JSON object with tenant, user, agent, session, capability, tool, arguments, " +
+				"approval_id and wait, each once"}
+	}
+	return in, in.check()
+}
+
+// check returns a *call.Refusal, or nil.
+func (i *invocation) check() error {
+	for name, v := range map[string]string{"capability": i.Capability, "tool": i.Tool} {
+		if v == "" || len(v) > maxName {
+			return call.InvalidField(invalid, name, "it is required, with at most 256 bytes")
+		}
+	}
+	for name, v := range map[string]string{"session": i.Session, "approval_id": i.Approval} {
+		if len(v) > maxName || !printable(v) {
+			return call.InvalidField(invalid, name, "it may have at most 256 bytes of printable ASCII")
+		}
+	}
+	switch {
+	case i.Wait < 0 || i.Wait > maxWait:
+		return call.InvalidField(invalid, "wait", "it must be 0 to 3600 seconds")
+	case len(i.Arguments) == 0 || string(i.Arguments) == "null":
+		i.Arguments = json.RawMessage("{}")
+	case bytes.TrimSpace(i.Arguments)[0] != '{':
+		return call.InvalidField(invalid, "arguments", "it must be a JSON object")
+	case len(i.Arguments) > maxArguments:
+		return call.InvalidField(invalid, "arguments", "it may have at most 1 MiB")
+	}
+	return nil
+}
+
+func printable(v string) bool {
+	for i := range len(v) {
+		if v[i] < 0x20 || v[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// request is the same call for the JSON API.
+func (i *invocation) request(ctx context.Context, outer http.Header) (*http.Request, error) {
+	names, err := json.Marshal(map[string]string{"tool_name": i.Tool, "session_id": i.Session})
+	if err != nil {
+		return nil, err
+	}
+	body := append(names[:len(names)-1], `,"args":`...)
+	body = append(append(body, i.Arguments...), '}')
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"/v1/capabilities/"+url.PathEscape(i.Capability)+"/invoke", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for _, name := range []string{"Accept", "X-Request-Id", "Traceparent", "Tracestate"} {
+		if v := outer.Values(name); len(v) > 0 {
+			r.Header[http.CanonicalHeaderKey(name)] = v
+		}
+	}
+	for name, v := range map[string]string{"X-Session-Id": i.Session, "X-Approval-Id": i.Approval} {
+		if v != "" {
+			r.Header.Set(name, v)
+		}
+	}
+	if i.Wait > 0 {
+		r.Header.Set("Prefer", "wait="+strconv.Itoa(i.Wait))
+	}
+	return r, nil
+}
+
+// hostOf returns the address of a client, for the logs.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	return host
+}

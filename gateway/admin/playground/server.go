@@ -1,0 +1,130 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+const (
+	invalid = "PLAYGROUND_INVALID"
+	maxName = 256 // bytes of a user or an agent
+	// maxArguments bounds the arguments of a call, in bytes of JSON.
+	maxArguments = 1 << 20
+)
+
+// Tools has the known capabilities and tools. It answers from memory.
+type Tools interface {
+	Capabilities() []string // sorted; they must not be changed
+	Class(capability string) call.Class
+	Tools(capability string) (tools []catalog.Tool, known bool)
+}
+
+// Decider decides on calls. It may wait until ctx ends.
+type Decider interface {
+	Fetch(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
+}
+
+// Config has the dependencies of the service. All but Settings are required.
+type Config struct {
+	Tools   Tools
+	Decider Decider
+	Tenants *tenant.Roster // nil: there is only tenant.Default
+	// Settings returns a tenant; nil if there is none. Required with Tenants.
+	Settings   func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
+	Serve      func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)
+	Stream     Stream
+	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
+}
+
+// Stream makes a call as a caller. The metadata is that of the call.
+type Stream func(ctx context.Context, who tenant.Identity, address string, md metadata.MD,
+	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error)
+
+// New makes the service.
+func New(cfg Config) admin.Service {
+	s := &server{Config: cfg}
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterPlaygroundServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			if err := capgatepb.RegisterPlaygroundHandlerServer(ctx, mux, s); err != nil {
+				return err
+			}
+			return mux.HandlePath(http.MethodPost, "/v1/playground:invoke", s.serveInvoke)
+		},
+		Patterns: []string{"GET /v1/playground/tools"},
+		Large: []admin.Large{{Method: capgatepb.Playground_InvokeTool_FullMethodName,
+			Pattern: "POST /v1/playground:invoke", Bytes: maxArguments}},
+	}
+}
+
+// server is capgate.v1.Playground.
+type server struct {
+	capgatepb.UnimplementedPlaygroundServer
+	Config
+}
+
+// caller has the names of a request.
+type caller interface {
+	GetTenant() string
+	GetUser() string
+	GetAgent() string
+}
+
+// identity returns the caller that a request names. The error is a *call.Refusal.
+func (s *server) identity(ctx context.Context, r caller) (who tenant.Identity, err error) {
+	for name, v := range map[string]string{"tenant": r.GetTenant(), "user": r.GetUser(), "agent": r.GetAgent()} {
+		if len(v) > maxName {
+			return who, call.InvalidField(invalid, name, "it must have at most 256 bytes")
+		}
+	}
+	named, err := operator.Tenant(ctx, r.GetTenant()) // an operator of one tenant calls as that one
+	if err != nil {
+		return who, err
+	}
+	who = tenant.Identity{User: r.GetUser(), Agent: r.GetAgent(), Scopes: tenant.Invoke | tenant.Read,
+		Key: "operator " + operator.NameOf(ctx, "")}
+	if who.Tenant, err = s.Tenants.Named(ctx, named); err != nil || s.Tenants == nil {
+		return who, err
+	}
+	if err = s.Tenants.Check(ctx, who.Tenant); err != nil {
+		return who, err
+	}
+	settings, refusal := s.Settings(ctx, who.Tenant)
+	if refusal == nil && settings == nil {
+		refusal = &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Message: "there is no such tenant"}
+	}
+	if refusal != nil {
+		return who, refusal
+	}
+	who.Settings = settings
+	asserted, refusal := who.Assert(tenant.Credentials{}, 0) // a disabled tenant calls nothing
+	if refusal != nil {
+		return who, refusal
+	}
+	return asserted, nil
+}
+
+func (s *server) refused(err error) error {
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) {
+		return s.Status(refusal).Err()
+	}
+	return err
+}

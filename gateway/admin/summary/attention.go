@@ -1,0 +1,139 @@
+package summary
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/internal/recent"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// Limits of what a summary lists.
+const (
+	maxFleets   = 20
+	maxTroubles = 20
+)
+
+// attention is something that needs somebody.
+type attention = capgatepb.GetSummaryResponse_Attention
+
+// attend adds what needs somebody, the most urgent first. An operator of one tenant sees its approvals alone.
+func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, replicas []recent.Replica,
+	tenant string, narrow bool) {
+	if narrow {
+		s.addPending(ctx, to, tenant)
+		return
+	}
+	if to.GetRedis() == "away" {
+		to.Attention = append(to.Attention, &attention{Kind: "redis", Link: "#/",
+			Text: "Redis does not respond; replicas go on with what they know, each by itself"})
+	}
+	troubles := 0
+	for i := range replicas {
+		for _, t := range replicas[i].Trouble {
+			if troubles++; troubles <= maxTroubles {
+				to.Attention = append(to.Attention, &attention{Kind: t.Kind, Text: t.Text, Link: "#/",
+					Subject: replicas[i].ID, Time: timeOf(t.At)})
+			}
+		}
+	}
+	s.addFleets(to)
+	s.addPending(ctx, to, tenant)
+	s.addLetters(ctx, to)
+	s.addDrift(to)
+}
+
+func (s *server) addFleets(to *capgatepb.GetSummaryResponse) {
+	if s.Fleets == nil {
+		return
+	}
+	fleets := s.Fleets()
+	slices.SortFunc(fleets, func(a, b Fleet) int { return cmp.Compare(a.Capability, b.Capability) })
+	to.Fleets = int32(len(fleets))
+	unusable := 0
+	for _, f := range fleets {
+		if f.Usable > 0 {
+			to.FleetsUsable++
+			continue
+		}
+		if unusable++; unusable > maxFleets {
+			continue
+		}
+		text := fmt.Sprintf("none of the %d backends of this fleet gets calls", f.Backends)
+		if f.Backends == 0 {
+			text = "this fleet has no backends"
+		}
+		to.Attention = append(to.Attention, &attention{Kind: "fleet", Text: text, Link: "#/fleets", Subject: f.Capability,
+			Count: int32(f.Backends)})
+	}
+	if more := unusable - maxFleets; more > 0 {
+		to.Attention = append(to.Attention, &attention{Kind: "fleet", Link: "#/fleets", Count: int32(more),
+			Text: fmt.Sprintf("%d more fleets get no calls", more)})
+	}
+}
+
+func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryResponse, tenant string) {
+	if s.Pending == nil {
+		return
+	}
+	p, err := s.Pending(ctx, tenant)
+	if err != nil {
+		to.Partial = true
+		return
+	}
+	if to.PendingApprovals = small(int64(p.Count)); p.Count == 0 {
+		return
+	}
+	text := "one call waits for approval"
+	if p.Count > 1 {
+		text = fmt.Sprintf("%d calls wait for approval", p.Count)
+	}
+	to.Attention = append(to.Attention, &attention{Kind: "approvals", Text: text, Link: "#/inbox",
+		Count: to.GetPendingApprovals(), Time: timeOf(p.Oldest)})
+}
+
+func (s *server) addLetters(ctx context.Context, to *capgatepb.GetSummaryResponse) {
+	if s.Letters == nil {
+		return
+	}
+	n, err := s.Letters(ctx)
+	switch {
+	case err != nil:
+		to.Partial = true
+	case n > 0:
+		to.Attention = append(to.Attention, &attention{Kind: "webhooks", Link: "#/webhooks", Count: int32(n),
+			Text: fmt.Sprintf("%d notices could not be delivered", n)})
+	}
+}
+
+func (s *server) addDrift(to *capgatepb.GetSummaryResponse) {
+	if s.Drifted == nil {
+		return
+	}
+	drifted := s.Drifted()
+	ids := make([]string, 0, len(drifted))
+	for id := range drifted {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids[:min(len(ids), maxFleets)] {
+		text := "one tool has changed and is not accepted"
+		if n := drifted[id]; n > 1 {
+			text = fmt.Sprintf("%d tools have changed and are not accepted", n)
+		}
+		to.Attention = append(to.Attention, &attention{Kind: "drift", Text: text, Link: "#/tools", Subject: id,
+			Count: int32(drifted[id])})
+	}
+}
+
+func timeOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

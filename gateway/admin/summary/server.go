@@ -1,0 +1,110 @@
+package summary
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/recent"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// Fleet is one fleet as health sees it.
+type Fleet struct {
+	Capability       string
+	Backends, Usable int
+}
+
+// Pending are the approvals that wait for an answer.
+type Pending struct {
+	Count  int
+	Oldest time.Time
+}
+
+// Config has the sources of a summary. Status and Recent are required. The functions must not take long.
+type Config struct {
+	Recent *recent.Log
+	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Fleets func() []Fleet
+	// Pending returns the pending approvals of a tenant; "": of all. An error means that they are not known.
+	Pending func(ctx context.Context, tenant string) (Pending, error)
+	Letters func(ctx context.Context) (int, error) // number of dead letters, as far as it is worth to count
+	Drifted func() map[string]int                  // number of drifted tools by capability
+}
+
+// New makes the service.
+func New(cfg Config) admin.Service {
+	s := &server{Config: cfg}
+	return admin.Service{
+		GRPC: func(g *grpc.Server) { capgatepb.RegisterSummaryServer(g, s) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
+			return capgatepb.RegisterSummaryHandlerServer(ctx, mux, s)
+		},
+		Patterns: []string{"GET /v1/summary"},
+	}
+}
+
+// server is capgate.v1.Summary.
+type server struct {
+	capgatepb.UnimplementedSummaryServer
+	Config
+}
+
+// GetSummary implements capgatepb.SummaryServer.
+func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryRequest) (*capgatepb.GetSummaryResponse,
+	error) {
+	tenant, err := operator.Tenant(ctx, req.GetTenant())
+	if err != nil {
+		var refusal *call.Refusal
+		if errors.As(err, &refusal) {
+			err = s.Status(refusal).Err()
+		}
+		return nil, err
+	}
+	if tenant == "-" {
+		tenant = ""
+	}
+	who := operator.FromContext(ctx)
+	narrow := who != nil && who.Tenant != ""
+	resp := &capgatepb.GetSummaryResponse{Totals: &capgatepb.GetSummaryResponse_Totals{}}
+	replicas, partial := s.Recent.Replicas(ctx)
+	minutes, also := s.Recent.Minutes(ctx, tenant, tenant == "")
+	resp.Partial = partial || also
+	for i := range replicas {
+		r := &replicas[i]
+		if r.ID == s.Recent.Replica() {
+			resp.Replica, resp.Version, resp.Ready, resp.Redis = r.ID, r.Version, r.Ready, r.Redis
+		}
+		if !narrow {
+			resp.Replicas = append(resp.Replicas, replicaOf(r))
+		}
+	}
+	for i := range minutes {
+		m := &minutes[i]
+		resp.Minutes = append(resp.Minutes, &capgatepb.GetSummaryResponse_Minute{Time: timestamppb.New(m.Began),
+			Calls: small(m.Calls), Refusals: small(m.Refusals), Errors: small(m.Errors)})
+		t := resp.GetTotals()
+		t.Calls, t.Refusals = small(int64(t.GetCalls())+m.Calls), small(int64(t.GetRefusals())+m.Refusals)
+		t.Errors = small(int64(t.GetErrors()) + m.Errors)
+	}
+	s.attend(ctx, resp, replicas, tenant, narrow)
+	return resp, nil
+}
+
+func replicaOf(r *recent.Replica) *capgatepb.GetSummaryResponse_Replica {
+	return &capgatepb.GetSummaryResponse_Replica{Id: r.ID, Version: r.Version, StartTime: timestamppb.New(r.Started),
+		Ready: r.Ready, Redis: r.Redis, InFlight: small(int64(r.InFlight)), SeenTime: timestamppb.New(r.Seen),
+		Draining: r.Draining}
+}
+
+// small returns a number as JSON has it without quotes.
+func small(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

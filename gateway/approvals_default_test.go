@@ -1,0 +1,209 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// asking is a gateway whose fleet caps asks a person about each call, and whose clients say nothing of it.
+type asking struct {
+	*desk
+	gateway    *gatewaytest.Gateway
+	capability *gatewaytest.Capability
+	at         string // its listener
+}
+
+// startAsking starts a gateway whose fleet lets calls wait for so long; its listener has a time of its own, or nil.
+func startAsking(t *testing.T, d *desk, fleet time.Duration, listener *time.Duration) *asking {
+	t.Helper()
+	p := &asking{desk: d, capability: gatewaytest.NewCapability("b1")}
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	l := &tenant.Listener{Name: "own", Capability: "caps", Scopes: tenant.ListenerScopes, ApprovalWait: listener}
+	port := gateway.Listener{Of: l, Socket: socket(t, "own")}
+	p.at = port.Socket.Addr().String()
+	p.gateway = gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{p.capability.Serve(t, call.Live).Addr},
+			ApprovalWait: fleet}},
+		Policy: policy.Options{Source: tools}, Approver: d, Listeners: []gateway.Listener{port},
+	})
+	return p
+}
+
+// invoke makes a call by a client of the live dialect, as Selu's orchestrator does.
+func (p *asking) invoke(ctx context.Context, t *testing.T) error {
+	t.Helper()
+	_, err := gatewaytest.NewClient(p.gateway.Conn(t), call.Live).Invoke(ctx, request(gatewaytest.Echo, `{}`))
+	return err
+}
+
+// answer approves the call that waits.
+func (p *asking) answer(t *testing.T) {
+	t.Helper()
+	if _, err := p.Approve(t.Context(), "default", p.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCallsWaitForPeopleByDefault: a call whose client says nothing runs once, as soon as a person approves it.
+func TestCallsWaitForPeopleByDefault(t *testing.T) {
+	t.Parallel()
+	p := startAsking(t, openDesk(t), gatewaytest.Patience, nil)
+	ended := make(chan error, 1)
+	go func() { ended <- p.invoke(t.Context(), t) }()
+	p.answer(t)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	answers := make(chan string, 1)
+	go func() {
+		defer close(answers)
+		resp, body := post(t, p.gateway.HTTP1(t), p.gateway, "caps", `{"tool_name":"echo","args":{"n":1}}`)
+		answers <- resp.Status + " " + body
+	}()
+	p.answer(t)
+	if got := <-answers; got != "200 OK {\"result\":{\"n\":1}}\n" {
+		t.Errorf("JSON: %q", got)
+	}
+	if n := len(p.capability.Seen()); n != 2 {
+		t.Errorf("%d calls at the backend, want 2", n)
+	}
+}
+
+// TestNobodyAnswers: such a call gets its refusal when its time to wait is over, and before its deadline.
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	p := startAsking(t, openDesk(t), 50*time.Millisecond, nil)
+	began := time.Now()
+	info := wants(t, p.invoke(t.Context(), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	if id := info.GetMetadata()["approval"]; id != p.next(t, approvals.EventCreated).ID || time.Since(began) < 50*time.Millisecond ||
+		info.GetMetadata()[call.NotStarted] != "true" {
+		t.Errorf("%v after %v", info, time.Since(began))
+	}
+	resp, body := post(t, p.gateway.HTTP2(t), p.gateway, "caps", `{"tool_name":"echo"}`)
+	if resp.StatusCode != http.StatusAccepted || !strings.Contains(body, `"approval_id":"apr_`) {
+		t.Errorf("JSON: %s %s", resp.Status, body)
+	}
+	hasty := startAsking(t, openDesk(t), gatewaytest.Patience, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // of which it waits for six
+	defer cancel()
+	wants(t, hasty.invoke(ctx, t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	if n := len(p.capability.Seen()) + len(hasty.capability.Seen()); n != 0 {
+		t.Errorf("%d calls at the backends", n)
+	}
+}
+
+// TestHeldCallsAreNotSlow: the time for which a call waits for a person is not in its duration, of which alerts and
+// objectives are made.
+func TestHeldCallsAreNotSlow(t *testing.T) {
+	t.Parallel()
+	const held = 50 * time.Millisecond
+	p := startAsking(t, openDesk(t), held, nil)
+	began := time.Now()
+	wants(t, p.invoke(t.Context(), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	p.gateway.Log.Calls(t, 1)
+	most := (time.Since(began) - held).Seconds()
+	took := p.gateway.Metrics(t)[`capgate_call_duration_seconds_sum{capability="caps",code="FAILED_PRECONDITION"}`]
+	if took <= 0 || took > most {
+		t.Errorf("took %v, more than %v", took, most)
+	}
+}
+
+// TestCallersSayHowLongTheyWait: their word comes before the fleet's.
+func TestCallersSayHowLongTheyWait(t *testing.T) {
+	t.Parallel()
+	p := startAsking(t, openDesk(t), time.Hour, nil)
+	began := time.Now()
+	wants(t, p.invoke(with(t.Context(), "x-approval-wait", "0"), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	resp, body := post(t, p.gateway.HTTP1(t), p.gateway, "caps", `{"tool_name":"echo"}`, "Prefer", "wait=0")
+	if resp.StatusCode != http.StatusAccepted || time.Since(began) > gatewaytest.Patience {
+		t.Errorf("JSON: %s %s, after %v", resp.Status, body, time.Since(began))
+	}
+	none := startAsking(t, openDesk(t), 0, nil)
+	ended := make(chan error, 1)
+	go func() { ended <- none.invoke(with(t.Context(), "x-approval-wait", "60"), t) }()
+	none.answer(t)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestListenersSayHowLongCallsWait: a listener's word comes before the fleet's, also where it is 0.
+func TestListenersSayHowLongCallsWait(t *testing.T) {
+	t.Parallel()
+	long, none := gatewaytest.Patience, time.Duration(0)
+	for name, test := range map[string]struct {
+		fleet    time.Duration
+		listener *time.Duration
+		waits    bool
+	}{
+		"the listener's":      {0, &long, true},
+		"the fleet's":         {gatewaytest.Patience, nil, true},
+		"the listener's none": {gatewaytest.Patience, &none, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startAsking(t, openDesk(t), test.fleet, test.listener)
+			client := gatewaytest.NewClient((&ported{at: map[string]gateway.Listener{}, gateway: &gatewaytest.Gateway{
+				Addr: p.at}}).conn(t, ""), call.Live)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := client.Invoke(t.Context(), bare())
+				ended <- err
+			}()
+			if !test.waits {
+				wants(t, <-ended, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+				return
+			}
+			p.answer(t)
+			if err := <-ended; err != nil || len(p.capability.Seen()) != 1 {
+				t.Errorf("%v, %d calls", err, len(p.capability.Seen()))
+			}
+		})
+	}
+}
+
+// TestCallersLeaveWhileTheyWait: the approval is still there, and can be answered and used.
+func TestCallersLeaveWhileTheyWait(t *testing.T) {
+	t.Parallel()
+	p := startAsking(t, openDesk(t), gatewaytest.Patience, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.invoke(ctx, t) }()
+	a := p.next(t, approvals.EventCreated)
+	cancel()
+	wants(t, <-ended, codes.Canceled, "")
+	p.gateway.Log.Calls(t, 1) // the gateway knows that it has left
+	if _, err := p.Approve(t.Context(), "default", a.ID, approvals.Answer{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.capability.Seen()); n != 0 {
+		t.Errorf("%d calls at the backend", n)
+	}
+	if err := p.invoke(with(t.Context(), "x-approval-id", a.ID), t); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestApprovalsThatExpireWhileCallsWait: the wait ends with the approval.
+func TestApprovalsThatExpireWhileCallsWait(t *testing.T) {
+	t.Parallel()
+	p := startAsking(t, openDeskWith(t, approvals.Options{TTL: 200 * time.Millisecond}), time.Hour, nil)
+	wants(t, p.invoke(t.Context(), t), codes.PermissionDenied, "APPROVAL_EXPIRED")
+	if n := len(p.capability.Seen()); n != 0 {
+		t.Errorf("%d calls at the backend", n)
+	}
+}

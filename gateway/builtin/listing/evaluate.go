@@ -1,0 +1,93 @@
+package listing
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// usableTool is a tool that a caller may use, and how.
+type usableTool struct {
+	catalog.Tool
+	verdict call.Verdict
+}
+
+// evaluated is what a caller may use of a capability.
+type evaluated struct {
+	capability *capgatepb.Capability // nil: nothing
+	tools      []usableTool
+	empty      emptiness
+}
+
+// emptiness is why there are no tools to list. A caller learns only of what nobody has decided: a call would tell it
+// the same.
+type emptiness int
+
+const (
+	unsaid  emptiness = iota // there are tools, or somebody has decided that the caller may use none
+	unknown                  // calls by name are possible
+	noPolicy
+)
+
+func (e emptiness) explain() (reason, notice string) {
+	switch e {
+	case unknown:
+		return "TOOLS_UNKNOWN", "the tools are not known: the capability has no manifest, or has not listed its tools " +
+			"yet; calls by name are possible"
+	case noPolicy:
+		return "NO_POLICY", "all tools are blocked: the capability has no manifest, or has not listed its tools yet, and " +
+			"neither the policy of its fleet nor a rule allows calls; give the fleet a manifest or a policy, or set a rule " +
+			"with capgate policy set"
+	case unsaid:
+	}
+	return "", ""
+}
+
+// evaluate returns the tools of a capability that a caller may use.
+func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string) (evaluated, error) {
+	tools, known := s.tools.Tools(id)
+	c := &capgatepb.Capability{Id: id, Name: paging.Name("capabilities", id), Class: s.tools.Class(id).String(),
+		ToolsKnown: known}
+	if !known { // an empty tool name stands for unknown tools
+		switch d, err := s.decide(ctx, caller, id, ""); {
+		case err != nil:
+			return evaluated{}, err
+		case d.Verdict != call.Block:
+			return evaluated{capability: c, empty: unknown}, nil
+		case d.Level == policy.Default:
+			return evaluated{empty: noPolicy}, nil
+		}
+		return evaluated{}, nil
+	}
+	var usable []usableTool
+	for _, t := range tools {
+		d, err := s.decide(ctx, caller, id, t.Name)
+		if err != nil {
+			return evaluated{}, err
+		}
+		if d.Verdict != call.Block {
+			usable = append(usable, usableTool{t, d.Verdict})
+			c.Tools = append(c.Tools, t.Name)
+		}
+	}
+	if len(usable) == 0 {
+		return evaluated{}, nil
+	}
+	return evaluated{capability: c, tools: usable}, nil
+}
+
+func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (policy.Decision, error) {
+	d, refusal := s.decider.Fetch(ctx, &call.Call{
+		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
+		Tool: tool,
+	})
+	if refusal != nil {
+		return d, s.refused(refusal)
+	}
+	return d, nil
+}

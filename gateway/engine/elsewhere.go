@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// elsewhere is the question of a message that only the engine's own web page can answer: published engines send an
+// event without type or content where they ask a person. The client gets this event unchanged. Its approval shows where
+// a person is asked, until the message goes on.
+type elsewhere struct {
+	started string // summary of the last action that was started
+	id      string // of the approval; "": nobody is asked
+}
+
+// observe takes an event of the message. The engine sends nothing further until it has the answer.
+func (q *elsewhere) observe(ctx context.Context, g *Guard, p *Call, e *event) {
+	switch {
+	case e.blank && q.id == "":
+		q.id = g.createElsewhere(ctx, p, q.started)
+	case !e.blank:
+		q.withdraw(g, p)
+	}
+	if e.started != "" {
+		q.started = e.started
+	}
+}
+
+// withdraw ends the approval. If that fails, it expires.
+func (q *elsewhere) withdraw(g *Guard, p *Call) {
+	if q.id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(g.alive, askTimeout)
+	defer cancel()
+	if err := g.cfg.Approvals.Withdraw(ctx, p.Tenant, q.id); err != nil {
+		g.cfg.Log.Warn("answered question of an engine still shown as pending", "capability", p.Fleet, "approval", q.id,
+			"error", err)
+	}
+	q.id = ""
+}
+
+// createElsewhere creates the approval of a question without an id; "" if that fails.
+func (g *Guard) createElsewhere(ctx context.Context, p *Call, started string) (id string) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	r := &approvals.Request{
+		Tenant: p.Tenant, User: p.User, Agent: p.Agent, Capability: p.Fleet, Session: p.Session,
+		RequestID: p.RequestID, Level: approvals.Elsewhere,
+		Why: fmt.Sprintf("engine %s at %s asks a person in session %q; answer in the engine's own web page", p.Fleet,
+			p.Backend, p.Session),
+	}
+	r.Tool, r.Args = actionOf(started)
+	a, _, refusal := g.cfg.Approvals.Create(ctx, r)
+	if refusal != nil && refusal.Kind == call.InvalidArgument && r.Args != nil { // ambiguous: they are not shown
+		r.Args = nil
+		a, _, refusal = g.cfg.Approvals.Create(ctx, r)
+	}
+	if refusal != nil {
+		g.cfg.Log.Warn("question of an engine not shown", "capability", p.Fleet, "tenant", p.Tenant, "reason",
+			refusal.Reason)
+		return ""
+	}
+	return a.ID
+}
+
+const (
+	unknownTool = "unknown"
+	maxToolName = 128
+)
+
+// actionOf returns the tool and the arguments of an action's summary, which published engines write as "tool: JSON".
+// They shorten long arguments, which are left out then: only whole JSON can have its secrets masked.
+func actionOf(summary string) (tool string, args []byte) {
+	tool, said, _ := strings.Cut(summary, ": ")
+	if tool == "" || len(tool) > maxToolName || strings.ContainsFunc(tool, notInNames) {
+		return unknownTool, nil
+	}
+	if !json.Valid([]byte(said)) {
+		return tool, nil
+	}
+	return tool, []byte(said)
+}
+
+// notInNames reports whether no name of a tool has a character.
+func notInNames(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.:", r)
+}

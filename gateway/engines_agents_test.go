@@ -1,0 +1,75 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/gateway"
+	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
+)
+
+// session is an agent's stream, as a published agent opens it: without waiting for a connection that can be made.
+func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunSessionClient, error) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), gatewaytest.Patience)
+	t.Cleanup(stop)
+	stream, err := parallaxpb.NewAgentServiceClient(g.Conn(t)).RunSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = stream.Send(&parallaxpb.AgentEvent{Event: &parallaxpb.AgentEvent_Ready{Ready: &parallaxpb.AgentReady{
+		AgentId: "Atlas:token"}}})
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	first, err := stream.Recv()
+	if err == nil && first.GetInitialToolDefs() == nil {
+		t.Errorf("the first directive: %v", first)
+	}
+	return stream, err
+}
+
+// TestAgentsOfAGatewayThatStops are not told OK, after which no engine starts its agent again.
+func TestAgentsOfAGatewayThatStops(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) {
+		o.Drain = &gateway.Drain{Timeout: time.Millisecond}
+	})
+	stream, err := session(t, e.gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.gateway.Drain()
+	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the agent got %v, %v", d, err)
+	}
+	gatewaytest.Wait(t, e.gateway.Stopped(), "the gateway to stop")
+}
+
+// TestAgentsOfEnginesThatGo are not told OK either.
+func TestAgentsOfEnginesThatGo(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.Serve(t, engine.New(engine.Config{}).Register)
+	e := behind(t, backend.Addr, &guard.Settings{Queue: 1})
+	stream, err := session(t, e.gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend.Stop()
+	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the agent got %v, %v", d, err)
+	}
+	_, err = session(t, e.gateway)
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("an agent without an engine got %v", err)
+	}
+}

@@ -1,0 +1,77 @@
+package signin
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/session"
+)
+
+// maxForm bounds a form, in bytes.
+const maxForm = 8 << 10
+
+// signInWithKey begins the session of the holder of a key.
+func (h *Handler) signInWithKey(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if r.ParseForm() != nil {
+		h.fail(w, r, h.cfg.Home, refusedForm)
+		return
+	}
+	next := h.next(r.PostForm.Get("next"))
+	refusal := h.safe(r)
+	if refusal == nil {
+		refusal = h.attempt(r)
+	}
+	var s *session.Session
+	if refusal == nil {
+		s, refusal = h.cfg.People.Key(r.Context(), strings.TrimSpace(r.PostForm.Get("key")))
+	}
+	if refusal == nil {
+		refusal = h.start(w, r, s)
+	}
+	if refusal != nil {
+		h.fail(w, r, next, refusal)
+		return
+	}
+	h.redirect(w, r, h.at(r).path+next)
+}
+
+// Issue begins a session for a request in another way than by the form, as for the start token in a link.
+func (h *Handler) Issue(w http.ResponseWriter, r *http.Request, s *session.Session) *call.Refusal {
+	if refusal := h.safe(r); refusal != nil {
+		return refusal
+	}
+	return h.start(w, r, s)
+}
+
+// signOut ends the session of a request. The secret of the session may be in the form, too.
+func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	s, refusal := h.open(r)
+	if refusal == nil && !session.SameSecret(r.Header.Get(csrfHeader), s.CSRF) &&
+		(r.ParseForm() != nil || !session.SameSecret(r.PostForm.Get("csrf_token"), s.CSRF)) {
+		h.problem(w, r, refusedCSRF)
+		return
+	}
+	h.setCookie(w, r, h.sessionCookie(r), "", time.Time{})
+	if refusal == nil {
+		refusal = h.cfg.Sessions.End(r.Context(), s.ID, s.Expires)
+		h.record(s, "session.signed_out")
+	} else {
+		refusal = nil // there was none
+	}
+	switch {
+	case refusal != nil:
+		h.fail(w, r, h.cfg.Home, refusal)
+	case wantsPage(r):
+		h.redirect(w, r, h.at(r).path+h.cfg.Mount+"/signin?out=1")
+	default:
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+var refusedForm = &call.Refusal{Kind: call.InvalidArgument, Reason: "SIGN_IN_FAILED",
+	Message: "the form cannot be read, or is too long"}

@@ -1,0 +1,187 @@
+package signin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// patience is the time between the way to the issuer and the way back.
+const patience = 10 * time.Minute
+
+// begun is a sign-in that has begun, in the browser's cookie.
+type begun struct {
+	token.Login
+	Issuer string
+	Client string // id, in case the configuration changes meanwhile
+	Next   string
+	At     time.Time
+}
+
+// begin sends the browser to an issuer.
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
+	name, next := r.PathValue("issuer"), h.next(r.URL.Query().Get("next"))
+	of := h.issuer(name)
+	if of == nil {
+		h.fail(w, r, next, &call.Refusal{Kind: call.NotFound, Reason: "SIGN_IN_FAILED",
+			Message: "people do not sign in at an issuer of this name here"})
+		return
+	}
+	if to := h.moved(r, r.URL.RequestURI()); to != "" { // the issuer sends the browser back to that name
+		h.redirect(w, r, to)
+		return
+	}
+	refusal := h.safe(r)
+	if refusal == nil {
+		refusal = h.attempt(r)
+	}
+	if refusal != nil {
+		h.fail(w, r, next, refusal)
+		return
+	}
+	l := begun{Login: token.NewLogin(h.at(r).base+h.cfg.Mount+"/signin/callback", session.NewID(), session.NewID()),
+		Issuer: name, Client: of.ID, Next: next, At: time.Now()}
+	to, err := h.cfg.Logins.Authorize(r.Context(), of.Client, l.Login)
+	if err != nil {
+		h.cfg.Log.Warn("an issuer is not available for a sign-in", "issuer", name, "error", err)
+		h.fail(w, r, next, refusedIssuerAway)
+		return
+	}
+	sealed, refusal := h.cfg.Sessions.Seal(r.Context(), h.purpose(), l)
+	if refusal != nil {
+		h.fail(w, r, next, refusal)
+		return
+	}
+	h.setCookie(w, r, h.loginCookie(r), sealed, l.At.Add(patience))
+	h.redirect(w, r, to)
+}
+
+func (h *Handler) purpose() string { return "login " + string(h.cfg.Kind) }
+
+// issuer returns an issuer by its name; nil: there is none.
+func (h *Handler) issuer(name string) *Issuer {
+	all := h.cfg.Issuers()
+	if n := slices.IndexFunc(all, func(i Issuer) bool { return i.Issuer == name }); n >= 0 {
+		return &all[n]
+	}
+	return nil
+}
+
+// callback begins the session of a person whom the issuer has sent back. It counts as no attempt: begin has counted it,
+// and its cookie is good once.
+func (h *Handler) callback(w http.ResponseWriter, r *http.Request) {
+	var l begun
+	err := h.cfg.Sessions.Unseal(r.Context(), h.purpose(), cookie(r, h.loginCookie(r)), &l)
+	h.setCookie(w, r, h.loginCookie(r), "", time.Time{})
+	q := r.URL.Query()
+	states, codes := q["state"], q["code"]
+	switch {
+	case err != nil || time.Since(l.At) > patience || l.State == "" || l.Redirect == "":
+		h.fail(w, r, h.cfg.Home, refusedBrowser)
+		return
+	case len(states) != 1 || !session.SameSecret(states[0], l.State) || !h.used.first(l.State):
+		h.fail(w, r, h.next(l.Next), refusedBrowser)
+		return
+	case q.Has("error") || len(codes) != 1 || codes[0] == "":
+		h.cfg.Log.Info("an issuer has refused a sign-in", "issuer", l.Issuer, "error", errorCode(q.Get("error")))
+		h.fail(w, r, h.next(l.Next), refusedByIssuer(errorCode(q.Get("error"))))
+		return
+	}
+	s, refusal := h.person(r, &l, token.Answer{Code: codes[0], Issuer: strings.Join(q["iss"], " ")})
+	if refusal == nil {
+		refusal = h.start(w, r, s)
+	}
+	if refusal != nil {
+		h.fail(w, r, h.next(l.Next), refusal)
+		return
+	}
+	h.redirect(w, r, h.at(r).path+h.next(l.Next))
+}
+
+// person returns the session of the person whom an issuer vouches for.
+func (h *Handler) person(r *http.Request, l *begun, a token.Answer) (*session.Session, *call.Refusal) {
+	of := h.issuer(l.Issuer)
+	if of == nil || of.ID != l.Client {
+		return nil, refusedBrowser
+	}
+	select {
+	case h.exchanges <- struct{}{}:
+		defer func() { <-h.exchanges }()
+	default:
+		return nil, refusedIssuerBusy
+	}
+	who, err := h.cfg.Logins.Exchange(r.Context(), of.Client, l.Login, a)
+	if err != nil {
+		h.cfg.Log.Warn("a sign-in has failed", "issuer", l.Issuer, "error", err)
+		return nil, refusedToken
+	}
+	return h.sessionOf(&who), nil
+}
+
+func (h *Handler) sessionOf(who *tenant.Identity) *session.Session {
+	return &session.Session{Via: session.ViaPerson, Issuer: who.Key, User: who.User, Tenant: who.Tenant,
+		Scopes: who.Scopes.Names(), Groups: session.KeepGroups(who.Groups(), h.cfg.Groups)}
+}
+
+// errorCode returns an error of an issuer, if it is one of the known ones (RFC 6749 §4.1.2.1, OpenID Connect Core
+// §3.1.2.6): the query may be anybody's.
+func errorCode(code string) string {
+	switch code {
+	case "access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope",
+		"server_error", "temporarily_unavailable", "interaction_required", "login_required",
+		"account_selection_required", "consent_required":
+		return code
+	}
+	return "no code"
+}
+
+func refusedByIssuer(code string) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
+		Message: "the issuer has not signed you in (" + code + ")"}
+}
+
+var (
+	refusedBrowser = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
+		Message: "this answer belongs to no sign-in that this browser has begun, or it came too late; sign in again"}
+	refusedToken = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
+		Message: "the issuer's answer is not valid for this sign-in; sign in again, and if it fails again ask an operator: " +
+			"the gateway's log has the reason"}
+	refusedIssuerAway = &call.Refusal{Kind: call.Unavailable, Reason: "SIGN_IN_FAILED", RetryAfter: 5 * time.Second,
+		Message: "the issuer is not available at the moment; try again later"}
+	refusedIssuerBusy = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: time.Second,
+		Message: "too many people sign in at this moment; try again"}
+)
+
+// maxUsed bounds the states that are remembered because they were used.
+const maxUsed = 10_000
+
+// usedStates are the states of sign-ins that have come back to this replica. The issuer's code is good once anyway.
+type usedStates struct {
+	mu  sync.Mutex
+	all *simplelru.LRU[string, struct{}]
+}
+
+func newUsedStates() *usedStates {
+	all, _ := simplelru.NewLRU[string, struct{}](maxUsed, nil) // the size is positive
+	return &usedStates{all: all}
+}
+
+// first reports whether a state comes back for the first time.
+func (u *usedStates) first(state string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.all.Contains(state) {
+		return false
+	}
+	u.all.Add(state, struct{}{})
+	return true
+}

@@ -1,0 +1,77 @@
+package signin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/session"
+)
+
+// csrfHeader repeats the secret of a session in requests with effects. Pages of other sites cannot know it, and cannot
+// send the header without a permission that no response of this gateway gives.
+const csrfHeader = "X-CSRF-Token"
+
+// Has reports whether a request has a cookie of this port, whatever it is worth.
+func (h *Handler) Has(r *http.Request) bool { return cookie(r, h.sessionCookie(r)) != "" }
+
+// open returns the session of a request's cookie.
+func (h *Handler) open(r *http.Request) (*session.Session, *call.Refusal) {
+	return h.cfg.Sessions.Open(r.Context(), h.cfg.Kind, cookie(r, h.sessionCookie(r)))
+}
+
+// Session returns the session of a request whose person may still use the port. A request with effects needs the
+// session's secret as well.
+func (h *Handler) Session(r *http.Request) (*session.Session, *call.Refusal) {
+	s, refusal := h.open(r)
+	if refusal == nil && hasEffects(r) && !session.SameSecret(r.Header.Get(csrfHeader), s.CSRF) {
+		refusal = refusedCSRF
+	}
+	if refusal == nil {
+		refusal = h.cfg.People.Check(r.Context(), s)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return s, nil
+}
+
+var refusedCSRF = &call.Refusal{Kind: call.PermissionDenied, Reason: "CSRF_TOKEN_MISSING",
+	Message: "a request with a session and with effects needs the header X-CSRF-Token: GET /v1/me has its value"}
+
+// hasEffects reports whether a method may have effects (RFC 9110 §9.2.1).
+func hasEffects(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return true
+}
+
+// Follow ends the streams of next with the sessions of their requests.
+func (h *Handler) Follow(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !h.Has(r) || !isStream(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s, refusal := h.open(r)
+		if refusal != nil {
+			next.ServeHTTP(w, r) // which refuses it
+			return
+		}
+		ctx, cancel := h.cfg.Sessions.Follow(r.Context(), s, func(ctx context.Context) bool {
+			refusal := h.cfg.People.Check(ctx, s)
+			return refusal == nil || refusal.Kind == call.Unavailable
+		})
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// isStream reports whether the response to a request may last.
+func isStream(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/events") ||
+		strings.HasSuffix(r.URL.Path, ":invoke")
+}

@@ -1,0 +1,133 @@
+package signin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// People decides who may use a port.
+type People interface {
+	// Key returns the session of the holder of a key. It may wait until ctx ends.
+	Key(ctx context.Context, key string) (*session.Session, *call.Refusal)
+	// Check returns a refusal if the person or key of a session may not use the port, or no more.
+	Check(ctx context.Context, s *session.Session) *call.Refusal
+}
+
+// Logins are the issuers of tokens, as of people who sign in. It is a *token.Verifier.
+type Logins interface {
+	Authorize(ctx context.Context, c token.Client, l token.Login) (string, error)
+	Exchange(ctx context.Context, c token.Client, l token.Login, a token.Answer) (tenant.Identity, error)
+}
+
+// Issuer is an issuer at which people may sign in.
+type Issuer struct {
+	token.Client
+	Title string // on its button; "": its name
+}
+
+// Config has the dependencies of a Handler. All but Home, Groups and Audit are required.
+type Config struct {
+	Kind     session.Kind
+	Mount    string                     // path before the routes; "": none
+	Home     string                     // path after a sign-in without one; default /
+	Keys     string                     // the keys that the form accepts, in words
+	Sessions *session.Manager           // whoever made it runs it
+	People   People                     // of this port
+	Logins   Logins                     // of all issuers
+	Issuers  func() []Issuer            // that are configured; it must not block
+	URL      func() string              // at which people reach the port; "": at the name of each request
+	Network  func(*http.Request) string // the network of a client, for its number of attempts
+	Limiter  *session.Limiter           // of attempts
+	Groups   func(group string) bool    // groups that the configuration names; nil: none
+	Audit    *audit.Log                 // nil: none
+	Log      *slog.Logger
+	// Tables of gRPC codes for refusals, and of HTTP statuses for these.
+	Status     func(*call.Refusal) *status.Status
+	HTTPStatus func(codes.Code) int
+}
+
+// Handler serves the pages of a port. It is safe for concurrent use and has nothing to close.
+type Handler struct {
+	cfg       Config
+	exchanges chan struct{} // bounds requests to issuers
+	used      *usedStates
+}
+
+// maxExchanges bounds concurrent requests to issuers.
+const maxExchanges = 32
+
+// New returns a Handler.
+func New(cfg Config) *Handler {
+	if cfg.Home == "" {
+		cfg.Home = "/"
+	}
+	if cfg.Groups == nil {
+		cfg.Groups = func(string) bool { return false }
+	}
+	return &Handler{cfg: cfg, exchanges: make(chan struct{}, maxExchanges), used: newUsedStates()}
+}
+
+// Routes returns the routes by their patterns, as of http.ServeMux. None needs a session.
+func (h *Handler) Routes() map[string]http.HandlerFunc {
+	of := map[string]http.HandlerFunc{
+		"GET /signin":               h.page,
+		"GET /signin/style.css":     h.style,
+		"GET /signin/oidc/{issuer}": h.begin,
+		"GET /signin/callback":      h.callback,
+		"POST /signin/key":          h.signInWithKey,
+		"POST /signout":             h.signOut,
+	}
+	if h.cfg.Kind == session.Admin {
+		of["GET /cli"], of["POST /cli"] = h.program, h.letIn
+		of["POST /cli/token"], of["POST /cli/end"] = h.programToken, h.programEnd
+	}
+	all := make(map[string]http.HandlerFunc, len(of))
+	for pattern, serve := range of {
+		verb, path, _ := strings.Cut(pattern, " ")
+		all[verb+" "+h.cfg.Mount+path] = serve
+	}
+	return all
+}
+
+// start begins the session of a person or key who may use the port. A session that the browser had before ends, so
+// that nobody who has set or known its cookie keeps it.
+func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Session) *call.Refusal {
+	if refusal := h.cfg.People.Check(r.Context(), s); refusal != nil {
+		return refusal
+	}
+	if before, refusal := h.open(r); refusal == nil {
+		if refusal = h.cfg.Sessions.End(r.Context(), before.ID, before.Expires); refusal != nil {
+			h.cfg.Log.Warn("a session goes on after a new sign-in", "name", before.Name(), "error", refusal)
+		}
+	}
+	cookie, refusal := h.cfg.Sessions.Issue(r.Context(), h.cfg.Kind, s)
+	if refusal != nil {
+		return refusal
+	}
+	h.setCookie(w, r, h.sessionCookie(r), cookie, s.Expires)
+	h.record(s, "session.signed_in")
+	return nil
+}
+
+// record takes a sign-in or a sign-out down in the log and in the audit log.
+func (h *Handler) record(s *session.Session, what string) {
+	h.cfg.Log.Info("a person's session", "what", what, "name", s.Name(), "at", string(h.cfg.Kind), "session", s.ID)
+	h.cfg.Audit.RecordChange(&audit.Change{Actor: s.Name(), What: what, Tenant: s.Tenant,
+		Targets: []audit.Target{{Name: "session", Value: s.ID}, {Name: "at", Value: string(h.cfg.Kind)}}})
+}
+
+// attempt counts an attempt to sign in.
+func (h *Handler) attempt(r *http.Request) *call.Refusal {
+	return h.cfg.Limiter.Attempt(h.cfg.Network(r))
+}

@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Listener is a port for clients besides the public one. Its calls pass the same filters.
+type Listener struct {
+	Of     *tenant.Listener // what its calls are
+	Socket net.Listener
+	TLS    *tls.Config // nil: cleartext
+}
+
+// listeners are the ports of Config.Listeners.
+type listeners []*relay.Port
+
+func newListeners(all []Listener) listeners {
+	ports := make(listeners, len(all))
+	for i := range all {
+		ports[i] = &relay.Port{Value: all[i].Of, Direct: true}
+		if all[i].TLS != nil {
+			ports[i].SetTLS(all[i].TLS)
+		}
+	}
+	return ports
+}
+
+// SetListenerTLS is SetTLS for one of Config.Listeners, which was made with TLS.
+func (g *Gateway) SetListenerTLS(index int, t *tls.Config) { g.ports[index].SetTLS(t) }
+
+// serve serves clients on public, and on those of Config.Listeners. Each tells ended why it does no longer, once.
+func (g *Gateway) serve(public net.Listener, ended chan<- error) {
+	serve := func(what string, f func() error) {
+		go func() { ended <- wrap(what, recovery.Do("serve", f)) }()
+	}
+	serve("serve clients", func() error { return g.relay.Serve(public) })
+	for i, l := range g.cfg.Listeners {
+		serve("serve clients at "+l.Of.Name, func() error { return g.relay.ServePort(l.Socket, g.ports[i]) })
+	}
+}
+
+// withCORS lets pages of other sites call as the configuration says, except at listeners whose callers are a tenant's
+// without a credential: every page would be that tenant.
+func withCORS(pages cors.Config, doors http.Handler) http.Handler {
+	some, none := cors.Handler(pages, doors), cors.Handler(cors.Config{}, doors)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if webRequestOf(r).client.At.Anonymous() {
+			none.ServeHTTP(w, r)
+			return
+		}
+		some.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,75 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// TestPorts: clients of each port are told apart, and get its TLS. A port with Direct takes connections as they come.
+// One that accepts leaves the others their connections.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var met []any
+	cfg := relay.Config{MaxConns: 2, MorePorts: 2,
+		Origin: func(net.Conn) (net.Addr, error) { return nil, errors.New("no header") },
+		Meet: func(p *relay.Peer) any {
+			mu.Lock()
+			defer mu.Unlock()
+			if p.Port != nil { // else it is the process
+				met = append(met, p.Port.Value)
+			}
+			return nil
+		}}
+	w := newWorld(t, cfg)
+	server, client := tlsConfigs(t)
+	clear, secure := &relay.Port{Value: "clear", Direct: true}, &relay.Port{Value: "secure", Direct: true}
+	secure.SetTLS(server)
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	must(t, err)
+	inTLS := listen(t)
+	ended := make(chan error, 2)
+	go func() { ended <- w.ServePort(socket, clear) }()
+	go func() { ended <- w.ServePort(inTLS, secure) }()
+	t.Cleanup(func() {
+		w.Close()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	unix := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket.Addr().String())
+	})
+	for name, cc := range map[string]*grpc.ClientConn{
+		"clear":  dialRaw(t, "localhost:1", unix),
+		"secure": dialRaw(t, inTLS.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(client))),
+	} {
+		if got, err := unary(w.ctx, cc, "Echo", []byte(name)); err != nil || string(got) != name {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	public, err := net.Dial("tcp", w.addr)
+	must(t, err)
+	defer public.Close()
+	if n, err := public.Read(make([]byte, 1)); err == nil {
+		t.Errorf("the public port, without its header: %d bytes", n)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(met) != 2 || met[0] == met[1] {
+		t.Errorf("met %v", met)
+	}
+	if _, err := tls.Dial("tcp", inTLS.Addr().String(), &tls.Config{ServerName: "other.example"}); err == nil {
+		t.Error("a client that trusts nobody")
+	}
+}

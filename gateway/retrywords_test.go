@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/docs"
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// retryWords are words by which clients take an error for a failure that a further call mends, in any case: a text of a
+// call that may have run has none of them.
+//
+//   - Selu's orchestrator repeats a call whose error contains "connect".
+//   - grpc-go, grpc-node and grpc-java decide by codes alone, see relay.Status.NoRetry; their own texts of connections
+//     that failed have "transport", "closing", "error reading from server: EOF", "reset by peer".
+//   - Libraries of Google for Node repeat INTERNAL with "rst_stream" or "rst stream".
+//   - Programs around C++ and Python clients look for "socket closed", "broken pipe", "keepalive watchdog timeout".
+//   - Programs around language models, in Go, Python and JavaScript, look for the rest.
+var retryWords = []string{
+	"connect", "refused", "reset", "broken pipe", "eof", "end of file", "hang up", "socket", "peer", "network", "dns",
+	"econn", "timeout", "timed out", "time out", "deadline exceeded", "unavailable", "unreachable", "not ready",
+	"transport", "closing", "closed", "goaway", "going away", "rst_stream", "rst stream", "shutting down", "try again",
+	"retry", "repeat it", "later", "temporar", "transient", "overload", "rate limit", "too many requests", "busy",
+}
+
+// RetryWord returns the word of a text by which clients would repeat the call; "": there is none.
+func RetryWord(text string) string {
+	for _, word := range retryWords {
+		if strings.Contains(strings.ToLower(text), word) {
+			return word
+		}
+	}
+	return ""
+}
+
+// TestWordsThatClientsRetryOn looks at each text of a call that may have run: those of the relay's failures, and those
+// of the refusals in the source that say so.
+func TestWordsThatClientsRetryOn(t *testing.T) {
+	t.Parallel()
+	for f := range failures {
+		if text := newStatuses().explain(relay.Failure(f), true).Message; RetryWord(text) != "" {
+			t.Errorf("%v: %q has %q", relay.Failure(f), text, RetryWord(text))
+		}
+	}
+	_, listed, _ := strings.Cut(docs.Errors, "no word of these:")
+	listed, _, _ = strings.Cut(listed, ".\n")
+	for _, word := range strings.Split(strings.TrimSpace(listed), ",") {
+		if word = strings.Trim(word, " \n`"); RetryWord(word) == "" {
+			t.Errorf("docs/errors.md lists %q, which no text is searched for", word)
+		}
+	}
+	found := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.CompositeLit); ok && saysMayHaveRun(lit) {
+				found++
+				for _, text := range textsIn(lit) {
+					if RetryWord(text) != "" {
+						t.Errorf("%s: %q has %q", path, text, RetryWord(text))
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || found < 10 {
+		t.Errorf("%d refusals in the source, %v", found, err)
+	}
+}
+
+func saysMayHaveRun(lit *ast.CompositeLit) bool {
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && strings.EqualFold(key.Name, "MayHaveRun") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// textsIn are the sentences of a literal: strings with a space.
+func textsIn(lit *ast.CompositeLit) (texts []string) {
+	ast.Inspect(lit, func(n ast.Node) bool {
+		if b, ok := n.(*ast.BasicLit); ok && b.Kind == token.STRING {
+			if text, err := strconv.Unquote(b.Value); err == nil && strings.Contains(text, " ") {
+				texts = append(texts, text)
+			}
+		}
+		return true
+	})
+	return texts
+}

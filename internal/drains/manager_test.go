@@ -1,0 +1,283 @@
+package drains_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/drains"
+)
+
+var (
+	one   = drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}
+	two   = drains.Key{Capability: "weather", Addr: "10.0.0.2:50051"}
+	errIO = errors.New("no answer")
+)
+
+// board is a store in memory, with the rules of Store.
+type board struct {
+	mu       sync.Mutex
+	epoch    string
+	drained  map[drains.Key]time.Time
+	readOnly bool
+	away     bool
+	reports  []drains.Report
+	others   map[string]map[drains.Key]int64
+	begun    chan struct{} // gets one when an exchange begins, which then waits for proceed; nil: exchanges do not wait
+	proceed  chan struct{}
+}
+
+func newBoard() *board { return &board{epoch: "1", drained: map[drains.Key]time.Time{}} }
+
+func (b *board) Exchange(_ context.Context, r drains.Report) (drains.View, error) {
+	if b.begun != nil {
+		b.begun <- struct{}{}
+		<-b.proceed
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return drains.View{}, errIO
+	}
+	b.reports = append(b.reports, r)
+	view := drains.View{Epoch: b.epoch, Written: !b.readOnly, Calls: map[string]map[drains.Key]int64{}}
+	if view.Written {
+		if r.Epoch != "" && r.Epoch != b.epoch {
+			for _, d := range r.Active {
+				b.drained[d.Key] = d.Since
+			}
+		}
+		for _, key := range r.Set {
+			if len(b.drained) == drains.MaxDrains {
+				view.Full = true
+			} else if _, already := b.drained[key]; !already {
+				b.drained[key] = time.Now()
+			}
+		}
+		for _, key := range r.End {
+			delete(b.drained, key)
+		}
+	}
+	for key, since := range b.drained {
+		view.Drains = append(view.Drains, drains.Drain{Key: key, Since: since})
+	}
+	maps.Copy(view.Calls, b.others)
+	view.Calls[r.Replica] = r.Calls
+	return view, nil
+}
+
+func (b *board) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
+
+func (b *board) change(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}
+
+// lose makes the store an empty one.
+func (b *board) lose() {
+	b.change(func() { b.epoch, b.drained = b.epoch+"1", map[drains.Key]time.Time{} })
+}
+
+func (b *board) keys() (keys []drains.Key) {
+	b.change(func() { keys = slices.Collect(maps.Keys(b.drained)) })
+	return keys
+}
+
+// fleets is a router.
+type fleets struct {
+	changed chan struct{} // gets one with each change, if there is room
+
+	mu    sync.Mutex
+	force []drains.Key
+	calls map[drains.Key]int64
+}
+
+func (f *fleets) SetDrains(all []drains.Drain) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.force = nil
+	for _, d := range all {
+		f.force = append(f.force, d.Key)
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fleets) Calls(k drains.Key) (int64, bool) {
+	n, known := f.calls[k]
+	return n, known
+}
+
+func (f *fleets) drained(k drains.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.force, k)
+}
+
+func newManager(b *board) (*drains.Manager, *fleets) {
+	f := &fleets{calls: map[drains.Key]int64{one: 2, two: 0}}
+	return drains.New("here", b, f, slog.New(slog.DiscardHandler)), f
+}
+
+func set(t *testing.T, m *drains.Manager, drained, shared bool, keys ...drains.Key) {
+	t.Helper()
+	if got, err := m.Set(t.Context(), keys, drained); err != nil || got != shared {
+		t.Fatalf("drained %v of %v: shared %v, %v", drained, keys, got, err)
+	}
+}
+
+// TestLostStore: a store that has lost its content gets the drains in force back.
+func TestLostStore(t *testing.T) {
+	t.Parallel()
+	b := newBoard()
+	m, f := newManager(b)
+	set(t, m, true, true, one)
+	b.lose()
+	m.Read(t.Context())
+	if !f.drained(one) || !slices.Contains(b.keys(), one) {
+		t.Errorf("in force %v, stored %v", f.force, b.keys())
+	}
+}
+
+// TestReadOnlyStore: a store that accepts no writes ends no drain, also where it has lost its content, as a replica of
+// Redis that is promoted empty. What operators change meanwhile is in force, and is stored later.
+func TestReadOnlyStore(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		b := newBoard()
+		m, f := newManager(b)
+		set(t, m, true, true, one)
+		if lost {
+			b.lose()
+		}
+		b.change(func() { b.readOnly = true })
+		m.Read(t.Context())
+		if !f.drained(one) {
+			t.Fatal("the drain has ended with the store's content")
+		}
+		set(t, m, true, false, two)
+		set(t, m, false, false, one)
+		m.Read(t.Context())
+		if f.drained(one) || !f.drained(two) {
+			t.Errorf("lost %v: in force: %v", lost, f.force)
+		}
+		b.change(func() { b.readOnly = false })
+		m.Read(t.Context())
+		if f.drained(one) || !f.drained(two) || !slices.Equal(b.keys(), []drains.Key{two}) {
+			t.Errorf("lost %v: in force %v, stored %v", lost, f.force, b.keys())
+		}
+	}
+}
+
+// TestChangesWithoutStore: what operators change while the store is unavailable is in force at once, and shared when
+// the store is back: a drain that they ended does not come back from the store.
+func TestChangesWithoutStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		m, f := newManager(b)
+		set(t, m, true, true, one)
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { m.Run(ctx); close(ended) }()
+		synctest.Wait()
+		b.change(func() { b.away = true })
+		set(t, m, false, false, one)
+		set(t, m, true, false, two)
+		if l := m.Remaining(two); !l.Drained || l.Shared {
+			t.Errorf("%+v", l)
+		}
+		<-time.After(10 * time.Second)
+		if f.drained(one) || !f.drained(two) {
+			t.Errorf("in force: %v", f.force)
+		}
+		b.change(func() { b.away = false })
+		<-time.After(2 * time.Second)
+		if f.drained(one) || !f.drained(two) || !slices.Equal(b.keys(), []drains.Key{two}) {
+			t.Errorf("in force %v, stored %v", f.force, b.keys())
+		}
+		end()
+		<-ended
+		if last := b.reports[len(b.reports)-1]; !last.Leaving {
+			t.Errorf("the last report: %+v", last)
+		}
+	})
+}
+
+// TestLastChange: of two changes of a backend the later counts, also where the store answers the earlier one.
+func TestLastChange(t *testing.T) {
+	t.Parallel()
+	b := newBoard()
+	m, f := newManager(b)
+	b.change(func() { b.away = true })
+	set(t, m, true, false, one)
+	set(t, m, false, false, one)
+	b.change(func() { b.away = false })
+	m.Read(t.Context())
+	if f.drained(one) || len(b.keys()) > 0 {
+		t.Errorf("in force %v, stored %v", f.force, b.keys())
+	}
+}
+
+// TestChangeMeanwhile: a drain that ends while the store is told of its beginning ends there, too.
+func TestChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBoard()
+	b.begun, b.proceed = make(chan struct{}), make(chan struct{})
+	m, f := newManager(b)
+	var changing sync.WaitGroup
+	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, true) })
+	<-b.begun
+	f.changed = make(chan struct{}, 1)
+	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, false) })
+	<-f.changed
+	b.proceed <- struct{}{}
+	<-b.begun
+	b.proceed <- struct{}{}
+	changing.Wait()
+	if f.drained(one) || len(b.keys()) > 0 {
+		t.Errorf("in force %v, stored %v", f.force, b.keys())
+	}
+}
+
+// TestMostDrains: drains beyond the bound are rejected, here and by the store, and change nothing.
+func TestMostDrains(t *testing.T) {
+	t.Parallel()
+	b := newBoard()
+	m, f := newManager(b)
+	if _, err := m.Set(t.Context(), make([]drains.Key, drains.MaxDrains+1), true); !errors.Is(err, drains.ErrFull) {
+		t.Errorf("too many at once: %v", err)
+	}
+	for n := range drains.MaxDrains {
+		b.drained[drains.Key{Capability: "other", Addr: string(rune('A' + n))}] = time.Now()
+	}
+	if shared, err := m.Set(t.Context(), []drains.Key{one}, true); shared || !errors.Is(err, drains.ErrFull) {
+		t.Errorf("shared %v, %v", shared, err)
+	}
+	if f.drained(one) {
+		t.Error("a drain that was rejected is in force")
+	}
+}
+
+// TestRemaining counts the calls of all replicas, and those replicas that have not applied the drain.
+func TestRemaining(t *testing.T) {
+	t.Parallel()
+	b := newBoard()
+	b.others = map[string]map[drains.Key]int64{"slow": {}, "busy": {one: 3}}
+	m, _ := newManager(b)
+	set(t, m, true, true, one)
+	m.Read(t.Context())
+	if l := m.Remaining(one); l.Calls != 5 || l.Unacknowledged != 1 || l.Replicas != 3 || !l.Shared || !l.Drained ||
+		l.Since.IsZero() {
+		t.Errorf("%+v", l)
+	}
+}

@@ -1,0 +1,113 @@
+package forward
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// keyInterval is how often the file of a key is looked at.
+const keyInterval = 5 * time.Second
+
+// maxKeyFile is the longest file of a key that is read, in bytes.
+const maxKeyFile = 64 << 10
+
+// key is the credential that calls get.
+type key struct {
+	file    string // "": it never changes
+	header  atomic.Pointer[string]
+	refused chan struct{} // the gateway did not accept it
+}
+
+// newKey returns the key of the settings, which may have none.
+func newKey(s Settings) (*key, error) {
+	k := &key{file: s.KeyFile, refused: make(chan struct{}, 1)}
+	k.set(s.Key)
+	if k.file == "" {
+		return k, nil
+	}
+	text, err := readKey(k.file)
+	if err != nil {
+		return nil, wrong(EnvKeyFile, "%v", err)
+	}
+	k.set(text)
+	return k, nil
+}
+
+func (k *key) set(text string) {
+	if text != "" {
+		text = "Bearer " + text
+	}
+	k.header.Store(&text)
+}
+
+// authorization is the value of the header; "": there is none.
+func (k *key) authorization() string { return *k.header.Load() }
+
+// reject says that a gateway did not accept the key. It does not block.
+func (k *key) reject() {
+	select {
+	case k.refused <- struct{}{}:
+	default:
+	}
+}
+
+// follow reads the file again when it has changed, and when a gateway did not accept the key, until ctx ends.
+func (k *key) follow(ctx context.Context, log *slog.Logger, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	told, readable := "", true // the key of which the log says that it is rejected
+	for {
+		rejected := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-k.refused:
+			rejected = true
+		}
+		before := k.authorization()
+		if k.file != "" {
+			text, err := readKey(k.file)
+			if err == nil {
+				k.set(text)
+			} else if readable {
+				log.Error("the key cannot be read again; calls keep the last one", "error", err)
+			}
+			readable = err == nil
+		}
+		if now := k.authorization(); now != before {
+			log.Info("key changed", "file", k.file)
+		} else if rejected && told != now {
+			told = now
+			log.Error("the gateway does not accept the key; set " + EnvKey + " or " + EnvKeyFile +
+				" to one that capgate keys new has printed")
+		}
+	}
+}
+
+func readKey(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fileProblem(file, err)
+	}
+	defer func() { _ = f.Close() }()
+	buf := make([]byte, 0, 1024)
+	for len(buf) <= maxKeyFile {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := f.Read(buf[len(buf):cap(buf)])
+		if buf = buf[:len(buf)+n]; err != nil {
+			break // an error of reading leaves something that is no key, or the end of the file
+		}
+	}
+	text := strings.TrimSpace(string(buf))
+	if !isValue(text) {
+		return "", &SettingError{file, "the file contains no key; want one line that capgate keys new has printed"}
+	}
+	return text, nil
+}

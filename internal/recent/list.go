@@ -1,0 +1,116 @@
+package recent
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// Filter selects calls; empty fields select all.
+type Filter struct {
+	Tenant, User, Agent, Capability, Tool string
+	Reason                                string // "*": any refusal
+	Code                                  string // "*": any but OK
+	Query                                 string // a request's id or a trace's
+	Took                                  time.Duration
+}
+
+// Matches reports whether a call is selected. Texts are compared as far as calls have them.
+func (f *Filter) Matches(c *Call) bool {
+	return same(f.Tenant, c.Tenant) && same(f.User, c.User) && same(f.Agent, c.Agent) &&
+		same(f.Capability, c.Capability) && same(f.Tool, c.Tool) &&
+		(same(f.Reason, c.Reason) || f.Reason == "*" && c.Reason != "") &&
+		(same(f.Code, c.Code) || f.Code == "*" && c.Failed()) && c.Took >= f.Took &&
+		(f.Query == "" || same(f.Query, c.RequestID) || f.Query == c.Trace)
+}
+
+func same(wanted, is string) bool { return wanted == "" || cut(wanted) == is }
+
+// sortCalls puts the newest first. Two calls never compare as equal.
+func sortCalls(calls []Call) {
+	slices.SortFunc(calls, func(a, b Call) int {
+		if c := b.Ended.Compare(a.Ended); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.ID, a.ID)
+	})
+}
+
+// Calls returns the calls of all replicas, the newest first, or those of this replica if the store does not respond:
+// then partial is true.
+func (l *Log) Calls(ctx context.Context) (calls []Call, partial bool) {
+	if l.cfg.Store != nil {
+		shared, err := l.cfg.Store.Calls(ctx)
+		if err == nil {
+			// those that are not published yet have no place among the others
+			calls = shared
+			sortCalls(calls)
+			return calls, false
+		}
+	}
+	l.mu.Lock()
+	var slots []slot
+	if l.ring != nil {
+		slots = l.ring.all()
+	}
+	l.mu.Unlock()
+	for i := range slots {
+		calls = append(calls, slots[i].call(l.cfg.Replica, l.process))
+	}
+	sortCalls(calls)
+	return calls, l.cfg.Store != nil
+}
+
+// Changes returns the changes of all replicas, the newest first, or those of this replica if the store does not
+// respond: then partial is true.
+func (l *Log) Changes(ctx context.Context) (changes []Change, partial bool) {
+	if l.cfg.Store != nil {
+		if changes, err := l.cfg.Store.Changes(ctx); err == nil {
+			return changes, false
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changes = slices.Clone(l.changes)
+	slices.Reverse(changes)
+	return changes, l.cfg.Store != nil
+}
+
+// Minutes returns the counts of the last Window minutes, the oldest first, of one tenant, or of all where all is set.
+// If the store does not respond, they are those of this replica, and partial is true.
+func (l *Log) Minutes(ctx context.Context, tenant string, all bool) (list []Minute, partial bool) {
+	l.mu.Lock()
+	list = l.own.list(l.cfg.Now(), tenant, all)
+	l.mu.Unlock()
+	if l.cfg.Store == nil {
+		return list, false
+	}
+	numbers := make([]int64, len(list))
+	for i := range list {
+		numbers[i] = minuteOf(list[i].Began)
+	}
+	counts, err := l.cfg.Store.Minutes(ctx, numbers, tenant, all)
+	if err != nil || len(counts) != len(list) {
+		return list, true
+	}
+	for i := range list {
+		list[i].Counts = counts[i]
+	}
+	return list, false
+}
+
+// Replicas returns the replicas that said something lately, by their ids. If the store does not respond, there is only
+// this one, and partial is true.
+func (l *Log) Replicas(ctx context.Context) (list []Replica, partial bool) {
+	self := l.self(l.cfg.Now())
+	if l.cfg.Store != nil {
+		var err error
+		list, err = l.cfg.Store.Replicas(ctx, fresh)
+		partial = err != nil
+	}
+	list = slices.DeleteFunc(list, func(r Replica) bool { return r.ID == self.ID })
+	list = append(list, self)
+	slices.SortFunc(list, func(a, b Replica) int { return cmp.Compare(a.ID, b.ID) })
+	return list, partial
+}

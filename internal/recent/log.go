@@ -1,0 +1,234 @@
+package recent
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+const (
+	// DefaultKeep is how many calls are kept.
+	DefaultKeep = 500
+	// maxBatch bounds the calls that a replica publishes at once, and so, with pause, what it asks of Redis.
+	maxBatch = 100
+	pause    = 250 * time.Millisecond
+	beat     = 5 * time.Second
+	// maxWaiting bounds the changes that wait for Redis.
+	maxWaiting = 1000
+)
+
+// Config has the settings of a Log.
+type Config struct {
+	Keep    int            // calls of all replicas; 0: none, and nothing is recorded
+	Replica string         // name of this replica
+	Store   Store          // nil: this replica is alone
+	Self    func() Replica // what this replica says of itself, but for ID and Seen; nil: nothing
+	Now     func() time.Time
+}
+
+// Log has the last calls, changes and counts. All its methods may be called from any goroutine.
+type Log struct {
+	cfg     Config
+	process string        // begins the ids of this process
+	wake    chan struct{} // capacity 1: something is to be published
+	hub     hub
+
+	mu      sync.Mutex // held for the copy of one record, or of a batch
+	ring    *ring      // nil: no calls are kept
+	own     minutes    // of this replica
+	unsaid  minutes    // not published yet
+	waiting []Change   // not published yet
+	changes []Change   // of this replica, the oldest first
+	number  uint64     // of the last change
+}
+
+// New returns a Log. Run publishes what it records.
+func New(cfg Config) *Log {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	l := &Log{cfg: cfg, process: strings.ToLower(rand.Text()[:10]), wake: make(chan struct{}, 1), own: minutes{},
+		unsaid: minutes{}}
+	if cfg.Keep > 0 {
+		l.ring = newRing(cfg.Keep)
+	}
+	l.hub.store = cfg.Store
+	return l
+}
+
+// On reports whether calls are kept.
+func (l *Log) On() bool { return l.ring != nil }
+
+// Replica is the name of this replica.
+func (l *Log) Replica() string { return l.cfg.Replica }
+
+// Record records a call. It neither blocks nor keeps rec, and it does not allocate for a tenant that is known.
+func (l *Log) Record(rec *telemetry.Record) {
+	if l.ring == nil {
+		return
+	}
+	l.mu.Lock()
+	o := l.ring.owner(rec.Call.Tenant)
+	o.counts.Calls++
+	switch {
+	case rec.Reason != "":
+		o.counts.Refusals++
+	case rec.Code != 0:
+		o.counts.Errors++
+	}
+	if !rec.Quiet {
+		l.ring.add(o, rec)
+	}
+	l.mu.Unlock()
+	l.signal()
+}
+
+// RecordChange records a change; its ID, Replica and time are set.
+func (l *Log) RecordChange(c *Change) {
+	d := c.bounded()
+	d.At, d.Replica = l.cfg.Now().UTC(), l.cfg.Replica
+	l.mu.Lock()
+	l.number++
+	d.ID = l.process + "-" + strconv.FormatUint(l.number, 10)
+	l.changes = appendBounded(l.changes, d, MaxChanges)
+	if l.cfg.Store != nil {
+		l.waiting = appendBounded(l.waiting, d, maxWaiting)
+	}
+	l.mu.Unlock()
+	l.signal()
+}
+
+func appendBounded(list []Change, c Change, most int) []Change {
+	if len(list) >= most {
+		list = slices.Delete(list, 0, len(list)-most+1)
+	}
+	return append(list, c)
+}
+
+func (l *Log) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run publishes until ctx ends. While the store does not respond, calls wait in their slots, and displace each other.
+func (l *Log) Run(ctx context.Context) {
+	if l.cfg.Store != nil {
+		defer func() { // an error means that others find out by the silence
+			_ = l.cfg.Store.Leave(context.WithoutCancel(ctx), l.cfg.Replica)
+		}()
+	}
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	said := time.Time{}
+	for {
+		recovery.Round("recent calls", func() { said = l.publish(ctx, said) })
+		timer.Reset(pause)
+		select { // at most one batch in a pause
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if l.pending() {
+			continue
+		}
+		select {
+		case <-l.wake:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pending reports whether there are calls that did not fit the last batch.
+func (l *Log) pending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ring != nil && l.ring.unsent > 0
+}
+
+// publish publishes one batch, and what the replica says of itself if that was last said a beat before. It returns
+// when that was.
+func (l *Log) publish(ctx context.Context, said time.Time) time.Time {
+	now := l.cfg.Now()
+	b, sent := l.batch(now)
+	if l.cfg.Self != nil && l.cfg.Store != nil && now.Sub(said) >= beat {
+		self := l.self(now)
+		b.Replica, said = &self, now
+	}
+	if b.Empty() {
+		return said
+	}
+	if l.cfg.Store == nil {
+		l.hub.tell(b.Calls)
+		return said
+	}
+	if err := l.cfg.Store.Publish(ctx, b, l.cfg.Keep); err != nil {
+		l.restore(b, sent)
+		l.hub.tell(b.Calls) // the watchers at this replica at least
+		return time.Time{}
+	}
+	return said
+}
+
+// self is what this replica says of itself.
+func (l *Log) self(now time.Time) Replica {
+	var r Replica
+	if l.cfg.Self != nil {
+		r = l.cfg.Self()
+	}
+	r.ID, r.Seen = l.cfg.Replica, now.UTC()
+	return r
+}
+
+// batch takes what is to be published. sent has the sequence numbers of its calls by their slots.
+func (l *Log) batch(now time.Time) (b *Batch, sent map[int32]uint64) {
+	b, sent = &Batch{}, map[int32]uint64{}
+	var slots []slot
+	l.mu.Lock()
+	if l.ring != nil {
+		minute := minuteOf(now)
+		l.ring.takeCounts(func(tenant string, c Counts) {
+			l.own.add(minute, tenant, c)
+			l.unsaid.add(minute, tenant, c)
+		})
+		slots = l.ring.take(sent)
+	}
+	b.Minutes, l.unsaid = l.unsaid, minutes{}
+	b.Changes, l.waiting = l.waiting, nil
+	l.mu.Unlock()
+	for i := range slots {
+		b.Calls = append(b.Calls, slots[i].call(l.cfg.Replica, l.process))
+	}
+	return b, sent
+}
+
+// restore takes back a batch that could not be published.
+func (l *Log) restore(b *Batch, sent map[int32]uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ring != nil {
+		l.ring.restore(sent)
+	}
+	for minute, counts := range b.Minutes {
+		for tenant, c := range counts {
+			l.unsaid.add(minute, tenant, c)
+		}
+	}
+	later := l.waiting
+	l.waiting = b.Changes
+	for i := range later {
+		l.waiting = appendBounded(l.waiting, later[i], maxWaiting)
+	}
+}

@@ -1,0 +1,183 @@
+package recent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recent"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// record is the record of a call.
+func record(tenant, tool string, code uint32) *telemetry.Record {
+	return &telemetry.Record{Call: &call.Call{Tenant: tenant, Tool: tool, Capability: "weather", User: "ann",
+		Method: call.Invoke}, Code: code, Started: time.Now(), Ended: time.Millisecond, Backend: "10.0.0.1:80",
+		RequestID: "r-1"}
+}
+
+// perTenant counts the calls that a Log keeps.
+func perTenant(t *testing.T, l *recent.Log) map[string]int {
+	t.Helper()
+	calls, partial := l.Calls(t.Context())
+	if partial {
+		t.Error("a replica that is alone has all calls")
+	}
+	of := map[string]int{}
+	for i := range calls {
+		of[calls[i].Tenant]++
+	}
+	return of
+}
+
+// TestShares: a loud tenant displaces only its own calls, and many tenants share what there is.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	l := recent.New(recent.Config{Keep: 100, Replica: "a"})
+	for i := range 10 {
+		l.Record(record("quiet", fmt.Sprint(i), 0))
+	}
+	for i := range 10_000 {
+		l.Record(record("loud", fmt.Sprint(i), 0))
+	}
+	if of := perTenant(t, l); of["quiet"] != 10 || of["loud"] != 90 {
+		t.Errorf("%v", of)
+	}
+	for range 3 {
+		for i := range 50 {
+			l.Record(record(fmt.Sprint("tenant", i), "x", 0))
+		}
+		l.Record(record("loud", "again", 0))
+	}
+	of := perTenant(t, l)
+	if sum := len(of); sum != 52 {
+		t.Errorf("%d tenants: %v", sum, of)
+	}
+	for i := range 50 {
+		if of[fmt.Sprint("tenant", i)] == 0 {
+			t.Errorf("tenant%d has no call: %v", i, of)
+		}
+	}
+}
+
+// TestManyTenants: more tenants than slots, and than a Log distinguishes, are no more than slow.
+func TestManyTenants(t *testing.T) {
+	t.Parallel()
+	l := recent.New(recent.Config{Keep: 16, Replica: "a"})
+	for i := range 5000 {
+		l.Record(record(fmt.Sprint("tenant", i), "x", uint32(i%3)))
+	}
+	if calls, _ := l.Calls(t.Context()); len(calls) != 16 {
+		t.Errorf("%d calls", len(calls))
+	}
+}
+
+// TestHostileNames: whatever callers choose is bounded, valid UTF-8 and valid JSON.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	l := recent.New(recent.Config{Keep: 10, Replica: "a"})
+	for _, name := range []string{"", "\x00\x01\x1b[31m\r\n", "\xff\xfe\xf0\x28", strings.Repeat("a", 64<<10),
+		strings.Repeat("é", 64<<10), "\u202e<script>alert(1)</script>", strings.Repeat("\xff", 1000)} {
+		c := call.Call{Tenant: "acme", User: name, Agent: name, Key: name, Path: name, Service: name, Capability: name,
+			Tool: name, Session: name}
+		l.Record(&telemetry.Record{Call: &c, Client: name, Listener: name, Backend: name, Reason: name, Failure: name,
+			Shadowed: name, RequestID: name, Started: time.Now(), Code: 99,
+			Decision: telemetry.Decision{Made: true, Approval: name}})
+		l.RecordChange(&recent.Change{Actor: name, What: name, Tenant: name, Targets: []recent.Target{{name, name}}})
+	}
+	calls, _ := l.Calls(t.Context())
+	changes, _ := l.Changes(t.Context())
+	if len(calls) != 7 || len(changes) != 7 {
+		t.Fatalf("%d calls, %d changes", len(calls), len(changes))
+	}
+	for i := range calls {
+		text, err := json.Marshal(&calls[i])
+		if err != nil || len(text) > 16<<10 || !utf8.Valid(text) || !utf8.ValidString(calls[i].Tool) {
+			t.Errorf("%d bytes, %v: %.200s", len(text), err, text)
+		}
+		if text := changes[i].JSON(); len(text) > recent.MaxChangeBytes || !json.Valid(text) {
+			t.Errorf("%d bytes: %.200s", len(text), text)
+		}
+	}
+}
+
+// TestFilter selects by each field.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	l := recent.New(recent.Config{Keep: 10, Replica: "a"})
+	rec := record("acme", strings.Repeat("t", 200), 8)
+	rec.Reason = "RATE_LIMITED"
+	l.Record(rec)
+	calls, _ := l.Calls(t.Context())
+	c := &calls[0]
+	for name, test := range map[string]struct {
+		filter recent.Filter
+		is     bool
+	}{
+		"all":              {recent.Filter{}, true},
+		"tenant":           {recent.Filter{Tenant: "acme"}, true},
+		"another tenant":   {recent.Filter{Tenant: "other"}, false},
+		"a long name":      {recent.Filter{Tool: strings.Repeat("t", 200)}, true},
+		"reason":           {recent.Filter{Reason: "RATE_LIMITED"}, true},
+		"any refusal":      {recent.Filter{Reason: "*"}, true},
+		"another reason":   {recent.Filter{Reason: "X"}, false},
+		"code":             {recent.Filter{Code: "RESOURCE_EXHAUSTED"}, true},
+		"any failure":      {recent.Filter{Code: "*"}, true},
+		"OK":               {recent.Filter{Code: "OK"}, false},
+		"shorter":          {recent.Filter{Took: time.Millisecond}, true},
+		"longer":           {recent.Filter{Took: time.Second}, false},
+		"request":          {recent.Filter{Query: "r-1"}, true},
+		"another request":  {recent.Filter{Query: "r"}, false},
+		"user and no tool": {recent.Filter{User: "ann", Tool: "x"}, false},
+	} {
+		if is := test.filter.Matches(c); is != test.is {
+			t.Errorf("%s: %v", name, is)
+		}
+	}
+}
+
+// TestOff: with nothing to keep, nothing is counted.
+func TestOff(t *testing.T) {
+	t.Parallel()
+	l := recent.New(recent.Config{Replica: "a"})
+	l.Record(record("acme", "x", 0))
+	if calls, _ := l.Calls(t.Context()); len(calls) != 0 || l.On() {
+		t.Errorf("%v", calls)
+	}
+}
+
+// TestRecordAllocatesNothing: a call is a copy, also where it displaces another.
+func TestRecordAllocatesNothing(t *testing.T) {
+	l := recent.New(recent.Config{Keep: 64, Replica: "a"})
+	ok, failed := record("acme", "x", 0), record("other", "y", 14)
+	for range 200 {
+		l.Record(ok)
+		l.Record(failed)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		l.Record(ok)
+		l.Record(failed)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	for _, tenants := range []int{1, 10, 1000} {
+		b.Run(fmt.Sprint(tenants), func(b *testing.B) {
+			l := recent.New(recent.Config{Keep: recent.DefaultKeep, Replica: "a"})
+			all := make([]*telemetry.Record, tenants)
+			for i := range all {
+				all[i] = record(fmt.Sprint("tenant", i), "get_current_weather", 0)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				l.Record(all[i%tenants])
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package recent
+
+import "time"
+
+// Window is how far back counts go.
+const Window = 15
+
+// Counts are numbers of calls that ended.
+type Counts struct {
+	Calls    int64
+	Refusals int64 // refused by the gateway
+	Errors   int64 // failed otherwise
+}
+
+func (c *Counts) add(d Counts) {
+	c.Calls += d.Calls
+	c.Refusals += d.Refusals
+	c.Errors += d.Errors
+}
+
+// Minute counts the calls that ended in a minute.
+type Minute struct {
+	Began time.Time
+	Counts
+}
+
+// minuteOf returns the number of the minute of a time.
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+// minutes are the counts of this replica by minute and tenant. The tenant "" stands for calls of nobody known, and of
+// tenants beyond maxOwners.
+type minutes map[int64]map[string]Counts
+
+// add adds counts of a minute, and forgets those that are older than the window.
+func (m minutes) add(minute int64, tenant string, d Counts) {
+	of := m[minute]
+	if of == nil {
+		of = map[string]Counts{}
+		m[minute] = of
+		for old := range m {
+			if old <= minute-Window {
+				delete(m, old)
+			}
+		}
+	}
+	if _, there := of[tenant]; !there && len(of) > maxOwners {
+		tenant = ""
+	}
+	c := of[tenant]
+	c.add(d)
+	of[tenant] = c
+}
+
+// list returns the window that ends now, of one tenant, or of all where all is set.
+func (m minutes) list(now time.Time, tenant string, all bool) []Minute {
+	list := make([]Minute, Window)
+	for i := range list {
+		minute := minuteOf(now) - Window + 1 + int64(i)
+		list[i].Began = time.Unix(60*minute, 0).UTC()
+		if !all {
+			list[i].Counts = m[minute][tenant]
+			continue
+		}
+		for _, c := range m[minute] {
+			list[i].add(c)
+		}
+	}
+	return list
+}

@@ -1,0 +1,220 @@
+package recent
+
+import (
+	"strings"
+
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// maxOwners bounds the tenants that a Log distinguishes.
+const maxOwners = 1024
+
+// ring has the last calls of this replica. The calls of a tenant that ended well are one flow, and its others are
+// another. A call takes a free slot, or one of a flow above the average: so each flow keeps at least an equal share of
+// the slots while it has as many calls, however many the others have.
+type ring struct {
+	slots  []slot
+	free   int32 // the first free slot, linked by next
+	seq    uint64
+	unsent int
+	flows  int // of those that have calls
+
+	owners map[string]*owner
+	list   []*owner // the same
+	other  *owner   // of tenants beyond maxOwners
+	hand   int      // where the last search for a flow above the average ended
+}
+
+// owner is one tenant's part.
+type owner struct {
+	tenant string
+	flows  [2]flow
+	counts Counts // since the last publication
+}
+
+// flow lists the slots of some calls, from the oldest to the newest.
+type flow struct {
+	first, last int32
+	calls       int
+}
+
+func newRing(keep int) *ring {
+	r := &ring{slots: make([]slot, keep), owners: map[string]*owner{}, other: newOwner("")}
+	for i := range r.slots {
+		r.slots[i].next = int32(i) + 1
+	}
+	r.slots[keep-1].next = none
+	return r
+}
+
+func newOwner(tenant string) *owner {
+	return &owner{tenant: tenant, flows: [2]flow{{none, none, 0}, {none, none, 0}}}
+}
+
+// owner returns the owner of a tenant's calls. It allocates only for a tenant that is new.
+func (r *ring) owner(tenant string) *owner {
+	if o := r.owners[tenant]; o != nil {
+		return o
+	}
+	if len(r.list) >= maxOwners {
+		r.forget()
+	}
+	if len(r.list) >= maxOwners {
+		return r.other
+	}
+	o := newOwner(strings.Clone(cut(tenant)))
+	r.owners[o.tenant] = o
+	r.list = append(r.list, o)
+	return o
+}
+
+// at returns the owner of a number, of which there is one more than the list has.
+func (r *ring) at(i int) *owner {
+	if i < len(r.list) {
+		return r.list[i]
+	}
+	return r.other
+}
+
+// forget removes owners without calls.
+func (r *ring) forget() {
+	kept := r.list[:0]
+	for _, o := range r.list {
+		if o.flows[0].calls+o.flows[1].calls == 0 && o.counts == (Counts{}) {
+			delete(r.owners, o.tenant)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	clear(r.list[len(kept):])
+	r.list = kept
+}
+
+// add copies a call.
+func (r *ring) add(o *owner, rec *telemetry.Record) {
+	f := &o.flows[0]
+	if rec.Code != 0 {
+		f = &o.flows[1]
+	}
+	at := r.place(f)
+	s := &r.slots[at]
+	r.seq++
+	s.seq, s.next, s.sent = r.seq, none, false
+	s.set(rec)
+	r.unsent++
+	if f.calls == 0 {
+		f.first = at
+		r.flows++
+	} else {
+		r.slots[f.last].next = at
+	}
+	f.last = at
+	f.calls++
+}
+
+// place returns a slot for a call of a flow.
+func (r *ring) place(of *flow) int32 {
+	if at := r.free; at != none {
+		r.free = r.slots[at].next
+		return at
+	}
+	flows := r.flows
+	if of.calls == 0 {
+		flows++
+	}
+	if of.calls*flows < len(r.slots) {
+		of = r.above(of, flows)
+	}
+	at := of.first
+	of.first = r.slots[at].next
+	if of.calls--; of.calls == 0 {
+		of.first, of.last = none, none
+		r.flows--
+	}
+	if !r.slots[at].sent {
+		r.unsent--
+	}
+	return at
+}
+
+// above returns a flow with more than the average, while all slots are taken and of has less. There is always one.
+func (r *ring) above(of *flow, flows int) *flow {
+	for range len(r.list) + 1 {
+		r.hand = (r.hand + 1) % (len(r.list) + 1)
+		o := r.at(r.hand)
+		for i := range o.flows {
+			if f := &o.flows[i]; f != of && f.calls*flows > len(r.slots) {
+				return f
+			}
+		}
+	}
+	return of
+}
+
+// takeCounts takes the counts since the last time.
+func (r *ring) takeCounts(f func(tenant string, c Counts)) {
+	for i := range len(r.list) + 1 {
+		o := r.at(i)
+		if o.counts != (Counts{}) {
+			f(o.tenant, o.counts)
+			o.counts = Counts{}
+		}
+	}
+}
+
+// take copies at most maxBatch slots that are not published, in turn of each flow, and counts them as published.
+func (r *ring) take(sent map[int32]uint64) (taken []slot) {
+	if r.unsent == 0 {
+		return nil
+	}
+	var next []int32 // of each flow
+	for i := range len(r.list) + 1 {
+		o := r.at(i)
+		next = append(next, o.flows[0].first, o.flows[1].first)
+	}
+	for len(next) > 0 {
+		rest := next[:0]
+		for _, at := range next {
+			for at != none && r.slots[at].sent {
+				at = r.slots[at].next
+			}
+			if at == none {
+				continue
+			}
+			if len(taken) == maxBatch {
+				return taken
+			}
+			s := &r.slots[at]
+			taken = append(taken, *s)
+			sent[at] = s.seq
+			s.sent = true
+			r.unsent--
+			rest = append(rest, s.next)
+		}
+		next = rest
+	}
+	return taken
+}
+
+// restore counts slots as not published, if they have the same calls still.
+func (r *ring) restore(sent map[int32]uint64) {
+	for at, seq := range sent {
+		if s := &r.slots[at]; s.seq == seq {
+			s.sent = false
+			r.unsent++
+		}
+	}
+}
+
+// all returns copies of the slots that have a call.
+func (r *ring) all() (all []slot) {
+	for i := range len(r.list) + 1 {
+		o := r.at(i)
+		for _, f := range o.flows {
+			for at := f.first; f.calls > 0 && at != none; at = r.slots[at].next {
+				all = append(all, r.slots[at])
+			}
+		}
+	}
+	return all
+}

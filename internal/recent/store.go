@@ -1,0 +1,35 @@
+package recent
+
+import (
+	"context"
+	"time"
+)
+
+// Batch is what a replica publishes at once.
+type Batch struct {
+	Calls   []Call
+	Minutes map[int64]map[string]Counts // what to add, by minute and tenant
+	Changes []Change
+	Replica *Replica // nil: nothing is said of the replica
+}
+
+// Empty reports whether there is nothing to publish.
+func (b *Batch) Empty() bool {
+	return len(b.Calls)+len(b.Minutes)+len(b.Changes) == 0 && b.Replica == nil
+}
+
+// Store is what replicas share. Its errors mean that it does not respond.
+type Store interface {
+	// Publish stores a batch, and tells the watchers of calls. It keeps the newest calls of each flow, keep together,
+	// and the newest changes.
+	Publish(ctx context.Context, b *Batch, keep int) error
+	Calls(ctx context.Context) ([]Call, error) // in any order
+	// Minutes returns counts of minutes, of one tenant, or of all where all is set.
+	Minutes(ctx context.Context, minutes []int64, tenant string, all bool) ([]Counts, error)
+	Replicas(ctx context.Context, within time.Duration) ([]Replica, error) // that said something lately
+	Changes(ctx context.Context) ([]Change, error)                         // the newest first
+	Leave(ctx context.Context, replica string) error                       // it is no replica any more
+	// Watch reports published calls until ctx ends, and calls connected where some may have been missed. Neither
+	// function may block.
+	Watch(ctx context.Context, told func([]Call), connected func())
+}

@@ -1,0 +1,218 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/session"
+)
+
+// People are the sessions of people: the key of their cookies, revocations, and a list. It is a session.Store.
+type People struct {
+	client
+	keys Signing
+}
+
+// People returns the store of the sessions of people.
+func (s *Store) People() *People {
+	c := s.client(Identity)
+	return &People{client: c, keys: Signing{client: c, of: tag{"people"}}}
+}
+
+// SharedKey implements session.Store.
+func (p *People) SharedKey(ctx context.Context, proposal []byte) ([]byte, error) {
+	return p.keys.SigningKey(ctx, proposal)
+}
+
+// Revoke implements session.Store.
+func (p *People) Revoke(ctx context.Context, all []session.Revocation) error {
+	t := tag{"people"}
+	keys := []string{p.key(t, "state"), p.key(t, "revoked"), p.key(t, "ends"), p.key(t, "issued"), p.key(t, "list")}
+	args := []any{rand.Text(), p.channel("people"), session.MaxRevocations}
+	for _, v := range all {
+		args = append(args, v.Until.UnixMilli(), encodeRevocation(v), v.Session)
+	}
+	stored, err := p.run(ctx, revokeScript, keys, args...).Int()
+	if err == nil && stored == 0 {
+		err = session.ErrFull
+	}
+	return err
+}
+
+// Revoked implements session.Store.
+func (p *People) Revoked(ctx context.Context, after session.Position) (session.Position, []session.Revocation, error) {
+	t := tag{"people"}
+	keys := []string{p.key(t, "state"), p.key(t, "revoked")}
+	answer, err := p.run(ctx, revokedScript, keys, rand.Text(), after.Epoch,
+		strconv.FormatUint(after.Version, 10)).StringSlice()
+	if err != nil {
+		return after, nil, err
+	}
+	if len(answer) < 2 {
+		return after, nil, errors.New("read revocations: the script returned an unexpected answer")
+	}
+	at := session.Position{Epoch: answer[0]}
+	at.Version, _ = strconv.ParseUint(answer[1], 10, 64) // 0 if malformed
+	all := make([]session.Revocation, 0, len(answer)-2)
+	for _, text := range answer[2:] {
+		v, ok := decodeRevocation(text)
+		if !ok {
+			p.malformed(keys[1])
+			continue
+		}
+		all = append(all, v)
+	}
+	return at, all, nil
+}
+
+// Watch implements session.Store.
+func (p *People) Watch(ctx context.Context, changed func()) {
+	p.subscribe(ctx, p.channel("people"), func(string) { changed() }, changed)
+}
+
+// Add implements session.Store.
+func (p *People) Add(ctx context.Context, r session.Record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	t := tag{"people"}
+	return p.run(ctx, addPersonScript, []string{p.key(t, "issued"), p.key(t, "list")}, r.ID, string(text),
+		r.Expires.UnixMilli(), session.MaxRecords).Err()
+}
+
+// List implements session.Store.
+func (p *People) List(ctx context.Context) (all []session.Record, err error) {
+	t := tag{"people"}
+	keys := []string{p.key(t, "issued"), p.key(t, "list")}
+	texts, err := p.run(ctx, listPeopleScript, keys).StringSlice()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	for _, text := range texts {
+		var r session.Record
+		if json.Unmarshal([]byte(text), &r) != nil || r.ID == "" {
+			p.malformed(keys[0])
+			continue
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b session.Record) int {
+		return cmp.Or(b.Issued.Compare(a.Issued), cmp.Compare(b.ID, a.ID))
+	})
+	return all, nil
+}
+
+// encodeRevocation returns "session UNTIL ID" or "name UNTIL BEFORE NAME".
+func encodeRevocation(v session.Revocation) string {
+	until := strconv.FormatInt(v.Until.UnixMilli(), 10)
+	if v.Session != "" {
+		return "session " + until + " " + v.Session
+	}
+	return "name " + until + " " + strconv.FormatInt(v.Before.UnixMilli(), 10) + " " + v.Name
+}
+
+func decodeRevocation(text string) (v session.Revocation, ok bool) {
+	kind, rest, _ := strings.Cut(text, " ")
+	until, rest, _ := strings.Cut(rest, " ")
+	ms, err := strconv.ParseInt(until, 10, 64)
+	v.Until = time.UnixMilli(ms)
+	switch kind {
+	case "session":
+		v.Session = rest
+		return v, err == nil && rest != ""
+	case "name":
+		before, name, _ := strings.Cut(rest, " ")
+		ms, err2 := strconv.ParseInt(before, 10, 64)
+		v.Before, v.Name = time.UnixMilli(ms), name
+		return v, err == nil && err2 == nil && name != ""
+	}
+	return v, false
+}
+
+// revokeScript stores revocations by their versions, and removes those whose sessions have ended by themselves. It
+// returns 1, or 0 if there are too many.
+//
+// KEYS: state, revocations by version, the same by their end, issued sessions, the same by their end. ARGV: a new
+// epoch, the channel, the bound; then for each revocation its end in ms, its text, and the id of its session or "".
+var revokeScript = newScript(`
+	local t = redis.call('TIME')
+	local now = t[1] * 1000 + math.floor(t[2] / 1000)
+	for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1000)) do
+		redis.call('ZREM', KEYS[2], old)
+		redis.call('ZREM', KEYS[3], old)
+	end
+	if redis.call('ZCARD', KEYS[2]) + (#ARGV - 3) / 3 > tonumber(ARGV[3]) then return 0 end
+	redis.call('HSETNX', KEYS[1], 'epoch', ARGV[1])
+	for i = 4, #ARGV, 3 do
+		redis.call('ZADD', KEYS[2], redis.call('HINCRBY', KEYS[1], 'version', 1), ARGV[i + 1])
+		redis.call('ZADD', KEYS[3], ARGV[i], ARGV[i + 1])
+		if ARGV[i + 2] ~= '' then
+			redis.call('HDEL', KEYS[4], ARGV[i + 2])
+			redis.call('ZREM', KEYS[5], ARGV[i + 2])
+		end
+	end
+	redis.call('PUBLISH', ARGV[2], '')
+	return 1`)
+
+// revokedScript returns the epoch, the version, and the revocations after a version; of another epoch all.
+//
+// ARGV: a new epoch, the known epoch, the known version.
+var revokedScript = newScript(`
+	local epoch = redis.call('HGET', KEYS[1], 'epoch')
+	if not epoch then
+		epoch = ARGV[1]
+		redis.pcall('HSET', KEYS[1], 'epoch', epoch) -- a Redis without free memory can still be read
+	end
+	local version = redis.call('HGET', KEYS[1], 'version') or '0'
+	local after = '(' .. ARGV[3]
+	if epoch ~= ARGV[2] or tonumber(version) < tonumber(ARGV[3]) then after = '-inf' end
+	local answer = {epoch, version}
+	if after == '-inf' or tonumber(version) > tonumber(ARGV[3]) then
+		for _, text in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], after, '+inf')) do
+			table.insert(answer, text)
+		end
+	end
+	return answer`)
+
+// addPersonScript adds a session to the list, and removes those that have ended, or are too many.
+//
+// ARGV: id, text, end in ms, the bound.
+var addPersonScript = newScript(`
+	local t = redis.call('TIME')
+	local now = t[1] * 1000 + math.floor(t[2] / 1000)
+	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+	redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
+	local gone = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)
+	local most = redis.call('ZCARD', KEYS[2]) - #gone - tonumber(ARGV[4])
+	if most > 0 then
+		for _, id in ipairs(redis.call('ZRANGE', KEYS[2], #gone, #gone + most - 1)) do table.insert(gone, id) end
+	end
+	for _, id in ipairs(gone) do
+		redis.call('HDEL', KEYS[1], id)
+		redis.call('ZREM', KEYS[2], id)
+	end
+	return 1`)
+
+// listPeopleScript returns the texts of the sessions that have not ended.
+var listPeopleScript = newScript(`
+	local t = redis.call('TIME')
+	local now = t[1] * 1000 + math.floor(t[2] / 1000)
+	local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. string.format('%.0f', now), '+inf')
+	local answer = {}
+	for _, id in ipairs(ids) do
+		local text = redis.call('HGET', KEYS[1], id)
+		if text then table.insert(answer, text) end
+	end
+	return answer`)
+
+var _ session.Store = (*People)(nil)

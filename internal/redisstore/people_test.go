@@ -1,0 +1,134 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/session"
+)
+
+// TestPeople: replicas share a key, revocations and the list of sessions.
+func TestPeople(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := open().People(), open().People()
+		one, err := a.SharedKey(ctx, bytes.Repeat([]byte{1}, 32))
+		two, err2 := b.SharedKey(ctx, bytes.Repeat([]byte{2}, 32))
+		if err = errors.Join(err, err2); err != nil || !bytes.Equal(one, two) || one[0] != 1 {
+			t.Fatalf("%x, %x, %v", one, two, err)
+		}
+		now := time.Now().Truncate(time.Millisecond)
+		for n, id := range []string{"s1", "s2", "s3"} {
+			if err = a.Add(ctx, session.Record{ID: id, Name: "ann, issuer corp", Kind: session.Admin,
+				Issued: now.Add(time.Duration(n) * time.Second), Expires: now.Add(time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err = a.Add(ctx, session.Record{ID: "old", Expires: now.Add(-time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := b.List(ctx)
+		if err != nil || len(list) != 3 || list[0].ID != "s3" || list[2].ID != "s1" ||
+			!list[2].Issued.Equal(now) || list[2].Kind != session.Admin {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		start, none, err := b.Revoked(ctx, session.Position{})
+		if err != nil || len(none) != 0 || start.Epoch == "" {
+			t.Fatalf("%+v, %v, %v", start, none, err)
+		}
+		until := now.Add(time.Hour)
+		revoked := []session.Revocation{{Session: "s2", Until: until},
+			{Name: "bob o'hara, issuer corp", Before: now, Until: until}}
+		if err = a.Revoke(ctx, revoked); err != nil {
+			t.Fatal(err)
+		}
+		at, got, err := b.Revoked(ctx, start)
+		if err != nil || len(got) != 2 || got[0].Session != "s2" || !got[0].Until.Equal(until) ||
+			got[1].Name != revoked[1].Name || !got[1].Before.Equal(now) || at.Version != 2 {
+			t.Fatalf("%+v, %+v, %v", at, got, err)
+		}
+		if again, more, err := b.Revoked(ctx, at); err != nil || len(more) != 0 || again != at {
+			t.Errorf("%+v, %+v, %v", again, more, err)
+		}
+		if _, all, err := b.Revoked(ctx, session.Position{Epoch: "another", Version: 7}); err != nil || len(all) != 2 {
+			t.Errorf("of another epoch: %+v, %v", all, err)
+		}
+		if list, err = b.List(ctx); err != nil || len(list) != 2 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// TestPeopleAreBounded: the list forgets the sessions that end first.
+func TestPeopleAreBounded(t *testing.T) {
+	t.Parallel()
+	p, now := open(t, redisstore.Config{}).People(), time.Now()
+	for n := range session.MaxRecords + 3 {
+		if err := p.Add(t.Context(), session.Record{ID: fmt.Sprint(n),
+			Expires: now.Add(time.Hour + time.Duration(n)*time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := p.List(t.Context())
+	if err != nil || len(list) != session.MaxRecords {
+		t.Fatal(len(list), err)
+	}
+	for _, r := range list {
+		if r.ID == "0" || r.ID == "2" {
+			t.Errorf("the list has %s", r.ID)
+		}
+	}
+}
+
+// TestPeopleLearn: replicas end revoked sessions, and a store that lost the revocations gets them back.
+func TestPeopleLearn(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		stores := []*redisstore.Store{open(), open()}
+		var replicas []*session.Manager
+		for _, s := range stores {
+			m := session.New(s.People(), session.Options{})
+			go m.Run(ctx)
+			replicas = append(replicas, m)
+		}
+		ann := &session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp"}
+		cookie, refusal := replicas[0].Issue(ctx, session.Admin, ann)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		if s, refusal := replicas[1].Open(ctx, session.Admin, cookie); refusal != nil || s.User != "ann" {
+			t.Fatalf("%+v, %v", s, refusal)
+		}
+		alive, cancel := replicas[0].Follow(ctx, ann, func(context.Context) bool { return true })
+		defer cancel()
+		if refusal := replicas[1].EndAll(ctx, ann.Name()); refusal != nil {
+			t.Fatal(refusal)
+		}
+		receive(t, alive.Done(), "the end of a stream")
+		for _, m := range replicas {
+			await(t, "the end of the session", func() bool { return !m.Valid(ann) })
+		}
+		p := stores[0].Probe()
+		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			for _, name := range []string{"state", "revoked", "ends"} {
+				if err := r.Del(ctx, p.KeyOf("people", name)).Err(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the revocations to be back", func() bool {
+			_, all, err := open().People().Revoked(ctx, session.Position{})
+			return err == nil && len(all) == 2
+		})
+	})
+}

@@ -1,0 +1,185 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/recent"
+)
+
+const (
+	recentCallsTTL = 24 * time.Hour
+	minutesTTL     = (recent.Window + 5) * time.Minute
+	// maxMinuteFields bounds the fields of one minute: three of each tenant.
+	maxMinuteFields = 3 * 1024
+	// maxSaying bounds what a replica says of itself, and maxAnnouncement the calls of one message, in bytes.
+	maxSaying       = 16 << 10
+	maxAnnouncement = 4 << 20
+)
+
+// Recent has the last calls, changes and counts of all replicas. It is a recent.Store.
+type Recent struct{ client }
+
+// Recent returns the store of what happened lately.
+func (s *Store) Recent() *Recent { return &Recent{s.client(RecentCalls)} }
+
+func (r *Recent) recentKey(rest ...string) string { return r.key(tag{"recent"}, rest...) }
+
+// Publish implements recent.Store.
+func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
+	keys := []string{r.recentKey("order"), r.recentKey("flows"), r.recentKey("calls"), r.recentKey("changes"),
+		r.recentKey("replicas")}
+	args := []any{keep, recentCallsTTL.Milliseconds(), r.channel("calls"), "", recent.MaxChanges, len(b.Calls)}
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		text, err := json.Marshal(c)
+		if err != nil {
+			return fmt.Errorf("encode a call: %w", err)
+		}
+		flow := joinWords([]string{c.Flow()})
+		args = append(args, flow, fmt.Sprintf("%s:%016x:%s", flow, c.Ended.UnixMicro(), c.ID), c.ID, text)
+	}
+	if len(b.Calls) > 0 {
+		text, err := json.Marshal(b.Calls)
+		if err != nil {
+			return fmt.Errorf("encode calls: %w", err)
+		}
+		args[3] = text
+	}
+	args = append(args, len(b.Changes))
+	for i := range b.Changes {
+		args = append(args, b.Changes[i].JSON())
+	}
+	id, said := "", []byte(nil)
+	if b.Replica != nil {
+		var err error
+		if said, err = json.Marshal(b.Replica); err != nil || len(said) > maxSaying {
+			return errors.Join(errors.New("encode what a replica says"), err)
+		}
+		id = b.Replica.ID
+	}
+	args = append(args, id, said, minutesTTL.Milliseconds(), maxMinuteFields)
+	for minute, counts := range b.Minutes {
+		keys = append(keys, r.minuteKey(minute))
+		for tenant, c := range counts {
+			for _, one := range []struct {
+				kind string
+				n    int64
+			}{{"c", c.Calls}, {"r", c.Refusals}, {"e", c.Errors}} {
+				if one.n > 0 {
+					args = append(args, len(keys), one.kind, tenant, one.n)
+				}
+			}
+		}
+	}
+	return r.run(ctx, publishRecentScript, keys, args...).Err()
+}
+
+func (r *Recent) minuteKey(minute int64) string {
+	return r.recentKey("minute", strconv.FormatInt(minute, 10))
+}
+
+// Calls implements recent.Store.
+func (r *Recent) Calls(ctx context.Context) (calls []recent.Call, err error) {
+	var texts []string
+	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
+		texts, err = c.HVals(ctx, r.recentKey("calls")).Result()
+		return err
+	})
+	for _, text := range texts {
+		var c recent.Call
+		if json.Unmarshal([]byte(text), &c) != nil || !c.Bound() {
+			r.malformed(r.recentKey("calls"))
+			continue
+		}
+		calls = append(calls, c)
+	}
+	return calls, err
+}
+
+// Minutes implements recent.Store.
+func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenant string, all bool) ([]recent.Counts, error) {
+	keys := make([]string, len(minutes))
+	for i, m := range minutes {
+		keys[i] = r.minuteKey(m)
+	}
+	which := "one"
+	if all {
+		which = "all"
+	}
+	sums, err := r.run(ctx, minutesScript, keys, which, tenant).Int64Slice()
+	if err != nil || len(sums) != 3*len(minutes) {
+		return nil, errors.Join(errors.New("the minutes cannot be read"), err)
+	}
+	counts := make([]recent.Counts, len(minutes))
+	for i := range counts {
+		counts[i] = recent.Counts{Calls: sums[3*i], Refusals: sums[3*i+1], Errors: sums[3*i+2]}
+	}
+	return counts, nil
+}
+
+// Replicas implements recent.Store.
+func (r *Recent) Replicas(ctx context.Context, within time.Duration) (all []recent.Replica, err error) {
+	texts, err := r.run(ctx, replicasScript, []string{r.recentKey("replicas")}, within.Milliseconds()).StringSlice()
+	for _, text := range texts {
+		var one recent.Replica
+		if len(text) > maxSaying || json.Unmarshal([]byte(text), &one) != nil || !one.Bound() {
+			r.malformed(r.recentKey("replicas"))
+			continue
+		}
+		all = append(all, one)
+	}
+	return all, err
+}
+
+// Leave implements recent.Store.
+func (r *Recent) Leave(ctx context.Context, replica string) error {
+	return r.do(ctx, func(ctx context.Context, c redis.Cmdable) error {
+		return c.HDel(ctx, r.recentKey("replicas"), replica).Err()
+	})
+}
+
+// Changes implements recent.Store.
+func (r *Recent) Changes(ctx context.Context) (changes []recent.Change, err error) {
+	var entries []redis.XMessage
+	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
+		entries, err = c.XRevRangeN(ctx, r.recentKey("changes"), "+", "-", recent.MaxChanges).Result()
+		return err
+	})
+	for i := range entries {
+		text, _ := entries[i].Values["change"].(string)
+		var c recent.Change
+		if len(text) > recent.MaxChangeBytes || json.Unmarshal([]byte(text), &c) != nil || !c.Bound() {
+			r.malformed(r.recentKey("changes"))
+			continue
+		}
+		changes = append(changes, c)
+	}
+	return changes, err
+}
+
+// Watch implements recent.Store.
+func (r *Recent) Watch(ctx context.Context, told func([]recent.Call), connected func()) {
+	r.subscribe(ctx, r.channel("calls"), func(text string) {
+		var calls []recent.Call
+		if len(text) > maxAnnouncement || json.Unmarshal([]byte(text), &calls) != nil {
+			r.malformed(r.channel("calls"))
+			return
+		}
+		good := calls[:0]
+		for i := range calls {
+			if calls[i].Bound() {
+				good = append(good, calls[i])
+			}
+		}
+		told(good)
+	}, connected)
+}
+
+var _ recent.Store = (*Recent)(nil)

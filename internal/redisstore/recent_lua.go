@@ -1,0 +1,90 @@
+package redisstore
+
+// publishRecentScript adds calls, changes, counts, and what a replica says of itself. A call that is there already is
+// not added again. While there are too many calls, the oldest one of the flow with the most is dropped.
+//
+// KEYS: order, flows, calls, changes, replicas, and a key for each minute.
+// ARGV: calls to keep, TTL in ms, channel, message for it, changes to keep, number of calls, flow, member of order, id
+// and text of each; number of changes, text of each; replica, or "", what it says; TTL of minutes in ms, maximum of
+// fields of a minute; and any number of: number of a key, kind, tenant, number to add.
+var publishRecentScript = newScript(`
+local order, flows, calls, changes, replicas = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local keep, ttl, at = tonumber(ARGV[1]), ARGV[2], 6
+local n = tonumber(ARGV[at])
+for i = 1, n do
+  local flow, member, id, text = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  if redis.call('HEXISTS', calls, id) == 0 then
+    redis.call('HSET', calls, id, text)
+    redis.call('ZADD', order, 0, member)
+    redis.call('ZINCRBY', flows, 1, flow)
+  end
+  at = at + 4
+end
+if n > 0 then
+  for i = 1, redis.call('ZCARD', order) - keep do
+    local flow = redis.call('ZREVRANGE', flows, 0, 0)[1]
+    if not flow then break end
+    local oldest = redis.call('ZRANGEBYLEX', order, '[' .. flow .. ':', '(' .. flow .. ';', 'LIMIT', 0, 1)[1]
+    if oldest then
+      redis.call('ZREM', order, oldest)
+      redis.call('HDEL', calls, string.match(oldest, '([^:]*)$'))
+    end
+    if not oldest or tonumber(redis.call('ZINCRBY', flows, -1, flow)) <= 0 then redis.call('ZREM', flows, flow) end
+  end
+  for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], ttl) end
+  redis.call('PUBLISH', ARGV[3], ARGV[4])
+end
+at = at + 1
+for i = 1, tonumber(ARGV[at]) do
+  redis.call('XADD', changes, 'MAXLEN', '~', ARGV[5], '*', 'change', ARGV[at + i])
+end
+at = at + tonumber(ARGV[at])
+local id, said, mttl, most = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
+at = at + 4
+if id ~= '' then
+  local t = redis.call('TIME')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  redis.call('HSET', replicas, id, string.format('%d %s', now, said))
+  redis.call('PEXPIRE', replicas, 120000)
+  local all = redis.call('HGETALL', replicas)
+  for i = 1, #all, 2 do
+    local was = tonumber(string.match(all[i + 1], '^(%d+) '))
+    if not was or now - was > 60000 then redis.call('HDEL', replicas, all[i]) end
+  end
+end
+while at < #ARGV do
+  local key, kind, tenant, more = KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  redis.call('HINCRBY', key, kind .. '-', more)
+  if redis.call('HEXISTS', key, kind .. ':' .. tenant) == 1 or redis.call('HLEN', key) < most then
+    redis.call('HINCRBY', key, kind .. ':' .. tenant, more)
+  end
+  redis.call('PEXPIRE', key, mttl)
+  at = at + 4
+end
+return 1`)
+
+// minutesScript returns calls, refusals and errors of each minute.
+//
+// KEYS: the minutes. ARGV: "one" or "all", tenant.
+var minutesScript = newScript(`
+local sums = {}
+for _, key in ipairs(KEYS) do
+  for _, kind in ipairs({'c', 'r', 'e'}) do
+    local field = kind .. '-'
+    if ARGV[1] == 'one' then field = kind .. ':' .. ARGV[2] end
+    sums[#sums + 1] = tonumber(redis.call('HGET', key, field) or 0)
+  end
+end
+return sums`)
+
+// replicasScript returns what replicas said within a time.
+//
+// KEYS: replicas. ARGV: the time, ms.
+var replicasScript = newScript(`
+local t = redis.call('TIME')
+local now, all = t[1] * 1000 + math.floor(t[2] / 1000), {}
+for _, v in ipairs(redis.call('HVALS', KEYS[1])) do
+  local was, said = string.match(v, '^(%d+) (.*)$')
+  if was and now - tonumber(was) <= tonumber(ARGV[1]) then all[#all + 1] = said end
+end
+return all`)

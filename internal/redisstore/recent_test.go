@@ -1,0 +1,231 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/recent"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/redistest"
+)
+
+// ended is the record of a call.
+func ended(tenant, tool string, code uint32) *telemetry.Record {
+	rec := &telemetry.Record{Call: &call.Call{Tenant: tenant, Tool: tool, Capability: "weather", Method: call.Invoke},
+		Code: code, Started: time.Now(), Ended: time.Millisecond, RequestID: tool}
+	if code != 0 {
+		rec.Reason = "RATE_LIMITED"
+	}
+	return rec
+}
+
+// newRecent runs a Log of a replica on a Store.
+func newRecent(t *testing.T, s *redisstore.Store, replica string, keep int) *recent.Log {
+	t.Helper()
+	l := recent.New(recent.Config{Keep: keep, Replica: replica, Store: s.Recent(),
+		Self: func() recent.Replica { return recent.Replica{Version: "v1", Ready: true, Started: time.Now()} }})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		l.Close()
+	})
+	return l
+}
+
+// toolsOf are the tools of the calls that a replica lists, of one tenant.
+func toolsOf(ctx context.Context, l *recent.Log, tenant string) (tools []string) {
+	calls, _ := l.Calls(ctx)
+	for i := range calls {
+		if calls[i].Tenant == tenant {
+			tools = append(tools, calls[i].Tool)
+		}
+	}
+	return tools
+}
+
+// TestRecentOfTwoReplicas: each sees the calls, changes, counts and the name of the other.
+func TestRecentOfTwoReplicas(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := newRecent(t, open(), "a", 50), newRecent(t, open(), "b", 50)
+		a.Record(ended("acme", "one", 0))
+		b.Record(ended("acme", "two", 8))
+		b.Record(ended("other", "three", 14))
+		a.RecordChange(&recent.Change{Actor: "ann", What: "rule.set", Tenant: "acme",
+			Targets: []recent.Target{{Name: "tool", Value: "x"}, {Name: "empty"}}})
+		for _, l := range []*recent.Log{a, b} {
+			await(t, "three calls", func() bool {
+				calls, partial := l.Calls(ctx)
+				return len(calls) == 3 && !partial
+			})
+			await(t, "the change", func() bool {
+				changes, partial := l.Changes(ctx)
+				return len(changes) == 1 && !partial && changes[0].Actor == "ann" && len(changes[0].Targets) == 1 &&
+					changes[0].Replica == "a"
+			})
+			await(t, "both replicas", func() bool {
+				all, partial := l.Replicas(ctx)
+				return len(all) == 2 && !partial && all[0].ID == "a" && all[1].ID == "b" && all[1].Version == "v1"
+			})
+			await(t, "the counts", func() bool {
+				sum := recent.Counts{}
+				of, _ := l.Minutes(ctx, "acme", false)
+				for _, m := range of {
+					sum.Calls += m.Calls
+					sum.Refusals += m.Refusals
+				}
+				all, partial := l.Minutes(ctx, "", true)
+				for _, m := range all {
+					sum.Errors += m.Calls
+				}
+				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3}
+			})
+		}
+		if calls, _ := a.Calls(ctx); calls[0].Ended.Before(calls[2].Ended) {
+			t.Errorf("the newest is not the first: %v", calls)
+		}
+	})
+}
+
+// TestRecentShares: a tenant that calls without end does not displace the calls of others, nor its own that failed.
+func TestRecentShares(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx := t.Context()
+		a, b := newRecent(t, open(), "a", 20), newRecent(t, open(), "b", 20)
+		for i := range 4 {
+			a.Record(ended("quiet", fmt.Sprint("quiet", i), 0))
+		}
+		a.Record(ended("loud", "failed", 14))
+		await(t, "the first calls", func() bool { return len(toolsOf(ctx, b, "quiet")) == 4 })
+		for i := range 200 {
+			a.Record(ended("loud", fmt.Sprint("a", i), 0))
+			b.Record(ended("loud", fmt.Sprint("b", i), 0))
+		}
+		await(t, "the last call of both", func() bool {
+			loud := toolsOf(ctx, a, "loud")
+			return slices.Contains(loud, "a199") && slices.Contains(loud, "b199")
+		})
+		calls, _ := a.Calls(ctx)
+		if len(calls) != 20 || len(toolsOf(ctx, a, "quiet")) != 4 || !slices.Contains(toolsOf(ctx, b, "loud"), "failed") {
+			t.Errorf("%d calls: quiet has %v, loud %v", len(calls), toolsOf(ctx, a, "quiet"), toolsOf(ctx, a, "loud"))
+		}
+	})
+}
+
+// TestRecentWatch: a watch at one replica tells of calls at another, once each, and goes on after the last event that
+// its client has.
+func TestRecentWatch(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := newRecent(t, open(), "a", 50), newRecent(t, open(), "b", 50)
+		watch := func(after string) (<-chan recent.Event, context.CancelFunc) {
+			ctx, stop := context.WithCancel(t.Context())
+			told := make(chan recent.Event, 100)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = b.Watch(ctx, after, func(e recent.Event) error {
+					told <- e
+					return nil
+				})
+			}()
+			return told, func() { stop(); <-ended }
+		}
+		told, stop := watch("")
+		if e := receive(t, told, "the beginning"); e.Kind != recent.Began {
+			t.Errorf("%+v", e)
+		}
+		a.Record(ended("acme", "one", 0))
+		first := receive(t, told, "a call")
+		if first.Kind != recent.Ended || first.Call.Tool != "one" || first.Call.Replica != "a" {
+			t.Errorf("%+v", first)
+		}
+		stop()
+		a.Record(ended("acme", "two", 0))
+		await(t, "the second call", func() bool { return len(toolsOf(t.Context(), b, "acme")) == 2 })
+		told, stop = watch(first.Call.ID)
+		defer stop()
+		receive(t, told, "the beginning")
+		if e := receive(t, told, "the missed call"); e.Call.Tool != "two" {
+			t.Errorf("%+v", e)
+		}
+		unknown, end := watch("nothing-1")
+		defer end()
+		receive(t, unknown, "the beginning")
+		if e := receive(t, unknown, "that calls are missing"); e.Kind != recent.Missed {
+			t.Errorf("%+v", e)
+		}
+		a.Record(ended("acme", "three", 0))
+		for _, ch := range []<-chan recent.Event{told, unknown} {
+			if e := receive(t, ch, "the third call"); e.Call.Tool != "three" {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
+
+// TestRecentIsBounded: what others write into Redis is not believed to be bounded, or to be calls at all.
+func TestRecentIsBounded(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx, s := t.Context(), open()
+		l, p := newRecent(t, s, "a", 50), s.Probe()
+		l.Record(ended("acme", "one", 0))
+		long, err := json.Marshal(recent.Call{ID: "x-1", Code: "OK", Ended: time.Now(), Tool: strings.Repeat("é", 64<<10)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			return r.HSet(ctx, p.KeyOf("recent", "calls"), "x-1", long, "x-2", "{", "x-3", "{}").Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "two calls", func() bool {
+			calls, _ := l.Calls(ctx)
+			return len(calls) == 2 && len(calls[0].Tool) <= 128 && len(calls[1].Tool) <= 128
+		})
+	})
+}
+
+// TestRecentAway: without Redis a replica shows its own calls, and says so. What ended meanwhile is published when
+// Redis is back.
+func TestRecentAway(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	a := newRecent(t, open(t, impatient(server.URL())), "a", 50)
+	b := newRecent(t, open(t, redisstore.Config{URL: server.URL()}), "b", 50)
+	a.Record(ended("acme", "before", 0))
+	await(t, "the first call", func() bool { return len(toolsOf(ctx, b, "acme")) == 1 })
+	server.Freeze()
+	a.Record(ended("acme", "meanwhile", 0))
+	a.RecordChange(&recent.Change{Actor: "ann", What: "rule.set"})
+	await(t, "its own calls", func() bool {
+		calls, partial := a.Calls(ctx)
+		return partial && len(calls) == 2 && calls[0].Tool == "meanwhile"
+	})
+	if changes, partial := a.Changes(ctx); len(changes) != 1 || !partial {
+		t.Errorf("%v, %v", changes, partial)
+	}
+	if all, partial := a.Replicas(ctx); len(all) != 1 || !partial || all[0].ID != "a" {
+		t.Errorf("%v, %v", all, partial)
+	}
+	server.Thaw()
+	await(t, "the calls of the time without Redis", func() bool {
+		changes, _ := b.Changes(ctx)
+		return slices.Equal(toolsOf(ctx, b, "acme"), []string{"meanwhile", "before"}) && len(changes) == 1
+	})
+}

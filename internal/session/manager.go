@@ -1,0 +1,264 @@
+package session
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+// DefaultTTL is the lifetime of a session.
+const DefaultTTL = 12 * time.Hour
+
+// MaxTTL bounds the lifetime of a session, and so that of a revocation.
+const MaxTTL = 30 * 24 * time.Hour
+
+// round is the interval of requests for revocations, in case an event was missed.
+const round = 500 * time.Millisecond
+
+// Options are the options of a Manager. The zero value is usable.
+type Options struct {
+	Now func() time.Time // default time.Now
+	Log *slog.Logger     // default none
+}
+
+// Manager issues, opens and ends sessions. It is safe for concurrent use.
+type Manager struct {
+	store   Store
+	now     func() time.Time
+	log     *slog.Logger
+	keys    keys
+	ttl     atomic.Int64
+	revoked *revocations
+	reading sync.Mutex // held while revocations are read
+	at      Position   // of the last revocation that was read
+}
+
+// New returns a Manager. The caller runs Run.
+func New(store Store, o Options) *Manager {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &Manager{store: store, now: o.Now, log: o.Log, revoked: newRevocations()}
+	m.keys.store, m.keys.now = store, o.Now
+	m.ttl.Store(int64(DefaultTTL))
+	return m
+}
+
+// Configure sets the lifetime of sessions to come, and the keys that seal cookies: the first seals, all open. Without
+// keys, replicas share one in the store.
+func (m *Manager) Configure(ttl time.Duration, keys [][]byte) error {
+	if ttl > 0 {
+		m.ttl.Store(int64(min(ttl, MaxTTL)))
+	}
+	return m.keys.replace(keys)
+}
+
+// Run learns of revocations until ctx ends.
+func (m *Manager) Run(ctx context.Context) {
+	nudge := make(chan struct{}, 1)
+	var watching sync.WaitGroup
+	watching.Go(recovery.Loop(ctx, "sessions", func() {
+		m.store.Watch(ctx, func() {
+			select {
+			case nudge <- struct{}{}:
+			default:
+			}
+		})
+	}))
+	defer watching.Wait()
+	tick := time.NewTicker(round)
+	defer tick.Stop()
+	for {
+		recovery.Round("sessions", func() { m.Read(ctx) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-nudge:
+		}
+	}
+}
+
+// Read reads the revocations that are new. A store that has lost them gets the known ones back.
+func (m *Manager) Read(ctx context.Context) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	at, all, err := m.store.Revoked(ctx, m.at)
+	if err != nil {
+		return // what is known stays in force
+	}
+	now := m.now()
+	if lost := m.at.Epoch != "" && at.Epoch != m.at.Epoch; lost {
+		if err = m.store.Revoke(ctx, m.revoked.all(now)); err != nil {
+			m.log.Warn("revoked sessions are not back in redis, which has lost them", "error", err)
+			return
+		}
+	}
+	m.revoked.add(all, now)
+	m.at = at
+}
+
+// Issue fills in the id, the times and the secret of a new session, and returns its cookie.
+func (m *Manager) Issue(ctx context.Context, kind Kind, s *Session) (cookie string, refusal *call.Refusal) {
+	by, refusal := m.keys.load(ctx)
+	if refusal != nil {
+		return "", refusal
+	}
+	s.ID, s.CSRF = NewID(), NewID()
+	s.Issued = m.now().UTC().Truncate(time.Millisecond)
+	end := s.Issued.Add(time.Duration(m.ttl.Load()))
+	if s.Expires.IsZero() || s.Expires.After(end) {
+		s.Expires = end
+	}
+	cookie, err := seal(by, "session "+string(kind), s)
+	if err != nil {
+		return "", refusedTooLong
+	}
+	r := Record{ID: s.ID, Kind: kind, Name: s.Name(), User: s.User, Issuer: s.Issuer, Key: s.Key, Tenant: s.Tenant,
+		Via: s.Via, Issued: s.Issued, Expires: s.Expires}
+	if err = m.store.Add(ctx, r); err != nil { // only the list lacks it
+		m.log.Warn("a session is not on the list of sessions", "name", r.Name, "error", err)
+	}
+	return cookie, nil
+}
+
+// Open returns the session of a cookie, unless it has ended.
+func (m *Manager) Open(ctx context.Context, kind Kind, cookie string) (*Session, *call.Refusal) {
+	if cookie == "" || len(cookie) > MaxCookie {
+		return nil, refusedSession
+	}
+	by, refusal := m.keys.load(ctx)
+	if refusal != nil {
+		return nil, refusal
+	}
+	s := &Session{}
+	if open(by, "session "+string(kind), cookie, s) != nil || s.ID == "" || s.CSRF == "" || !m.Valid(s) {
+		return nil, refusedSession
+	}
+	return s, nil
+}
+
+// Valid reports whether a session has neither expired nor been revoked.
+func (m *Manager) Valid(s *Session) bool { return m.now().Before(s.Expires) && !m.revoked.has(s) }
+
+// Seal encrypts a value for a purpose besides sessions.
+func (m *Manager) Seal(ctx context.Context, purpose string, v any) (string, *call.Refusal) {
+	by, refusal := m.keys.load(ctx)
+	if refusal != nil {
+		return "", refusal
+	}
+	text, err := seal(by, "purpose "+purpose, v)
+	if err != nil {
+		return "", refusedTooLong
+	}
+	return text, nil
+}
+
+// Unseal decrypts what Seal returned for the same purpose.
+func (m *Manager) Unseal(ctx context.Context, purpose, text string, v any) error {
+	by, refusal := m.keys.load(ctx)
+	if refusal != nil {
+		return refusal
+	}
+	return open(by, "purpose "+purpose, text, v)
+}
+
+// Follow returns a context that ends with a session, for responses that last. check is asked every second, too, and
+// when a session was revoked; it reports whether the session's person may still do what it does.
+func (m *Manager) Follow(ctx context.Context, s *Session, check func(context.Context) bool) (context.Context,
+	context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for alive := true; alive; {
+			revoked := m.revoked.next()
+			if !m.Valid(s) {
+				return
+			}
+			recovery.Round("sessions", func() { alive = false; alive = check(ctx) })
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			case <-revoked:
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// End revokes one session. The replica knows it at once, and others within a second, unless the store is unavailable.
+// The argument until is when the session ends by itself; zero: it is unknown.
+func (m *Manager) End(ctx context.Context, id string, until time.Time) *call.Refusal {
+	if until.IsZero() {
+		until = m.now().Add(MaxTTL)
+	}
+	return m.revoke(ctx, []Revocation{{Session: id, Until: until}})
+}
+
+// EndAll revokes all sessions of a person or key that were issued until now.
+func (m *Manager) EndAll(ctx context.Context, name string) *call.Refusal {
+	now := m.now()
+	all := []Revocation{{Name: name, Before: now, Until: now.Add(MaxTTL)}}
+	if listed, err := m.store.List(ctx); err == nil {
+		for _, r := range listed { // the clock of the replica that issued it may be ahead
+			if r.Name == name {
+				all = append(all, Revocation{Session: r.ID, Until: now.Add(MaxTTL)})
+			}
+		}
+	}
+	return m.revoke(ctx, all)
+}
+
+func (m *Manager) revoke(ctx context.Context, all []Revocation) *call.Refusal {
+	m.revoked.add(all, m.now())
+	switch err := m.store.Revoke(ctx, all); {
+	case errors.Is(err, ErrFull):
+		return refusedFull
+	case err != nil:
+		return refusedUnrevoked
+	}
+	return nil
+}
+
+// List returns the sessions that were issued and have not ended.
+func (m *Manager) List(ctx context.Context) ([]Record, *call.Refusal) {
+	all, err := m.store.List(ctx)
+	if err != nil {
+		return nil, refusedAway
+	}
+	return all, nil
+}
+
+// SameSecret compares a secret in constant time.
+func SameSecret(a, b string) bool {
+	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}
+
+var (
+	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "SESSIONS_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "sessions are not available at the moment: the gateway does not reach Redis"}
+	refusedUnrevoked = &call.Refusal{Kind: call.Unavailable, Reason: "SESSIONS_UNAVAILABLE", RetryAfter: time.Second,
+		Message: "the gateway does not reach Redis: the session has ended at this replica alone; try again later"}
+	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIONS_UNAVAILABLE",
+		Message: "too many sessions were revoked in a short time; replace operators.session.key_file to end all sessions"}
+	refusedSession = &call.Refusal{Kind: call.Unauthenticated, Reason: "SESSION_INVALID",
+		Message: "the session has ended; sign in again"}
+	refusedTooLong = &call.Refusal{Kind: call.InvalidArgument, Reason: "SIGN_IN_FAILED",
+		Message: "the names that the issuer gives are too long for a cookie"}
+)
+
+// Refused returns the refusal of a session that has ended.
+func Refused() *call.Refusal { return refusedSession }

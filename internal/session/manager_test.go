@@ -1,0 +1,311 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/session"
+)
+
+// store is a shared store in memory, which may be away.
+type store struct {
+	mu      sync.Mutex
+	away    error
+	key     []byte
+	revoked []session.Revocation
+	records []session.Record
+}
+
+func (s *store) SharedKey(_ context.Context, proposal []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.key == nil {
+		s.key = bytes.Clone(proposal)
+	}
+	return s.key, s.away
+}
+
+func (s *store) Revoke(_ context.Context, all []session.Revocation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away == nil {
+		s.revoked = append(s.revoked, all...)
+	}
+	return s.away
+}
+
+func (s *store) Revoked(_ context.Context, at session.Position) (session.Position, []session.Revocation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := session.Position{Epoch: "1", Version: uint64(len(s.revoked))}
+	return now, slices.Clone(s.revoked[at.Version:]), s.away
+}
+
+func (s *store) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
+
+func (s *store) Add(_ context.Context, r session.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, r)
+	return s.away
+}
+
+func (s *store) List(context.Context) ([]session.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records, s.away
+}
+
+func (s *store) set(away error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+}
+
+// clock is a clock that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func start() (*session.Manager, *store, *clock) {
+	s, c := &store{}, &clock{now: time.Now()}
+	return session.New(s, session.Options{Now: c.Now}), s, c
+}
+
+func ann() *session.Session {
+	return &session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp", Groups: []string{"ops"}}
+}
+
+func issue(t *testing.T, m *session.Manager, s *session.Session) string {
+	t.Helper()
+	cookie, refusal := m.Issue(t.Context(), session.Admin, s)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	return cookie
+}
+
+func opens(t *testing.T, m *session.Manager, cookie string) string {
+	t.Helper()
+	s, refusal := m.Open(t.Context(), session.Admin, cookie)
+	if refusal != nil {
+		return refusal.Reason
+	}
+	if s.User != "ann" || !slices.Equal(s.Groups, []string{"ops"}) {
+		t.Errorf("%+v", s)
+	}
+	return ""
+}
+
+// TestTampering: a cookie opens as it was issued, for its kind, and not with any other byte.
+func TestTampering(t *testing.T) {
+	t.Parallel()
+	m, _, _ := start()
+	cookie := issue(t, m, ann())
+	if why := opens(t, m, cookie); why != "" {
+		t.Fatal(why)
+	}
+	if strings.Contains(cookie, "ann") || cookie == issue(t, m, ann()) {
+		t.Error("a cookie shows its content")
+	}
+	if _, refusal := m.Open(t.Context(), session.Inbox, cookie); refusal == nil {
+		t.Error("a session of the admin port opens as one of the inbox")
+	}
+	if m.Unseal(t.Context(), "login admin", cookie, &struct{}{}) == nil {
+		t.Error("a session opens for another purpose")
+	}
+	raw, _ := base64.RawURLEncoding.DecodeString(cookie)
+	for n := range raw {
+		altered := bytes.Clone(raw)
+		altered[n] ^= 1
+		if opens(t, m, base64.RawURLEncoding.EncodeToString(altered)) != "SESSION_INVALID" {
+			t.Errorf("byte %d may change", n)
+		}
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "a part": cookie[:len(cookie)-4], "padded": cookie + "=", "two": cookie + cookie,
+		"a line break": cookie[:8] + "\n" + cookie[8:], "huge": strings.Repeat("A", 1<<20), "zeros": strings.Repeat("A", 200),
+	} {
+		if opens(t, m, text) != "SESSION_INVALID" {
+			t.Errorf("%s opens", name)
+		}
+	}
+}
+
+// TestEnd: a session ends by its time, by its revocation, and by that of its person, at all replicas.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	m, s, c := start()
+	other := session.New(s, session.Options{Now: c.Now})
+	_ = m.Configure(time.Hour, nil)
+	first, second, third := ann(), ann(), ann()
+	one, two := issue(t, m, first), issue(t, m, second)
+	if opens(t, other, one) != "" || opens(t, other, two) != "" {
+		t.Fatal("another replica does not open the sessions")
+	}
+	if refusal := m.End(t.Context(), first.ID, first.Expires); refusal != nil {
+		t.Fatal(refusal)
+	}
+	other.Read(t.Context())
+	if opens(t, m, one) != "SESSION_INVALID" || opens(t, other, one) != "SESSION_INVALID" || opens(t, other, two) != "" {
+		t.Error("one session of two should have ended")
+	}
+	c.add(time.Minute)
+	if refusal := other.EndAll(t.Context(), second.Name()); refusal != nil {
+		t.Fatal(refusal)
+	}
+	c.add(time.Millisecond)
+	three := issue(t, m, third)
+	m.Read(t.Context())
+	if opens(t, m, two) != "SESSION_INVALID" || opens(t, m, three) != "" {
+		t.Error("the sessions of before should have ended, and no later one")
+	}
+	c.add(time.Hour)
+	if opens(t, m, three) != "SESSION_INVALID" {
+		t.Error("an expired session opens")
+	}
+}
+
+// TestAway: without the store, sessions go on, and revocations fail plainly, with effect at the replica alone.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	m, s, c := start()
+	one := ann()
+	cookie := issue(t, m, one)
+	s.set(errors.New("away"))
+	c.add(2 * time.Minute) // the key is asked for again
+	if why := opens(t, m, cookie); why != "" {
+		t.Error(why)
+	}
+	if refusal := m.End(t.Context(), one.ID, time.Time{}); refusal == nil || refusal.Reason != "SESSIONS_UNAVAILABLE" {
+		t.Error(refusal)
+	}
+	if opens(t, m, cookie) != "SESSION_INVALID" {
+		t.Error("the session goes on at its own replica")
+	}
+	fresh := session.New(s, session.Options{})
+	if _, refusal := fresh.Issue(t.Context(), session.Admin, ann()); refusal == nil ||
+		refusal.Reason != "SESSIONS_UNAVAILABLE" {
+		t.Error("without any key a session is issued", refusal)
+	}
+}
+
+// TestRotation: a new key seals, the former one opens while the file has it.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	m, _, _ := start()
+	first, second := bytes.Repeat([]byte{1}, aead.KeyBytes), bytes.Repeat([]byte{2}, aead.KeyBytes)
+	configure := func(keys ...[]byte) {
+		if err := m.Configure(0, keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure(first)
+	old := issue(t, m, ann())
+	configure(second, first)
+	fresh := issue(t, m, ann())
+	if opens(t, m, old) != "" || opens(t, m, fresh) != "" {
+		t.Error("both should open")
+	}
+	configure(second)
+	if opens(t, m, old) != "SESSION_INVALID" || opens(t, m, fresh) != "" {
+		t.Error("the former key should be gone")
+	}
+}
+
+// TestFollow: what lasts ends with its session, and with the permission of its person.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	m, _, _ := start()
+	one, two := ann(), ann()
+	issue(t, m, one)
+	issue(t, m, two)
+	yes := func(context.Context) bool { return true }
+	revoked, stop := m.Follow(t.Context(), one, yes)
+	defer stop()
+	lasting, stop2 := m.Follow(t.Context(), two, yes)
+	defer stop2()
+	refused, stop3 := m.Follow(t.Context(), two, func(context.Context) bool { return false })
+	defer stop3()
+	_ = m.End(t.Context(), one.ID, time.Time{})
+	for _, ctx := range []context.Context{revoked, refused} {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("it goes on")
+		}
+	}
+	if lasting.Err() != nil {
+		t.Error("another session has ended")
+	}
+}
+
+// TestGroups: those that the configuration names are kept first.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	all := []string{strings.Repeat("x", 5000)}
+	for range 200 {
+		all = append(all, "0123456789abcdef0123456789abcdef0123")
+	}
+	all = append(all, "platform")
+	kept := session.KeepGroups(all, func(g string) bool { return g == "platform" })
+	if len(kept) < 30 || kept[0] != "platform" {
+		t.Errorf("%d groups: %.100q", len(kept), kept)
+	}
+	m, _, _ := start()
+	s := ann()
+	s.Groups, s.User = kept, strings.Repeat("ü", 128)
+	if cookie, refusal := m.Issue(t.Context(), session.Admin, s); refusal != nil || len(cookie) > session.MaxCookie {
+		t.Errorf("%d bytes, %v", len(cookie), refusal)
+	}
+}
+
+// TestLimiter: a client has a number of attempts, and others have theirs.
+func TestLimiter(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Now()}
+	l := session.NewLimiter(c.Now)
+	n := 0
+	for l.Attempt("10.0.0.1") == nil {
+		if n++; n > 1000 {
+			t.Fatal("there is no bound")
+		}
+	}
+	if r := l.Attempt("10.0.0.1"); r.Reason != "SIGN_IN_LIMITED" || r.RetryAfter <= 0 {
+		t.Errorf("%+v", r)
+	}
+	if l.Attempt("10.0.0.2") != nil {
+		t.Error("another client is refused")
+	}
+	c.add(10 * time.Second)
+	if l.Attempt("10.0.0.1") != nil {
+		t.Error("later it is still refused")
+	}
+	for n = range 20_000 {
+		_ = l.Attempt(strings.Repeat("y", n%7) + string(rune(n)))
+	}
+	if l.Attempt("10.0.0.9") == nil {
+		t.Error("there is no bound for all together")
+	}
+}

@@ -1,0 +1,53 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Store has what replicas share about sessions. Its methods must end with ctx.
+type Store interface {
+	// SharedKey returns the stored key, which becomes proposal if there was none.
+	SharedKey(ctx context.Context, proposal []byte) ([]byte, error)
+	// Revoke stores revocations, and takes their sessions off the list. The error is ErrFull if there are too many.
+	Revoke(ctx context.Context, all []Revocation) error
+	// Revoked returns the revocations after a position, and the position of the last one. A position of another epoch
+	// is that of nothing: the store was emptied meanwhile.
+	Revoked(ctx context.Context, after Position) (Position, []Revocation, error)
+	// Watch calls changed for each revocation, until ctx ends. It may lose some.
+	Watch(ctx context.Context, changed func())
+	// Add adds an issued session to the list. A list that is too long loses those that end first.
+	Add(ctx context.Context, r Record) error
+	// List returns the sessions that were issued and have not ended, the newest first: MaxRecords at most.
+	List(ctx context.Context) ([]Record, error)
+}
+
+// Position is a position in the revocations of a store.
+type Position struct {
+	Epoch   string // of the store's content; "": nothing was read yet
+	Version uint64
+}
+
+// Bounds of a Store.
+const (
+	MaxRevocations = 50_000
+	MaxRecords     = 2000
+)
+
+// ErrFull is the error of a store that has MaxRevocations.
+var ErrFull = errors.New("too many sessions were revoked")
+
+// Record is an issued session in the list for operators. It has no secret.
+type Record struct {
+	ID      string    `json:"id"`
+	Kind    Kind      `json:"kind"`
+	Name    string    `json:"name"`
+	User    string    `json:"user,omitempty"`
+	Issuer  string    `json:"issuer,omitempty"`
+	Key     string    `json:"key,omitempty"`
+	Tenant  string    `json:"tenant,omitempty"`
+	Via     string    `json:"via"`
+	Issued  time.Time `json:"create_time"`
+	Expires time.Time `json:"expire_time"`
+}

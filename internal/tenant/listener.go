@@ -1,0 +1,151 @@
+package tenant
+
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Listener says whose the calls are that come in at one address, and what they are. Empty fields say nothing. It is
+// immutable.
+type Listener struct {
+	Name       string       // its address, for records
+	Capability string       // of all calls
+	Dialect    call.Dialect // of calls of capabilities; Auto: any
+	Session    string       // of all calls
+
+	// Tenant is the tenant of callers, which need no credential then. "" in a gateway with tenants: callers need a
+	// credential.
+	Tenant string
+	User   string // on whose behalf all calls are made
+	Agent  string // that makes all calls
+
+	// ApprovalWait is how long calls wait for a person's answer by default; nil: as their fleet says.
+	ApprovalWait *time.Duration
+
+	Scopes  Scopes  // of callers without a credential
+	Limited bool    // callers with a credential keep only Scopes, too
+	Asserts Asserts // which of User and Agent callers without a credential may name
+}
+
+// ListenerScopes are the scopes of callers without a credential, unless a Listener has others.
+const ListenerScopes = Invoke | Read | EngineChat | EngineAgent | EngineSubAgent | EngineShield
+
+// takes reports whether calls of a capability may come in. A nil Listener is the public port.
+func (l *Listener) takes(capability string) bool {
+	return l == nil || l.Capability == "" || l.Capability == capability
+}
+
+// Anonymous reports whether callers need no credential in a gateway with tenants.
+func (l *Listener) Anonymous() bool { return l != nil && l.Tenant != "" }
+
+// anonymous returns the identity of a caller without a credential. The settings are those of the listener's tenant;
+// nil: there is no such tenant.
+func (l *Listener) anonymous(of *Settings, c Credentials) (Identity, *call.Refusal) {
+	if of == nil {
+		return Identity{}, refusedListenerTenant
+	}
+	who := Identity{Tenant: l.Tenant, Scopes: l.Scopes, Settings: of}
+	return who.Assert(c, l.Asserts)
+}
+
+// Narrow applies the listener to a caller that was authenticated. The refusal says what does not agree.
+func (l *Listener) Narrow(who Identity, c Credentials) (Identity, *call.Refusal) {
+	who.At = l
+	var refusal *call.Refusal
+	switch {
+	case l.Tenant != "" && who.Tenant != l.Tenant:
+		refusal = RefuseAt(TenantPart)
+	case differs(l.User, who.User, c.User):
+		refusal = RefuseAt(UserPart)
+	case differs(l.Agent, who.Agent, c.Agent):
+		refusal = RefuseAt(AgentPart)
+	}
+	if refusal != nil {
+		return Identity{Tenant: who.Tenant, Key: who.Key, At: l}, refusal
+	}
+	if l.User != "" {
+		who.User, who.Asserts = l.User, who.Asserts&^User
+	}
+	if l.Agent != "" {
+		who.Agent, who.Asserts = l.Agent, who.Asserts&^Agent
+	}
+	if l.Limited || who.Settings == nil { // without tenants no caller has a credential
+		who.Scopes &= l.Scopes
+	}
+	return who, nil
+}
+
+// differs reports whether a caller says something else than a listener says of all.
+func differs(all string, said ...string) bool {
+	for _, s := range said {
+		if all != "" && s != "" && s != all {
+			return true
+		}
+	}
+	return false
+}
+
+// Part is a part of a call that does not agree with its listener.
+type Part uint8
+
+// The parts.
+const (
+	TenantPart Part = iota
+	UserPart
+	AgentPart
+	SessionPart
+	DialectPart
+)
+
+// RefuseAt refuses a call one part of which does not agree with its listener. It repeats neither side.
+func RefuseAt(p Part) *call.Refusal { return conflicts[p] }
+
+var conflicts = [...]*call.Refusal{
+	TenantPart: conflict("tenant", "of one tenant, and the credential, the signed URL or x-tenant-id is of another"),
+	UserPart:   conflict("user", "on behalf of one user, and the credential, x-user-id or the message names another"),
+	AgentPart:  conflict("agent", "of one agent, and the credential or x-agent-id names another"),
+	SessionPart: conflict("session",
+		"of one session, and the message, x-session-id or the signed URL names another"),
+	DialectPart: conflictOf("dialect", "of one dialect, and this one is of another, or of none; the JSON API and capgate "+
+		"invoke use the doc dialect: call in that of the listener, or call the public port"),
+}
+
+// conflict is the refusal of a call that names something else than its listener, and may name nothing.
+func conflict(part, what string) *call.Refusal {
+	return conflictOf(part, what+": leave it out, or call the public port")
+}
+
+func conflictOf(part, text string) *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "LISTENER_CONFLICT",
+		Metadata: map[string]string{"field": part}, Message: "all calls at this listener are " + text}
+}
+
+var refusedListenerTenant = &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
+	Message: "the tenant of this listener does not exist; the gateway's configuration names it under listeners"}
+
+// Listeners authenticates callers without a credential, at listeners of tenants.
+type Listeners struct{ tenants Tenants }
+
+// NewListeners returns Listeners.
+func NewListeners(tenants Tenants) *Listeners { return &Listeners{tenants} }
+
+// Lookup implements Authenticator.
+func (l *Listeners) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
+	of, known := l.tenants.Lookup(c.At.Tenant)
+	if !known {
+		return Identity{}, false, nil
+	}
+	who, refusal = c.At.anonymous(of, c)
+	return who, true, refusal
+}
+
+// Authenticate implements Authenticator.
+func (l *Listeners) Authenticate(ctx context.Context, c Credentials) (Identity, *call.Refusal) {
+	of, refusal := l.tenants.Settings(ctx, c.At.Tenant)
+	if refusal != nil {
+		return Identity{}, refusal
+	}
+	return c.At.anonymous(of, c)
+}

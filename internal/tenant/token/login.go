@@ -1,0 +1,227 @@
+package token
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Client is this gateway as a client of an issuer, at which people sign in by the authorization code flow with PKCE
+// (OpenID Connect Core §3.1, RFC 7636).
+type Client struct {
+	Issuer string // its name in the configuration
+	ID     string
+	Secret string // "": a public client
+	Scopes []string
+}
+
+// Login is a sign-in that has begun. Its secrets are the browser's.
+type Login struct {
+	Redirect string // URL to which the issuer sends the browser back
+	State    string
+	Nonce    string
+	Verifier string // of PKCE
+}
+
+// Answer is how the issuer has sent the browser back.
+type Answer struct {
+	Code   string
+	Issuer string // the parameter iss (RFC 9207); "": none
+}
+
+// endpoints are those of an issuer for sign-ins.
+type endpoints struct {
+	oauth2.Endpoint
+	namesItself bool // its answers have the parameter iss
+	until       time.Time
+}
+
+// endpointsFresh is how long discovered endpoints are used.
+const endpointsFresh = 5 * time.Minute
+
+// Authorize returns the URL at the issuer to which a browser is sent.
+func (v *Verifier) Authorize(ctx context.Context, c Client, l Login) (string, error) {
+	_, config, err := v.loginAt(ctx, c, l)
+	if err != nil {
+		return "", err
+	}
+	return config.AuthCodeURL(l.State, oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)), nil
+}
+
+// Exchange returns the person of a sign-in: the issuer's token for the code is verified, and must be for this client
+// and this sign-in. Tenant of the identity may be "", and Settings is nil. The error is for the log; it has nothing of
+// the issuer's answers.
+func (v *Verifier) Exchange(ctx context.Context, c Client, l Login, a Answer) (who tenant.Identity, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*fetchTimeout)
+	defer cancel()
+	by, config, err := v.loginAt(ctx, c, l)
+	if err != nil {
+		return who, err
+	}
+	if a.Issuer != "" && a.Issuer != by.URL || a.Issuer == "" && by.login.Load().namesItself {
+		return who, errors.New("the answer is of another issuer: its parameter iss is missing or different")
+	}
+	got, err := config.Exchange(context.WithValue(ctx, oauth2.HTTPClient, by.source.fetcher.client), a.Code,
+		oauth2.VerifierOption(l.Verifier))
+	by.source.fetcher.client.CloseIdleConnections()
+	if err != nil {
+		return who, fmt.Errorf("the token endpoint: %s", whyNoToken(err))
+	}
+	raw, _ := got.Extra("id_token").(string)
+	return v.identify(ctx, by, c, l, raw)
+}
+
+// whyNoToken returns the text of a failure without the answer.
+func whyNoToken(err error) string {
+	if refused := (*oauth2.RetrieveError)(nil); errors.As(err, &refused) {
+		return "it has refused the code"
+	}
+	return why(err)
+}
+
+// identify verifies an ID token (OpenID Connect Core §3.1.3.7).
+func (v *Verifier) identify(ctx context.Context, by *issuer, c Client, l Login, raw string) (who tenant.Identity,
+	err error) {
+	said, err := parse(raw)
+	if err != nil {
+		return who, fmt.Errorf("the ID token: %w", err)
+	}
+	if said.issuer != by.URL || !slices.Contains(by.Algorithms, said.alg) {
+		return who, errors.New("the ID token: iss or alg is not its issuer's")
+	}
+	keys, err := by.keysFor(ctx, &said)
+	if err != nil {
+		return who, fmt.Errorf("the ID token: %w", err)
+	}
+	claims, _, err := by.signed(ctx, raw, keys, said.alg)
+	if err == nil {
+		err = by.checkID(claims, c.ID, l.Nonce, v.options.Now())
+	}
+	if err != nil {
+		return who, fmt.Errorf("the ID token: %w", err)
+	}
+	return by.loginIdentity(claims)
+}
+
+// checkID checks that an ID token is valid, for a client, and for a sign-in.
+func (i *issuer) checkID(claims object, client, nonce string, now time.Time) error {
+	audiences, err := claims.texts("aud")
+	if err != nil || !slices.Contains(audiences, client) {
+		return errors.New("aud is not this client")
+	}
+	if _, has := claims["azp"]; has || len(audiences) > 1 {
+		if azp, err := claims.text("azp"); err != nil || azp != client {
+			return errors.New("azp is not this client")
+		}
+	}
+	got, _ := claims.text("nonce")
+	if nonce == "" || subtle.ConstantTimeCompare([]byte(got), []byte(nonce)) != 1 {
+		return errors.New("nonce is that of another sign-in")
+	}
+	for _, r := range i.Required {
+		if !claims.has(r) {
+			return errors.New(r.Claim + " does not have the required value")
+		}
+	}
+	if err = i.checkEmail(claims); err != nil {
+		return err
+	}
+	_, err = i.checkTimes(claims, now, 0)
+	return err
+}
+
+// checkEmail checks that an e-mail address that names the user is not one that the issuer has not verified.
+func (i *issuer) checkEmail(claims object) error {
+	if v, has := claims["email_verified"]; has && i.Claims.User == "email" && v != true && v != "true" {
+		return errors.New("the issuer has not verified the e-mail address, which is claims.user")
+	}
+	return nil
+}
+
+// loginIdentity returns the identity in the claims of an ID token, which may lack a tenant: an operator needs none.
+func (i *issuer) loginIdentity(claims object) (tenant.Identity, error) {
+	who := tenant.Identity{Tenant: i.Claims.FixedTenant, Key: i.Name, Scopes: i.Claims.FixedScopes}
+	if _, has := claims.at(i.Claims.Tenant); has && i.Claims.Tenant != "" {
+		var err error
+		if who.Tenant, err = claims.text(i.Claims.Tenant); err != nil || !call.IsZone(who.Tenant) {
+			return who, errors.New("the tenant is not a valid id")
+		}
+	}
+	var err error
+	if who.User, err = claims.name(i.Claims.User); err != nil {
+		return who, err
+	}
+	who.Person = i.person(claims)
+	if i.Claims.Scopes != "" {
+		who.Scopes, err = i.scopes(claims)
+	}
+	return who, err
+}
+
+// loginAt returns the issuer of a client, and the client's configuration for a sign-in.
+func (v *Verifier) loginAt(ctx context.Context, c Client, l Login) (*issuer, *oauth2.Config, error) {
+	for _, i := range *v.table.Load() {
+		if i.Name != c.Issuer {
+			continue
+		}
+		at, err := i.endpoints(ctx, v.options.Now())
+		if err != nil {
+			return nil, nil, err
+		}
+		of := at.Endpoint
+		if c.Secret == "" {
+			of.AuthStyle = oauth2.AuthStyleInParams
+		}
+		return i, &oauth2.Config{ClientID: c.ID, ClientSecret: c.Secret, Endpoint: of, RedirectURL: l.Redirect,
+			Scopes: c.Scopes}, nil
+	}
+	return nil, nil, errors.New("the issuer is not configured")
+}
+
+// endpoints returns the endpoints of an issuer by its discovery (OpenID Connect Discovery §4).
+func (i *issuer) endpoints(ctx context.Context, now time.Time) (*endpoints, error) {
+	if known := i.login.Load(); known != nil && now.Before(known.until) {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	client := i.source.fetcher.client
+	defer client.CloseIdleConnections()
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), i.URL)
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %s", why(err))
+	}
+	var said struct {
+		Methods     []string `json:"token_endpoint_auth_methods_supported"`
+		NamesItself bool     `json:"authorization_response_iss_parameter_supported"`
+	}
+	if err = provider.Claims(&said); err != nil {
+		return nil, errors.New("discovery: the document is invalid")
+	}
+	at := &endpoints{Endpoint: provider.Endpoint(), namesItself: said.NamesItself, until: now.Add(endpointsFresh)}
+	at.AuthStyle = oauth2.AuthStyleInHeader
+	if len(said.Methods) > 0 && !slices.Contains(said.Methods, "client_secret_basic") {
+		at.AuthStyle = oauth2.AuthStyleInParams
+	}
+	for name, url := range map[string]string{"authorization_endpoint": at.AuthURL, "token_endpoint": at.TokenURL} {
+		if err = CheckURL(url, i.Source.Insecure); err != nil {
+			return nil, fmt.Errorf("discovery: %s %w", name, err)
+		}
+	}
+	i.login.Store(at)
+	return at, nil
+}
+
+// NewLogin returns a sign-in with new secrets.
+func NewLogin(redirect, state, nonce string) Login {
+	return Login{Redirect: redirect, State: state, Nonce: nonce, Verifier: oauth2.GenerateVerifier()}
+}

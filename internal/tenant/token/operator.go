@@ -1,0 +1,57 @@
+package token
+
+import (
+	"context"
+	"slices"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Operator verifies an access token of an operator, as Authenticate does, and may wait for its issuer. The identity may
+// lack a tenant, which need not exist, and has no settings.
+func (v *Verifier) Operator(ctx context.Context, raw string) (tenant.Identity, *call.Refusal) {
+	if len(raw) > maxToken || !LooksLikeToken(raw) {
+		return tenant.Identity{}, refusedToken
+	}
+	who, err := v.operator(ctx, raw)
+	if err != nil {
+		return tenant.Identity{}, v.refuse(err)
+	}
+	return who, nil
+}
+
+func (v *Verifier) operator(ctx context.Context, raw string) (who tenant.Identity, err error) {
+	said, err := parse(raw)
+	if err != nil {
+		return who, err
+	}
+	by := (*v.table.Load())[said.issuer]
+	switch {
+	case by == nil:
+		return who, errIssuer
+	case !slices.Contains(by.Algorithms, said.alg):
+		return who, errAlgorithm
+	}
+	keys, err := by.keysFor(ctx, &said)
+	if err != nil {
+		return who, err
+	}
+	select {
+	case v.verifying <- struct{}{}:
+		defer func() { <-v.verifying }()
+	case <-ctx.Done():
+		return who, errBusy
+	}
+	claims, _, err := by.signed(ctx, raw, keys, said.alg)
+	if err != nil {
+		return who, err
+	}
+	if _, err = by.checkToken(claims, v.options.Now()); err == nil {
+		err = by.checkEmail(claims)
+	}
+	if err != nil {
+		return who, err
+	}
+	return by.loginIdentity(claims)
+}

@@ -1,0 +1,259 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/verify"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// standIn is a small gateway whose guarantees can be broken.
+type standIn struct {
+	docpb.UnimplementedCapabilityServer
+	capgatepb.UnimplementedApprovalsServer
+	broken string // the name of a check
+
+	mu   sync.Mutex
+	all  map[string]*stored
+	runs int
+	deaf bool // to the identity of the caller
+}
+
+// stored is an approval with its call.
+type stored struct {
+	*capgatepb.Approval
+	args []byte
+}
+
+// ttl returns how long an approval is valid: only those of the check of expiry expire.
+func ttl(session, state string) time.Duration {
+	if strings.HasSuffix(session, "expiry, "+state) {
+		return 300 * time.Millisecond
+	}
+	return time.Hour
+}
+
+func (s *standIn) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := func(key string) string {
+		md, _ := metadata.FromIncomingContext(ctx)
+		if v := md.Get(key); len(v) > 0 && !(s.deaf && key != "x-approval-id") {
+			return v[0]
+		}
+		return ""
+	}
+	call := &stored{args: req.GetArgsJson(), Approval: &capgatepb.Approval{User: said("x-user-id"),
+		Agent: said("x-agent-id"), Session: req.GetSessionId(), Capability: req.GetCapabilityId(), Tool: req.GetToolName(),
+		State: "pending", ExpireTime: timestamppb.New(time.Now().Add(ttl(req.GetSessionId(), "pending")))}}
+	id := said("x-approval-id")
+	if id == "" {
+		if s.broken == "asked" {
+			return s.run()
+		}
+		call.Id = fmt.Sprintf("apr_%d", len(s.all))
+		s.all[call.Id] = call
+		return nil, refusal("APPROVAL_REQUIRED", "approval", call.GetId())
+	}
+	a := s.all[id]
+	if reason := s.refuses(a, call); reason != "" {
+		return nil, refusal(reason, "comment", a.GetComment())
+	}
+	if s.broken != "replay" && s.broken != "one redemption" {
+		a.State = "used"
+	} else if a.GetState() == "approved" { // two calls run
+		a.State = "approved once"
+	} else {
+		a.State = "used"
+	}
+	return s.run()
+}
+
+// refuses returns the reason why a call may not use an approval.
+func (s *standIn) refuses(a, call *stored) string {
+	expired := time.Now().After(a.GetExpireTime().AsTime()) && s.broken != "expiry"
+	for _, of := range []struct {
+		name   string
+		differ bool
+	}{{"arguments", !bytes.Equal(a.args, call.args)}, {"user", a.GetUser() != call.GetUser()},
+		{"agent", a.GetAgent() != call.GetAgent()}, {"session", a.GetSession() != call.GetSession()}} {
+		if of.differ && s.broken != of.name {
+			return "APPROVAL_MISMATCH"
+		}
+	}
+	switch state := a.GetState(); {
+	case state == "used":
+		return "APPROVAL_USED"
+	case expired:
+		return "APPROVAL_EXPIRED"
+	case state == "denied" && s.broken != "denial":
+		return "APPROVAL_DENIED"
+	case state == "pending" && s.broken != "pending":
+		return "APPROVAL_PENDING"
+	case s.broken == "once":
+		return "APPROVAL_PENDING"
+	}
+	return ""
+}
+
+func (s *standIn) run() (*docpb.InvokeResponse, error) {
+	s.runs++
+	return &docpb.InvokeResponse{ResultJson: []byte("{}")}, nil
+}
+
+func refusal(reason string, metadata ...string) error {
+	st, _ := status.New(codes.PermissionDenied, "no").WithDetails(&errdetails.ErrorInfo{Reason: reason,
+		Domain: "capgate.dev", Metadata: map[string]string{metadata[0]: metadata[1]}})
+	return st.Err()
+}
+
+func (s *standIn) GetApproval(_ context.Context, r *capgatepb.GetApprovalRequest) (*capgatepb.GetApprovalResponse,
+	error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &capgatepb.GetApprovalResponse{Approval: s.all[r.GetApprovalId()].Approval}, nil
+}
+
+func (s *standIn) Approve(_ context.Context, r *capgatepb.ApproveRequest) (*capgatepb.ApproveResponse, error) {
+	a, err := s.answer(r.GetApprovalId(), "approved", r.GetComment())
+	return &capgatepb.ApproveResponse{Approval: a}, err
+}
+
+func (s *standIn) Deny(_ context.Context, r *capgatepb.DenyRequest) (*capgatepb.DenyResponse, error) {
+	a, err := s.answer(r.GetApprovalId(), "denied", r.GetComment())
+	return &capgatepb.DenyResponse{Approval: a}, err
+}
+
+func (s *standIn) answer(id, state, comment string) (*capgatepb.Approval, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.all[id]
+	late := time.Now().After(a.GetExpireTime().AsTime())
+	if (a.GetState() != "pending" || late) && s.broken != "one answer" {
+		return nil, refusal("APPROVAL_NOT_PENDING", "state", a.GetState())
+	}
+	a.State, a.Comment, a.ExpireTime = state, comment, timestamppb.New(time.Now().Add(ttl(a.GetSession(), state)))
+	if s.broken == "no reason" {
+		a.Comment = ""
+	}
+	return proto.CloneOf(a.Approval), nil
+}
+
+// verifyStandIn verifies a stand-in, and returns the results by name.
+func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[string]verify.Check {
+	t.Helper()
+	s.all = map[string]*stored{}
+	b := gatewaytest.Serve(t, func(g *grpc.Server) {
+		docpb.RegisterCapabilityServer(g, s)
+		capgatepb.RegisterApprovalsServer(g, s)
+	})
+	conn, err := grpc.NewClient(b.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cfg := verify.Config{Callers: []docpb.CapabilityClient{docpb.NewCapabilityClient(conn)},
+		Approvals: capgatepb.NewApprovalsClient(conn), WaitExpiry: time.Minute,
+		Call: verify.Call{Capability: "weather", Tool: "get", Args: []byte(`{"a":1}`), OtherArgs: []byte(`{"a":2}`)}}
+	if change != nil {
+		change(&cfg)
+	}
+	checks, err := verify.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]verify.Check{}
+	for _, c := range checks {
+		byName[c.Name] = c
+	}
+	for _, a := range s.all {
+		if a.GetState() == "pending" && time.Now().Before(a.GetExpireTime().AsTime()) {
+			t.Errorf("%s is left pending", a.GetSession())
+		}
+	}
+	return byName
+}
+
+// names of the checks.
+var names = []string{"asked", "pending", "once", "replay", "arguments", "user", "agent", "session", "denial",
+	"one redemption", "one answer", "expiry"}
+
+// TestAllHolds: every guarantee of a gateway that keeps them passes.
+func TestAllHolds(t *testing.T) {
+	t.Parallel()
+	s := &standIn{}
+	checks := verifyStandIn(t, s, nil)
+	for _, name := range names {
+		if c := checks[name]; c.Result != verify.Pass {
+			t.Errorf("%+v", c)
+		}
+	}
+	if len(checks) != len(names) || s.runs != 3 { // once, replay, one redemption
+		t.Errorf("%d checks, %d runs", len(checks), s.runs)
+	}
+}
+
+// TestBrokenGuarantees: each broken guarantee fails its check.
+func TestBrokenGuarantees(t *testing.T) {
+	t.Parallel()
+	also := map[string][]string{ // what a broken guarantee breaks besides itself
+		"asked":  names[1:],                    // without approvals nothing is checked
+		"replay": {"one redemption"},           // an approval that runs twice
+		"once":   {"replay", "one redemption"}, // nothing runs
+		"expiry": {}, "one answer": {"expiry"}, // an expired approval is answered
+		"one redemption": {"replay"}, "no reason": {""}, // see replay
+	}
+	for _, broken := range append(names, "no reason") {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			checks := verifyStandIn(t, &standIn{broken: broken}, nil)
+			for _, name := range names {
+				want := name != broken && !(broken == "no reason" && name == "denial")
+				if c := checks[name]; !want && c.Result != verify.Fail {
+					t.Errorf("it does not fail: %+v", c)
+				} else if want && c.Result != verify.Pass && !slices.Contains(also[broken], name) {
+					t.Errorf("it does not pass: %+v", c)
+				}
+			}
+		})
+	}
+}
+
+// TestNotChecked: a check that cannot decide says so.
+func TestNotChecked(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		server *standIn
+		change func(*verify.Config)
+	}{
+		"user":      {&standIn{deaf: true}, nil},
+		"agent":     {&standIn{deaf: true}, nil},
+		"arguments": {&standIn{}, func(c *verify.Config) { c.Call.OtherArgs = nil }},
+		"expiry":    {&standIn{}, func(c *verify.Config) { c.WaitExpiry = 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c := verifyStandIn(t, test.server, test.change)[name]; c.Result != verify.NotChecked || c.Why == "" {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}

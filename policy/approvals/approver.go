@@ -1,0 +1,165 @@
+package approvals
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Approver is who answers, as the gateway has authenticated it. The zero value is an approver whom nothing
+// authenticated: it is in no group, and cannot be one of several people.
+type Approver struct {
+	User   string   // the person; "": a credential without a user
+	Issuer string   // that vouched for the person; "": none
+	Groups []string // verified groups of the person
+	Key    string   // name of the credential; "": none
+
+	Unverified bool // nothing vouches for User, who then is not one of several people
+}
+
+// person identifies an approver among those of one approval. "" is an unknown one.
+func (w *Approver) person() string {
+	if w.User != "" && !w.Unverified {
+		return "user " + w.User
+	}
+	if w.Key != "" {
+		return "credential " + w.Key
+	}
+	return ""
+}
+
+// GivenAnswer is an answer of one person.
+type GivenAnswer struct {
+	Person   string // identifies the approver; "": unknown
+	By, User string
+	State    State // Approved or Denied
+	Comment  string
+	Remember Remember
+	ValidFor time.Duration // of an answer for session or always; 0: no end
+	Time     time.Time     // by the store's clock
+}
+
+// MayAnswer returns why an approver may not approve a call now; nil: it may. Comments are not judged.
+func (k *Service) MayAnswer(a *Approval, who *Approver) *call.Refusal {
+	switch {
+	case a.State != Pending:
+		return refusedAnswer(a)
+	case a.Level == Elsewhere:
+		return refusedElsewhere(a)
+	}
+	t := a.Terms
+	if t == nil {
+		t = k.terms(a)
+	}
+	return mayAnswer(a, t, who, Approved)
+}
+
+// mayAnswer judges the approver by the terms. Users may deny their own calls.
+func mayAnswer(a *Approval, t *Terms, who *Approver, s State) *call.Refusal {
+	if len(t.Groups) > 0 && !slices.ContainsFunc(who.Groups, func(g string) bool { return slices.Contains(t.Groups, g) }) {
+		return refusedGroup(a.ID, t.Groups, who)
+	}
+	if s != Approved {
+		return nil
+	}
+	if !t.Self && who.User != "" && who.User == a.User {
+		return refusedSelf(a.ID)
+	}
+	if t.Answers > 1 && who.person() == "" {
+		return refusedUnnamed(a.ID, t.Answers)
+	}
+	if n := len(a.Answers); n < t.Answers && gave(a.Answers, who) {
+		return refusedAgain(a.ID)
+	}
+	return nil
+}
+
+// gave reports whether a person is among those who answered.
+func gave(answers []GivenAnswer, who *Approver) bool {
+	return slices.ContainsFunc(answers, func(g GivenAnswer) bool { return g.Person == who.person() })
+}
+
+// checkAnswer judges an answer to a pending approval, and sets its validity.
+func (k *Service) checkAnswer(a *Approval, s State, answer *Answer) *call.Refusal {
+	t := a.Terms
+	if refusal := mayAnswer(a, t, &answer.Who, s); refusal != nil {
+		return refusal
+	}
+	if s == Denied && len(a.Answers) > 0 && answer.Who.person() != "" && gave(a.Answers, &answer.Who) {
+		return refusedAgain(a.ID)
+	}
+	if strings.TrimSpace(answer.Comment) == "" && (t.Reason == ReasonAlways || t.Reason == ReasonDeny && s == Denied) {
+		return refusedReason(a.ID)
+	}
+	return k.setValidity(t, answer)
+}
+
+// setValidity checks the validity of an answer, and sets the default.
+func (k *Service) setValidity(t *Terms, answer *Answer) *call.Refusal {
+	most := time.Duration(maxValidity)
+	switch answer.Remember {
+	case ThisCall:
+		if answer.ValidFor != 0 {
+			return refusedValidity("valid_for is for an answer that is remembered, for session or always")
+		}
+		return nil
+	case ThisSession:
+		most = maxSessionTTL
+	case Always:
+	}
+	if t.MaxValidity > 0 {
+		most = min(most, t.MaxValidity)
+	}
+	switch v := answer.ValidFor; {
+	case v == 0 && answer.Remember == ThisSession:
+		answer.ValidFor = min(k.opts.SessionTTL, most)
+	case v == 0:
+		answer.ValidFor = t.MaxValidity
+	case v < time.Second || v > most:
+		return refusedValidity("valid_for must be 1 s to " + most.String())
+	}
+	return nil
+}
+
+func refusedSelf(id string) *call.Refusal {
+	return refused("SELF_APPROVAL", "the call is your own: another person has to approve it", id)
+}
+
+func refusedGroup(id string, groups []string, who *Approver) *call.Refusal {
+	text := "only members of these groups may answer: " + strings.Join(groups, ", ")
+	switch {
+	case who.person() == "":
+		text += "; nothing authenticates the approver, so that it is in no group"
+	case who.User == "":
+		text += "; an API key is in no group"
+	}
+	r := refused("APPROVER_GROUP", text, id)
+	r.Metadata["groups"] = clip(strings.Join(groups, ","), maxName)
+	return r
+}
+
+func refusedUnnamed(id string, n int) *call.Refusal {
+	return refused("APPROVER_REQUIRED", strconv.Itoa(n)+" different people have to approve the call, but nothing "+
+		"authenticates this approver", id)
+}
+
+func refusedAgain(id string) *call.Refusal {
+	r := refused("ALREADY_ANSWERED", "you have already answered; another person has to approve the call, too", id)
+	r.Kind = call.FailedPrecondition
+	return r
+}
+
+func refusedReason(id string) *call.Refusal {
+	r := refused("REASON_REQUIRED", "the answer needs a comment that says why", id)
+	r.Kind = call.InvalidArgument
+	r.Metadata["field"] = "comment"
+	return r
+}
+
+func refusedValidity(text string) *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID", Message: text,
+		Metadata: map[string]string{"field": "valid_for"}}
+}

@@ -1,0 +1,112 @@
+package approvals
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// escalateInterval is the interval at which the tenants with due approvals are queried.
+	escalateInterval = time.Second
+	// escalateRetry is the wait after a query that failed.
+	escalateRetry = 5 * time.Second
+)
+
+// Escalations publishes EventEscalated for approvals whose further groups may answer from now on. Every replica looks;
+// the store lets one of them publish.
+type Escalations struct {
+	service *Service
+	tenants func(ctx context.Context, after string, most int) (page []string, next string, err error)
+	due     map[string]time.Time // when a tenant is queried next
+	all     bool                 // all tenants have to be listed
+}
+
+// NewEscalations returns Escalations. A page of tenants may leave out those without approvals.
+func NewEscalations(k *Service, tenants func(ctx context.Context, after string, most int) ([]string, string,
+	error)) *Escalations {
+	return &Escalations{service: k, tenants: tenants, due: map[string]time.Time{}, all: true}
+}
+
+// Run looks for due approvals until ctx ends. The Service must be running.
+func (e *Escalations) Run(ctx context.Context) {
+	l := e.service.listeners.add()
+	defer e.service.listeners.remove(l)
+	tick := time.NewTicker(escalateInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.lost:
+			e.all = true
+		case n := <-l.notifications:
+			if n.Kind == EventCreated {
+				e.due[n.Tenant] = time.Time{}
+			}
+		case <-tick.C:
+			e.look(ctx)
+		}
+	}
+}
+
+// look queries the tenants whose time has come.
+func (e *Escalations) look(ctx context.Context) {
+	if e.all {
+		e.all = !e.list(ctx)
+	}
+	now := time.Now()
+	for tenant, at := range e.due {
+		if now.Before(at) {
+			continue
+		}
+		next, err := e.service.escalateDue(ctx, tenant)
+		switch {
+		case err != nil:
+			e.due[tenant] = now.Add(escalateRetry)
+		case next < 0:
+			delete(e.due, tenant)
+		default:
+			e.due[tenant] = now.Add(next)
+		}
+	}
+}
+
+// list adds all tenants with approvals, and reports success.
+func (e *Escalations) list(ctx context.Context) bool {
+	for after := ""; ; {
+		page, next, err := e.tenants(ctx, after, tenantsPage)
+		if err != nil {
+			return false
+		}
+		for _, tenant := range page {
+			e.due[tenant] = time.Time{}
+		}
+		if after = next; after == "" {
+			return true
+		}
+	}
+}
+
+// escalateDue escalates the due approvals of a tenant, by the rules in force, and returns the time until the next may
+// be due; negative: there is none.
+func (k *Service) escalateDue(ctx context.Context, tenant string) (time.Duration, error) {
+	due, next, err := k.store.Due(ctx, tenant)
+	for i := range due {
+		if err != nil {
+			break
+		}
+		a := &due[i].Approval
+		switch t := k.terms(a); {
+		case t.Escalates.IsZero():
+			err = k.store.Postpone(ctx, tenant, a.ID, -1)
+		case k.opts.Now().Before(t.Escalates):
+			err = k.store.Postpone(ctx, tenant, a.ID, t.Escalates.Sub(k.opts.Now()))
+		default:
+			_, err = k.store.Escalate(ctx, tenant, a.ID)
+		}
+	}
+	if len(due) > 0 {
+		next = 0 // look again
+	}
+	return next, err
+}

@@ -1,0 +1,127 @@
+package approvals
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/policy"
+)
+
+// MaxAnswers bounds the people who have to approve one call.
+const MaxAnswers = 10
+
+// maxSessionTTL bounds the validity of an answer for a session, maxValidity that of an answer for always.
+const (
+	maxSessionTTL = 720 * time.Hour
+	maxValidity   = 10 * 365 * 24 * time.Hour
+)
+
+// AnswerRule says who may answer approvals of some calls. The first rule that matches a call applies; without one, the
+// zero value does.
+type AnswerRule struct {
+	Tenant, Capability, Tool string // a name, or policy.Any
+
+	Groups      []string // whose members may answer; empty: all approvers
+	Answers     int      // people who have to approve, at most MaxAnswers; 0: 1
+	Self        *bool    // whether users may approve their own calls; nil: only the questions of engines
+	Reason      Reason   // which answers need a comment
+	MaxValidity time.Duration
+
+	EscalateAfter  time.Duration // then EscalateGroups may answer, too; 0: never
+	EscalateGroups []string
+}
+
+// Reason says which answers need a comment.
+type Reason uint8
+
+// The answers that need a comment.
+const (
+	ReasonNever Reason = iota
+	ReasonDeny
+	ReasonAlways
+)
+
+// matches reports whether the rule applies to a call.
+func (r *AnswerRule) matches(tenant, capability, tool string) bool {
+	is := func(pattern, name string) bool { return pattern == policy.Any || pattern == name }
+	return is(r.Tenant, tenant) && is(r.Capability, capability) && is(r.Tool, tool)
+}
+
+// SetAnswerRules replaces the rules. Answers from now on are judged by them.
+func (k *Service) SetAnswerRules(rules []AnswerRule) { k.answerRules.Store(&rules) }
+
+// AnswerRule returns the rule that applies to the approvals of a call.
+func (k *Service) AnswerRule(tenant, capability, tool string) AnswerRule {
+	if rules := k.answerRules.Load(); rules != nil {
+		for i := range *rules {
+			if r := &(*rules)[i]; r.matches(tenant, capability, tool) {
+				return *r
+			}
+		}
+	}
+	return AnswerRule{}
+}
+
+// Terms are the conditions of an answer to one approval, by the rules in force.
+type Terms struct {
+	Groups         []string // whose members may answer now; empty: all approvers
+	Answers        int      // people who have to approve
+	Self           bool     // the user of the call may approve it
+	Reason         Reason
+	MaxValidity    time.Duration // of an answer for session or always; 0: no limit
+	Escalates      time.Time     // when EscalateGroups may answer, too; zero: never
+	EscalateGroups []string
+}
+
+// terms returns the conditions of an answer now.
+func (k *Service) terms(a *Approval) *Terms {
+	r := k.AnswerRule(a.Tenant, a.Capability, a.Tool)
+	t := &Terms{Groups: r.Groups, Answers: max(r.Answers, 1), Reason: r.Reason, MaxValidity: r.MaxValidity,
+		Self: byBackend(a.Level)} // an engine asks the user who talks with it
+	if r.Self != nil {
+		t.Self = *r.Self
+	}
+	if r.EscalateAfter <= 0 {
+		return t
+	}
+	t.Escalates, t.EscalateGroups = a.Created.Add(r.EscalateAfter), r.EscalateGroups
+	if len(t.Groups) > 0 && !k.opts.Now().Before(t.Escalates) {
+		t.Groups = append(slices.Clone(t.Groups), r.EscalateGroups...)
+		slices.Sort(t.Groups)
+		t.Groups = slices.Compact(t.Groups)
+	}
+	return t
+}
+
+// String describes the rule in words, for people who ask why an approval is not theirs to answer.
+func (r *AnswerRule) String() string {
+	text := "answered by any approver"
+	if len(r.Groups) > 0 {
+		text = "answered by members of " + strings.Join(r.Groups, ", ")
+	}
+	if r.EscalateAfter > 0 && len(r.Groups) > 0 {
+		text += fmt.Sprintf(", after %v also of %s", r.EscalateAfter, strings.Join(r.EscalateGroups, ", "))
+	}
+	if r.Answers > 1 {
+		text += fmt.Sprintf("; %d people have to approve", r.Answers)
+	}
+	switch {
+	case r.Self == nil || !*r.Self:
+		text += "; not by the user of the call"
+	default:
+		text += "; also by the user of the call"
+	}
+	switch r.Reason {
+	case ReasonDeny:
+		text += "; a denial needs a comment"
+	case ReasonAlways:
+		text += "; each answer needs a comment"
+	case ReasonNever:
+	}
+	if r.MaxValidity > 0 {
+		text += fmt.Sprintf("; remembered for %v at most", r.MaxValidity)
+	}
+	return text
+}

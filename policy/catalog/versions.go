@@ -1,0 +1,106 @@
+package catalog
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/toolschema"
+)
+
+// Version is a tool at some time, for people who compare it with the tool as it is.
+type Version struct {
+	Hash        toolschema.Hash
+	Description string
+	Schema      []byte // JSON Schema of its arguments
+}
+
+// Versions stores the accepted versions of tools, which their hashes alone could not show. Errors mean that it does
+// not respond.
+type Versions interface {
+	Save(ctx context.Context, capability string, versions map[string]Version) error
+	// Load returns the stored version of each tool. It may be another one than the accepted one.
+	Load(ctx context.Context, capability string, tools []string) (map[string]Version, error)
+}
+
+// maxVersion bounds the description and the schema of a stored version, in bytes. Larger tools have no comparison.
+const maxVersion = 64 << 10
+
+// versionsRound is the interval in which accepted versions are looked for.
+const versionsRound = 2 * time.Second
+
+// KeepVersions stores the accepted version of each tool as soon as the tool is known, until ctx ends.
+func (c *Catalog) KeepVersions(ctx context.Context, to Versions) {
+	saved := map[string]map[string]toolschema.Hash{} // by capability and tool
+	ticker := time.NewTicker(versionsRound)
+	defer ticker.Stop()
+	for {
+		recovery.Round("tool versions", func() { c.saveVersions(ctx, to, saved) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// saveVersions stores the accepted versions that saved lacks.
+func (c *Catalog) saveVersions(ctx context.Context, to Versions, saved map[string]map[string]toolschema.Hash) {
+	snapshot := *c.snapshot.Load()
+	maps.DeleteFunc(saved, func(id string, _ map[string]toolschema.Hash) bool { return snapshot[id] == nil })
+	for id, of := range snapshot {
+		fresh := map[string]Version{}
+		for i := range of.tools {
+			t := &of.tools[i]
+			if t.Drifted || t.Schema == nil || saved[id][t.Name] == t.Hash ||
+				len(t.Description)+len(t.Schema.JSON()) > maxVersion {
+				continue
+			}
+			fresh[t.Name] = Version{t.Hash, t.Description, t.Schema.JSON()}
+		}
+		if len(fresh) == 0 || to.Save(ctx, id, fresh) != nil {
+			continue
+		}
+		if saved[id] == nil {
+			saved[id] = map[string]toolschema.Hash{}
+		}
+		for name := range fresh {
+			saved[id][name] = fresh[name].Hash
+		}
+	}
+}
+
+// AcceptedVersions returns the accepted versions of the tools of a capability that have drifted, as far as they are
+// stored. What is stored is believed only if it has the accepted hash.
+func (c *Catalog) AcceptedVersions(ctx context.Context, from Versions, capability string) map[string]Version {
+	c.mu.Lock()
+	e := c.entries[capability]
+	var accepted map[string]toolschema.Hash
+	if e != nil {
+		accepted = e.accepted // replaced when it changes
+	}
+	c.mu.Unlock()
+	tools, _ := c.Tools(capability)
+	var drifted []string
+	for i := range tools {
+		if tools[i].Drifted {
+			drifted = append(drifted, tools[i].Name)
+		}
+	}
+	if len(drifted) == 0 {
+		return nil
+	}
+	found, err := from.Load(ctx, capability, drifted)
+	if err != nil {
+		return nil
+	}
+	all := map[string]Version{}
+	for tool, v := range found {
+		hash, known := accepted[tool]
+		if s, err := toolschema.Compile(v.Schema); known && err == nil && s.Hash(v.Description) == hash {
+			all[tool] = Version{hash, v.Description, s.JSON()}
+		}
+	}
+	return all
+}

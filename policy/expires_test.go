@@ -1,0 +1,74 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy"
+)
+
+// TestARuleEndsExactly: a decision of a rule that has ended is not used, whether it is cached, the store is silent, or
+// away; then the next rule decides, or nothing does.
+func TestARuleEndsExactly(t *testing.T) {
+	t.Parallel()
+	now := &clock{now: time.Now()}
+	store := &memory{}
+	d := newDecider(t, policy.Options{Store: store, TTL: time.Hour, MaxStale: 10 * time.Hour, Now: now.Now})
+	c := call.Call{Tenant: "acme", User: "ann", Capability: "caps", Tool: "echo"}
+	name := policy.Name{User: "ann", Capability: "caps", Tool: "echo"}
+	store.set("acme", policy.Name{Capability: "caps", Tool: "echo"}, call.Ask)
+	store.setFound("acme", name, policy.Found{Present: true, Verdict: call.Allow, Expires: now.Now().Add(10 * time.Minute)})
+	d.Synced()
+	decide := func() call.Verdict {
+		t.Helper()
+		got, refusal := d.Fetch(t.Context(), &c)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		return got.Verdict
+	}
+	if got := decide(); got != call.Allow {
+		t.Fatal(got)
+	}
+	now.pass(10*time.Minute - 1) // the store has been silent for long
+	if got, known := d.Decide(&c); !known || got.Verdict != call.Allow || !got.Cached {
+		t.Fatal(got, known)
+	}
+	now.pass(1)
+	if got, known := d.Decide(&c); known {
+		t.Fatalf("%v after its end", got.Verdict)
+	}
+	store.leave(true)
+	if got, refusal := d.Fetch(t.Context(), &c); refusal == nil {
+		t.Fatalf("%v after its end, without the store", got.Verdict)
+	}
+	store.leave(false)
+	if got := decide(); got != call.Ask {
+		t.Fatal(got)
+	}
+}
+
+// TestARuleThatHasEndedIsAbsent: from the store, while the cache warms, and in explanations.
+func TestARuleThatHasEndedIsAbsent(t *testing.T) {
+	t.Parallel()
+	now := &clock{now: time.Now()}
+	store := &memory{}
+	d := newDecider(t, policy.Options{Store: store, Now: now.Now})
+	c := call.Call{Tenant: "acme", User: "ann", Capability: "caps", Tool: "echo"}
+	store.setFound("acme", policy.Name{User: "ann", Capability: "caps", Tool: "echo"},
+		policy.Found{Present: true, Verdict: call.Allow, Expires: now.Now()})
+	d.Synced()
+	if got, refusal := d.Fetch(t.Context(), &c); refusal != nil || got.Level == policy.User {
+		t.Errorf("%+v, %v", got, refusal)
+	}
+	got, looks, err := d.Explain(t.Context(), store, &c)
+	if err != nil || got.Level == policy.User {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, l := range looks {
+		if l.Matched && l.Level == policy.User {
+			t.Errorf("%+v", l)
+		}
+	}
+}
