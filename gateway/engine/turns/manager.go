@@ -66,6 +66,12 @@ func (k *Manager) Close() {
 	k.running.Wait()
 }
 
+func (k *Manager) isClosed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closed
+}
+
 // add registers an id for notifications. It returns nil after Close.
 func (k *Manager) add(id string) *entry {
 	k.mu.Lock()

@@ -58,6 +58,8 @@ func (k *Manager) wait(ctx context.Context, t *Ticket, e *entry) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case k.isClosed(): // a turn that the closing itself made free is not taken
+			return ErrUnavailable
 		case err != nil && time.Since(answered) >= timeout:
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		case err != nil:
@@ -78,10 +80,9 @@ func (k *Manager) wait(ctx context.Context, t *Ticket, e *entry) error {
 		case <-timer.C:
 		case <-ctx.Done():
 		case <-k.closing:
-			err = ErrUnavailable
 		}
-		if timer.Stop(); err == ErrUnavailable {
-			return err
+		if timer.Stop(); k.isClosed() {
+			return ErrUnavailable
 		}
 	}
 }
