@@ -16,10 +16,12 @@ import (
 const (
 	// DefaultKeep is how many calls are kept.
 	DefaultKeep = 500
-	// maxBatch bounds the calls that a replica publishes at once, and so, with pause, what it asks of Redis.
-	maxBatch = 100
-	pause    = 250 * time.Millisecond
-	beat     = 5 * time.Second
+	// maxBatch bounds the calls that a replica publishes at once, and callPause, with it, what it asks of Redis: with
+	// the embedded one, more would cost as much as the calls themselves.
+	maxBatch  = 100
+	pause     = 250 * time.Millisecond // after each batch
+	callPause = 10 * time.Millisecond  // at least, for each call of the batch
+	beat      = 5 * time.Second
 	// maxWaiting bounds the changes that wait for Redis.
 	maxWaiting = 1000
 )
@@ -130,10 +132,10 @@ func (l *Log) Run(ctx context.Context) {
 	defer ticker.Stop()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	said := time.Time{}
+	said, calls := time.Time{}, 0
 	for {
-		recovery.Round("recent calls", func() { said = l.publish(ctx, said) })
-		timer.Reset(pause)
+		recovery.Round("recent calls", func() { said, calls = l.publish(ctx, said) })
+		timer.Reset(max(pause, time.Duration(calls)*callPause))
 		select { // at most one batch in a pause
 		case <-timer.C:
 		case <-ctx.Done():
@@ -159,8 +161,8 @@ func (l *Log) pending() bool {
 }
 
 // publish publishes one batch, and what the replica says of itself if that was last said a beat before. It returns
-// when that was.
-func (l *Log) publish(ctx context.Context, said time.Time) time.Time {
+// when that was, and how many calls the batch had.
+func (l *Log) publish(ctx context.Context, said time.Time) (time.Time, int) {
 	now := l.cfg.Now()
 	b, sent := l.batch(now)
 	if l.cfg.Self != nil && l.cfg.Store != nil && now.Sub(said) >= beat {
@@ -168,18 +170,18 @@ func (l *Log) publish(ctx context.Context, said time.Time) time.Time {
 		b.Replica, said = &self, now
 	}
 	if b.Empty() {
-		return said
+		return said, 0
 	}
 	if l.cfg.Store == nil {
 		l.hub.tell(b.Calls)
-		return said
+		return said, len(b.Calls)
 	}
 	if err := l.cfg.Store.Publish(ctx, b, l.cfg.Keep); err != nil {
 		l.restore(b, sent)
 		l.hub.tell(b.Calls) // the watchers at this replica at least
-		return time.Time{}
+		return time.Time{}, len(b.Calls)
 	}
-	return said
+	return said, len(b.Calls)
 }
 
 // self is what this replica says of itself.
