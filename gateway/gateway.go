@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -54,7 +56,7 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Redis,
-// Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, Loads, Replicas,
+// Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Loads, Replicas,
 // Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Follow, Recent and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -94,6 +96,7 @@ type Config struct {
 	CORS      cors.Config // which pages of other sites may call; none: none
 	Inbox     *Inbox      // page of approvals for people; nil: none
 	REST      rest.Config // of the JSON API; but for MaxBody and EventSource
+	MCP       MCP         // the tools of callers over MCP
 	Replicas  func() int  // that share the limits of tenants; it must not block; nil: this one alone
 	// turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Overload *overload.Shedder
@@ -129,6 +132,7 @@ type Gateway struct {
 	health     *health.Server
 	bodies     *bodybudget.Budget
 	doors      http.Handler    // of HTTP that is not gRPC
+	mcp        *mcp.Handler    // nil: there is no MCP
 	inside     *localgrpc.Conn // of the doors' calls
 	internal   *localgrpc.Conn // makes the gateway's own calls
 	guard      *engine.Guard
@@ -164,7 +168,8 @@ func New(cfg Config) (*Gateway, error) {
 	h.relay, g.internal.Relay = g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
 	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.inherit, MaxMessage: maxMessage}
-	if doors, err = frontDoors(inside, &cfg); err == nil {
+	g.mcp = newMCP(inside, &cfg)
+	if doors, err = frontDoors(inside, g.mcp, &cfg); err == nil {
 		g.operators, err = g.newOperators()
 	}
 	if err != nil {
@@ -225,7 +230,7 @@ func (g *Gateway) tell() {
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
-func frontDoors(inside *localgrpc.Conn, cfg *Config) (http.Handler, error) {
+func frontDoors(inside *localgrpc.Conn, tools *mcp.Handler, cfg *Config) (http.Handler, error) {
 	cfg.REST.MaxBody, cfg.REST.Unary = maxMessage, inside.Unary
 	cfg.REST.EventSource = func(capability, tool string) bool {
 		return cfg.Router.Table().Fleet(capability).EventSource(tool)
@@ -235,9 +240,10 @@ func frontDoors(inside *localgrpc.Conn, cfg *Config) (http.Handler, error) {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
 	pages := cfg.CORS
-	pages.Headers, pages.Expose = append(connect.RequestHeaders(), pages.Headers...),
-		append(connect.ResponseHeaders(), pages.Expose...)
-	doors := withInbox(cfg.Inbox, api, withCORS(pages, connect.New(inside, api, connect.Config{MaxMessage: maxMessage})))
+	pages.Headers = slices.Concat(connect.RequestHeaders(), mcp.RequestHeaders(), pages.Headers)
+	pages.Expose = append(connect.ResponseHeaders(), pages.Expose...)
+	doors := withInbox(cfg.Inbox, api, withCORS(pages, withMCP(tools,
+		connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))))
 	if cfg.Tracer != nil {
 		doors = withTraceID(doors)
 	}

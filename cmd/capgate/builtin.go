@@ -4,17 +4,27 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // registerBuiltins registers the gateway's own services for callers.
 func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
-	capgatepb.RegisterCatalogServer(g, p.withEngines(listing.New(p.tools, p.decider, gateway.GRPCStatus)))
+	capgatepb.RegisterCatalogServer(g, p.withEngines(p.listing))
 	p.approvalsAPI.Register(g)
 	p.tenantsAPI.Register(g)
 	capgatepb.RegisterArtifactsServer(g, p.signing)
+}
+
+// mcp returns what the front door of MCP needs.
+func (p *process) mcp(first *plan) gateway.MCP {
+	version, _, _ := buildInfo()
+	return gateway.MCP{Usable: p.listing, Names: mcp.NewNames(first.names), Version: version,
+		Known: func(capability, tool string) bool {
+			_, known := p.tools.Describe(capability, tool)
+			return known
+		}}
 }
 
 // describe returns the description of a tool, for approvers.

@@ -146,6 +146,7 @@ func greet(w io.Writer, public, admin, more string) {
 
   calls    http://%[3]s
   docs     http://%[3]s/docs
+  MCP      http://%[3]s/mcp
   console  %[4]s
 
 Call a tool from another terminal:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
@@ -126,7 +127,7 @@ func (s *settings) readManifests(before *settings) (problems []error) {
 			problems = append(problems, misfits(f, s.manifestFile(f), m)...)
 		}
 	}
-	return problems
+	return append(problems, s.ambiguousTools()...)
 }
 
 // readManifest reads one, once.
@@ -155,6 +156,30 @@ func (s *settings) manifestFile(f *config.Fleet) string {
 	return cmp.Or(f.Manifest, s.found[f.Capability])
 }
 
+// maxMCPName is the length of the longest name of a tool over MCP, in bytes.
+const maxMCPName = 128
+
+// ambiguousTools returns the tools that two fleets without a prefix have.
+func (s *settings) ambiguousTools() (problems []error) {
+	owners := map[string]string{}
+	for i := range s.cfg.Fleets {
+		f := &s.cfg.Fleets[i]
+		m := s.manifestOf(f)
+		if m == nil || f.ToolPrefix() != "" {
+			continue
+		}
+		for j := range m.Tools {
+			name := m.Tools[j].Name
+			if other := owners[name]; other != "" {
+				problems = append(problems, fmt.Errorf("fleet %s: mcp: name: none is not possible: %s also has a tool %s, "+
+					"and its names have no prefix either", f.Capability, other, name))
+			}
+			owners[name] = f.Capability
+		}
+	}
+	return problems
+}
+
 // misfits returns the conflicts between a fleet's manifest and its settings.
 func misfits(f *config.Fleet, file string, m *manifest.Manifest) (problems []error) {
 	wrong := func(format string, args ...any) { // position of the manifest in the configuration, if any
@@ -165,6 +190,16 @@ func misfits(f *config.Fleet, file string, m *manifest.Manifest) (problems []err
 	}
 	if f.Validate && !m.Dynamic && len(m.Tools) == 0 {
 		wrong("validate_arguments: %s has no tools, so there are no schemas to check arguments against; remove it", file)
+	}
+	prefix := f.ToolPrefix()
+	for i := range m.Tools {
+		switch name := m.Tools[i].Name; {
+		case prefix == "" && strings.Contains(name, "__"):
+			wrong("mcp: name: none is not possible: the tool %s has two underscores in a row, at which MCP names are split", name)
+		case len(prefix)+len("__")+len(name) > maxMCPName:
+			wrong("mcp: the name of the tool %.40s… would have more than %d bytes with the prefix %s; give the fleet a shorter "+
+				"mcp.name", name, maxMCPName, prefix)
+		}
 	}
 	if f.Own.Discovery && !m.Dynamic {
 		wrong("discovery: %s does not have tool_source: dynamic, so tools are not discovered; remove it", file)

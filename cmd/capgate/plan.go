@@ -25,6 +25,7 @@ type plan struct {
 	tools  map[string]catalog.Declaration // by capability
 
 	shields map[string]string // by capability, the name of the one that judges its calls
+	names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
 }
 
 // planner makes plans. Unchanged parts are the same slices and pointers as in its previous plan, so that users
@@ -56,6 +57,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		tools:  make(map[string]catalog.Declaration, len(s.cfg.Fleets)),
 
 		shields: map[string]string{},
+		names:   map[string]string{},
 	}
 	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
@@ -77,6 +79,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		next.probes = append(next.probes, f.probe)
 		if from.Settings == nil { // backends of other protocols have no tools that could be called
 			next.tools[from.Capability] = f.author
+		}
+		if from.MCP.Name != "" {
+			next.names[from.Capability] = from.ToolPrefix()
 		}
 		if from.Shield != "" {
 			next.shields[from.Capability] = from.Shield

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -211,6 +212,7 @@ func (r *reloader) apply(s *settings) error {
 	r.reloadListenerTLS(s)
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
+	p.gateway.SetToolNames(mcp.NewNames(next.names))
 	p.clientAddr.Replace(clientAddrConfig(s.cfg))
 	if s != r.current {
 		p.setWebhooks(s.webhooks)

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/calls"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/admin/tenants"
+	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter/open"
@@ -64,6 +65,7 @@ type process struct {
 	firstProbes *firstProbes
 	ejections   ejections
 	tools       *catalog.Catalog
+	listing     *listing.Server
 	discovery   *catalog.Discoverer
 	decider     *policy.Decider
 	rules       *redisstore.Policies // nil: no stored rules
@@ -164,6 +166,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 	p.clientAddr = clientaddr.New(clientAddrConfig(s.cfg))
 	metrics.WatchProxyProtocol(p.clientAddr.Rejected)
 	share := newMemoryPools(p.newShedder(s.cfg))
+	p.listing = listing.New(p.tools, p.decider, gateway.GRPCStatus)
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
 		Audit:         p.written(),
@@ -185,6 +188,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Hosts:         hostsOf(s.cfg),
 		Listeners:     p.listeners,
 		REST:          restOf(s.cfg),
+		MCP:           p.mcp(first),
 		Overload:      p.shedder,
 		MaxMemory:     share.all,
 		MaxBodies:     share.bodies,

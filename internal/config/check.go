@@ -105,6 +105,17 @@ func checkTool(v string) string {
 	return ""
 }
 
+var toolPrefix = regexp.MustCompile(`^[A-Za-z0-9.-]+(_[A-Za-z0-9.-]+)*$`)
+
+// checkToolPrefix accepts what MCP permits in names of tools. A name is split at its first two underscores.
+func checkToolPrefix(v string) string {
+	if len(v) > 63 || !toolPrefix.MatchString(v) {
+		return fmt.Sprintf("%.64q is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and underscores, "+
+			"no underscore at either end, and no two in a row", v)
+	}
+	return ""
+}
+
 // checkServerName accepts names that a certificate can have.
 func checkServerName(v string) string {
 	if !isHost(v) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/capgate/capgate/health"
@@ -76,6 +77,8 @@ type Fleet struct {
 	Discovery Discovery `yaml:"discovery"`
 	// TLS to the backends. Default cleartext.
 	TLS BackendTLS `yaml:"tls"`
+	// Its tools over MCP.
+	MCP FleetMCP `yaml:"mcp"`
 	// Name of the shield that judges its calls; none: no shield. Default the file's shield.
 	Shield string `yaml:"shield"`
 
@@ -98,12 +101,36 @@ func (f *Fleet) Check(at strictyaml.At) {
 	}
 }
 
+// FleetMCP is about the tools of a fleet over MCP.
+type FleetMCP struct {
+	// Beginning of the names of its tools, before two underscores, as in weather__get_forecast; none: a name is the tool
+	// alone. No two fleets have the same. Default the id of the capability.
+	Name string `yaml:"name" kind:"tool_prefix"`
+}
+
+// noPrefix is the name of a fleet whose tools have no prefix.
+const noPrefix = "none"
+
+// ToolPrefix returns the beginning of the names of the fleet's tools over MCP; "": none.
+func (f *Fleet) ToolPrefix() string {
+	if f.MCP.Name == noPrefix {
+		return ""
+	}
+	return cmp.Or(f.MCP.Name, f.Capability)
+}
+
 // checkFleets checks fleets against each other and against the rest of the file.
 func (c *Config) checkFleets(at strictyaml.At) {
 	manifests := c.Registration.Manifests || len(c.Manifests) > 0
-	sole := map[string]string{}
+	sole, prefixes := map[string]string{}, map[string]string{}
 	for i := range c.Fleets {
 		f, here := &c.Fleets[i], at.Item(i)
+		if p := f.ToolPrefix(); p != "" {
+			if other := prefixes[p]; other != "" && other != f.Capability {
+				here.Fail("mcp", "name: the tools of %s already begin with %q; give one of the fleets another mcp.name", other, p)
+			}
+			prefixes[p] = f.Capability
+		}
 		c.applyProtocol(f, here, sole)
 		f.checkUnbounded(here)
 		for _, field := range []struct {

@@ -161,6 +161,7 @@ func texts() map[string]*strictyaml.Kind {
 		"capability or *":  textKind("capability or *", texted(`^([*]|`+label+`)$`), checkCapabilityOrAll),
 		"pattern":          textKind("pattern", nil, checkPattern),
 		"tool":             textKind("tool or *", texted(`^([*]|[^*]+)$`), checkTool),
+		"tool_prefix":      textKind("name", texted(word), checkToolPrefix),
 		"service":          textKind("gRPC service", texted(service+`$`), checkService),
 		"method":           textKind("gRPC method", only(service+`/([A-Za-z_][A-Za-z0-9_]*|[*])$`), checkMethod),
 		"algorithm":        oneOf(token.Algorithms()),

@@ -13,7 +13,7 @@ import (
 )
 
 // toolOf returns the message of a tool.
-func toolOf(t *usableTool) (*capgatepb.Tool, error) {
+func toolOf(t *UsableTool) (*capgatepb.Tool, error) {
 	schema := new(structpb.Struct)
 	if t.Schema != nil {
 		if err := protojson.Unmarshal(t.Schema.JSON(), schema); err != nil {
@@ -21,7 +21,7 @@ func toolOf(t *usableTool) (*capgatepb.Tool, error) {
 		}
 	}
 	return &capgatepb.Tool{
-		Name: t.Name, Description: t.Description, InputSchema: schema, Policy: t.verdict.String(),
+		Name: t.Name, Description: t.Description, InputSchema: schema, Policy: t.Verdict.String(),
 		TerminalOnSuccess: t.TerminalOnSuccess,
 	}, nil
 }

@@ -11,16 +11,16 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// usableTool is a tool that a caller may use, and how.
-type usableTool struct {
+// UsableTool is a tool that a caller may use.
+type UsableTool struct {
 	catalog.Tool
-	verdict call.Verdict
+	Verdict call.Verdict // Allow or Ask
 }
 
 // evaluated is what a caller may use of a capability.
 type evaluated struct {
 	capability *capgatepb.Capability // nil: nothing
-	tools      []usableTool
+	tools      []UsableTool
 	empty      emptiness
 }
 
@@ -64,14 +64,14 @@ func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string
 		}
 		return evaluated{}, nil
 	}
-	var usable []usableTool
+	var usable []UsableTool
 	for _, t := range tools {
 		d, err := s.decide(ctx, caller, id, t.Name)
 		if err != nil {
 			return evaluated{}, err
 		}
 		if d.Verdict != call.Block {
-			usable = append(usable, usableTool{t, d.Verdict})
+			usable = append(usable, UsableTool{t, d.Verdict})
 			c.Tools = append(c.Tools, t.Name)
 		}
 	}

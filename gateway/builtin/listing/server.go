@@ -155,7 +155,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	resp.Reason, resp.Notice = e.empty.explain()
 	// the order is their author's, so a token names the last tool; if that tool is gone, the list begins anew
 	if after != "" {
-		tools = tools[1+slices.IndexFunc(tools, func(t usableTool) bool { return t.Name == after }):]
+		tools = tools[1+slices.IndexFunc(tools, func(t UsableTool) bool { return t.Name == after }):]
 	}
 	if len(tools) > size {
 		tools = tools[:size]

@@ -61,9 +61,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	t := targetOf(r)
-	control := http.NewResponseController(w)
-	out := &patientWriter{ResponseWriter: w, control: control, stall: h.cfg.Stall}
-	defer out.end()
+	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
+	defer out.End()
 	w = out
 	r = r.WithContext(context.WithValue(r.Context(), targetKey{}, t))
 	in := bodybudget.StallTimeout(w, r.Body, h.cfg.Stall)

@@ -73,6 +73,7 @@ type Options struct {
 	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
 
 	REST rest.Config // of the JSON API; default as it is
+	MCP  gateway.MCP // default none
 	CORS cors.Config // default: no page of another site may call
 
 	Hosts gateway.Hosts // accepted host names; default loopback and addresses
@@ -233,6 +234,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Tracer:        o.Tracer,
 		Drain:         *o.Drain,
 		REST:          withEngines(o.REST),
+		MCP:           o.MCP,
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
 		Listeners:     o.Listeners,

@@ -1,0 +1,48 @@
+package bodybudget
+
+import (
+	"net/http"
+	"time"
+)
+
+// slice is how much is written before the client's time begins anew, in bytes.
+const slice = 64 << 10
+
+// Writer is a response that fails where its client reads nothing for too long. Otherwise a client that reads nothing
+// would hold a call's goroutine and memory as long as its connection lives.
+type Writer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+}
+
+// WriteTimeout returns a response whose Write fails after the client has read nothing for the duration stall. End is
+// called after the response.
+func WriteTimeout(w http.ResponseWriter, stall time.Duration) *Writer {
+	return &Writer{ResponseWriter: w, control: http.NewResponseController(w), stall: stall}
+}
+
+// Write implements io.Writer.
+func (w *Writer) Write(p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		var m int
+		w.limit()
+		m, err = w.ResponseWriter.Write(p[n:min(n+slice, len(p))])
+		n += m
+	}
+	return n, err
+}
+
+// Flush implements http.Flusher.
+func (w *Writer) Flush() {
+	w.limit()
+	_ = w.control.Flush() // the next write detects a closed connection
+}
+
+// Unwrap is for http.ResponseController.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *Writer) limit() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
+
+// End makes the connection ready for another request.
+func (w *Writer) End() { _ = w.control.SetWriteDeadline(time.Time{}) }

@@ -1,0 +1,102 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/relay"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// maxReply is the largest answer taken from a capability, in bytes.
+const maxReply = 16 << 20
+
+// invocation is a call of a tool for a request.
+type invocation struct {
+	about
+	req       *docpb.InvokeRequest
+	session   *sdk.ServerSession
+	progress  any  // token of progress notifications; nil: none are asked for
+	stateless bool // the request is of a revision without sessions
+}
+
+// call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
+func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Result, error) {
+	x := exchangeOf(ctx)
+	i, refusal := h.invocationOf(x, req)
+	if refusal != nil {
+		return nil, refusal.rpc(x.r)
+	}
+	ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys})
+	problem.Called(ctx)
+	var reply *docpb.InvokeResponse
+	var err error
+	if i.progress != nil && len(i.keys) == 0 { // the response to a key is stored whole
+		reply, err = h.stream(ctx, i)
+	} else {
+		reply, err = h.unary(ctx, i)
+	}
+	switch {
+	case err != nil && isArgumentError(err):
+		return failed(status.Convert(err).Message(), i.stateless), nil
+	case err != nil:
+		return nil, h.refusalOf(x.r, err).rpc(x.r)
+	}
+	return resultOf(reply, i.stateless), nil
+}
+
+// invocationOf returns the call that a request asks for.
+func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocation, *refusal) {
+	p := req.Params
+	capability, tool, ok := h.names.Load().Resolve(p.Name, h.cfg.Catalog.Known)
+	if !ok || len(p.Name) > maxName {
+		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "CAPABILITY_UNKNOWN",
+			fmt.Sprintf("there is no tool %.64q; tools/list has the tools that you may call", p.Name))
+	}
+	args := bytes.TrimSpace(p.Arguments)
+	switch {
+	case len(args) == 0 || string(args) == "null":
+		args = []byte("{}")
+	case args[0] != '{':
+		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY",
+			"arguments is a JSON object")
+	}
+	a, refusal := aboutCall(x.r.Header, p.Meta)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &invocation{about: a, session: req.Session, progress: p.Meta["progressToken"], stateless: x.read.isStateless(),
+		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
+			CapabilityId: capability, ThreadId: a.thread},
+	}, nil
+}
+
+// unary makes a call that is answered by one message.
+func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
+	msg, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, relay.Headroom, relay.Headroom+proto.Size(i.req)), i.req)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, "the call cannot be written as a message: a text is not UTF-8")
+	}
+	var response relay.Response
+	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
+		Header: i.fields, MaxMessage: maxReply}, msg, &response)
+	if err := localgrpc.StatusError(response.Status); err != nil {
+		return nil, err
+	}
+	reply := new(docpb.InvokeResponse)
+	if err := proto.Unmarshal(response.Message, reply); err != nil {
+		return nil, status.Error(codes.Internal, "the answer of the capability is not an InvokeResponse")
+	}
+	return reply, nil
+}

@@ -1,0 +1,16 @@
+// Package mcp is the front door of the Model Context Protocol, at /mcp: the caller's capabilities as MCP tools, over
+// streamable HTTP, in the revisions 2025-03-26 to 2026-07-28. The official Go SDK speaks the protocol. This package
+// answers its tools/list and tools/call by the gateway, and makes no decisions: the gateway authenticates, authorizes
+// and routes.
+//
+//	mcp.go       New, and a request's way: authenticate, read, SDK, list or call
+//	read.go      which requests reach the SDK: one JSON-RPC message with one reading
+//	names.go     the names of tools: capability__tool
+//	list.go      tools/list: the caller's catalog
+//	call.go      tools/call: one call of a capability; result.go has its answer
+//	metadata.go  what a request says of its call, in headers and _meta
+//	stream.go    calls whose pieces are progress notifications
+//	refusal.go   every error, as a JSON-RPC error
+//
+// The SDK's server is stateless: it forgets a client after each request, so that any replica answers any request.
+package mcp

@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	pageTools = 500     // of one page of tools/list
+	pageBytes = 1 << 20 // of descriptions and schemas after which a page ends
+)
+
+// listTTL is how long a client may use a list that it has got.
+const listTTL = 10 * time.Second
+
+// cacheable says of a list that it is the caller's own. Of what server/discover tells, it says that it is everybody's.
+func cacheable(_ context.Context, req sdk.Request, c *sdk.Cacheable) {
+	if _, ok := req.(*sdk.DiscoverRequest); ok {
+		c.TTLMs, c.CacheScope = int(time.Hour/time.Millisecond), "public"
+	}
+}
+
+// list answers tools/list with a page of the tools that the caller may use. Tools are in the order of capabilities, and
+// of their author in each.
+func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Result, error) {
+	r := exchangeOf(ctx).r
+	var after place
+	if req.Params != nil && req.Params.Cursor != "" {
+		var ok bool
+		if after, ok = readCursor(req.Params.Cursor); !ok {
+			return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "LIST_INVALID",
+				"cursor is not one that this server has made").rpc(r)
+		}
+	}
+	p := &page{h: h, names: h.names.Load(), after: after, tools: []*sdk.Tool{}}
+	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
+		return nil, h.refusalOf(r, err).rpc(r)
+	}
+	result := &sdk.ListToolsResult{Tools: p.tools, NextCursor: p.next}
+	result.TTLMs, result.CacheScope = int(listTTL/time.Millisecond), "private"
+	return result, nil
+}
+
+// page is a page of tools.
+type page struct {
+	h     *Handler
+	names *Names
+	after place
+	tools []*sdk.Tool
+	last  place
+	bytes int
+	next  string // cursor of the next page; "": this is the last one
+}
+
+// add adds the tools of a capability. It is false when the page is full.
+func (p *page) add(capability string, tools []Tool) bool {
+	for i := range tools[p.begin(capability, tools):] {
+		t := &tools[p.begin(capability, tools)+i]
+		name, ok := p.names.Of(capability, t.Name, p.h.cfg.Catalog.Known)
+		if !ok {
+			continue
+		}
+		if len(p.tools) == pageTools || p.bytes > pageBytes {
+			p.next = p.last.cursor()
+			return false
+		}
+		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema)
+		p.tools, p.last = append(p.tools, toolOf(name, t)), place{capability, t.Name}
+	}
+	return true
+}
+
+// begin returns the index of the first tool of a capability that is not on an earlier page. If the last tool of that
+// page is gone, the capability begins anew.
+func (p *page) begin(capability string, tools []Tool) int {
+	if capability == p.after.capability {
+		for i := range tools {
+			if tools[i].Name == p.after.tool {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// place is a tool at which a page ends.
+type place struct{ capability, tool string }
+
+// cursor is the place as a client gets it. It is no secret: a client that changes it gets another page of its own list.
+func (p place) cursor() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.capability + "\n" + p.tool))
+}
+
+func readCursor(cursor string) (p place, ok bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(text) > 2*maxName {
+		return p, false
+	}
+	p.capability, p.tool, ok = strings.Cut(string(text), "\n")
+	return p, ok
+}
+
+// anyObject is the schema of a tool that has none: MCP requires one.
+const anyObject = `{"type":"object"}`
+
+// toolOf returns a tool as MCP has it.
+func toolOf(name string, t *Tool) *sdk.Tool {
+	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: json.RawMessage(anyObject),
+		Annotations: &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}}
+	if len(t.InputSchema) > 0 {
+		tool.InputSchema = objectSchema(t.InputSchema)
+	}
+	if len(t.OutputSchema) > 0 {
+		tool.OutputSchema = json.RawMessage(t.OutputSchema)
+	}
+	if t.Asks {
+		asks := true
+		tool.Annotations.DestructiveHint = &asks
+	}
+	return tool
+}
+
+// objectSchema returns a schema whose type is object, as MCP requires it at the top. Arguments are objects anyway.
+func objectSchema(schema []byte) json.RawMessage {
+	var top map[string]json.RawMessage
+	if json.Unmarshal(schema, &top) != nil || top == nil { // true: any arguments
+		return json.RawMessage(anyObject)
+	}
+	if string(top["type"]) == `"object"` {
+		return schema
+	}
+	top["type"] = json.RawMessage(`"object"`)
+	text, err := json.Marshal(top)
+	if err != nil {
+		return json.RawMessage(anyObject)
+	}
+	return text
+}

@@ -1,0 +1,149 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/relay"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Path is where MCP is served.
+const Path = "/mcp"
+
+// Config is what a Handler is made of. Conn, Unary, Catalog, Authenticate and HTTPStatus are required.
+type Config struct {
+	Conn grpc.ClientConnInterface // to the gateway, for calls that are answered piece by piece
+	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the message.
+	Unary   func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
+	Catalog Catalog
+	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil: it is not.
+	Authenticate func(*http.Request) error
+	HTTPStatus   func(codes.Code) int // the gateway's table
+	Version      string               // of the program
+	MaxBody      int64                // of a request, in bytes; default 4 MiB
+	Stall        time.Duration        // how long a client may send or read nothing while it should; default 1 min
+}
+
+const defaultMaxBody = 4 << 20
+
+// Catalog is the tools of callers.
+type Catalog interface {
+	// Tools calls visit with the tools of each capability that the caller of ctx may use, from the id from on, in the
+	// order of ids. It ends when visit returns false. An error is a gRPC status.
+	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
+	// Known reports whether a capability is known to have a tool. It answers from memory.
+	Known(capability, tool string) bool
+}
+
+// Tool is a tool that a caller may use.
+type Tool struct {
+	Name, Description string
+	InputSchema       []byte // JSON Schema of the arguments; nil: unknown
+	OutputSchema      []byte // of the result; nil: unknown
+	Asks              bool   // a person has to approve each call
+	Idempotent        bool   // a call may be repeated
+	ReadOnly          bool   // calls change nothing
+}
+
+// Handler serves MCP. It is safe for concurrent use and has nothing to close.
+type Handler struct {
+	cfg          Config
+	capabilities docpb.CapabilityClient
+	names        atomic.Pointer[Names]
+	whole        http.Handler // answers with one JSON object
+	events       http.Handler // answers with events, the last of which is the response
+}
+
+// New returns the front door of a gateway.
+func New(cfg Config) *Handler {
+	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
+	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn)}
+	h.names.Store(&Names{})
+	server := sdk.NewServer(&sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")},
+		&sdk.ServerOptions{
+			Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			SupportedProtocolVersions: versions(),
+			SetCacheable:              cacheable,
+		})
+	server.AddReceivingMiddleware(h.receive)
+	serve := func(whole bool) http.Handler {
+		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: whole, PropagateRequestCancellation: true,
+			MaxRequestBodyBytes: -1, DisableLocalhostProtection: true, // the gateway has checked both
+		})
+	}
+	h.whole, h.events = serve(true), serve(false)
+	return h
+}
+
+// versions returns the revisions that are served, newest first. 2024-11-05 has another transport.
+func versions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"} }
+
+// statelessVersion is the first revision without sessions.
+const statelessVersion = "2026-07-28"
+
+// SetNames changes the names of tools, from the next request on.
+func (h *Handler) SetNames(n *Names) { h.names.Store(n) }
+
+// exchange is a request as the SDK's handlers see it, in their context.
+type exchange struct {
+	r    *http.Request
+	read *message
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the request that ctx is of.
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err := h.cfg.Authenticate(r); err != nil {
+		h.refuse(w, r, nil, h.refusalOf(r, err))
+		return
+	}
+	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
+	defer out.End()
+	m, refused := h.read(w, r)
+	if refused != nil {
+		h.refuse(out, r, m, refused)
+		return
+	}
+	if m.method == "" { // a response to a request that this server has not made
+		out.WriteHeader(http.StatusAccepted)
+		return
+	}
+	serve := h.whole
+	if m.streams {
+		serve = h.events
+	}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, &exchange{r: r, read: m})
+	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))
+}
+
+// receive is the SDK's middleware that answers the methods of tools.
+func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		// The SDK ends a handler with its request in the newest revision alone.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(exchangeOf(ctx).r.Context(), cancel)()
+		switch req := req.(type) {
+		case *sdk.ListToolsRequest:
+			return h.list(ctx, req)
+		case *sdk.CallToolRequest:
+			return h.call(ctx, req)
+		}
+		return next(ctx, method, req)
+	}
+}

@@ -1,0 +1,221 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+const (
+	maxMethod = 128 // bytes of a method's name
+	maxID     = 256 // bytes of a request's id
+)
+
+// message is a JSON-RPC message that has one reading.
+type message struct {
+	body    []byte
+	id      []byte // JSON; nil: none
+	method  string // "": a response
+	version string // of the protocol, in the header; "" where it has none
+	streams bool   // it is answered with events
+}
+
+// isStateless reports whether the request is of a revision without sessions.
+func (m *message) isStateless() bool { return m.version >= statelessVersion }
+
+// read reads the message of a request. With a refusal, the message may have the request's id.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, *refusal) {
+	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return m, refused(http.StatusMethodNotAllowed, jsonrpc.CodeInvalidRequest, "METHOD_NOT_ALLOWED",
+			"MCP messages are sent with POST")
+	}
+	if refusal := m.checkHeader(r.Header); refusal != nil {
+		return m, refusal
+	}
+	if refusal := h.readBody(w, r, m); refusal != nil {
+		return m, refusal
+	}
+	return m, m.parse(r.Header)
+}
+
+// checkHeader validates what a header says of its message.
+func (m *message) checkHeader(header http.Header) *refusal {
+	if typ, _, err := mime.ParseMediaType(header.Get("Content-Type")); err != nil || typ != "application/json" {
+		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_MEDIA_TYPE",
+			"an MCP message is JSON: send it with Content-Type: application/json")
+	}
+	if coding := header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_ENCODING",
+			"an MCP message is sent without compression")
+	}
+	if m.version != "" && !slices.Contains(versions(), m.version) {
+		refusal := refused(http.StatusBadRequest, sdk.CodeUnsupportedProtocolVersion, "MCP_VERSION_UNSUPPORTED",
+			"the revision of MCP-Protocol-Version is not supported")
+		refusal.more = sdk.UnsupportedProtocolVersionData{Supported: versions(), Requested: fmt.Sprintf("%.32s", m.version)}
+		return refusal
+	}
+	return nil
+}
+
+// readBody reads the whole body, which counts for its tenant meanwhile.
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) *refusal {
+	if r.ContentLength > h.cfg.MaxBody {
+		return h.tooLarge()
+	}
+	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
+	body, err := io.ReadAll(bodybudget.FromContext(r.Context()).Reader(in, r.ContentLength))
+	if m.body = body; err == nil {
+		return nil
+	}
+	var large *http.MaxBytesError
+	switch _, own := status.FromError(err); {
+	case errors.As(err, &large):
+		return h.tooLarge()
+	case own:
+		return h.refusalOf(r, err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refused(http.StatusRequestTimeout, jsonrpc.CodeInvalidRequest, "BODY_STALLED",
+			"the body did not arrive in time")
+	}
+	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", "the body could not be read")
+}
+
+func (h *Handler) tooLarge() *refusal {
+	return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, "BODY_TOO_LARGE",
+		fmt.Sprintf("the message is larger than %d bytes; upload large inputs as files (docs/use/files.md)", h.cfg.MaxBody))
+}
+
+// parse reads the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK reads the same bytes after that.
+func (m *message) parse(header http.Header) *refusal {
+	reader := strictjson.Get()
+	defer reader.Release()
+	if err := reader.Read(m.body, strictjson.Options{Keep: true}); err != nil {
+		return refused(http.StatusBadRequest, jsonrpc.CodeParseError, "INVALID_BODY", "the message "+err.Error())
+	}
+	root := reader.Root()
+	switch root.Kind() {
+	case strictjson.Object:
+	case strictjson.Array:
+		return invalid("batches of messages are not supported; send each message in a request of its own")
+	default:
+		return invalid("a message is a JSON object")
+	}
+	answers := false
+	var rpc, params strictjson.Value
+	var hasRPC, hasParams bool
+	for name, v := range root.Members() {
+		switch string(name.Bytes()) {
+		case "jsonrpc":
+			rpc, hasRPC = v, true
+		case "id":
+			if refusal := m.readID(v); refusal != nil {
+				return refusal
+			}
+		case "method":
+			if v.Kind() != strictjson.String || len(v.Bytes()) == 0 || len(v.Bytes()) > maxMethod {
+				return invalid("method is a text of 1 to 128 bytes")
+			}
+			m.method = string(v.Bytes())
+		case "params":
+			params, hasParams = v, true
+		case "result", "error":
+			answers = true
+		}
+	}
+	switch {
+	case !hasRPC || rpc.Kind() != strictjson.String || string(rpc.Bytes()) != "2.0":
+		return invalid(`jsonrpc is "2.0"`)
+	case (m.method == "") != answers:
+		return invalid("a message has a method, or it is a response")
+	case hasParams && params.Kind() != strictjson.Object:
+		return invalid("params is a JSON object")
+	case m.id != nil && m.method != "" && !isServed(m.method):
+		return m.unknownMethod()
+	}
+	m.streams = m.method == "subscriptions/listen" || hasParams && hasProgressToken(params) && acceptsEvents(header)
+	return nil
+}
+
+// readID takes a request's id. MCP has no null (Base Protocol, "Requests").
+func (m *message) readID(v strictjson.Value) *refusal {
+	text := v.Bytes()
+	switch {
+	case len(text) > maxID:
+	case v.Kind() == strictjson.Number && !bytes.ContainsAny(text, ".eE"):
+		m.id = bytes.Clone(text)
+	case v.Kind() == strictjson.String:
+		m.id, _ = json.Marshal(string(text)) // texts always have JSON
+	}
+	if m.id == nil {
+		return invalid("id is a text or an integer, of at most 256 bytes")
+	}
+	return nil
+}
+
+// isServed reports whether a method of a request is one of this server's.
+func isServed(method string) bool {
+	switch method {
+	case "initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen":
+		return true
+	}
+	return false
+}
+
+func (m *message) unknownMethod() *refusal {
+	httpStatus := http.StatusOK
+	if m.isStateless() {
+		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
+	}
+	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN", "this server has tools alone; it does not "+
+		"have this method")
+}
+
+func invalid(detail string) *refusal {
+	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", detail)
+}
+
+// hasProgressToken reports whether a request asks for progress notifications.
+func hasProgressToken(params strictjson.Value) bool {
+	meta, ok := params.Get("_meta")
+	if !ok || meta.Kind() != strictjson.Object {
+		return false
+	}
+	_, ok = meta.Get("progressToken")
+	return ok
+}
+
+func acceptsEvents(header http.Header) bool {
+	for _, v := range header.Values("Accept") {
+		if strings.Contains(v, "text/event-stream") || strings.Contains(v, "*/*") || strings.Contains(v, "text/*") {
+			return true
+		}
+	}
+	return false
+}
+
+// request returns the request as the SDK gets it. A client that accepts JSON alone gets JSON, where the SDK would
+// insist on both.
+func (m *message) request(r *http.Request) *http.Request {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
+	r.Header = r.Header.Clone()
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Del("Last-Event-Id") // no stream is resumed
+	r.Header.Del("Mcp-Session-Id")
+	return r
+}

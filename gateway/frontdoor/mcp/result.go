@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// callResult is the result of tools/call. The SDK's own would decode and encode the structured content again.
+type callResult struct {
+	sdk.ResultBase
+	ResultType        string          `json:"resultType,omitempty"` // of revisions without sessions
+	Content           []sdk.Content   `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+	IsError           bool            `json:"isError,omitempty"`
+}
+
+// newResult returns a result of one text; "": of none.
+func newResult(text string, stateless bool) *callResult {
+	r := &callResult{Content: []sdk.Content{}}
+	if text != "" {
+		r.Content = append(r.Content, &sdk.TextContent{Text: text})
+	}
+	if stateless {
+		r.ResultType = "complete"
+	}
+	return r
+}
+
+// failed returns the result of a call with a tool's own error, which a model is to read.
+func failed(text string, stateless bool) *callResult {
+	r := newResult(text, stateless)
+	r.IsError = true
+	return r
+}
+
+// resultURI identifies a result that is neither JSON nor text.
+const resultURI = "capgate:result"
+
+// resultOf returns the answer of a capability as MCP has it. JSON is structured content, and a text besides; before
+// 2026-07-28, structured content is an object.
+func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
+	data := reply.GetResultJson()
+	if reply.GetError() != "" {
+		r := failed(reply.GetError(), stateless)
+		if len(data) > 0 && utf8.Valid(data) {
+			r.Content = append(r.Content, &sdk.TextContent{Text: string(data)})
+		}
+		return r
+	}
+	if !utf8.Valid(data) {
+		r := newResult("", stateless)
+		r.Content = append(r.Content, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{
+			URI: resultURI, MIMEType: "application/octet-stream", Blob: data}})
+		return r
+	}
+	r := newResult(string(data), stateless)
+	reader := strictjson.Get()
+	defer reader.Release()
+	if reader.Read(data, strictjson.Options{Keep: true}) == nil &&
+		(stateless || reader.Root().Kind() == strictjson.Object) {
+		r.StructuredContent = data
+	}
+	return r
+}
+
+// isArgumentError reports whether a call was refused for arguments that its tool does not take. It is a tool's error,
+// so that a model can send others (2025-11-25, Tools, "Error Handling").
+func isArgumentError(err error) bool {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
+			return info.GetReason() == "ARGUMENTS_INVALID"
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/router"
+)
+
+// MCP is the front door of the Model Context Protocol.
+type MCP struct {
+	Usable  Usable                             // the tools of callers; nil: there is no MCP
+	Known   func(capability, tool string) bool // from memory; nil: no tool is known
+	Names   *mcp.Names                         // of tools; nil: all begin with the capability's id
+	Version string                             // of the program
+}
+
+// Usable lists the tools that callers may use. It is listing.Server's.
+type Usable interface {
+	Usable(ctx context.Context, caller tenant.Identity, from string,
+		visit func(capability string, tools []listing.UsableTool) bool) error
+}
+
+// SetToolNames changes the names of tools in MCP, from the next request on.
+func (g *Gateway) SetToolNames(n *mcp.Names) {
+	if g.mcp != nil {
+		g.mcp.SetNames(n)
+	}
+}
+
+// newMCP returns the front door; nil where there is none.
+func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
+	if cfg.MCP.Usable == nil {
+		return nil
+	}
+	h := mcp.New(mcp.Config{
+		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
+		Version: cfg.MCP.Version,
+		Authenticate: func(r *http.Request) error {
+			return webRequestOf(r).Authenticate(r.Context())
+		},
+	})
+	if cfg.MCP.Names != nil {
+		h.SetNames(cfg.MCP.Names)
+	}
+	return h
+}
+
+// withMCP serves the paths of MCP by its own front door.
+func withMCP(h *mcp.Handler, next http.Handler) http.Handler {
+	if h == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == mcp.Path {
+			h.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// toolsOf is the tools of callers as the front door asks for them.
+type toolsOf struct {
+	MCP
+	router *router.Router
+}
+
+var refusedListing = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
+
+// Tools implements mcp.Catalog.
+func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mcp.Tool) bool) error {
+	caller := ctx.Value(webRequestKey{}).(*webRequest).Identity
+	switch {
+	case caller.Only != nil:
+		return GRPCStatus(tenant.RefuseSignature()).Err()
+	case !caller.Scopes.Any(tenant.Read):
+		return GRPCStatus(refusedListing).Err()
+	}
+	table := t.router.Table()
+	return t.Usable.Usable(ctx, caller, from, func(capability string, usable []listing.UsableTool) bool {
+		fleet, tools := table.Fleet(capability), make([]mcp.Tool, len(usable))
+		for i := range usable {
+			u := &usable[i]
+			tools[i] = mcp.Tool{Name: u.Name, Description: u.Description, Asks: u.Verdict == call.Ask,
+				Idempotent: fleet != nil && fleet.Idempotent(call.Invoke, u.Name), ReadOnly: fleet.EventSource(u.Name)}
+			if u.Schema != nil {
+				tools[i].InputSchema = u.Schema.JSON()
+			}
+		}
+		return visit(capability, tools)
+	})
+}
+
+// Known implements mcp.Catalog.
+func (t toolsOf) Known(capability, tool string) bool {
+	return t.MCP.Known != nil && t.MCP.Known(capability, tool)
+}

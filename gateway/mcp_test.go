@@ -1,0 +1,405 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// revisions are those of MCP that a client negotiates: with and without sessions.
+var revisions = []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"}
+
+// mcpFront is a gateway with the capability caps, whose tools are known.
+type mcpFront struct {
+	gateway    *gatewaytest.Gateway
+	capability *gatewaytest.Capability
+}
+
+func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
+	t.Helper()
+	f := &mcpFront{capability: gatewaytest.NewCapability("b1")}
+	known := catalog.New(catalog.Options{})
+	tools := []manifest.Tool{}
+	for _, name := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Empty, gatewaytest.Block,
+		gatewaytest.Break, "hidden"} {
+		tools = append(tools, tool(t, name))
+	}
+	known.Replace(map[string]catalog.Declaration{
+		"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow},
+	})
+	options := policy.Options{Source: known, Timeout: gatewaytest.Patience,
+		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block}}}
+	decider, err := policy.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
+			Idempotent: []string{gatewaytest.Echo}}},
+		Policy: options,
+		MCP: gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus),
+			Known: func(capability, tool string) bool { _, ok := known.Describe(capability, tool); return ok }},
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	f.gateway = gatewaytest.Start(t, o)
+	return f
+}
+
+// withHeader adds headers to each request.
+type withHeader struct {
+	http.RoundTripper
+	header http.Header
+}
+
+func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, values := range h.header {
+		r.Header[name] = values
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// connect returns a session of the SDK's client in a revision. header are names and values in turn.
+func (f *mcpFront) connect(t *testing.T, revision string, o *sdk.ClientOptions, header ...string) (*sdk.ClientSession,
+	error) {
+	t.Helper()
+	head := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		head.Set(header[i], header[i+1])
+	}
+	client := f.gateway.HTTP1(t)
+	client.Transport = withHeader{client.Transport, head}
+	client.Timeout = 0 // of streams
+	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(),
+		&sdk.StreamableClientTransport{Endpoint: f.gateway.URL(mcp.Path), HTTPClient: client, MaxRetries: -1},
+		&sdk.ClientSessionOptions{ProtocolVersion: revision})
+}
+
+func (f *mcpFront) session(t *testing.T, revision string, o *sdk.ClientOptions, header ...string) *sdk.ClientSession {
+	t.Helper()
+	s, err := f.connect(t, revision, o, header...)
+	if err != nil {
+		t.Fatalf("%s: %v", revision, err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// inEachRevision runs a test with a session of each revision.
+func (f *mcpFront) inEachRevision(t *testing.T, test func(t *testing.T, revision string, s *sdk.ClientSession)) {
+	t.Helper()
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			test(t, revision, f.session(t, revision, nil))
+		})
+	}
+}
+
+// textOf returns the only text of a result.
+func textOf(t *testing.T, r *sdk.CallToolResult) string {
+	t.Helper()
+	if len(r.Content) != 1 {
+		t.Fatalf("%d contents", len(r.Content))
+	}
+	text, ok := r.Content[0].(*sdk.TextContent)
+	if !ok {
+		t.Fatalf("%T", r.Content[0])
+	}
+	return text.Text
+}
+
+// refusalOf returns the code and the data of a JSON-RPC error.
+func refusalOf(t *testing.T, err error) (code int64, data map[string]any) {
+	t.Helper()
+	var e *jsonrpc.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("not a JSON-RPC error: %v", err)
+	}
+	if err := json.Unmarshal(e.Data, &data); err != nil {
+		t.Errorf("%s: %v", e.Data, err)
+	}
+	return e.Code, data
+}
+
+// TestMCPTools: a list has the tools that the caller may use, with their schemas, and no other.
+func TestMCPTools(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
+		list, err := s.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range list.Tools {
+			names = append(names, tool.Name)
+			if schema, _ := json.Marshal(tool.InputSchema); !strings.Contains(string(schema), `"maximum":9`) ||
+				!strings.Contains(string(schema), `"type":"object"`) {
+				t.Errorf("%s: %s", tool.Name, schema)
+			}
+			if tool.Description == "" || tool.Annotations.IdempotentHint != (tool.Name == "caps__"+gatewaytest.Echo) {
+				t.Errorf("%+v %+v", tool, tool.Annotations)
+			}
+		}
+		if len(names) != 5 || names[0] != "caps__"+gatewaytest.Echo || slices.Contains(names, "caps__hidden") {
+			t.Errorf("%v", names)
+		}
+		if revision == revisions[0] && (list.CacheScope != "private" || list.TTLMs == 0) {
+			t.Errorf("%+v", list.Cacheable)
+		}
+	})
+}
+
+// TestMCPCalls: JSON is structured content, a tool's error is a result, and a refusal is a JSON-RPC error.
+func TestMCPCalls(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	f.inEachRevision(t, func(t *testing.T, _ string, s *sdk.ClientSession) {
+		invoke := func(tool, args string) (*sdk.CallToolResult, error) {
+			return s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+		}
+		const args = `{"n": 9007199254740993, "b":"é"}`
+		r, err := invoke("caps__"+gatewaytest.Echo, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if textOf(t, r) != compactJSON(t, args) || r.IsError || r.StructuredContent == nil {
+			t.Errorf("%q %v", textOf(t, r), r.StructuredContent)
+		}
+		if r, err = invoke("caps__"+gatewaytest.Fail, `{}`); err != nil || !r.IsError ||
+			!strings.Contains(textOf(t, r), "the tool failed") {
+			t.Errorf("%+v %v", r, err)
+		}
+		if r, err = invoke("caps__"+gatewaytest.Empty, `{}`); err != nil || r.IsError || len(r.Content) != 0 {
+			t.Errorf("%+v %v", r, err)
+		}
+		for name, reason := range map[string]string{
+			"caps__hidden": "TOOL_BLOCKED", "other__x": "CAPABILITY_UNKNOWN", "nothing": "CAPABILITY_UNKNOWN",
+			"caps__" + gatewaytest.Break: "BROKE",
+		} {
+			_, err := invoke(name, `{}`)
+			if code, data := refusalOf(t, err); data["reason"] != reason || data["request_id"] == "" || code >= 0 {
+				t.Errorf("%s: %d %v", name, code, data)
+			}
+		}
+	})
+}
+
+// compactJSON returns JSON without blanks, as the SDK's client sends it.
+func compactJSON(t *testing.T, text string) string {
+	t.Helper()
+	out, err := json.Marshal(json.RawMessage(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestMCPProgress: the pieces of an answer are progress, and the result has them all.
+func TestMCPProgress(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			told := make(chan string, 10)
+			s := f.session(t, revision, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+				n *sdk.ProgressNotificationClientRequest) {
+				told <- n.Params.Message
+			}})
+			p := &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Arguments: map[string]any{"a": "bcdefg"}}
+			p.SetProgressToken("p")
+			r, err := s.CallTool(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if piece := <-told; textOf(t, r) != `{"a":"bcdefg"}` || !strings.HasPrefix(textOf(t, r), piece) || piece == "" {
+				t.Errorf("%q, then %q", piece, textOf(t, r))
+			}
+		})
+	}
+}
+
+// TestMCPCancel: a call ends at its backend when its client cancels it, or leaves.
+func TestMCPCancel(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	for _, revision := range revisions[:1] {
+		s := f.session(t, revision, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			_, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "caps__" + gatewaytest.Block})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", revision, err)
+			}
+		})
+		gatewaytest.Wait(t, f.capability.Blocked(), "the call")
+		cancel()
+		calling.Wait()
+	}
+}
+
+// TestMCPKeys: a caller needs a credential for everything, and sees what its tenant may use.
+func TestMCPKeys(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = ring.authenticator() })
+	for _, revision := range revisions {
+		if _, err := f.connect(t, revision, nil); err == nil {
+			t.Errorf("%s: a client without a credential has a session", revision)
+		}
+		for _, header := range [][2]string{{"Authorization", "Bearer " + ring.credentials["acme"]},
+			{"X-Api-Key", ring.credentials["acme"]}} {
+			s := f.session(t, revision, nil, header[0], header[1])
+			if _, err := s.ListTools(t.Context(), nil); err != nil {
+				t.Errorf("%s: %v", revision, err)
+			}
+			r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
+			if err != nil || textOf(t, r) != "{}" {
+				t.Errorf("%s: %v %v", revision, r, err)
+			}
+		}
+		s := f.session(t, revision, nil, "X-Api-Key", ring.credentials["reader"])
+		_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
+		if _, data := refusalOf(t, err); data["reason"] != "SCOPE_MISSING" {
+			t.Errorf("%s: %v", revision, data)
+		}
+	}
+	seen := f.capability.Seen()
+	for _, s := range seen {
+		if len(s.Metadata.Get("authorization")) > 0 || len(s.Metadata.Get("x-api-key")) > 0 {
+			t.Errorf("a backend gets a credential: %v", s.Metadata)
+		}
+	}
+}
+
+// post sends a message as it is.
+func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL(mcp.Path), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := f.gateway.HTTP1(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// TestMCPHostileMessages: each has one reading or none, and gets the specified error.
+func TestMCPHostileMessages(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{}}`
+	newest := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "caps__echo"}
+	for name, c := range map[string]struct {
+		body   string
+		header []string
+		status int
+		code   int
+	}{
+		"a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400, code: -32600},
+		"no JSON": {body: `{"jsonrpc":`, status: 400, code: -32700},
+		"two methods": {body: `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}`, status: 400,
+			code: -32700},
+		"two arguments": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
+			`"arguments":{"a":1,"a":2}}}`, status: 400, code: -32700},
+		"nesting": {body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat(`{"a":`, 200) + `1` +
+			strings.Repeat(`}`, 201), status: 400, code: -32700},
+		"no version":        {body: `{"id":1,"method":"ping"}`, status: 400, code: -32600},
+		"a null id":         {body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`, status: 400, code: -32600},
+		"a long id":         {body: `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`, status: 400, code: -32600},
+		"params as a list":  {body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, status: 400, code: -32600},
+		"an unknown method": {body: `{"jsonrpc":"2.0","id":1,"method":"roots/steal"}`, status: 200, code: -32601},
+		"a huge name": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` +
+			strings.Repeat("x", 1<<20) + `"}}`, status: 200, code: -32602},
+		"arguments as a list": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
+			`"arguments":[]}}`, status: 200, code: -32602},
+		"a huge message": {body: strings.Repeat(" ", 5<<20), status: 413, code: -32600},
+		"a forged cursor": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"???"}}`, status: 200,
+			code: -32602},
+		"an unknown revision": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, status: 400, code: -32022,
+			header: []string{"Mcp-Protocol-Version", "2024-01-01"}},
+		"another method in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
+			header: newest, status: 400, code: -32020},
+		"another name in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
+			`,"name":"caps__fail"}}`, header: newest, status: 400, code: -32020},
+		"a revision in the header alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` +
+			`"name":"caps__echo"}}`, header: newest, status: 400, code: -32602},
+		"a revision in the body alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
+			status: 400, code: -32020},
+		"a text": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: []string{"Content-Type", "text/plain"},
+			status: 415, code: -32600},
+	} {
+		resp, text := f.post(t, c.body, c.header...)
+		var answer struct {
+			Error struct{ Code int }
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != c.status ||
+			answer.Error.Code != c.code {
+			t.Errorf("%s: %d %s, %v", name, resp.StatusCode, text, err)
+		}
+	}
+	resp, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Origin", "https://evil.example")
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site: %d %s", resp.StatusCode, text)
+	}
+	if len(f.capability.Seen()) > 0 {
+		t.Errorf("%d calls", len(f.capability.Seen()))
+	}
+}
+
+// TestMCPNames: a fleet may have another prefix, or none.
+func TestMCPNames(t *testing.T) {
+	t.Parallel()
+	for prefix, want := range map[string]string{"my.tools": "my.tools__", "": ""} {
+		f := startMCP(t, func(o *gatewaytest.Options) { o.MCP.Names = mcp.NewNames(map[string]string{"caps": prefix}) })
+		s := f.session(t, revisions[0], nil)
+		list, err := s.ListTools(t.Context(), nil)
+		if err != nil || len(list.Tools) == 0 || list.Tools[0].Name != want+gatewaytest.Echo {
+			t.Fatalf("%v %v", list, err)
+		}
+		if r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: want + gatewaytest.Echo}); err != nil ||
+			textOf(t, r) != "{}" {
+			t.Errorf("%q: %v %v", prefix, r, err)
+		}
+		_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
+		if _, data := refusalOf(t, err); data["reason"] != "CAPABILITY_UNKNOWN" {
+			t.Errorf("%q: %v", prefix, data)
+		}
+	}
+}
