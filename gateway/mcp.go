@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter"
@@ -19,6 +21,9 @@ type MCP struct {
 	Known   func(capability, tool string) bool // from memory; nil: no tool is known
 	Names   *mcp.Names                         // of tools; nil: all begin with the capability's id
 	Version string                             // of the program
+	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
+	Keys         func(ctx context.Context) [][]byte
+	ApprovalWait time.Duration // how long a call waits whose client cannot show the page of its approval; default 45 s
 }
 
 // Usable lists the tools that callers may use. It is listing.Server's.
@@ -41,7 +46,11 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
 	}
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
-		Version: cfg.MCP.Version,
+		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys, ApprovalWait: cfg.MCP.ApprovalWait,
+		Caller: func(r *http.Request) string {
+			who := &webRequestOf(r).Identity
+			return strings.Join([]string{who.Tenant, who.Key, who.User, who.Agent}, "\x00")
+		},
 		Authenticate: func(r *http.Request) error {
 			return webRequestOf(r).Authenticate(r.Context())
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -18,9 +19,10 @@ func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
 }
 
 // mcp returns what the front door of MCP needs.
-func (p *process) mcp(first *plan) gateway.MCP {
+func (p *process) mcp(first *plan, cfg config.MCP) gateway.MCP {
 	version, _, _ := buildInfo()
-	return gateway.MCP{Usable: p.listing, Names: mcp.NewNames(first.names), Version: version,
+	return gateway.MCP{Usable: p.listing, Names: mcp.NewNames(first.names), Version: version, Keys: p.signatures.Keys,
+		ApprovalWait: cfg.ApprovalWait,
 		Known: func(capability, tool string) bool {
 			_, known := p.tools.Describe(capability, tool)
 			return known

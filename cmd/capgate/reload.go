@@ -249,6 +249,7 @@ func needsRestart(started, next *config.Config) []string {
 		{"metrics", started.Metrics != next.Metrics},
 		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
+		{"mcp", started.MCP != next.MCP},
 		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
 		{"client_limits", !reflect.DeepEqual(started.ClientLimits, next.ClientLimits)},
 		{"overload", started.Overload != next.Overload},

@@ -54,6 +54,8 @@ type Config struct {
 	Metrics Metrics `yaml:"metrics"`
 	// The JSON API.
 	REST REST `yaml:"rest"`
+	// The tools of callers over MCP.
+	MCP MCP `yaml:"mcp"`
 	// Origins whose pages may call from browsers. Default none.
 	CORS CORS `yaml:"cors"`
 	// Files over HTTP. All fields but max_size should be the same for all replicas.

@@ -46,6 +46,13 @@ type REST struct {
 	HTTPErrors bool `yaml:"tool_errors" enum:"result,http" default:"result"`
 }
 
+// MCP configures MCP.
+type MCP struct {
+	// How long a call that needs a person's approval waits for the answer, if its client cannot show the page of the
+	// approval. It has to be less than the clients' own limit of a call, which is often 60 s.
+	ApprovalWait time.Duration `yaml:"approval_wait" above:"0" max:"10m" default:"45s"`
+}
+
 // CORS configures the origins whose pages may call from browsers.
 type CORS struct {
 	// Origins of pages: https://app.example.com, https://*.example.com for all below it, or "*", which excludes credentials.

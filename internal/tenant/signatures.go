@@ -170,6 +170,13 @@ func (s *Signatures) keys() [][]byte {
 	return nil
 }
 
+// Keys returns the keys that replicas share; the first signs. It may wait until ctx ends. It returns none while they are
+// not available.
+func (s *Signatures) Keys(ctx context.Context) [][]byte {
+	keys, _ := s.loadKeys(ctx)
+	return keys
+}
+
 // loadKeys may wait. While the store is unavailable, the last key remains valid.
 func (s *Signatures) loadKeys(ctx context.Context) ([][]byte, *call.Refusal) {
 	if keys := s.keys(); keys != nil {

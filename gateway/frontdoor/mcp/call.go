@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -29,31 +30,41 @@ type invocation struct {
 	session   *sdk.ServerSession
 	progress  any  // token of progress notifications; nil: none are asked for
 	stateless bool // the request is of a revision without sessions
+
+	urls     bool   // the client shows addresses to its user
+	seals    seals  // of the caller
+	state    string // of an earlier attempt; "": this is the first
+	declined bool   // the user has declined what that attempt has asked
 }
 
 // call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
 func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
-	i, refusal := h.invocationOf(x, req)
-	if refusal != nil {
-		return nil, refusal.rpc(x.r)
+	i, refused := h.invocationOf(x, req)
+	if refused != nil {
+		return nil, refused.rpc(x.r)
 	}
 	ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys})
 	problem.Called(ctx)
-	var reply *docpb.InvokeResponse
-	var err error
-	if i.progress != nil && len(i.keys) == 0 { // the response to a key is stored whole
-		reply, err = h.stream(ctx, i)
-	} else {
-		reply, err = h.unary(ctx, i)
+	reply, asked, err := h.approve(ctx, i)
+	if asked != nil {
+		return asked, nil
 	}
 	switch {
-	case err != nil && isArgumentError(err):
+	case err == nil:
+		return resultOf(reply, i.stateless), nil
+	case isArgumentError(err):
 		return failed(status.Convert(err).Message(), i.stateless), nil
-	case err != nil:
-		return nil, h.refusalOf(x.r, err).rpc(x.r)
 	}
-	return resultOf(reply, i.stateless), nil
+	var own *refusal
+	var rpc *jsonrpc.Error
+	switch {
+	case errors.As(err, &rpc):
+		return nil, rpc
+	case errors.As(err, &own):
+		return nil, own.rpc(x.r)
+	}
+	return nil, h.refusalOf(x.r, err).rpc(x.r)
 }
 
 // invocationOf returns the call that a request asks for.
@@ -76,10 +87,22 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &invocation{about: a, session: req.Session, progress: p.Meta["progressToken"], stateless: x.read.isStateless(),
+	i := &invocation{about: a, session: req.Session, progress: p.Meta["progressToken"], stateless: x.read.isStateless(),
+		state: p.RequestState, declined: declined(p.InputResponses),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
 			CapabilityId: capability, ThreadId: a.thread},
-	}, nil
+	}
+	if i.urls = x.session.URLs || i.stateless && showsURLs(req.ClientCapabilities()); i.urls || i.state != "" {
+		i.seals = h.sealsFor(x.r.Context(), x.r)
+		i.urls = i.urls && i.seals.on()
+	}
+	return i, nil
+}
+
+// declined reports whether the user of a client has declined to see the page of an approval.
+func declined(responses sdk.InputResponseMap) bool {
+	r, ok := responses[inputApproval].(*sdk.ElicitResult)
+	return ok && r.Action != "accept"
 }
 
 // unary makes a call that is answered by one message.

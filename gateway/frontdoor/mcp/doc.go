@@ -9,6 +9,8 @@
 //	list.go      tools/list: the caller's catalog
 //	call.go      tools/call: one call of a capability; result.go has its answer
 //	metadata.go  what a request says of its call, in headers and _meta
+//	approval.go  calls that a person has to approve
+//	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
 //	stream.go    calls whose pieces are progress notifications
 //	refusal.go   every error, as a JSON-RPC error
 //

@@ -29,11 +29,22 @@ type Config struct {
 	Authenticate func(*http.Request) error
 	HTTPStatus   func(codes.Code) int // the gateway's table
 	Version      string               // of the program
-	MaxBody      int64                // of a request, in bytes; default 4 MiB
-	Stall        time.Duration        // how long a client may send or read nothing while it should; default 1 min
+	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get no
+	// session, and no state to bring back.
+	Keys func(ctx context.Context) [][]byte
+	// Caller identifies the caller of a request; required with Keys.
+	Caller func(*http.Request) string
+	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
+	// default 45 s: clients give a call 60 s.
+	ApprovalWait time.Duration
+	MaxBody      int64         // of a request, in bytes; default 4 MiB
+	Stall        time.Duration // how long a client may send or read nothing while it should; default 1 min
 }
 
-const defaultMaxBody = 4 << 20
+const (
+	defaultMaxBody      = 4 << 20
+	defaultApprovalWait = 45 * time.Second
+)
 
 // Catalog is the tools of callers.
 type Catalog interface {
@@ -65,6 +76,7 @@ type Handler struct {
 
 // New returns the front door of a gateway.
 func New(cfg Config) *Handler {
+	cfg.ApprovalWait = cmp.Or(cfg.ApprovalWait, defaultApprovalWait)
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn)}
 	h.names.Store(&Names{})
@@ -96,8 +108,9 @@ func (h *Handler) SetNames(n *Names) { h.names.Store(n) }
 
 // exchange is a request as the SDK's handlers see it, in their context.
 type exchange struct {
-	r    *http.Request
-	read *message
+	r       *http.Request
+	read    *message
+	session session
 }
 
 type exchangeKey struct{}
@@ -123,11 +136,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.WriteHeader(http.StatusAccepted)
 		return
 	}
+	s, refused := h.resume(r)
+	if refused != nil && !m.isStateless() {
+		h.refuse(out, r, m, refused)
+		return
+	}
+	if m.method == "initialize" {
+		h.begin(out, r, m)
+	}
 	serve := h.whole
 	if m.streams {
 		serve = h.events
 	}
-	ctx := context.WithValue(r.Context(), exchangeKey{}, &exchange{r: r, read: m})
+	ctx := context.WithValue(r.Context(), exchangeKey{}, &exchange{r: r, read: m, session: s})
 	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))
 }
 

@@ -35,6 +35,9 @@ type refusalData struct {
 	TraceID    string            `json:"trace_id,omitempty"`
 }
 
+// Error implements error.
+func (f *refusal) Error() string { return f.message }
+
 // refused returns an error that this front door has found.
 func refused(httpStatus int, code int64, reason, detail string) *refusal {
 	return &refusal{status: httpStatus, code: code, message: detail, data: refusalData{Reason: reason}}

@@ -4,13 +4,9 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
-
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // callResult is the result of tools/call. The SDK's own would decode and encode the structured content again.
@@ -74,10 +70,5 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 // isArgumentError reports whether a call was refused for arguments that its tool does not take. It is a tool's error,
 // so that a model can send others (2025-11-25, Tools, "Error Handling").
 func isArgumentError(err error) bool {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
-			return info.GetReason() == "ARGUMENTS_INVALID"
-		}
-	}
-	return false
+	return ownInfo(err).GetReason() == "ARGUMENTS_INVALID"
 }

@@ -1,0 +1,171 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// Metadata of a call that is about its approval.
+const (
+	approvalID   = "x-approval-id"
+	approvalWait = "x-approval-wait" // seconds
+)
+
+// glance is how long a call waits for an answer whose client can show the page of the approval: an approval that is
+// answered already counts, and another one is shown soon.
+const glance = time.Second
+
+// pending is an approval that a call needs.
+type pending struct{ id, link, expires string }
+
+// pendingOf returns the approval that a call was refused for; false: it was not.
+func pendingOf(err error) (p pending, ok bool) {
+	info := ownInfo(err)
+	if info.GetReason() != "APPROVAL_REQUIRED" && info.GetReason() != "APPROVAL_PENDING" {
+		return p, false
+	}
+	of := info.GetMetadata()
+	p = pending{of["approval"], of["approval_link"], of["expires"]}
+	return p, p.id != ""
+}
+
+// ownInfo returns the ErrorInfo of a refusal of the gateway; nil, which has no reason, of other errors.
+func ownInfo(err error) *errdetails.ErrorInfo {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
+			return info
+		}
+	}
+	return nil
+}
+
+// state is what a client brings back with the call that was to be approved (2026-07-28, Multi Round-Trip Requests).
+type state struct {
+	Approval string `json:"a"`
+	Call     string `json:"c"` // digest of the call
+	Expires  int64  `json:"e"` // Unix time
+}
+
+// stateTTL is how long a state is good: longer than an approval.
+const stateTTL = time.Hour
+
+// approve makes a call that may need an approval. It returns a result where the client is to do something first.
+func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
+	if i.state != "" {
+		return h.redeem(ctx, i)
+	}
+	if i.urls {
+		reply, err = h.try(ctx, i, approvalWait, seconds(glance))
+		if p, ok := pendingOf(err); !ok || p.link != "" {
+			return h.asked(i, reply, err)
+		}
+	}
+	reply, err = h.try(ctx, i, approvalWait, seconds(h.cfg.ApprovalWait))
+	i.urls = false // the client has waited; there may be no page either
+	return h.asked(i, reply, err)
+}
+
+// redeem makes the call of a client that has shown its user the page of the approval. If there is no answer yet, the
+// call waits for it.
+func (h *Handler) redeem(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
+	var s state
+	switch {
+	case !i.seals.open(sealedState, i.state, &s) || s.Call != i.digest() || time.Now().Unix() > s.Expires:
+		return nil, nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
+			"requestState is not that of this call and caller, or it has expired; make the call without it")
+	case i.declined:
+		return nil, failed("The approval of this call was declined. The call has not run.", i.stateless), nil
+	}
+	reply, err = h.try(ctx, i, approvalID, s.Approval)
+	if ownInfo(err).GetReason() != "APPROVAL_PENDING" {
+		return reply, nil, err
+	}
+	reply, err = h.try(ctx, i, approvalWait, seconds(h.cfg.ApprovalWait))
+	return h.asked(i, reply, err)
+}
+
+// try makes the call, with metadata about its approval.
+func (h *Handler) try(ctx context.Context, i *invocation, name, value string) (*docpb.InvokeResponse, error) {
+	attempt := *i
+	attempt.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: name, Value: value})
+	if i.progress != nil && len(i.keys) == 0 { // the response to a key is stored whole
+		return h.stream(ctx, &attempt)
+	}
+	return h.unary(ctx, &attempt)
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
+// asked returns what a client is told of a call that a person has to approve first: with the page, if it shows one to
+// its user; else as a tool's error, which a model reads.
+func (h *Handler) asked(i *invocation, reply *docpb.InvokeResponse, err error) (*docpb.InvokeResponse, sdk.Result,
+	error) {
+	p, ok := pendingOf(err)
+	if !ok {
+		return reply, nil, err
+	}
+	const message = "A person has to approve this call before it runs."
+	if !i.urls || p.link == "" {
+		return nil, p.waiting(i.stateless), nil
+	}
+	page := &sdk.ElicitParams{Mode: "url", Message: message, URL: p.link, ElicitationID: p.id}
+	if !i.stateless {
+		return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{page})
+	}
+	s := state{Approval: p.id, Call: i.digest(), Expires: time.Now().Add(stateTTL).Unix()}
+	return nil, &inputRequired{ResultType: "input_required", Requests: sdk.InputRequestMap{inputApproval: page},
+		State: i.seals.seal(sealedState, s)}, nil
+}
+
+// inputApproval is the key of the only input that a call asks for.
+const inputApproval = "approval"
+
+// inputRequired is the result of a call that needs something of the client first.
+type inputRequired struct {
+	sdk.ResultBase
+	ResultType string              `json:"resultType"`
+	Requests   sdk.InputRequestMap `json:"inputRequests"`
+	State      string              `json:"requestState"`
+}
+
+// waiting is the result of a call that nobody has approved in time.
+func (p pending) waiting(stateless bool) *callResult {
+	text := "A person has to approve this call, and nobody has yet. The call has not run. Approval: " + p.id + "."
+	if p.link != "" {
+		text += " It can be answered at " + p.link + " ."
+	}
+	text += " The same call with the same arguments runs once it is approved."
+	r := failed(text, stateless)
+	r.StructuredContent, _ = json.Marshal(map[string]string{"status": "approval_required", "approval_id": p.id,
+		"approval_link": p.link, "expire_time": p.expires})
+	return r
+}
+
+// digest identifies the call, in whatever notation its arguments are.
+func (i *invocation) digest() string {
+	var args any
+	reader := strictjson.Get()
+	defer reader.Release()
+	if reader.Read(i.req.GetArgsJson(), strictjson.Options{Keep: true}) == nil {
+		args = reader.Root().Any()
+	}
+	text, _ := json.Marshal([]any{i.req.GetCapabilityId(), i.req.GetToolName(), i.req.GetSessionId(), i.req.GetThreadId(),
+		args})
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

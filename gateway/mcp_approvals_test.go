@@ -1,0 +1,240 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// askingMCP is Options of a gateway whose fleet asks about each call, and whose replicas share their keys.
+func askingMCP(d *desk, wait time.Duration) func(*gatewaytest.Options) {
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	return func(o *gatewaytest.Options) {
+		o.Policy = policy.Options{Source: tools, Timeout: gatewaytest.Patience}
+		o.Approver = d
+		o.MCP.ApprovalWait = wait
+		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+	}
+}
+
+// approveNext approves the next approval.
+func (d *desk) approveNext(t *testing.T) (id string) {
+	t.Helper()
+	id = d.next(t, approvals.EventCreated).ID
+	d.approve(t, id)
+	return id
+}
+
+func (d *desk) approve(t *testing.T, id string) {
+	t.Helper()
+	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func echo(text string) *sdk.CallToolParams {
+	return &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Arguments: map[string]any{"a": text}}
+}
+
+// TestMCPHeldCalls: a client that declares nothing has its call held until it is approved.
+func TestMCPHeldCalls(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	f := startMCP(t, askingMCP(d, gatewaytest.Patience))
+	for _, revision := range revisions {
+		s := f.session(t, revision, nil)
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			r, err := s.CallTool(t.Context(), echo(revision))
+			if err != nil || r.IsError || !strings.Contains(textOf(t, r), revision) {
+				t.Errorf("%s: %+v %v", revision, r, err)
+			}
+		})
+		d.approveNext(t)
+		calling.Wait()
+	}
+	if n := len(f.capability.Seen()); n != len(revisions) {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestMCPUnansweredCalls: a call that nobody approves in time is a tool's error with its approval, and the same call
+// attaches to it at another replica, once.
+func TestMCPUnansweredCalls(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	a, b := startMCP(t, askingMCP(d, 10*time.Millisecond)), startMCP(t, askingMCP(d, gatewaytest.Patience))
+	for _, revision := range revisions {
+		s := a.session(t, revision, nil)
+		r, err := s.CallTool(t.Context(), echo(revision))
+		id := d.next(t, approvals.EventCreated).ID
+		if err != nil || !r.IsError || !strings.Contains(textOf(t, r), id) {
+			t.Fatalf("%s: %+v %v", revision, r, err)
+		}
+		d.approve(t, id)
+		if r, err = b.session(t, revision, nil).CallTool(t.Context(), echo(revision)); err != nil || r.IsError {
+			t.Errorf("%s: %+v %v", revision, r, err)
+		}
+		if r, err = s.CallTool(t.Context(), echo(revision)); err != nil || !r.IsError {
+			t.Errorf("%s: one approval was good for two calls: %+v %v", revision, r, err)
+		}
+		d.next(t, approvals.EventCreated)
+	}
+	if n := len(b.capability.Seen()) + len(a.capability.Seen()); n != len(revisions) {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// shows is a client that shows pages to its user, who is told of each.
+func shows(pages chan *sdk.ElicitParams) *sdk.ClientOptions {
+	return &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			URL: &sdk.URLElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			pages <- r.Params
+			return &sdk.ElicitResult{Action: "accept"}, nil
+		},
+	}
+}
+
+// TestMCPApprovalPages: a client of 2026-07-28 shows the page of the approval, and the call runs at any replica once it
+// is approved.
+func TestMCPApprovalPages(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.SetPublicURL("https://capgate.example.com")
+	f := startMCP(t, askingMCP(d, gatewaytest.Patience))
+	pages := make(chan *sdk.ElicitParams, 10)
+	s := f.session(t, revisions[0], shows(pages))
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		r, err := s.CallTool(t.Context(), echo("x"))
+		if err != nil || r.IsError || textOf(t, r) != `{"a":"x"}` {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+	page := <-pages
+	if id := d.approveNext(t); page.Mode != "url" || page.URL != "https://capgate.example.com/inbox#/default/"+id {
+		t.Errorf("%+v", page)
+	}
+	calling.Wait()
+	if n := len(f.capability.Seen()); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// forged changes one character of a sealed text.
+func forged(text string) string {
+	other := "A"
+	if text[40] == 'A' {
+		other = "B"
+	}
+	return text[:40] + other + text[41:]
+}
+
+const newestMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}`
+
+// inNewest sends a call of the newest revision, with further params.
+func (f *mcpFront) inNewest(t *testing.T, args, more string, header ...string) (answer struct {
+	Result struct {
+		ResultType, RequestState string
+		IsError                  bool
+	}
+	Error struct {
+		Code int
+		Data struct{ Reason string }
+	}
+}) {
+	t.Helper()
+	_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+newestMeta+`,"name":"caps__echo",`+
+		`"arguments":`+args+more+`}}`, append([]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call",
+		"Mcp-Name", "caps__echo"}, header...)...)
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return answer
+}
+
+// TestMCPRequestState: a state is good for its call and its caller, at any replica, once; a forged one is refused.
+func TestMCPRequestState(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.SetPublicURL("https://capgate.example.com")
+	a, b := startMCP(t, askingMCP(d, gatewaytest.Patience)), startMCP(t, askingMCP(d, gatewaytest.Patience))
+	asked := a.inNewest(t, `{"a":1,"b":2}`, ``)
+	if asked.Result.ResultType != "input_required" || asked.Result.RequestState == "" {
+		t.Fatalf("%+v", asked)
+	}
+	state := asked.Result.RequestState
+	with := func(state string) string { return `,"requestState":"` + state + `"` }
+	d.approveNext(t)
+	for name, got := range map[string]int{
+		"forged":            b.inNewest(t, `{"a":1,"b":2}`, with(forged(state))).Error.Code,
+		"cut":               b.inNewest(t, `{"a":1,"b":2}`, with(state[:20])).Error.Code,
+		"of another call":   b.inNewest(t, `{"a":1,"b":3}`, with(state)).Error.Code,
+		"of another caller": b.inNewest(t, `{"a":1,"b":2}`, with(state), "X-User-Id", "mallory").Error.Code,
+	} {
+		if got != -32602 {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	declined := b.inNewest(t, `{"a":1,"b":2}`, with(state)+`,"inputResponses":{"approval":{"action":"decline"}}`)
+	if !declined.Result.IsError || len(b.capability.Seen()) > 0 {
+		t.Errorf("%+v, %d calls", declined, len(b.capability.Seen()))
+	}
+	if got := b.inNewest(t, `{ "b":2, "a":1 }`, with(state)); got.Result.ResultType != "complete" || got.Result.IsError {
+		t.Errorf("%+v", got)
+	}
+	if again := a.inNewest(t, `{"a":1,"b":2}`, with(state)); again.Error.Data.Reason != "APPROVAL_USED" {
+		t.Errorf("%+v", again)
+	}
+	if n := len(a.capability.Seen()) + len(b.capability.Seen()); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestMCPSessions: the id of a session holds what its client has declared, at any replica, for its caller alone.
+func TestMCPSessions(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.SetPublicURL("https://capgate.example.com")
+	a, b := startMCP(t, askingMCP(d, gatewaytest.Patience)), startMCP(t, askingMCP(d, gatewaytest.Patience))
+	resp, text := a.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{"elicitation":{"url":{}}},"clientInfo":{"name":"x","version":"1"}}}`)
+	id := resp.Header.Get("Mcp-Session-Id")
+	if resp.StatusCode != 200 || id == "" {
+		t.Fatalf("%d %s", resp.StatusCode, text)
+	}
+	invoke := func(f *mcpFront, id string, header ...string) (int, string) {
+		resp, text := f.post(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+
+			`"arguments":{"a":1}}}`, append([]string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25"}, header...)...)
+		return resp.StatusCode, text
+	}
+	if code, text := invoke(b, id); code != 200 || !strings.Contains(text, `"code":-32042`) ||
+		!strings.Contains(text, "https://capgate.example.com/inbox#/default/apr_") {
+		t.Errorf("%d %s", code, text)
+	}
+	d.approveNext(t)
+	if code, text := invoke(a, id); code != 200 || !strings.Contains(text, `"structuredContent":{"a":1}`) {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := invoke(a, forged(id)); code != 404 || !strings.Contains(text, "MCP_SESSION_UNKNOWN") {
+		t.Errorf("forged: %d %s", code, text)
+	}
+	if code, text := invoke(a, id, "X-User-Id", "mallory"); code != 404 {
+		t.Errorf("of another caller: %d %s", code, text)
+	}
+}
