@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter"
@@ -19,11 +18,10 @@ import (
 type MCP struct {
 	Usable  Usable                             // the tools of callers; nil: there is no MCP
 	Known   func(capability, tool string) bool // from memory; nil: no tool is known
-	Names   *mcp.Names                         // of tools; nil: all begin with the capability's id
 	Version string                             // of the program
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
-	Keys         func(ctx context.Context) [][]byte
-	ApprovalWait time.Duration // how long a call waits whose client cannot show the page of its approval; default 45 s
+	Keys     func(ctx context.Context) [][]byte
+	Settings mcp.Settings
 }
 
 // Usable lists the tools that callers may use. It is listing.Server's.
@@ -32,10 +30,10 @@ type Usable interface {
 		visit func(capability string, tools []listing.UsableTool) bool) error
 }
 
-// SetToolNames changes the names of tools in MCP, from the next request on.
-func (g *Gateway) SetToolNames(n *mcp.Names) {
+// SetMCP changes the settings of MCP, from the next request on.
+func (g *Gateway) SetMCP(s mcp.Settings) {
 	if g.mcp != nil {
-		g.mcp.SetNames(n)
+		g.mcp.Set(s)
 	}
 }
 
@@ -46,7 +44,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
 	}
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
-		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys, ApprovalWait: cfg.MCP.ApprovalWait,
+		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys,
 		Caller: func(r *http.Request) string {
 			who := &webRequestOf(r).Identity
 			return strings.Join([]string{who.Tenant, who.Key, who.User, who.Agent}, "\x00")
@@ -55,9 +53,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
 			return webRequestOf(r).Authenticate(r.Context())
 		},
 	})
-	if cfg.MCP.Names != nil {
-		h.SetNames(cfg.MCP.Names)
-	}
+	h.Set(cfg.MCP.Settings)
 	return h
 }
 
@@ -67,7 +63,7 @@ func withMCP(h *mcp.Handler, next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == mcp.Path {
+		if h.Serves(r.URL.Path) {
 			h.ServeHTTP(w, r)
 			return
 		}

@@ -19,14 +19,24 @@ func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
 }
 
 // mcp returns what the front door of MCP needs.
-func (p *process) mcp(first *plan, cfg config.MCP) gateway.MCP {
+func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
 	version, _, _ := buildInfo()
-	return gateway.MCP{Usable: p.listing, Names: mcp.NewNames(first.names), Version: version, Keys: p.signatures.Keys,
-		ApprovalWait: cfg.ApprovalWait,
+	return gateway.MCP{Usable: p.listing, Settings: mcpOf(cfg, first), Version: version, Keys: p.signatures.Keys,
 		Known: func(capability, tool string) bool {
 			_, known := p.tools.Describe(capability, tool)
 			return known
 		}}
+}
+
+// mcpOf returns the settings of MCP.
+func mcpOf(cfg *config.Config, of *plan) mcp.Settings {
+	s := mcp.Settings{Names: mcp.NewNames(of.names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL}
+	if cfg.Multi {
+		for i := range cfg.Issuers {
+			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)
+		}
+	}
+	return s
 }
 
 // describe returns the description of a tool, for approvers.

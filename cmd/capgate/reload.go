@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -212,7 +211,7 @@ func (r *reloader) apply(s *settings) error {
 	r.reloadListenerTLS(s)
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
-	p.gateway.SetToolNames(mcp.NewNames(next.names))
+	p.gateway.SetMCP(mcpOf(s.cfg, next))
 	p.clientAddr.Replace(clientAddrConfig(s.cfg))
 	if s != r.current {
 		p.setWebhooks(s.webhooks)
@@ -249,7 +248,6 @@ func needsRestart(started, next *config.Config) []string {
 		{"metrics", started.Metrics != next.Metrics},
 		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
-		{"mcp", started.MCP != next.MCP},
 		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
 		{"client_limits", !reflect.DeepEqual(started.ClientLimits, next.ClientLimits)},
 		{"overload", started.Overload != next.Overload},

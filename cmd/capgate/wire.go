@@ -188,7 +188,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Hosts:         hostsOf(s.cfg),
 		Listeners:     p.listeners,
 		REST:          restOf(s.cfg),
-		MCP:           p.mcp(first, s.cfg.MCP),
+		MCP:           p.mcp(s.cfg, first),
 		Overload:      p.shedder,
 		MaxMemory:     share.all,
 		MaxBodies:     share.bodies,

@@ -75,7 +75,7 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.Invo
 			return h.asked(i, reply, err)
 		}
 	}
-	reply, err = h.try(ctx, i, approvalWait, seconds(h.cfg.ApprovalWait))
+	reply, err = h.try(ctx, i, approvalWait, seconds(h.settings.Load().ApprovalWait))
 	i.urls = false // the client has waited; there may be no page either
 	return h.asked(i, reply, err)
 }
@@ -95,7 +95,7 @@ func (h *Handler) redeem(ctx context.Context, i *invocation) (reply *docpb.Invok
 	if ownInfo(err).GetReason() != "APPROVAL_PENDING" {
 		return reply, nil, err
 	}
-	reply, err = h.try(ctx, i, approvalWait, seconds(h.cfg.ApprovalWait))
+	reply, err = h.try(ctx, i, approvalWait, seconds(h.settings.Load().ApprovalWait))
 	return h.asked(i, reply, err)
 }
 

@@ -70,7 +70,7 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 // invocationOf returns the call that a request asks for.
 func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocation, *refusal) {
 	p := req.Params
-	capability, tool, ok := h.names.Load().Resolve(p.Name, h.cfg.Catalog.Known)
+	capability, tool, ok := h.settings.Load().Names.Resolve(p.Name, h.cfg.Catalog.Known)
 	if !ok || len(p.Name) > maxName {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "CAPABILITY_UNKNOWN",
 			fmt.Sprintf("there is no tool %.64q; tools/list has the tools that you may call", p.Name))

@@ -39,7 +39,7 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 				"cursor is not one that this server has made").rpc(r)
 		}
 	}
-	p := &page{h: h, names: h.names.Load(), after: after, tools: []*sdk.Tool{}}
+	p := &page{h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{}}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
 	}

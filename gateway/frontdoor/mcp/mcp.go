@@ -33,18 +33,25 @@ type Config struct {
 	// session, and no state to bring back.
 	Keys func(ctx context.Context) [][]byte
 	// Caller identifies the caller of a request; required with Keys.
-	Caller func(*http.Request) string
-	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
-	// default 45 s: clients give a call 60 s.
-	ApprovalWait time.Duration
-	MaxBody      int64         // of a request, in bytes; default 4 MiB
-	Stall        time.Duration // how long a client may send or read nothing while it should; default 1 min
+	Caller  func(*http.Request) string
+	MaxBody int64         // of a request, in bytes; default 4 MiB
+	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
 }
 
 const (
 	defaultMaxBody      = 4 << 20
 	defaultApprovalWait = 45 * time.Second
 )
+
+// Settings of a Handler may change while it serves. The zero value works.
+type Settings struct {
+	Names *Names // nil: the prefix of each tool is the capability's id
+	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
+	// default 45 s: clients give a call 60 s.
+	ApprovalWait time.Duration
+	PublicURL    string   // at which clients reach the gateway; "": that of their requests
+	Issuers      []string // URLs of the issuers whose tokens are credentials; none: clients are not told of any
+}
 
 // Catalog is the tools of callers.
 type Catalog interface {
@@ -69,17 +76,16 @@ type Tool struct {
 type Handler struct {
 	cfg          Config
 	capabilities docpb.CapabilityClient
-	names        atomic.Pointer[Names]
+	settings     atomic.Pointer[Settings]
 	whole        http.Handler // answers with one JSON object
 	events       http.Handler // answers with events, the last of which is the response
 }
 
 // New returns the front door of a gateway.
 func New(cfg Config) *Handler {
-	cfg.ApprovalWait = cmp.Or(cfg.ApprovalWait, defaultApprovalWait)
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn)}
-	h.names.Store(&Names{})
+	h.Set(Settings{})
 	server := sdk.NewServer(&sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")},
 		&sdk.ServerOptions{
 			Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
@@ -103,8 +109,14 @@ func versions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-
 // statelessVersion is the first revision without sessions.
 const statelessVersion = "2026-07-28"
 
-// SetNames changes the names of tools, from the next request on.
-func (h *Handler) SetNames(n *Names) { h.names.Store(n) }
+// Set changes the settings, from the next request on.
+func (h *Handler) Set(s Settings) {
+	s.ApprovalWait = cmp.Or(s.ApprovalWait, defaultApprovalWait)
+	if s.Names == nil {
+		s.Names = &Names{}
+	}
+	h.settings.Store(&s)
+}
 
 // exchange is a request as the SDK's handlers see it, in their context.
 type exchange struct {
@@ -121,6 +133,10 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.URL.Path != Path {
+		h.metadata(w, r)
+		return
+	}
 	if err := h.cfg.Authenticate(r); err != nil {
 		h.refuse(w, r, nil, h.refusalOf(r, err))
 		return

@@ -51,7 +51,7 @@ func (h *Handler) refusalOf(r *http.Request, err error) *refusal {
 		RequestID: p.RequestID, TraceID: p.TraceID,
 	}}
 	if p.Status == http.StatusUnauthorized {
-		f.auth = problem.Challenge(p.Reason)
+		f.auth = h.challenge(r, problem.Challenge(p.Reason))
 	}
 	return f
 }

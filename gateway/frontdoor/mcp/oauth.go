@@ -1,0 +1,69 @@
+package mcp
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// metadataPath is where clients find the issuers of tokens (RFC 9728 §3.1); below it is the path of the resource.
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// protectedResource is the metadata of the server as a resource of OAuth (RFC 9728 §2).
+type protectedResource struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	Methods  []string `json:"bearer_methods_supported"`
+	Scopes   []string `json:"scopes_supported"`
+	Name     string   `json:"resource_name"`
+}
+
+// Serves reports whether a path is one of this front door. Without issuers of tokens there is no metadata of them.
+func (h *Handler) Serves(path string) bool {
+	switch path {
+	case Path:
+		return true
+	case metadataPath, metadataPath + Path:
+		return len(h.settings.Load().Issuers) > 0
+	}
+	return false
+}
+
+// metadata answers with the metadata of the server, which anybody may read.
+func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	text, _ := json.Marshal(protectedResource{ // texts always have JSON
+		Resource: h.base(r) + Path, Servers: h.settings.Load().Issuers, Methods: []string{"header"},
+		Scopes: []string{"invoke", "read"}, Name: "capgate",
+	})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Access-Control-Allow-Origin", "*") // clients in browsers; it has no secret
+	_, _ = w.Write(append(text, '\n'))                 // the client may be gone; there is nobody left to tell
+}
+
+// base is where clients reach the gateway: the configured URL, or that of the request.
+func (h *Handler) base(r *http.Request) string {
+	if of := h.settings.Load().PublicURL; of != "" {
+		return strings.TrimSuffix(of, "/")
+	}
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// challenge adds the address of the metadata to a WWW-Authenticate header (RFC 9728 §5.1).
+func (h *Handler) challenge(r *http.Request, challenge string) string {
+	if len(h.settings.Load().Issuers) == 0 {
+		return challenge
+	}
+	if scheme, params, more := strings.Cut(challenge, " "); more {
+		return scheme + ` resource_metadata="` + h.base(r) + metadataPath + Path + `", ` + params
+	}
+	return challenge + ` resource_metadata="` + h.base(r) + metadataPath + Path + `"`
+}
