@@ -245,8 +245,10 @@ func TestMCPProgress(t *testing.T) {
 // TestMCPCancel: a call ends at its backend when its client cancels it, or leaves.
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
-	f := startMCP(t)
-	for _, revision := range revisions[:1] {
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+	})
+	for _, revision := range revisions {
 		s := f.session(t, revision, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var calling sync.WaitGroup
@@ -260,6 +262,7 @@ func TestMCPCancel(t *testing.T) {
 		cancel()
 		calling.Wait()
 	}
+	f.gateway.Stop(t) // which waits for calls
 }
 
 // TestMCPKeys: a caller needs a credential for everything, and sees what its tenant may use.
@@ -369,6 +372,9 @@ func TestMCPHostileMessages(t *testing.T) {
 		resp, text := f.post(t, c.body, c.header...)
 		var answer struct {
 			Error struct{ Code int }
+		}
+		if strings.Contains(name, "revision") && !strings.Contains(text, `"id":1`) {
+			t.Errorf("%s: the answer is of another request: %s", name, text)
 		}
 		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != c.status ||
 			answer.Error.Code != c.code {

@@ -11,6 +11,7 @@
 //	metadata.go  what a request says of its call, in headers and _meta
 //	approval.go  calls that a person has to approve
 //	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
+//	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
 //	stream.go    calls whose pieces are progress notifications
 //	refusal.go   every error, as a JSON-RPC error
 //

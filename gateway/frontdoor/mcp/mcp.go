@@ -77,6 +77,7 @@ type Handler struct {
 	cfg          Config
 	capabilities docpb.CapabilityClient
 	settings     atomic.Pointer[Settings]
+	running      running
 	whole        http.Handler // answers with one JSON object
 	events       http.Handler // answers with events, the last of which is the response
 }
@@ -164,7 +165,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.streams {
 		serve = h.events
 	}
-	ctx := context.WithValue(r.Context(), exchangeKey{}, &exchange{r: r, read: m, session: s})
+	if m.cancels != "" {
+		h.running.cancel(requestKey{s.ID, m.cancels})
+	}
+	ctx, done := h.running.begin(r.Context(), requestKey{s.ID, string(m.id)})
+	defer done()
+	r = r.WithContext(ctx)
+	ctx = context.WithValue(ctx, exchangeKey{}, &exchange{r: r, read: m, session: s})
 	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))
 }
 

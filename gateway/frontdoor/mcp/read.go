@@ -23,6 +23,7 @@ import (
 const (
 	maxMethod = 128 // bytes of a method's name
 	maxID     = 256 // bytes of a request's id
+	copies    = 4   // of a body that are held at once: here, twice in the SDK, and in the call
 )
 
 // message is a JSON-RPC message that has one reading.
@@ -32,6 +33,7 @@ type message struct {
 	method  string // "": a response
 	version string // of the protocol, in the header; "" where it has none
 	streams bool   // it is answered with events
+	cancels string // id of the request that it cancels; "": none
 }
 
 // isStateless reports whether the request is of a revision without sessions.
@@ -51,7 +53,10 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, *refus
 	if refusal := h.readBody(w, r, m); refusal != nil {
 		return m, refusal
 	}
-	return m, m.parse(r.Header)
+	if refusal := m.parse(r.Header); refusal != nil {
+		return m, refusal
+	}
+	return m, m.checkVersion()
 }
 
 // checkHeader validates what a header says of its message.
@@ -64,6 +69,11 @@ func (m *message) checkHeader(header http.Header) *refusal {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_ENCODING",
 			"an MCP message is sent without compression")
 	}
+	return nil
+}
+
+// checkVersion validates the revision in the header.
+func (m *message) checkVersion() *refusal {
 	if m.version != "" && !slices.Contains(versions(), m.version) {
 		refusal := refused(http.StatusBadRequest, sdk.CodeUnsupportedProtocolVersion, "MCP_VERSION_UNSUPPORTED",
 			"the revision of MCP-Protocol-Version is not supported")
@@ -79,7 +89,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) *
 		return h.tooLarge()
 	}
 	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
-	body, err := io.ReadAll(bodybudget.FromContext(r.Context()).Reader(in, r.ContentLength))
+	body, err := io.ReadAll(bodybudget.FromContext(r.Context()).Reader(in, copies*r.ContentLength))
 	if m.body = body; err == nil {
 		return nil
 	}
@@ -147,6 +157,9 @@ func (m *message) parse(header http.Header) *refusal {
 		return invalid("params is a JSON object")
 	case m.id != nil && m.method != "" && !isServed(m.method):
 		return m.unknownMethod()
+	}
+	if m.method == "notifications/cancelled" && hasParams {
+		m.readCancelled(params)
 	}
 	m.streams = m.method == "subscriptions/listen" || hasParams && hasProgressToken(params) && acceptsEvents(header)
 	return nil
