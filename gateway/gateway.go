@@ -267,12 +267,6 @@ func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	g.handler.bandwidth.WatchRates(ctx, tenants)
 }
 
-// Turn returns when bytes of a client that came now would be dealt with.
-func (g *Gateway) Turn() { g.relay.Turn() }
-
-// Bodies is how much is used of Config.MaxBodies: 1 is all.
-func (g *Gateway) Bodies() float64 { return g.bodies.Used() }
-
 // SetDrain changes how the Gateway will stop.
 func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 

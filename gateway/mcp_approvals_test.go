@@ -24,7 +24,7 @@ func askingMCP(d *desk, wait time.Duration) func(*gatewaytest.Options) {
 	return func(o *gatewaytest.Options) {
 		o.Policy = policy.Options{Source: tools, Timeout: gatewaytest.Patience}
 		o.Approver = d
-		o.MCP.ApprovalWait = wait
+		o.MCP.Settings.ApprovalWait = wait
 		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
 	}
 }

@@ -109,3 +109,9 @@ func (p *shares) connection(peer *relay.Peer) relay.Account {
 }
 
 func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }
+
+// Turn returns when bytes of a client that came now would be dealt with.
+func (g *Gateway) Turn() { g.relay.Turn() }
+
+// Bodies is how much is used of Config.MaxBodies: 1 is all.
+func (g *Gateway) Bodies() float64 { return g.bodies.Used() }

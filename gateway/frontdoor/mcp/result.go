@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // callResult is the result of tools/call. The SDK's own would decode and encode the structured content again.
