@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// maxUnusable bounds the fleets that /readyz names when nobody asked for all.
+// maxUnusable bounds the fleets that /readyz names to operators without ?verbose.
 const maxUnusable = 20
 
 // Readiness is what the gateway says about itself to whoever sends it traffic.
@@ -64,7 +64,7 @@ func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	}
 	a := &admin{mux: guard.NewMux(), cfg: cfg}
 	a.page("/livez", "the process answers", http.HandlerFunc(livez))
-	a.page("/readyz", "200 when calls may come here, 503 when not; ?verbose names every fleet", http.HandlerFunc(a.readyz))
+	a.page("/readyz", "200 when calls may come here, 503 when not; operators get names, and with ?verbose all", http.HandlerFunc(a.readyz))
 	if cfg.Metrics != nil {
 		a.page("/metrics", "Prometheus", cfg.Metrics)
 	}
@@ -137,38 +137,43 @@ func plain(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body)) // the reader left: nobody to tell
 }
 
-// readinessBody is the JSON of /readyz.
+// readinessBody is the JSON of /readyz, of which everybody gets the embedded part.
 type readinessBody struct {
-	Ready    bool `json:"ready"`
-	Draining bool `json:"draining"`
+	readinessCounts
+	Without []FleetReadiness `json:"fleets_unusable"` // those without a usable backend, the first maxUnusable
 	// it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
 	Degraded bool             `json:"degraded,omitempty"`
 	Redis    string           `json:"redis,omitempty"`
 	Audit    string           `json:"audit,omitempty"`
 	Warnings []string         `json:"warnings,omitempty"`      // of what works, but not as it should
-	Fleets   int              `json:"fleets"`                  // how many there are
-	Usable   int              `json:"fleets_usable"`           // of them with at least one usable backend
-	Without  []FleetReadiness `json:"fleets_unusable"`         // the others, the first maxUnusable
 	All      []FleetReadiness `json:"fleets_detail,omitempty"` // with ?verbose
 	Config   *ConfigState     `json:"config,omitempty"`
 }
 
+// readinessCounts are the part of readinessBody without names.
+type readinessCounts struct {
+	Ready    bool `json:"ready"`
+	Draining bool `json:"draining"`
+	Fleets   int  `json:"fleets"`        // how many there are
+	Usable   int  `json:"fleets_usable"` // of them with at least one usable backend
+}
+
 // readyz answers 503 only for the gateway as a whole: a fleet without backends is
-// its owner's trouble and no reason to take all the other fleets' traffic away.
+// its owner's trouble and no reason to take all the other fleets' traffic away. Details, such as names of fleets and problems of
+// the configuration, are for operators of all tenants.
 func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	state := Readiness{Ready: true}
 	if a.cfg.Ready != nil {
 		state = a.cfg.Ready()
 	}
+	counts := readinessCounts{Ready: state.Ready && !state.Draining, Draining: state.Draining, Fleets: len(state.Fleets)}
 	body := readinessBody{
-		Ready: state.Ready && !state.Draining, Draining: state.Draining, Redis: state.Redis, Audit: state.Audit,
-		Warnings: state.Warnings,
-		Fleets:   len(state.Fleets), Without: []FleetReadiness{}, Config: state.Config,
+		Redis: state.Redis, Audit: state.Audit, Warnings: state.Warnings, Without: []FleetReadiness{}, Config: state.Config,
 		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}
 	for _, f := range state.Fleets {
 		if f.Usable > 0 {
-			body.Usable++
+			counts.Usable++
 		} else if len(body.Without) < maxUnusable {
 			body.Without = append(body.Without, f)
 		}
@@ -176,14 +181,19 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Has("verbose") {
 		body.All = state.Fleets
 	}
+	body.readinessCounts = counts
+	var answer any = counts
+	if guard.Permits(r.Context(), "GET /v1/fleets") {
+		answer = body
+	}
 	status := http.StatusOK
-	if !body.Ready {
+	if !counts.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader left: nobody to tell
+	_ = json.NewEncoder(w).Encode(answer) // the reader left: nobody to tell
 }
 
 // newOperators returns what the operators' port serves.

@@ -11,7 +11,10 @@ import (
 
 	"github.com/capgate/capgate/console"
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
@@ -109,10 +112,10 @@ func TestReadyz(t *testing.T) {
 		{"draining", "", gateway.Readiness{Ready: true, Draining: true}, 503,
 			`{"ready":false,"draining":true,"fleets":0,"fleets_usable":0,"fleets_unusable":[]}`},
 		{"redis is away", "", gateway.Readiness{Ready: true, Redis: "away"}, 200,
-			`{"ready":true,"draining":false,"degraded":true,"redis":"away","fleets":0,"fleets_usable":0,"fleets_unusable":[]}`},
+			`{"ready":true,"draining":false,"fleets":0,"fleets_usable":0,"fleets_unusable":[],"degraded":true,"redis":"away"}`},
 		{"the newest configuration is bad", "",
 			gateway.Readiness{Ready: true, Redis: "ok", Config: &gateway.ConfigState{Error: "line 1"}}, 200,
-			`{"ready":true,"draining":false,"degraded":true,"redis":"ok","fleets":0,"fleets_usable":0,"fleets_unusable":[],…`},
+			`{"ready":true,"draining":false,"fleets":0,"fleets_usable":0,"fleets_unusable":[],"degraded":true,"redis":"ok",…`},
 		{"one fleet is down", "", gateway.Readiness{Ready: true, Fleets: []gateway.FleetReadiness{weather, empty}}, 200,
 			`{"ready":true,"draining":false,"fleets":2,"fleets_usable":1,"fleets_unusable":[{"capability":"empty","backends":3,"usable":0}]}`},
 		{"verbose", "?verbose", gateway.Readiness{Ready: true, Fleets: []gateway.FleetReadiness{weather}}, 200,
@@ -134,5 +137,44 @@ func TestReadyz(t *testing.T) {
 				t.Errorf("%d fleets are named", n)
 			}
 		})
+	}
+}
+
+// TestReadyzNamesNothing: without a role for all tenants, /readyz has numbers alone. Its status is the same.
+func TestReadyzNamesNothing(t *testing.T) {
+	t.Parallel()
+	state := gateway.Readiness{Ready: true, Redis: "away", Warnings: []string{"a warning"}, Audit: "failing",
+		Config: &gateway.ConfigState{Error: "secret.yaml:1: bad", NeedsRestart: []string{"listen"}},
+		Fleets: []gateway.FleetReadiness{{Capability: "secret", Backends: 1}, {Capability: "open", Usable: 1}}}
+	keys := guard.NewKeys(nil)
+	var known []guard.Key
+	bearer := map[string]string{"nobody": "", "unknown": "Bearer nonsense"}
+	for _, k := range []guard.Key{{Name: "one tenant", Tenant: "acme", Roles: operator.Admin},
+		{Name: "viewer", Roles: operator.View}} {
+		id, secret := tenant.NewCredential()
+		k.ID, k.Hash = id, tenant.HashOf(secret, nil)
+		known, bearer[k.Name] = append(known, k), "Bearer "+tenant.Credential(id, secret)
+	}
+	keys.Replace(known, nil)
+	h := newAdmin(t, gateway.AdminConfig{Ready: func() gateway.Readiness { return state },
+		Guard: guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}, Status: gateway.GRPCStatus,
+			HTTPStatus: gateway.HTTPStatus})})
+	const counts = `{"ready":true,"draining":false,"fleets":2,"fleets_usable":1`
+	for name, header := range bearer {
+		r := httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		want := counts + "}\n"
+		if name == "viewer" {
+			want = counts + `,"fleets_unusable":[{"capability":"secret","backends":1,"usable":0}],"degraded":true,` +
+				`"redis":"away","audit":"failing","warnings":["a warning"],"config":{"loaded_at":"0001-01-01T00:00:00Z",` +
+				`"error":"secret.yaml:1: bad","needs_restart":["listen"]}}` + "\n"
+		}
+		if w.Code != http.StatusOK || w.Body.String() != want {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
@@ -34,7 +35,7 @@ type persons struct {
 type personSettings struct {
 	entries             operator.People
 	issuers             []signin.Issuer
-	groups              []string // that approvals.rules name
+	groups              map[string]bool // that approvals.rules name
 	publicURL, adminURL string
 }
 
@@ -73,7 +74,7 @@ func (p *process) newPersons(s *settings, guarded *guard.Config) error {
 		Sessions: o.sessions, Logins: p.auth.tokens, Limiter: limiter, Audit: p.audit, Log: p.log,
 		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
 		URL:     func() string { return o.now.Load().adminURL }, Network: networkOfPeer,
-		Groups: func(group string) bool { return slices.Contains(o.now.Load().groups, group) },
+		Groups: o.namesGroup,
 		Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 	}
 	o.admin = people.New(people.Config{SignIn: of, Keys: p.operators.keys, Start: guarded.Start,
@@ -110,9 +111,28 @@ func peopleOf(s *settings) (all operator.People) {
 	return all
 }
 
+// groupsOfRules returns the groups that approvals.rules name.
+func groupsOfRules(c *config.Config) map[string]bool {
+	all := map[string]bool{}
+	for i := range c.Approvals.Rules {
+		r := &c.Approvals.Rules[i]
+		for _, group := range append(slices.Clone(r.Groups), r.Escalate.Groups...) {
+			all[group] = true
+		}
+	}
+	return all
+}
+
+// namesGroup reports whether a rule or an entry with roles names a group, so that sessions keep it first.
+func (o *persons) namesGroup(group string) bool {
+	now := o.now.Load()
+	return now.groups[group] || now.entries.Named(group)
+}
+
 // set applies a new configuration.
 func (o *persons) set(s *settings) error {
-	now := &personSettings{entries: peopleOf(s), issuers: s.signIn, publicURL: s.cfg.PublicURL, adminURL: s.cfg.AdminURL}
+	now := &personSettings{entries: peopleOf(s), issuers: s.signIn, groups: groupsOfRules(s.cfg),
+		publicURL: s.cfg.PublicURL, adminURL: s.cfg.AdminURL}
 	o.now.Store(now)
 	if o.admin != nil {
 		o.admin.Replace(now.entries)
@@ -141,9 +161,9 @@ func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call
 }
 
 // Check implements signin.People.
-func (a approvers) Check(ctx context.Context, s *session.Session) *call.Refusal {
-	_, refusal := a.of.approver(ctx, s)
-	return refusal
+func (a approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
+	who, refusal := a.of.approver(ctx, s)
+	return fmt.Sprint(who.Tenant, who.Scopes.Names()), refusal
 }
 
 // inboxScopes are the scopes that count at the inbox.

@@ -25,7 +25,8 @@ import (
 type visitor struct {
 	*testing.T
 	http.Client
-	csrf string
+	csrf   string
+	bearer string // credential of events; "": the cookie
 }
 
 func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
@@ -270,6 +271,9 @@ func (v *visitor) events(address string) <-chan struct{} {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	must(v.T, err)
 	req.Header.Set("Accept", "text/event-stream")
+	if v.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+v.bearer)
+	}
 	lasting := v.Client
 	lasting.Timeout = 0
 	resp, err := lasting.Do(req)

@@ -33,15 +33,29 @@ type Large struct {
 // Service is one gRPC service of the admin API, with its JSON routes.
 type Service struct {
 	GRPC     func(*grpc.Server)
-	JSON     func(context.Context, *runtime.ServeMux) error
+	JSON     func(context.Context, *JSONMux) error
 	Patterns []string // patterns of its JSON routes, as of http.ServeMux
 	Large    []Large
+}
+
+// JSONMux has the JSON routes of the services. Routes that HandlePath adds beside the methods of gRPC services need rows
+// in the guard's table.
+type JSONMux struct {
+	*runtime.ServeMux
+	routes []string // of HandlePath, as in "GET /v1/calls/events"
+}
+
+// HandlePath registers a handler for a pattern.
+func (m *JSONMux) HandlePath(method, pattern string, h runtime.HandlerFunc) error {
+	m.routes = append(m.routes, method+" "+guard.JSONPattern(pattern))
+	return m.ServeMux.HandlePath(method, pattern, h)
 }
 
 // Services are gRPC services with their JSON routes.
 type Services struct {
 	grpc     *grpc.Server
 	patterns map[string]http.Handler
+	routes   []string // JSON routes beside those of gRPC methods
 }
 
 // NewServices returns Services. The functions status and httpStatus are the gateway's tables of gRPC codes for
@@ -67,15 +81,19 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		}
 		rest.WriteProblem(w, r, err, httpStatus)
 	}
-	mux := runtime.NewServeMux(
+	methods, err := guard.JSONRoutes(slices.Collect(maps.Keys(s.grpc.GetServiceInfo())))
+	if err != nil {
+		return nil, err
+	}
+	mux := &JSONMux{ServeMux: runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
 		runtime.WithErrorHandler(failed),
-		runtime.WithMiddlewares(guard.JSON(slices.Collect(maps.Keys(s.grpc.GetServiceInfo())), refused)),
+		runtime.WithMiddlewares(guard.JSON(methods, refused)),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here, because curl -d sends that content type
 		runtime.WithWriteContentLength(),
-	)
+	)}
 	for _, service := range all {
 		if err := service.JSON(context.Background(), mux); err != nil {
 			return nil, fmt.Errorf("register the routes of %v: %w", service.Patterns, err)
@@ -91,6 +109,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 			s.patterns[l.Pattern] = http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))
 		}
 	}
+	s.routes = mux.routes
 	reflection.Register(s.grpc)
 	return s, nil
 }
@@ -100,6 +119,7 @@ func (s *Services) Mount(mux *guard.Mux) {
 	for p, handler := range s.patterns {
 		mux.HandleRPC(p, handler)
 	}
+	mux.HandleMethods(s.routes...)
 	for service, info := range s.grpc.GetServiceInfo() {
 		mux.HandleRPC("POST /"+service+"/", s.grpc)
 		for _, method := range info.Methods {

@@ -79,6 +79,9 @@ const (
 	ViaInsecure    = "insecure" // not at all
 )
 
+// Rights returns a text for what the operator may do, which changes with that.
+func (who *Identity) Rights() string { return who.Tenant + ": " + who.Roles.String() }
+
 type contextKey struct{}
 
 // NewContext returns a context of a request to the admin API, with its operator.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"unicode/utf8"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -77,8 +76,8 @@ func (s *Service) Operators() admin.Service {
 	events := rest.NewEvents(o.feed, rest.EventsConfig{HTTPStatus: o.HTTPStatus})
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterApprovalsServer(g, o) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			if err := capgatepb.RegisterApprovalsHandlerServer(ctx, mux, o); err != nil {
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			if err := capgatepb.RegisterApprovalsHandlerServer(ctx, mux.ServeMux, o); err != nil {
 				return err
 			}
 			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // later routes precede /v1/approvals/{id}

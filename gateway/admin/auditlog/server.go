@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -30,8 +29,8 @@ func New(log *recent.Log, toStatus func(*call.Refusal) *status.Status) admin.Ser
 	s := &server{log: log, status: toStatus}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterAuditLogServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			return capgatepb.RegisterAuditLogHandlerServer(ctx, mux, s)
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			return capgatepb.RegisterAuditLogHandlerServer(ctx, mux.ServeMux, s)
 		},
 		Patterns: []string{"GET /v1/audit"},
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -58,8 +57,8 @@ func (s *Service) Leave() { s.leave() }
 func (s *Service) Operators() admin.Service {
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterCallsServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			if err := capgatepb.RegisterCallsHandlerServer(ctx, mux, s); err != nil {
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			if err := capgatepb.RegisterCallsHandlerServer(ctx, mux.ServeMux, s); err != nil {
 				return err
 			}
 			return mux.HandlePath(http.MethodGet, "/v1/calls/events", s.serveEvents)

@@ -32,7 +32,7 @@ var (
 // routes has the rows of the routes without gRPC, by their pattern, and of all gRPC methods, by their path.
 var routes = map[string]Access{
 	"GET /livez":                 open,
-	"GET /readyz":                {Closed: "verbose"},
+	"GET /readyz":                {Closed: "verbose"}, // its handler names fleets to operators alone
 	"GET /docs/errors":           open,
 	"GET /docs":                  view,
 	"GET /docs/*":                view,

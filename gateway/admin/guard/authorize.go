@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 
@@ -39,6 +40,10 @@ func Authorize(ctx context.Context, route string) *call.Refusal {
 	return access.check(operator.FromContext(ctx))
 }
 
+// Permits reports whether the operator of a request may use a route, for handlers of open routes that tell operators
+// more.
+func Permits(ctx context.Context, route string) bool { return Authorize(ctx, route) == nil }
+
 // ServerOptions are interceptors that authorize the calls of a server.
 func ServerOptions(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOption {
 	return []grpc.ServerOption{
@@ -59,10 +64,10 @@ func ServerOptions(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOpt
 	}
 }
 
-// JSON authorizes the JSON routes of gRPC methods, after the mux has chosen one. Routes that no annotation has need rows
-// of their own.
-func JSON(services []string, refuse func(http.ResponseWriter, *http.Request, *call.Refusal)) runtime.Middleware {
-	methods := JSONRoutes(services)
+// JSON authorizes JSON routes, after the mux has chosen one: those of methods, as JSONRoutes returns them, by the row of
+// the method, and others by rows of their own.
+func JSON(methods map[string]string, refuse func(http.ResponseWriter, *http.Request,
+	*call.Refusal)) runtime.Middleware {
 	return func(next runtime.HandlerFunc) runtime.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 			pattern, _ := runtime.HTTPPattern(r.Context())
@@ -82,27 +87,33 @@ func JSON(services []string, refuse func(http.ResponseWriter, *http.Request, *ca
 // variable is a variable of a path template with one segment, which Pattern.String writes out.
 var variable = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)
 
+// JSONPattern returns a path template in the form of runtime.Pattern.
+func JSONPattern(template string) string { return variable.ReplaceAllString(template, "{$1=*}") }
+
 // JSONRoutes returns the paths of the methods of services, by their HTTP method and pattern in the form of
-// runtime.Pattern.
-func JSONRoutes(services []string) map[string]string {
+// runtime.Pattern. The error names a service without a descriptor, whose routes no role would permit.
+func JSONRoutes(services []string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, name := range services {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 		service, ok := d.(protoreflect.ServiceDescriptor)
-		if err != nil || !ok {
-			continue // its routes are refused
+		if err == nil && !ok {
+			err = fmt.Errorf("a %T", d)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the service %s has no descriptor: %w", name, err)
 		}
 		for i := range service.Methods().Len() {
 			m := service.Methods().Get(i)
 			rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 			for _, one := range append(rule.GetAdditionalBindings(), rule) {
 				if verb, path := route(one); path != "" {
-					all[verb+" "+variable.ReplaceAllString(path, "{$1=*}")] = "/" + name + "/" + string(m.Name())
+					all[verb+" "+JSONPattern(path)] = "/" + name + "/" + string(m.Name())
 				}
 			}
 		}
 	}
-	return all
+	return all, nil
 }
 
 func route(rule *annotations.HttpRule) (verb, path string) {

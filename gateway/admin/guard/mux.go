@@ -11,7 +11,7 @@ import (
 type Mux struct {
 	mux     http.ServeMux
 	rows    map[string]Access // by pattern
-	methods []string          // paths of all gRPC methods
+	methods []string          // of HandleMethods
 	missing []string          // routes and methods without a row
 }
 
@@ -42,7 +42,8 @@ func (m *Mux) HandleRPC(pattern string, h http.Handler) {
 // byMethod is the role of routes whose methods are authorized by Authorize.
 const byMethod = 1 << 7
 
-// HandleMethods declares the gRPC methods of handlers that HandleRPC registers, by their paths.
+// HandleMethods declares what handlers that HandleRPC registers authorize: gRPC methods, by their paths, and JSON routes
+// that are no gRPC methods, as in "GET /v1/calls/events". One without a row lets Guard.Handler fail.
 func (m *Mux) HandleMethods(paths ...string) {
 	for _, path := range paths {
 		if _, ok := AccessOf(path); !ok {

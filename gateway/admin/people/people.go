@@ -22,7 +22,7 @@ type Directory interface {
 	Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 }
 
-// Config has the dependencies of People. SignIn lacks Kind, Mount, Keys, People and Groups, which are People's.
+// Config has the dependencies of People. SignIn lacks Kind, Mount, Keys and People, which are People's.
 type Config struct {
 	SignIn    signin.Config
 	Keys      *guard.Keys            // of operators
@@ -55,10 +55,6 @@ func New(cfg Config) *People {
 	of.Keys = "API key with a role"
 	if cfg.Start != nil {
 		of.Keys = "Start token, which the gateway has printed, or an API key with a role"
-	}
-	configured := cfg.SignIn.Groups
-	of.Groups = func(group string) bool {
-		return p.entries.Load().Named(group) || configured != nil && configured(group)
 	}
 	p.Handler = signin.New(of)
 	return p
@@ -123,9 +119,12 @@ func (p *People) Key(ctx context.Context, key string) (*session.Session, *call.R
 }
 
 // Check implements signin.People.
-func (p *People) Check(ctx context.Context, s *session.Session) *call.Refusal {
-	_, refusal := p.identity(ctx, s)
-	return refusal
+func (p *People) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
+	who, refusal := p.identity(ctx, s)
+	if refusal == nil {
+		rights = who.Rights()
+	}
+	return rights, refusal
 }
 
 // identity returns the operator that the person or key of a session is now.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -62,8 +61,8 @@ func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterPlaygroundServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			if err := capgatepb.RegisterPlaygroundHandlerServer(ctx, mux, s); err != nil {
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			if err := capgatepb.RegisterPlaygroundHandlerServer(ctx, mux.ServeMux, s); err != nil {
 				return err
 			}
 			return mux.HandlePath(http.MethodPost, "/v1/playground:invoke", s.serveInvoke)

@@ -3,7 +3,6 @@ package registration
 import (
 	"context"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
@@ -27,8 +26,8 @@ func New(r Registry, toStatus func(*call.Refusal) *status.Status, log *audit.Log
 	s := &server{registry: r, status: toStatus, audit: log}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterRegistryServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			return capgatepb.RegisterRegistryHandlerServer(ctx, mux, s)
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			return capgatepb.RegisterRegistryHandlerServer(ctx, mux.ServeMux, s)
 		},
 		Patterns: []string{"POST /v1/registrations:withdraw"},
 		Large: []admin.Large{{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -60,8 +59,8 @@ func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux, s)
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux.ServeMux, s)
 		},
 		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain",
 			"GET /v1/policies:compare"},

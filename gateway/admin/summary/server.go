@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -46,8 +45,8 @@ func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterSummaryServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			return capgatepb.RegisterSummaryHandlerServer(ctx, mux, s)
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			return capgatepb.RegisterSummaryHandlerServer(ctx, mux.ServeMux, s)
 		},
 		Patterns: []string{"GET /v1/summary"},
 	}

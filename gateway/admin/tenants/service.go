@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
@@ -65,8 +64,8 @@ func New(cfg Config) *Service {
 func (s *Service) Operators() admin.Service {
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.operators) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			return capgatepb.RegisterTenantsHandlerServer(ctx, mux, s.operators)
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			return capgatepb.RegisterTenantsHandlerServer(ctx, mux.ServeMux, s.operators)
 		},
 		Patterns: []string{
 			"GET /v1/tenants", "POST /v1/tenants", "GET /v1/tenants/{id}", "PATCH /v1/tenants/{id}", "DELETE /v1/tenants/{id}",

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -38,8 +37,8 @@ func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, toStatus func(*ca
 	s := &server{catalog: c, discoverer: d, versions: v, status: toStatus, audit: log}
 	return admin.Service{
 		GRPC: func(g *grpc.Server) { capgatepb.RegisterCatalogAdminServer(g, s) },
-		JSON: func(ctx context.Context, mux *runtime.ServeMux) error {
-			return capgatepb.RegisterCatalogAdminHandlerServer(ctx, mux, s)
+		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
+			return capgatepb.RegisterCatalogAdminHandlerServer(ctx, mux.ServeMux, s)
 		},
 		Patterns: []string{"GET /v1/capabilities", "GET /v1/capabilities/{capability}", "POST /v1/capabilities/"},
 	}

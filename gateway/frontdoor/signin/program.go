@@ -110,7 +110,7 @@ func (h *Handler) letIn(w http.ResponseWriter, r *http.Request) {
 		refusal = refusedCSRF
 	}
 	if refusal == nil {
-		refusal = h.cfg.People.Check(r.Context(), s)
+		_, refusal = h.cfg.People.Check(r.Context(), s)
 	}
 	var code string
 	if refusal == nil {
@@ -172,7 +172,8 @@ func (h *Handler) redeem(ctx context.Context, code, verifier string) (session.Se
 		!h.cfg.Sessions.Valid(&g.Session) || !h.used.first("program "+g.ID) {
 		return g.Session, refusedProgram
 	}
-	return g.Session, h.cfg.People.Check(ctx, &g.Session)
+	_, refusal := h.cfg.People.Check(ctx, &g.Session)
+	return g.Session, refusal
 }
 
 // Program returns the session of a program's credential.

@@ -49,13 +49,13 @@ func (p *people) Key(_ context.Context, key string) (*session.Session, *call.Ref
 	return &session.Session{Via: session.ViaKey, Key: "aaaa"}, nil
 }
 
-func (p *people) Check(_ context.Context, s *session.Session) *call.Refusal {
+func (p *people) Check(_ context.Context, s *session.Session) (string, *call.Refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.Via == session.ViaPerson && s.User != "ann" || s.Name() == p.barred {
-		return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "you have no role here"}
+		return "", &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "you have no role here"}
 	}
-	return nil
+	return "", nil
 }
 
 func (p *people) bar(name string) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 )
 
@@ -29,7 +30,7 @@ func (h *Handler) Session(r *http.Request) (*session.Session, *call.Refusal) {
 		refusal = refusedCSRF
 	}
 	if refusal == nil {
-		refusal = h.cfg.People.Check(r.Context(), s)
+		_, refusal = h.cfg.People.Check(r.Context(), s)
 	}
 	if refusal != nil {
 		return nil, refusal
@@ -49,29 +50,49 @@ func hasEffects(r *http.Request) bool {
 	return true
 }
 
-// Follow ends the streams of next with the sessions of their requests.
+// Follow ends the streams of next with the sessions of their requests, and when their people get other rights. At the
+// admin port it follows the sessions of programs, too.
 func (h *Handler) Follow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.Has(r) || !isStream(r) {
+		if !isStream(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s, refusal := h.open(r)
-		if refusal != nil {
+		s, refusal := h.followed(r)
+		var rights string
+		if s != nil && refusal == nil {
+			rights, refusal = h.cfg.People.Check(r.Context(), s)
+		}
+		if s == nil || refusal != nil {
 			next.ServeHTTP(w, r) // which refuses it
 			return
 		}
 		ctx, cancel := h.cfg.Sessions.Follow(r.Context(), s, func(ctx context.Context) bool {
-			refusal := h.cfg.People.Check(ctx, s)
-			return refusal == nil || refusal.Kind == call.Unavailable
+			now, refusal := h.cfg.People.Check(ctx, s)
+			return refusal == nil && now == rights || refusal != nil && refusal.Kind == call.Unavailable
 		})
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
+// followed returns the session of a request's cookie, or of a program's credential; nil: it has none.
+func (h *Handler) followed(r *http.Request) (*session.Session, *call.Refusal) {
+	if h.cfg.Kind == session.Admin {
+		for _, value := range append(r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")...) {
+			if i := strings.Index(value, operator.SessionPrefix); i >= 0 {
+				return h.Program(r.Context(), value[i:])
+			}
+		}
+	}
+	if !h.Has(r) {
+		return nil, nil
+	}
+	return h.open(r)
+}
+
 // isStream reports whether the response to a request may last.
 func isStream(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/events") ||
-		strings.HasSuffix(r.URL.Path, ":invoke")
+		strings.HasSuffix(r.URL.Path, ":invoke") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }

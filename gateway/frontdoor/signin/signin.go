@@ -20,8 +20,9 @@ import (
 type People interface {
 	// Key returns the session of the holder of a key. It may wait until ctx ends.
 	Key(ctx context.Context, key string) (*session.Session, *call.Refusal)
-	// Check returns a refusal if the person or key of a session may not use the port, or no more.
-	Check(ctx context.Context, s *session.Session) *call.Refusal
+	// Check returns a refusal if the person or key of a session may not use the port, or no more; and else a text for what
+	// it may do there, which changes with that.
+	Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal)
 }
 
 // Logins are the issuers of tokens, as of people who sign in. It is a *token.Verifier.
@@ -103,7 +104,7 @@ func (h *Handler) Routes() map[string]http.HandlerFunc {
 // start begins the session of a person or key who may use the port. A session that the browser had before ends, so
 // that nobody who has set or known its cookie keeps it.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Session) *call.Refusal {
-	if refusal := h.cfg.People.Check(r.Context(), s); refusal != nil {
+	if _, refusal := h.cfg.People.Check(r.Context(), s); refusal != nil {
 		return refusal
 	}
 	if before, refusal := h.open(r); refusal == nil {
