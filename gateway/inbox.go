@@ -22,8 +22,9 @@ const InboxPath = "/inbox"
 // else counts there.
 type Inbox struct {
 	SignIn *signin.Handler
-	// Identity returns the caller that the person or key of a session is now. It may wait until ctx ends.
-	Identity func(ctx context.Context, s *session.Session) (tenant.Identity, *call.Refusal)
+	// Identity returns the caller that the person or key of a session is now, for the tenant that a request names or, for
+	// "", the first. It may wait until ctx ends.
+	Identity func(ctx context.Context, s *session.Session, named string) (tenant.Identity, *call.Refusal)
 	Page     http.Handler // the page and its files, which are the same for everybody
 }
 
@@ -56,7 +57,7 @@ func (v *webRequest) authenticatePerson() {
 	if who.session, who.refusal = of.SignIn.Session(v.r); who.refusal != nil {
 		return
 	}
-	identity, refusal := of.Identity(v.r.Context(), who.session)
+	identity, refusal := of.Identity(v.r.Context(), who.session, v.r.URL.Query().Get("tenant"))
 	if who.refusal = refusal; refusal != nil {
 		return
 	}

@@ -66,7 +66,9 @@ func startGuarded(t *testing.T) *guardedGateway {
 		"redis: embedded", "identity: {store: redis}", "registration: {capabilities: ['gen-*']}",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Join(callers, ", ") + "]}, {id: globex, capabilities: ['*']}]",
 		"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
-		"operators: {keys: [" + strings.Join(operators, ", ") + "], people: [{issuer: corp, user: ann, roles: [approver]}]}",
+		"operators: {keys: [" + strings.Join(operators, ", ") + "], people: [{issuer: corp, user: ann, roles: [approver]}, " +
+			"{issuer: corp, user: bea, roles: [viewer], tenant: acme}, {issuer: corp, user: bea, roles: [admin], tenant: globex}, " +
+			"{issuer: corp, user: cid, roles: [viewer]}, {issuer: corp, user: cid, roles: [admin], tenant: acme}]}",
 		"fleets: [{capability: weather, policy: allow, backends: ['127.0.0.1:1']}]",
 	}, "\n")), 0o600))
 	s, err := loadSettings(file, overrides{})

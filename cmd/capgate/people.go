@@ -162,16 +162,17 @@ func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call
 
 // Check implements signin.People.
 func (a approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
-	who, refusal := a.of.approver(ctx, s)
-	return fmt.Sprint(who.Tenant, who.Scopes.Names()), refusal
+	who, refusal := a.of.approver(ctx, s, "")
+	return fmt.Sprint(who.Tenant, who.Scopes.Names(), a.of.entriesOf(s).Rights()), refusal
 }
 
 // inboxScopes are the scopes that count at the inbox.
 const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
 
 // approver returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
-// whose claims gave a tenant and that scope, or of one who has the role approver.
-func (o *persons) approver(ctx context.Context, s *session.Session) (who tenant.Identity, refusal *call.Refusal) {
+// whose claims gave a tenant and that scope, or of one who has the role approver. A person who may answer for several
+// tenants names one; "": that of the claims, or else the first.
+func (o *persons) approver(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
 	if s.Via == session.ViaKey {
 		if o.auth.all == nil {
 			return who, session.Refused()
@@ -179,7 +180,7 @@ func (o *persons) approver(ctx context.Context, s *session.Session) (who tenant.
 		if who, refusal = o.auth.all.Holder(ctx, s.Key); refusal != nil {
 			return who, refusal
 		}
-	} else if who, refusal = o.person(ctx, s); refusal != nil {
+	} else if who, refusal = o.person(ctx, s, named); refusal != nil {
 		return who, refusal
 	}
 	if !who.Scopes.Any(tenant.Approve) {
@@ -189,7 +190,16 @@ func (o *persons) approver(ctx context.Context, s *session.Session) (who tenant.
 	return who, nil
 }
 
-func (o *persons) person(ctx context.Context, s *session.Session) (who tenant.Identity, refusal *call.Refusal) {
+// entriesOf returns the roles of a session's person by the configuration.
+func (o *persons) entriesOf(s *session.Session) *operator.Identity {
+	who := &operator.Identity{}
+	if s.Via == session.ViaPerson {
+		o.now.Load().entries.Grant(who, s.Issuer, s.User, s.Groups)
+	}
+	return who
+}
+
+func (o *persons) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
 	now := o.now.Load()
 	if s.Via != session.ViaPerson ||
 		!slices.ContainsFunc(now.issuers, func(i signin.Issuer) bool { return i.Issuer == s.Issuer }) {
@@ -200,12 +210,19 @@ func (o *persons) person(ctx context.Context, s *session.Session) (who tenant.Id
 		one, _ := tenant.ParseScope(name)
 		who.Scopes |= one
 	}
-	roles, only := now.entries.RolesOf(s.Issuer, s.User, s.Groups)
-	if !who.Scopes.Any(tenant.Approve) && roles.Include(operator.Approve) {
+	granted := o.entriesOf(s).For(operator.Approve)
+	ofClaims := who.Scopes.Any(tenant.Approve)
+	may := func(name string) bool {
+		return name != "" && (ofClaims && name == s.Tenant || granted.In(name) != 0)
+	}
+	switch {
+	case named != tenant.All && may(named):
+		who.Tenant = named
+	case !may(s.Tenant) && len(granted.Tenants) > 0:
+		who.Tenant = granted.Tenants[0].Tenant
+	}
+	if granted.Any() != 0 && (who.Tenant != s.Tenant || !ofClaims) {
 		who.Scopes = tenant.Approve // scopes of the claims are for the tenant of the claims
-		if only != "" {
-			who.Tenant = only
-		}
 	}
 	if o.auth.all == nil {
 		who.Tenant = tenant.Default
@@ -217,7 +234,10 @@ func (o *persons) person(ctx context.Context, s *session.Session) (who tenant.Id
 	if who.Settings, refusal = o.auth.directory.Settings(ctx, who.Tenant); refusal != nil {
 		return who, refusal
 	}
-	if who.Settings == nil {
+	switch {
+	case who.Settings == nil && who.Tenant == named:
+		return who, refusedApprover
+	case who.Settings == nil:
 		return who, session.Refused()
 	}
 	return who.Assert(tenant.Credentials{}, 0) // refused if the tenant is disabled

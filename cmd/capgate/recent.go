@@ -125,10 +125,10 @@ func (p *process) streamAs(ctx context.Context, who tenant.Identity, address str
 // maxLetters is how many dead letters a summary counts.
 const maxLetters = 1000
 
-// pendingOf counts the approvals of a tenant that wait for an answer; "": of all.
-func (p *process) pendingOf(_ context.Context, of string) (sum summary.Pending, err error) {
+// pendingOf counts the approvals of tenants that wait for an answer; nil: of all.
+func (p *process) pendingOf(_ context.Context, of []string) (sum summary.Pending, err error) {
 	for tenant, found := range p.pending.Snapshot() {
-		if of != "" && of != tenant || found.Count == 0 {
+		if of != nil && !slices.Contains(of, tenant) || found.Count == 0 {
 			continue
 		}
 		if sum.Count += found.Count; sum.Oldest.IsZero() || found.Oldest.Before(sum.Oldest) {

@@ -55,21 +55,18 @@ type LimitUsage struct {
 func MountLimits(mux *guard.Mux, q Quotas, tenants *tenant.Roster, who func() Gateway) {
 	mux.HandleFunc("GET /v1/limits", func(w http.ResponseWriter, r *http.Request) {
 		page := TenantsPage{Gateway: who(), Tenants: []TenantUsage{}}
-		id, err := operator.Tenant(r.Context(), r.URL.Query().Get("tenant"))
+		named := r.URL.Query().Get("tenant")
+		ids, err := operator.Tenants(r.Context(), named)
 		var foreign *call.Refusal
 		if errors.As(err, &foreign) {
 			refuse(w, r, http.StatusForbidden, codes.PermissionDenied, foreign.Reason, foreign.Message)
 			return
 		}
-		if id != "" && id != tenant.All {
-			u, ok := q.UsageOf(id)
+		if len(ids) == 1 && ids[0] == named {
+			u, ok := q.UsageOf(named)
 			var unknown *call.Refusal
-			if !ok && errors.As(tenants.Check(r.Context(), id), &unknown) && unknown.Kind == call.NotFound {
+			if !ok && errors.As(tenants.Check(r.Context(), named), &unknown) && unknown.Kind == call.NotFound {
 				refuse(w, r, http.StatusNotFound, codes.NotFound, unknown.Reason, unknown.Message)
-				return
-			}
-			if !ok && id != r.URL.Query().Get("tenant") { // of all tenants that the operator sees
-				write(w, http.StatusOK, page)
 				return
 			}
 			if !ok {
@@ -89,7 +86,7 @@ func MountLimits(mux *guard.Mux, q Quotas, tenants *tenant.Roster, who func() Ga
 		if !ok {
 			return
 		}
-		all := q.Usage(after, size+1)
+		all := usageOfSome(q, ids, after, size+1)
 		for i := range all[:min(len(all), size)] {
 			page.Tenants = append(page.Tenants, usage(&all[i]))
 		}
@@ -98,6 +95,19 @@ func MountLimits(mux *guard.Mux, q Quotas, tenants *tenant.Roster, who func() Ga
 		}
 		write(w, http.StatusOK, page)
 	})
+}
+
+// usageOfSome returns the usage of tenants after one; nil: of all.
+func usageOfSome(q Quotas, ids []string, after string, most int) (all []ratelimit.Usage) {
+	if ids == nil {
+		return q.Usage(after, most)
+	}
+	for _, id := range ids {
+		if u, ok := q.UsageOf(id); ok && id > after && len(all) < most {
+			all = append(all, u)
+		}
+	}
+	return all
 }
 
 func usage(u *ratelimit.Usage) TenantUsage {

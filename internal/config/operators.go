@@ -23,8 +23,7 @@ type Operators struct {
 	Certificates []OperatorCertificate `yaml:"certificates"`
 	// Issuers at which people sign in with a browser.
 	SignIn []SignIn `yaml:"sign_in"`
-	// Roles of people, and of tokens of issuers. All entries for all tenants that match count; without one, those for
-	// the tenant of the first that matches.
+	// Roles of people, and of tokens of issuers. The roles of all entries that match hold, each for its tenant.
 	People []Person `yaml:"people"`
 	// Sessions of people who have signed in.
 	Session Session `yaml:"session"`

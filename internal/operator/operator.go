@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"strings"
-
-	"github.com/capgate/capgate/internal/call"
 )
 
 // Roles are the permissions of an operator.
@@ -60,13 +58,13 @@ const Unnamed = "operator"
 
 // Identity is an authenticated operator. It is immutable.
 type Identity struct {
-	Name   string   // in audit records and lists, as in "ann@example.com, issuer corp" or "key abcd"
-	Tenant string   // the only tenant it sees; "": all
-	Roles  Roles    // what it may do
-	User   string   // the person; "" for a program
-	Issuer string   // the issuer that vouched for User; "" without one
-	Groups []string // groups of the person, by the issuer's claims
-	Via    string   // how it was authenticated: one of the constants Via…
+	Name    string        // in audit records and lists, as in "ann@example.com, issuer corp" or "key abcd"
+	Roles   Roles         // for all tenants; 0: it sees those of Tenants alone
+	Tenants []TenantRoles // further roles for one tenant each, sorted by tenant
+	User    string        // the person; "" for a program
+	Issuer  string        // the issuer that vouched for User; "" without one
+	Groups  []string      // groups of the person, by the issuer's claims
+	Via     string        // how it was authenticated: one of the constants Via…
 }
 
 // Ways of authentication.
@@ -78,9 +76,6 @@ const (
 	ViaStart       = "start"    // the token that a process prints at its start
 	ViaInsecure    = "insecure" // not at all
 )
-
-// Rights returns a text for what the operator may do, which changes with that.
-func (who *Identity) Rights() string { return who.Tenant + ": " + who.Roles.String() }
 
 type contextKey struct{}
 
@@ -107,35 +102,4 @@ func Authenticated(ctx context.Context) string {
 		return who.Name
 	}
 	return ""
-}
-
-// Tenant returns the tenant of a request that names one; "" and "-" name all. An operator of one tenant gets its own
-// in place of all, and a refusal for another. The error is a *call.Refusal.
-func Tenant(ctx context.Context, named string) (string, error) { return FromContext(ctx).Narrow(named) }
-
-// Narrow is Tenant for an operator; nil: one for all tenants.
-func (who *Identity) Narrow(named string) (string, error) {
-	switch {
-	case who == nil || who.Tenant == "" || named == who.Tenant:
-		return named, nil
-	case named == "" || named == "-":
-		return who.Tenant, nil
-	}
-	return "", who.RefusedTenant()
-}
-
-// AllTenants returns a refusal unless the operator of a request has roles for all tenants. The error is a
-// *call.Refusal.
-func AllTenants(ctx context.Context) error {
-	if who := FromContext(ctx); who != nil && who.Tenant != "" {
-		return who.RefusedTenant()
-	}
-	return nil
-}
-
-// RefusedTenant returns the refusal of what concerns other tenants than the operator's own.
-func (who *Identity) RefusedTenant() *call.Refusal {
-	return &call.Refusal{Kind: call.PermissionDenied, Reason: "OPERATOR_TENANT",
-		Metadata: map[string]string{"tenant": who.Tenant},
-		Message:  "the operator's roles are for the tenant " + who.Tenant + " alone"}
 }

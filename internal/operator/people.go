@@ -14,26 +14,15 @@ type Person struct {
 // People are the entries of the configuration.
 type People []Person
 
-// RolesOf returns the roles of a person, and the only tenant that they are for; "": all. All entries for all tenants
-// that match count; without one, those for the tenant of the first that matches. Without any there are no roles.
-func (p People) RolesOf(issuer, user string, groups []string) (roles Roles, tenant string) {
-	var own Roles // for the tenant of the first entry
+// Grant adds the roles of a person to an identity: those of all entries that match.
+func (p People) Grant(who *Identity, issuer, user string, groups []string) {
 	for i := range p {
 		e := &p[i]
-		switch {
-		case e.Issuer != issuer || e.User != "" && e.User != user || e.Group != "" && !slices.Contains(groups, e.Group) ||
-			e.User == "" && e.Group == "":
-		case e.Tenant == "":
-			roles |= e.Roles
-		case tenant == "" || tenant == e.Tenant:
-			tenant = e.Tenant
-			own |= e.Roles
+		if e.Issuer == issuer && (e.User != "" || e.Group != "") && (e.User == "" || e.User == user) &&
+			(e.Group == "" || slices.Contains(groups, e.Group)) {
+			who.Grant(e.Tenant, e.Roles)
 		}
 	}
-	if roles != 0 {
-		return roles, ""
-	}
-	return own, tenant
 }
 
 // Named reports whether an entry names a group.

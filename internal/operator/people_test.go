@@ -1,12 +1,15 @@
 package operator_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 )
 
-// TestPeople: entries add up, those for all tenants precede, and none is another issuer's.
+// TestPeople: all entries that match add up, by tenant, and none is another issuer's.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	people := operator.People{
@@ -21,25 +24,71 @@ func TestPeople(t *testing.T) {
 	for name, test := range map[string]struct {
 		issuer, user string
 		groups       []string
-		roles        operator.Roles
-		tenant       string
+		want         string
 	}{
-		"a user":                    {"corp", "ann", nil, operator.View, ""},
-		"a user and a group":        {"corp", "ann", []string{"x", "ops"}, operator.View | operator.Operate, ""},
-		"a group of a tenant":       {"corp", "bob", []string{"acme"}, operator.Approve, "acme"},
-		"all tenants precede":       {"corp", "ann", []string{"acme"}, operator.View, ""},
-		"the first of two tenants":  {"corp", "bob", []string{"globex", "acme"}, operator.Approve, "acme"},
-		"two entries of one tenant": {"corp", "dan", []string{"acme"}, operator.Approve | operator.Admin, "acme"},
-		"another issuer":            {"other", "ann", []string{"ops"}, operator.Admin, ""},
-		"nobody":                    {"corp", "eve", []string{"OPS", "ann"}, 0, ""},
-		"no user":                   {"corp", "", nil, 0, ""},
-		"no issuer":                 {"", "ann", []string{"ops"}, 0, ""},
+		"a user":                    {"corp", "ann", nil, "viewer"},
+		"a user and a group":        {"corp", "ann", []string{"x", "ops"}, "viewer,operator"},
+		"a group of a tenant":       {"corp", "bob", []string{"acme"}, "; acme: approver"},
+		"all tenants and one":       {"corp", "ann", []string{"acme"}, "viewer; acme: approver"},
+		"two tenants":               {"corp", "bob", []string{"globex", "acme"}, "; acme: approver; globex: admin"},
+		"two entries of one tenant": {"corp", "dan", []string{"acme"}, "; acme: approver,admin"},
+		"another issuer":            {"other", "ann", []string{"ops"}, "admin"},
+		"nobody":                    {"corp", "eve", []string{"OPS", "ann"}, ""},
+		"no user":                   {"corp", "", nil, ""},
+		"no issuer":                 {"", "ann", []string{"ops"}, ""},
 	} {
-		if roles, tenant := people.RolesOf(test.issuer, test.user, test.groups); roles != test.roles || tenant != test.tenant {
-			t.Errorf("%s: %v, %q", name, roles, tenant)
+		who := &operator.Identity{}
+		if people.Grant(who, test.issuer, test.user, test.groups); who.Rights() != test.want {
+			t.Errorf("%s: %q", name, who.Rights())
 		}
 	}
 	if !people.Named("ops") || people.Named("ann") {
 		t.Error("named groups")
+	}
+}
+
+// TestTenantsOfARole: a request sees the tenants for which its operator has the role that it needs.
+func TestTenantsOfARole(t *testing.T) {
+	t.Parallel()
+	mixed, some := &operator.Identity{}, &operator.Identity{}
+	mixed.Grant("", operator.View)
+	mixed.Grant("acme", operator.Approve)
+	some.Grant("globex", operator.Admin)
+	some.Grant("acme", operator.View)
+	one := some.For(operator.Admin)
+	for name, test := range map[string]struct {
+		who    *operator.Identity
+		named  string
+		narrow string // of one tenant; a reason in capitals: it is refused
+		some   []string
+	}{
+		"no operator":             {nil, "", "", nil},
+		"no operator, one tenant": {nil, "acme", "acme", []string{"acme"}},
+		"all":                     {mixed.For(operator.View), "-", "-", nil},
+		"all, one tenant":         {mixed.For(operator.View), "x", "x", []string{"x"}},
+		"a role for one":          {mixed.For(operator.Approve), "", "acme", []string{"acme"}},
+		"a role for one, another": {mixed.For(operator.Approve), "globex", "OPERATOR_TENANT", nil},
+		"several":                 {some.For(operator.View), "", "TENANT_REQUIRED", []string{"acme", "globex"}},
+		"several, one":            {some.For(operator.View), "globex", "globex", []string{"globex"}},
+		"several, another":        {some.For(operator.View), "x", "OPERATOR_TENANT", nil},
+		"the only one":            {one, "-", "globex", []string{"globex"}},
+		"without the role":        {one, "acme", "OPERATOR_TENANT", nil},
+	} {
+		got, err := test.who.Narrow(test.named)
+		var refusal *call.Refusal
+		if errors.As(err, &refusal) {
+			got = refusal.Reason
+		}
+		if got != test.narrow {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got, err := test.who.Select(test.named); !slices.Equal(got, test.some) || (got == nil) != (test.some == nil) ||
+			(err != nil) != (test.narrow == "OPERATOR_TENANT") {
+			t.Errorf("%s: %v %v", name, got, err)
+		}
+	}
+	if mixed.For(operator.Admin).Any() != 0 || one.In("acme") != 0 || !mixed.In("acme").Include(operator.Approve) ||
+		some.Only() != "" || one.Only() != "globex" {
+		t.Error("roles")
 	}
 }

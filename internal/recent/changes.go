@@ -79,13 +79,14 @@ func short(s string) string {
 
 // ChangeFilter selects changes; empty fields select all.
 type ChangeFilter struct {
-	Tenant, Actor string
-	What          string // may end in ".*"
+	Tenants []string // nil: all
+	Actor   string
+	What    string // may end in ".*"
 }
 
 // Matches reports whether a change is selected.
 func (f *ChangeFilter) Matches(c *Change) bool {
 	kind, all := strings.CutSuffix(f.What, "*")
-	return (f.Tenant == "" || f.Tenant == c.Tenant) && (f.Actor == "" || f.Actor == c.Actor) &&
+	return among(f.Tenants, c.Tenant) && (f.Actor == "" || f.Actor == c.Actor) &&
 		(f.What == "" || f.What == c.What || all && strings.HasPrefix(c.What, kind))
 }

@@ -9,20 +9,26 @@ import (
 
 // Filter selects calls; empty fields select all.
 type Filter struct {
-	Tenant, User, Agent, Capability, Tool string
-	Reason                                string // "*": any refusal
-	Code                                  string // "*": any but OK
-	Query                                 string // a request's id or a trace's
-	Took                                  time.Duration
+	Tenants                       []string // nil: all
+	User, Agent, Capability, Tool string
+	Reason                        string // "*": any refusal
+	Code                          string // "*": any but OK
+	Query                         string // a request's id or a trace's
+	Took                          time.Duration
 }
 
 // Matches reports whether a call is selected. Texts are compared as far as calls have them.
 func (f *Filter) Matches(c *Call) bool {
-	return same(f.Tenant, c.Tenant) && same(f.User, c.User) && same(f.Agent, c.Agent) &&
+	return among(f.Tenants, c.Tenant) && same(f.User, c.User) && same(f.Agent, c.Agent) &&
 		same(f.Capability, c.Capability) && same(f.Tool, c.Tool) &&
 		(same(f.Reason, c.Reason) || f.Reason == "*" && c.Reason != "") &&
 		(same(f.Code, c.Code) || f.Code == "*" && c.Failed()) && c.Took >= f.Took &&
 		(f.Query == "" || same(f.Query, c.RequestID) || f.Query == c.Trace)
+}
+
+// among reports whether a call or a change is of one of some tenants; nil: of any.
+func among(tenants []string, is string) bool {
+	return tenants == nil || slices.ContainsFunc(tenants, func(name string) bool { return cut(name) == is })
 }
 
 func same(wanted, is string) bool { return wanted == "" || cut(wanted) == is }

@@ -119,8 +119,9 @@ func TestFilter(t *testing.T) {
 		is     bool
 	}{
 		"all":              {recent.Filter{}, true},
-		"tenant":           {recent.Filter{Tenant: "acme"}, true},
-		"another tenant":   {recent.Filter{Tenant: "other"}, false},
+		"tenant":           {recent.Filter{Tenants: []string{"other", "acme"}}, true},
+		"another tenant":   {recent.Filter{Tenants: []string{"other"}}, false},
+		"no tenant":        {recent.Filter{Tenants: []string{}}, false},
 		"a long name":      {recent.Filter{Tool: strings.Repeat("t", 200)}, true},
 		"reason":           {recent.Filter{Reason: "RATE_LIMITED"}, true},
 		"any refusal":      {recent.Filter{Reason: "*"}, true},

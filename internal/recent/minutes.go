@@ -12,7 +12,8 @@ type Counts struct {
 	Errors   int64 // failed otherwise
 }
 
-func (c *Counts) add(d Counts) {
+// Add adds further calls.
+func (c *Counts) Add(d Counts) {
 	c.Calls += d.Calls
 	c.Refusals += d.Refusals
 	c.Errors += d.Errors
@@ -47,7 +48,7 @@ func (m minutes) add(minute int64, tenant string, d Counts) {
 		tenant = ""
 	}
 	c := of[tenant]
-	c.add(d)
+	c.Add(d)
 	of[tenant] = c
 }
 
@@ -62,7 +63,7 @@ func (m minutes) list(now time.Time, tenant string, all bool) []Minute {
 			continue
 		}
 		for _, c := range m[minute] {
-			list[i].add(c)
+			list[i].Add(c)
 		}
 	}
 	return list

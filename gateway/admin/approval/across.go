@@ -30,7 +30,7 @@ func (s *server) list(ctx context.Context, v *caller, f approvals.Filter, after 
 			return s.Approvals.List(ctx, owner, f, after, most)
 		},
 		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {
-			ids, next, err := s.Tenants.Page(ctx, after, most)
+			ids, next, err := s.tenantsOf(ctx, v, after, most)
 			if err == nil {
 				ids, err = s.Across.FilterTenants(ctx, ids)
 			}
@@ -43,6 +43,14 @@ func (s *server) list(ctx context.Context, v *caller, f approvals.Filter, after 
 	return all.Page(ctx, after, size)
 }
 
+// tenantsOf returns a page of the tenants that a caller of several sees, sorted, as Roster.Page does.
+func (s *server) tenantsOf(ctx context.Context, v *caller, after string, most int) ([]string, string, error) {
+	if v.only == nil {
+		return s.Tenants.Page(ctx, after, most)
+	}
+	return paging.Among(v.only)(ctx, after, most)
+}
+
 // resolve narrows a caller of all tenants to the tenant of an approval.
 func (s *server) resolve(ctx context.Context, v *caller, id string) error {
 	if !v.all {
@@ -52,15 +60,16 @@ func (s *server) resolve(ctx context.Context, v *caller, id string) error {
 		return refusedUnknown
 	}
 	for after := ""; ; {
-		ids, next, err := s.Tenants.Page(ctx, after, tenantsAtOnce)
+		ids, next, err := s.tenantsOf(ctx, v, after, tenantsAtOnce)
+		of := ""
 		if err == nil && len(ids) > 0 {
-			v.tenant, err = s.Across.TenantOf(ctx, id, ids)
+			of, err = s.Across.TenantOf(ctx, id, ids)
 		}
 		switch {
 		case err != nil:
 			return refusedAway
-		case v.tenant != "":
-			v.all = false
+		case of != "":
+			v.at(of)
 			return nil
 		case next == "":
 			return refusedUnknown

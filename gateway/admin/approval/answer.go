@@ -57,9 +57,6 @@ func (s *server) answer(ctx context.Context, req answering,
 	if err != nil {
 		return nil, err
 	}
-	if answer.Remember == approvals.Always && !v.rules {
-		return nil, refusedAlways
-	}
 	if answer.Who = v.who; v.by != "" {
 		answer.By = v.by
 	}
@@ -70,6 +67,9 @@ func (s *server) answer(ctx context.Context, req answering,
 	}
 	if err = s.resolve(ctx, &v, req.GetApprovalId()); err != nil {
 		return nil, err
+	}
+	if answer.Remember == approvals.Always && !v.rules {
+		return nil, refusedAlways
 	}
 	a, err := give(ctx, v.tenant, req.GetApprovalId(), answer)
 	if err != nil {

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"slices"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
@@ -12,19 +13,29 @@ import (
 // caller is an operator or an authenticated caller, with its permissions.
 type caller struct {
 	tenant  string
-	all     bool             // it may see all tenants, and tenant is ""
-	granted *tenant.Identity // which capabilities it sees; nil: all
-	user    string           // whose approvals it lists; "": those of all users
-	answers bool             // it may answer, and sees those of all users by their ids
-	rules   bool             // it may set a rule with an answer
-	by      string           // the authenticated name of the approver; "": unknown
+	all     bool               // it may see several tenants, and tenant is ""
+	only    []string           // these several; nil: all
+	granted *tenant.Identity   // which capabilities it sees; nil: all
+	user    string             // whose approvals it lists; "": those of all users
+	answers bool               // it may answer, and sees those of all users by their ids
+	rules   bool               // it may set a rule with an answer
+	as      *operator.Identity // whose roles answers and rules follow, by tenant; nil: they are the same for all
+	by      string             // the authenticated name of the approver; "": unknown
 	who     approvals.Approver
 }
 
 // sees reports whether a caller may see an approval whose id it knows.
 func (v *caller) sees(a *approvals.Approval) bool {
-	return (v.all || a.Tenant == v.tenant) && v.granted.Sees(a.Capability) &&
+	return (v.all || a.Tenant == v.tenant) && (v.only == nil || slices.Contains(v.only, a.Tenant)) && v.granted.Sees(a.Capability) &&
 		(v.answers || v.user == "" || a.User == v.user)
+}
+
+// at narrows a caller of several tenants to one.
+func (v *caller) at(tenant string) {
+	if v.tenant, v.all = tenant, false; v.as != nil {
+		roles := v.as.In(tenant)
+		v.answers, v.rules = roles.Include(operator.Approve), roles.Include(operator.Admin)
+	}
 }
 
 // lists reports whether an approval is in a caller's lists and events.
@@ -35,15 +46,26 @@ func (v *caller) lists(a *approvals.Approval) bool {
 // ofOperators makes the callers of the admin API.
 func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, error) {
 	return func(ctx context.Context, name string) (caller, error) {
-		named, err := operator.Tenant(ctx, name)
-		if err != nil {
+		v := caller{answers: true, rules: true}
+		named, err := operator.Tenants(ctx, name)
+		switch {
+		case err != nil:
 			return caller{}, err
+		case len(named) == 1:
+			v.tenant, err = tenants.Read(ctx, named[0])
+		case named == nil:
+			v.tenant, err = tenants.Read(ctx, "")
+		default:
+			v.only = named
 		}
-		of, err := tenants.Read(ctx, named)
-		v := caller{tenant: of, all: of == "", answers: true, rules: true}
+		v.all = v.tenant == ""
 		if v.by = operator.Authenticated(ctx); v.by != "" {
 			who := operator.FromContext(ctx)
-			v.answers, v.rules = who.Roles.Include(operator.Approve), who.Roles.Include(operator.Admin)
+			roles := who.Any() // until the tenant is known
+			if v.as = who; !v.all {
+				roles = who.In(v.tenant)
+			}
+			v.answers, v.rules = roles.Include(operator.Approve), roles.Include(operator.Admin)
 			v.who = approvals.Approver{User: who.User, Issuer: who.Issuer, Groups: who.Groups, Key: who.Name}
 		}
 		return v, err

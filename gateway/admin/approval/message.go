@@ -55,6 +55,11 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 // shown encodes an approval for a reader, with what the reader may do.
 func (s *server) shown(a *approvals.Approval, v *caller) *capgatepb.Approval {
 	p := approvalOf(a)
+	if v.all { // the roles for its tenant count
+		narrow := *v
+		narrow.at(a.Tenant)
+		v = &narrow
+	}
 	switch refusal := s.Approvals.MayAnswer(a, &v.who); {
 	case a.State == 0:
 	case !v.answers:

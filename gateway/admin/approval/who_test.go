@@ -56,7 +56,7 @@ func TestRolesAnswerOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	web := p.guarded(t, known{"val": {Roles: operator.View}, "ops": {Roles: operator.Operate},
-		"app": {Roles: operator.Approve}, "acme's": {Roles: operator.Approve, Tenant: "acme"},
+		"app": {Roles: operator.Approve}, "acme's": {Tenants: []operator.TenantRoles{{Tenant: "acme", Roles: operator.Approve}}},
 		"adm": {Roles: operator.Admin}})
 	for _, test := range []struct {
 		who, verb, body string

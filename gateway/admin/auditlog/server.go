@@ -53,11 +53,8 @@ func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequ
 		}
 	}
 	var err error
-	if f.Tenant, err = operator.Tenant(ctx, req.GetTenant()); err != nil {
+	if f.Tenants, err = operator.Tenants(ctx, req.GetTenant()); err != nil {
 		return nil, s.refused(err)
-	}
-	if f.Tenant == "-" {
-		f.Tenant = ""
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
 	if refusal != nil {

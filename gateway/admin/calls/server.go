@@ -100,9 +100,7 @@ func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err e
 			return f, call.InvalidField(invalid, "min_duration", "it must be a duration, such as 250ms or 1.5s")
 		}
 	}
-	if f.Tenant, err = operator.Tenant(ctx, r.GetTenant()); f.Tenant == "-" {
-		f.Tenant = ""
-	}
+	f.Tenants, err = operator.Tenants(ctx, r.GetTenant())
 	return f, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -76,7 +77,7 @@ func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 	if err != nil {
 		return s.refused(err)
 	}
-	place := s.watchers.Of(f.Tenant)
+	place := s.watchers.Of(strings.Join(f.Tenants, " "))
 	if !place.Reserve(1) {
 		return s.refused(refusedWatchers)
 	}

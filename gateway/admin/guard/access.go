@@ -137,21 +137,23 @@ func (a Access) of(r *http.Request, openMetrics bool) Access {
 	return a
 }
 
-// check returns the refusal of an operator who lacks the roles; nil: it has them.
-func (a Access) check(who *operator.Identity) *call.Refusal {
+// check returns the operator with the tenants for which it has the role, or a refusal if there are none.
+func (a Access) check(who *operator.Identity) (*operator.Identity, *call.Refusal) {
 	switch {
 	case a.Role == 0:
-		return nil
+		return who, nil
 	case who == nil:
-		return refusedUnknown
-	case !who.Roles.Include(a.Role):
-		return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING",
+		return nil, refusedUnknown
+	}
+	switch who = who.For(a.Role); {
+	case who.Any() == 0:
+		return nil, &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING",
 			Metadata: map[string]string{"role": a.Role.String()},
 			Message:  "this needs the role " + a.Role.String() + ", which the credential does not have here"}
-	case a.All && who.Tenant != "":
-		return who.RefusedTenant()
+	case a.All && who.Roles == 0:
+		return nil, who.RefusedTenant()
 	}
-	return nil
+	return who, nil
 }
 
 var refusedUnknown = &call.Refusal{Kind: call.Unauthenticated, Reason: "OPERATOR_UNKNOWN",

@@ -27,42 +27,60 @@ func newContext(ctx context.Context, who *operator.Identity, refusal *call.Refus
 	return context.WithValue(ctx, refusalKey{}, refusal)
 }
 
-// Authorize returns the refusal of a request for a gRPC method, by its path, or for a route; nil: its operator has the
-// role.
-func Authorize(ctx context.Context, route string) *call.Refusal {
+// Authorize returns the context of a request for a gRPC method, by its path, or for a route, with the operator and the
+// tenants for which it has the role; or the refusal of an operator without it.
+func Authorize(ctx context.Context, route string) (context.Context, *call.Refusal) {
 	if refusal, _ := ctx.Value(refusalKey{}).(*call.Refusal); refusal != nil {
-		return refusal
+		return ctx, refusal
 	}
 	access, ok := AccessOf(route)
 	if !ok { // the start checks that
-		return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "no role permits this"}
+		return ctx, &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "no role permits this"}
 	}
-	return access.check(operator.FromContext(ctx))
+	who, refusal := access.check(operator.FromContext(ctx))
+	if who == nil || refusal != nil {
+		return ctx, refusal
+	}
+	return operator.NewContext(ctx, who), nil
 }
 
 // Permits reports whether the operator of a request may use a route, for handlers of open routes that tell operators
 // more.
-func Permits(ctx context.Context, route string) bool { return Authorize(ctx, route) == nil }
+func Permits(ctx context.Context, route string) bool {
+	_, refusal := Authorize(ctx, route)
+	return refusal == nil
+}
 
 // ServerOptions are interceptors that authorize the calls of a server.
 func ServerOptions(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			next grpc.UnaryHandler) (any, error) {
-			if refusal := Authorize(ctx, info.FullMethod); refusal != nil {
+			ctx, refusal := Authorize(ctx, info.FullMethod)
+			if refusal != nil {
 				return nil, toStatus(refusal).Err()
 			}
 			return next(ctx, req)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 			next grpc.StreamHandler) error {
-			if refusal := Authorize(stream.Context(), info.FullMethod); refusal != nil {
+			ctx, refusal := Authorize(stream.Context(), info.FullMethod)
+			if refusal != nil {
 				return toStatus(refusal).Err()
 			}
-			return next(srv, stream)
+			return next(srv, authorized{stream, ctx})
 		}),
 	}
 }
+
+// authorized is a stream with the context of its operator.
+type authorized struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (a authorized) Context() context.Context { return a.ctx }
 
 // JSON authorizes JSON routes, after the mux has chosen one: those of methods, as JSONRoutes returns them, by the row of
 // the method, and others by rows of their own.
@@ -75,11 +93,12 @@ func JSON(methods map[string]string, refuse func(http.ResponseWriter, *http.Requ
 			if method, annotated := methods[route]; annotated {
 				route = method
 			}
-			if refusal := Authorize(r.Context(), route); refusal != nil {
+			ctx, refusal := Authorize(r.Context(), route)
+			if refusal != nil {
 				refuse(w, r, refusal)
 				return
 			}
-			next(w, r, params)
+			next(w, r.WithContext(ctx), params)
 		}
 	}
 }

@@ -54,8 +54,9 @@ func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, 
 		if !c.now().Before(peer.Expires) {
 			return nil, true, refusedOldCertificate
 		}
-		return &operator.Identity{Name: "certificate " + name, Tenant: rules[i].Tenant, Roles: rules[i].Roles,
-			Via: operator.ViaCertificate}, true, nil
+		who := &operator.Identity{Name: "certificate " + name, Via: operator.ViaCertificate}
+		who.Grant(rules[i].Tenant, rules[i].Roles)
+		return who, true, nil
 	}
 	return nil, false, nil
 }

@@ -99,7 +99,6 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 		return
 	}
 	who, refusal := g.authenticate(r)
-	ctx := newContext(r.Context(), who, refusal)
 	if access.Role == byMethod {
 		if !isGRPC(r) && refusal != nil { // gRPC gets the refusal from an interceptor
 			g.refuse(w, r, refusal)
@@ -107,14 +106,14 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 		}
 	} else if access.Role != 0 {
 		if refusal == nil {
-			refusal = access.check(who)
+			who, refusal = access.check(who)
 		}
 		if refusal != nil {
 			g.refuse(w, r, refusal)
 			return
 		}
 	}
-	next.ServeHTTP(w, r.WithContext(ctx))
+	next.ServeHTTP(w, r.WithContext(newContext(r.Context(), who, refusal)))
 }
 
 // authenticate returns the operator of a request, or a refusal.

@@ -26,7 +26,9 @@ func (k *Key) identity() *operator.Identity {
 	if k.Name != "" {
 		name = k.Name + ", " + name
 	}
-	return &operator.Identity{Name: name, Tenant: k.Tenant, Roles: k.Roles, Via: operator.ViaKey}
+	who := &operator.Identity{Name: name, Via: operator.ViaKey}
+	who.Grant(k.Tenant, k.Roles)
+	return who
 }
 
 // Keys authenticates operators by the API keys of the configuration. It answers from memory.

@@ -41,7 +41,8 @@ func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call
 
 // operatorOf returns the operator that a tenant's credential authenticates.
 func operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identity {
-	o := &operator.Identity{Tenant: who.Tenant, Roles: RolesOf(who.Scopes), User: who.User}
+	o := &operator.Identity{User: who.User}
+	o.Grant(who.Tenant, RolesOf(who.Scopes))
 	_, _, isKey := tenant.ParseCredential(claim.Credential)
 	switch {
 	case claim.Peer != nil:

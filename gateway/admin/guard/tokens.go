@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -46,17 +47,16 @@ func (t *Tokens) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 	if refusal != nil {
 		return nil, true, refusal
 	}
-	var groups []string
+	o := &operator.Identity{Name: session.PersonName(who.User, who.Key), User: who.User, Issuer: who.Key,
+		Via: operator.ViaToken}
 	if who.Person != nil {
-		groups = who.Person.Groups
+		o.Groups = who.Person.Groups
 	}
-	roles, only := people.RolesOf(who.Key, who.User, groups)
-	if roles == 0 {
+	if people.Grant(o, who.Key, who.User, o.Groups); o.Any() == 0 {
 		return nil, false, nil
 	}
-	if only != "" && only == who.Tenant {
-		roles |= RolesOf(who.Scopes)
+	if o.In(who.Tenant) != 0 && who.Tenant != "" { // without an entry, Tenants asks whether the tenant is disabled
+		o.Grant(who.Tenant, RolesOf(who.Scopes))
 	}
-	return &operator.Identity{Name: who.User + ", issuer " + who.Key, Tenant: only, Roles: roles, User: who.User,
-		Issuer: who.Key, Groups: groups, Via: operator.ViaToken}, true, nil
+	return o, true, nil
 }

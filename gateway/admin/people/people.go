@@ -143,7 +143,7 @@ func (p *People) identity(ctx context.Context, s *session.Session) (who *operato
 	if refusal != nil {
 		return nil, refusal
 	}
-	if who.Roles == 0 {
+	if who.Any() == 0 {
 		return nil, refusedRole(who.Name)
 	}
 	who.Via = operator.ViaSession
@@ -162,11 +162,12 @@ func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *ca
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &operator.Identity{Name: "key " + id, Tenant: of.Tenant, Roles: guard.RolesOf(of.Scopes)}, nil
+	who := &operator.Identity{Name: "key " + id}
+	who.Grant(of.Tenant, guard.RolesOf(of.Scopes))
+	return who, nil
 }
 
-// person returns the operator that a person is: by the entries, or else by the scopes that the claims gave for a
-// tenant.
+// person returns the operator that a person is: by the entries, and by the scopes that the claims gave for a tenant.
 func (p *People) person(ctx context.Context, s *session.Session) (*operator.Identity, *call.Refusal) {
 	who := &operator.Identity{Name: s.Name(), User: s.User, Issuer: s.Issuer, Groups: s.Groups}
 	configured := false
@@ -176,7 +177,8 @@ func (p *People) person(ctx context.Context, s *session.Session) (*operator.Iden
 	if !configured {
 		return nil, session.Refused()
 	}
-	if who.Roles, who.Tenant = p.entries.Load().RolesOf(s.Issuer, s.User, s.Groups); who.Roles != 0 || s.Tenant == "" {
+	p.entries.Load().Grant(who, s.Issuer, s.User, s.Groups)
+	if s.Tenant == "" {
 		return who, nil
 	}
 	var scopes tenant.Scopes
@@ -186,11 +188,11 @@ func (p *People) person(ctx context.Context, s *session.Session) (*operator.Iden
 	}
 	if roles := guard.RolesOf(scopes); roles != 0 {
 		of, refusal := p.cfg.Tenants.Settings(ctx, s.Tenant)
-		if refusal != nil {
+		if refusal != nil && who.Any() == 0 {
 			return nil, refusal
 		}
 		if of != nil && !of.Disabled {
-			who.Roles, who.Tenant = roles, s.Tenant
+			who.Grant(s.Tenant, roles)
 		}
 	}
 	return who, nil

@@ -30,8 +30,15 @@ func (p *People) me(w http.ResponseWriter, r *http.Request) {
 	if who.Via == operator.ViaSession {
 		s, _ = p.Session(r)
 	}
-	p.WriteMe(w, r, signin.Me{Name: who.Name, User: who.User, Tenant: who.Tenant, Roles: who.Roles.Names(),
-		Groups: who.Groups, Via: who.Via, Issuer: who.Issuer, Insecure: p.cfg.Insecure}, s)
+	me := signin.Me{Name: who.Name, User: who.User, Tenant: who.Only(), Roles: who.Any().Names(),
+		Groups: who.Groups, Via: who.Via, Issuer: who.Issuer, Insecure: p.cfg.Insecure}
+	if len(who.Tenants) > 0 && me.Tenant == "" {
+		me.AllRoles = append([]string{}, who.Roles.Names()...)
+		for _, t := range who.Tenants {
+			me.Tenants = append(me.Tenants, signin.TenantRoles{Tenant: t.Tenant, Roles: t.Roles.Names()})
+		}
+	}
+	p.WriteMe(w, r, me, s)
 }
 
 // revoke ends sessions.

@@ -9,7 +9,6 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/operator"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -59,19 +58,22 @@ func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPolicie
 	if err := checkTenant(req); err != nil {
 		return page, err
 	}
-	name, err := operator.Tenant(ctx, req.GetTenant())
-	if err == nil && req.GetGlobal() {
-		err = operator.AllTenants(ctx)
-	}
-	if err != nil {
-		return page, err
-	}
 	if req.GetGlobal() {
-		page.rules, page.next, err = set.List(ctx, "", after, size)
+		if err = operator.AllTenants(ctx); err == nil {
+			page.rules, page.next, err = set.List(ctx, "", after, size)
+		}
 		return page, err
 	}
-	if name != "" && name != tenant.All {
-		return s.listOf(ctx, set, name, after, size)
+	names, err := operator.Tenants(ctx, req.GetTenant())
+	switch {
+	case err != nil:
+		return page, err
+	case len(names) == 1:
+		return s.listOf(ctx, set, names[0], after, size)
+	case names != nil:
+		several := paging.Across[policy.Rule]{List: set.List, Owners: paging.Among(names)}
+		page.rules, page.next, err = several.Page(ctx, after, size)
+		return page, err
 	}
 	if rest, unknown := strings.CutPrefix(after, unknownTenants); unknown {
 		return s.listUnknown(ctx, set, rest, size)

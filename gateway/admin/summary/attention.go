@@ -22,11 +22,11 @@ const (
 // attention is something that needs somebody.
 type attention = capgatepb.GetSummaryResponse_Attention
 
-// attend adds what needs somebody, the most urgent first. An operator of one tenant sees its approvals alone.
+// attend adds what needs somebody, the most urgent first. An operator of some tenants sees their approvals alone.
 func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, replicas []recent.Replica,
-	tenant string, narrow bool) {
+	tenants []string, narrow bool) {
 	if narrow {
-		s.addPending(ctx, to, tenant)
+		s.addPending(ctx, to, tenants)
 		return
 	}
 	if to.GetRedis() == "away" {
@@ -43,7 +43,7 @@ func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, r
 		}
 	}
 	s.addFleets(to)
-	s.addPending(ctx, to, tenant)
+	s.addPending(ctx, to, tenants)
 	s.addLetters(ctx, to)
 	s.addDrift(to)
 }
@@ -77,11 +77,11 @@ func (s *server) addFleets(to *capgatepb.GetSummaryResponse) {
 	}
 }
 
-func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryResponse, tenant string) {
+func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryResponse, tenants []string) {
 	if s.Pending == nil {
 		return
 	}
-	p, err := s.Pending(ctx, tenant)
+	p, err := s.Pending(ctx, tenants)
 	if err != nil {
 		to.Partial = true
 		return

@@ -34,8 +34,8 @@ type Config struct {
 	Recent *recent.Log
 	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	Fleets func() []Fleet
-	// Pending returns the pending approvals of a tenant; "": of all. An error means that they are not known.
-	Pending func(ctx context.Context, tenant string) (Pending, error)
+	// Pending returns the pending approvals of tenants; nil: of all. An error means that they are not known.
+	Pending func(ctx context.Context, tenants []string) (Pending, error)
 	Letters func(ctx context.Context) (int, error) // number of dead letters, as far as it is worth to count
 	Drifted func() map[string]int                  // number of drifted tools by capability
 }
@@ -61,7 +61,7 @@ type server struct {
 // GetSummary implements capgatepb.SummaryServer.
 func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryRequest) (*capgatepb.GetSummaryResponse,
 	error) {
-	tenant, err := operator.Tenant(ctx, req.GetTenant())
+	tenants, err := operator.Tenants(ctx, req.GetTenant())
 	if err != nil {
 		var refusal *call.Refusal
 		if errors.As(err, &refusal) {
@@ -69,14 +69,10 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 		}
 		return nil, err
 	}
-	if tenant == "-" {
-		tenant = ""
-	}
-	who := operator.FromContext(ctx)
-	narrow := who != nil && who.Tenant != ""
+	narrow := operator.AllTenants(ctx) != nil
 	resp := &capgatepb.GetSummaryResponse{Totals: &capgatepb.GetSummaryResponse_Totals{}}
 	replicas, partial := s.Recent.Replicas(ctx)
-	minutes, also := s.Recent.Minutes(ctx, tenant, tenant == "")
+	minutes, also := s.minutes(ctx, tenants)
 	resp.Partial = partial || also
 	for i := range replicas {
 		r := &replicas[i]
@@ -95,8 +91,29 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 		t.Calls, t.Refusals = small(int64(t.GetCalls())+m.Calls), small(int64(t.GetRefusals())+m.Refusals)
 		t.Errors = small(int64(t.GetErrors()) + m.Errors)
 	}
-	s.attend(ctx, resp, replicas, tenant, narrow)
+	s.attend(ctx, resp, replicas, tenants, narrow)
 	return resp, nil
+}
+
+// maxSummed bounds the tenants whose minutes are summed up one by one.
+const maxSummed = 32
+
+// minutes returns the counts of some tenants; nil: of all. If partial is true, some are missing.
+func (s *server) minutes(ctx context.Context, tenants []string) (sum []recent.Minute, partial bool) {
+	if tenants == nil {
+		return s.Recent.Minutes(ctx, "", true)
+	}
+	for i, tenant := range tenants[:min(len(tenants), maxSummed)] {
+		one, missing := s.Recent.Minutes(ctx, tenant, false)
+		if partial = partial || missing; i == 0 {
+			sum = one
+			continue
+		}
+		for j := range min(len(one), len(sum)) {
+			sum[j].Add(one[j].Counts)
+		}
+	}
+	return sum, partial || len(tenants) > maxSummed
 }
 
 func replicaOf(r *recent.Replica) *capgatepb.GetSummaryResponse_Replica {

@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"context"
+	"slices"
 
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/tenant"
@@ -20,8 +21,14 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	}
 	var keys []*capgatepb.Key
 	var next string
-	if by.operator && by.only() == "" && req.GetTenantId() == tenant.All && s.Roster != nil {
+	if by.operator && len(by.some()) != 1 && req.GetTenantId() == tenant.All && s.Roster != nil {
 		all := paging.Across[*capgatepb.Key]{Owners: s.Roster.Page, List: s.listKeys}
+		if ids := by.some(); ids != nil {
+			all.Owners = func(ctx context.Context, after string, _ int) ([]string, string, error) {
+				ids, err := s.known(ctx, ids, after)
+				return ids, "", err
+			}
+		}
 		keys, next, err = all.Page(ctx, after, size)
 	} else {
 		keys, next, err = s.listKeys(ctx, req.GetTenantId(), after, size)
@@ -63,7 +70,7 @@ func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys
 // keyAccessByID resolves a request about one key. Operators need not know the key's tenant.
 func (s *server) keyAccessByID(ctx context.Context, name, id string, change bool) (keyAccess, error) {
 	by, err := s.authenticate(ctx)
-	if err != nil || !by.operator || by.only() != "" || name != tenant.All || s.Roster == nil {
+	if err != nil || !by.operator || len(by.some()) == 1 || name != tenant.All || s.Roster == nil {
 		return s.keyAccess(ctx, name, change)
 	}
 	k := s.Keys.Find(id)
@@ -73,7 +80,7 @@ func (s *server) keyAccessByID(ctx context.Context, name, id string, change bool
 	switch {
 	case err != nil:
 		return keyAccess{}, err
-	case k == nil:
+	case k == nil || by.some() != nil && !slices.Contains(by.some(), k.Tenant):
 		return keyAccess{}, tenant.ErrKeyUnknown
 	}
 	return s.keyAccess(ctx, k.Tenant, change)

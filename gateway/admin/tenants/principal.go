@@ -23,12 +23,10 @@ func ofOperators(ctx context.Context) (principal, error) {
 	return principal{operator: true, name: operator.NameOf(ctx, ""), as: operator.FromContext(ctx)}, nil
 }
 
-// only returns the only tenant that an operator sees; "": it sees all.
-func (a *principal) only() string {
-	if a.as == nil {
-		return ""
-	}
-	return a.as.Tenant
+// some returns the tenants that an operator sees, sorted; nil: all.
+func (a *principal) some() []string {
+	tenants, _ := a.as.Select("") // fails only without roles, with which there is no request
+	return tenants
 }
 
 // ofCallers returns the principal at the public port, which the gateway has authenticated.

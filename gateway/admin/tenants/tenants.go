@@ -117,8 +117,8 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
-	if id := by.only(); id != "" {
-		return s.listOne(ctx, id, after)
+	if ids := by.some(); ids != nil {
+		return s.listSome(ctx, ids, after, size)
 	}
 	var stored []*tenant.Record
 	var next string
@@ -142,18 +142,41 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
 }
 
-// listOne lists the only tenant that an operator sees.
-func (s *server) listOne(ctx context.Context, id, after string) (*capgatepb.ListTenantsResponse, error) {
+// listSome lists the tenants that an operator sees, as far as they exist.
+func (s *server) listSome(ctx context.Context, ids []string, after string, size int) (*capgatepb.ListTenantsResponse,
+	error) {
 	resp := new(capgatepb.ListTenantsResponse)
-	if after >= id {
-		return resp, nil
+	ids, err := s.known(ctx, ids, after)
+	for i := 0; i < len(ids) && err == nil; i++ {
+		if i == size {
+			resp.NextPageToken = paging.Token(ids[i-1])
+			break
+		}
+		var t *capgatepb.Tenant
+		t, err = s.getTenant(ctx, ids[i])
+		resp.Tenants = append(resp.Tenants, t)
 	}
-	t, err := s.getTenant(ctx, id)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	resp.Tenants = append(resp.Tenants, t)
 	return resp, nil
+}
+
+// known returns the tenants after one, of some, that exist. The roles of an operator may name others.
+func (s *server) known(ctx context.Context, ids []string, after string) (known []string, err error) {
+	for _, id := range ids {
+		if id <= after {
+			continue
+		}
+		var refusal *call.Refusal
+		switch err := s.Roster.Check(ctx, id); {
+		case err == nil:
+			known = append(known, id)
+		case !errors.As(err, &refusal) || refusal.Kind != call.NotFound:
+			return nil, err
+		}
+	}
+	return known, nil
 }
 
 // maxTries bounds the tries of a change without an etag.

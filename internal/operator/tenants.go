@@ -1,0 +1,172 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// allTenants stands for all tenants in requests.
+const allTenants = "-"
+
+// TenantRoles are roles for one tenant.
+type TenantRoles struct {
+	Tenant string
+	Roles  Roles
+}
+
+// Grant adds roles to an identity under construction, for one tenant or, for "", for all.
+func (who *Identity) Grant(tenant string, roles Roles) {
+	if tenant == "" {
+		who.Roles |= roles
+		return
+	}
+	i, found := slices.BinarySearchFunc(who.Tenants, tenant, func(t TenantRoles, name string) int {
+		return cmp.Compare(t.Tenant, name)
+	})
+	switch {
+	case found:
+		who.Tenants[i].Roles |= roles
+	case roles != 0:
+		who.Tenants = slices.Insert(who.Tenants, i, TenantRoles{tenant, roles})
+	}
+}
+
+// In returns the roles that hold for a tenant.
+func (who *Identity) In(tenant string) Roles {
+	roles := who.Roles
+	for _, t := range who.Tenants {
+		if t.Tenant == tenant {
+			roles |= t.Roles
+		}
+	}
+	return roles
+}
+
+// Any returns all roles, whatever tenants they are for.
+func (who *Identity) Any() Roles {
+	roles := who.Roles
+	for _, t := range who.Tenants {
+		roles |= t.Roles
+	}
+	return roles
+}
+
+// Only returns the only tenant that an identity sees; "": it sees several, or all.
+func (who *Identity) Only() string {
+	if who.Roles == 0 && len(who.Tenants) == 1 {
+		return who.Tenants[0].Tenant
+	}
+	return ""
+}
+
+// Rights returns a text for what the operator may do, which changes with that.
+func (who *Identity) Rights() string {
+	text := who.Roles.String()
+	for _, t := range who.Tenants {
+		text += "; " + t.Tenant + ": " + t.Roles.String()
+	}
+	return text
+}
+
+// For returns the operator as a request that needs a role sees it: with the tenants for which it has that role. It has
+// no roles if there are none.
+func (who *Identity) For(role Roles) *Identity {
+	if who.Roles.Include(role) {
+		return who
+	}
+	next := *who
+	next.Roles, next.Tenants = 0, nil
+	for _, t := range who.Tenants {
+		if roles := who.Roles | t.Roles; roles.Include(role) {
+			next.Tenants = append(next.Tenants, TenantRoles{t.Tenant, roles})
+		}
+	}
+	return &next
+}
+
+// Tenant returns the tenant of a request that concerns one; "" and "-" name all. An operator of one tenant gets its own
+// in place of all, one of several has to name one, and each gets a refusal for others. The error is a *call.Refusal.
+func Tenant(ctx context.Context, named string) (string, error) { return FromContext(ctx).Narrow(named) }
+
+// Narrow is Tenant for an operator; nil: one for all tenants.
+func (who *Identity) Narrow(named string) (string, error) {
+	if who == nil || who.Roles != 0 {
+		return named, nil
+	}
+	selected, err := who.Select(named)
+	switch {
+	case err != nil:
+		return "", err
+	case len(selected) == 1:
+		return selected[0], nil
+	}
+	return "", &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_REQUIRED",
+		Metadata: map[string]string{"field": "tenant"},
+		Message: "tenant: name one with --tenant NAME or tenant=NAME; the operator's roles are for " +
+			who.tenantNames()}
+}
+
+// Tenants returns the tenants of a request that may concern several: nil for all, else those that it names or, for ""
+// and "-", those that the operator sees. The error is a *call.Refusal.
+func Tenants(ctx context.Context, named string) ([]string, error) {
+	return FromContext(ctx).Select(named)
+}
+
+// Select is Tenants for an operator; nil: one for all tenants.
+func (who *Identity) Select(named string) ([]string, error) {
+	all := named == "" || named == allTenants
+	if who == nil || who.Roles != 0 {
+		if all {
+			return nil, nil
+		}
+		return []string{named}, nil
+	}
+	seen := []string{} // not nil, which stands for all
+	for _, t := range who.Tenants {
+		if all || t.Tenant == named {
+			seen = append(seen, t.Tenant)
+		}
+	}
+	if len(seen) == 0 {
+		return nil, who.RefusedTenant()
+	}
+	return seen, nil
+}
+
+// AllTenants returns a refusal unless the operator of a request has roles for all tenants. The error is a
+// *call.Refusal.
+func AllTenants(ctx context.Context) error {
+	if who := FromContext(ctx); who != nil && who.Roles == 0 {
+		return who.RefusedTenant()
+	}
+	return nil
+}
+
+// RefusedTenant returns the refusal of what concerns other tenants than those of the operator.
+func (who *Identity) RefusedTenant() *call.Refusal {
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "OPERATOR_TENANT",
+		Metadata: map[string]string{"tenant": who.Only()},
+		Message:  "the operator's roles that permit this are for " + who.tenantNames() + " alone"}
+}
+
+// maxNamed bounds the tenants that an error names.
+const maxNamed = 10
+
+func (who *Identity) tenantNames() string {
+	if only := who.Only(); only != "" {
+		return "the tenant " + only
+	}
+	names := make([]string, 0, maxNamed)
+	for _, t := range who.Tenants[:min(len(who.Tenants), maxNamed)] {
+		names = append(names, t.Tenant)
+	}
+	text := "the tenants " + strings.Join(names, ", ")
+	if len(who.Tenants) > maxNamed {
+		text += " and others"
+	}
+	return text
+}
