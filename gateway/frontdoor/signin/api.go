@@ -15,20 +15,20 @@ import (
 
 // Me is the person or program of a request.
 type Me struct {
-	Name     string     `json:"name"`
-	User     string     `json:"user"`
-	Tenant   string     `json:"tenant"` // "": all, or several
-	Roles    []string   `json:"roles"`  // all, whatever tenants they are for
+	Name   string   `json:"name"`
+	User   string   `json:"user"`
+	Tenant string   `json:"tenant"` // "": all, or several
+	Roles  []string `json:"roles"`  // all, whatever tenants they are for
 	// of a person with roles for some tenants and for others: those for all tenants, and those for one each
 	AllRoles []string      `json:"all_roles,omitzero"`
 	Tenants  []TenantRoles `json:"tenants,omitempty"`
-	Groups   []string   `json:"groups"`
-	Via      string     `json:"via"`
-	Issuer   string     `json:"issuer"`
-	Expires  *time.Time `json:"expire_time,omitempty"` // of the session
-	CSRF     string     `json:"csrf_token,omitempty"`  // of the session, for X-CSRF-Token
-	Session  string     `json:"session,omitempty"`     // its id
-	Insecure bool       `json:"insecure"`              // the port asks nobody who they are
+	Groups   []string      `json:"groups"`
+	Via      string        `json:"via"`
+	Issuer   string        `json:"issuer"`
+	Expires  *time.Time    `json:"expire_time,omitempty"` // of the session
+	CSRF     string        `json:"csrf_token,omitempty"`  // of the session, for X-CSRF-Token
+	Session  string        `json:"session,omitempty"`     // its id
+	Insecure bool          `json:"insecure"`              // the port asks nobody who they are
 }
 
 // TenantRoles are roles for one tenant.
