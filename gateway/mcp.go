@@ -45,6 +45,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
 		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys,
+		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			who := &webRequestOf(r).Identity
 			return strings.Join([]string{who.Tenant, who.Key, who.User, who.Agent}, "\x00")

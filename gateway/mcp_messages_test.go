@@ -165,3 +165,45 @@ func TestMCPSignIn(t *testing.T) {
 		}
 	}
 }
+
+// TestMCPSearch: a tenant with many tools gets two, which find and call the others that it may use.
+func TestMCPSearch(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.Authenticator = ring.authenticator()
+		o.MCP.Settings.Search = []string{"acme"}
+	})
+	for _, revision := range revisions {
+		s := f.session(t, revision, nil, "X-Api-Key", ring.credentials["acme"])
+		if list, err := s.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 2 {
+			t.Fatalf("%s: %+v %v", revision, list, err)
+		}
+		for query, want := range map[string]int{"Echo": 1, "hidden": 0, "does": 5, "": 0} {
+			r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "search_tools",
+				Arguments: map[string]any{"query": query}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found struct{ Tools []struct{ Name string } }
+			if err := json.Unmarshal([]byte(textOf(t, r)), &found); err != nil || len(found.Tools) != want ||
+				query == "Echo" && found.Tools[0].Name != "caps__"+gatewaytest.Echo {
+				t.Errorf("%s: %q: %s", revision, query, textOf(t, r))
+			}
+		}
+		r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "call_tool", Arguments: map[string]any{
+			"name": "caps__" + gatewaytest.Echo, "arguments": map[string]any{"a": 1}}})
+		if err != nil || textOf(t, r) != `{"a":1}` {
+			t.Errorf("%s: %+v %v", revision, r, err)
+		}
+		_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "call_tool", Arguments: map[string]any{
+			"name": "caps__hidden"}})
+		if _, data := refusalOf(t, err); data["reason"] != "TOOL_BLOCKED" {
+			t.Errorf("%s: %v", revision, data)
+		}
+	}
+	other := f.session(t, revisions[0], nil, "X-Api-Key", ring.credentials["globex"])
+	if list, err := other.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 5 {
+		t.Errorf("%+v %v", list, err)
+	}
+}

@@ -30,7 +30,8 @@ func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
 
 // mcpOf returns the settings of MCP.
 func mcpOf(cfg *config.Config, of *plan) mcp.Settings {
-	s := mcp.Settings{Names: mcp.NewNames(of.names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL}
+	s := mcp.Settings{Names: mcp.NewNames(of.names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL,
+		Search: cfg.MCP.Search}
 	if cfg.Multi {
 		for i := range cfg.Issuers {
 			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)

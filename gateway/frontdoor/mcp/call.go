@@ -40,6 +40,22 @@ type invocation struct {
 // call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
 func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
+	if h.searches(x.r) {
+		switch req.Params.Name {
+		case searchTools:
+			result, refused := h.search(ctx, x, req.Params)
+			if refused != nil {
+				return nil, refused.rpc(x.r)
+			}
+			return result, nil
+		case callTool:
+			p, refused := inner(req.Params)
+			if refused != nil {
+				return nil, refused.rpc(x.r)
+			}
+			req.Params = p
+		}
+	}
 	i, refused := h.invocationOf(x, req)
 	if refused != nil {
 		return nil, refused.rpc(x.r)

@@ -7,6 +7,7 @@
 //	read.go      which requests reach the SDK: one JSON-RPC message with one reading
 //	names.go     the names of tools: capability__tool
 //	list.go      tools/list: the caller's catalog
+//	search.go    tools that find and call others, for callers with many
 //	call.go      tools/call: one call of a capability; result.go has its answer
 //	metadata.go  what a request says of its call, in headers and _meta
 //	approval.go  calls that a person has to approve

@@ -31,6 +31,9 @@ func cacheable(_ context.Context, req sdk.Request, c *sdk.Cacheable) {
 // of their author in each.
 func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Result, error) {
 	r := exchangeOf(ctx).r
+	if h.searches(r) {
+		return listOf(searchList(), ""), nil
+	}
 	var after place
 	if req.Params != nil && req.Params.Cursor != "" {
 		var ok bool
@@ -43,9 +46,13 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
 	}
-	result := &sdk.ListToolsResult{Tools: p.tools, NextCursor: p.next}
+	return listOf(p.tools, p.next), nil
+}
+
+func listOf(tools []*sdk.Tool, next string) *sdk.ListToolsResult {
+	result := &sdk.ListToolsResult{Tools: tools, NextCursor: next}
 	result.TTLMs, result.CacheScope = int(listTTL/time.Millisecond), "private"
-	return result, nil
+	return result
 }
 
 // page is a page of tools.
@@ -112,11 +119,8 @@ const anyObject = `{"type":"object"}`
 
 // toolOf returns a tool as MCP has it.
 func toolOf(name string, t *Tool) *sdk.Tool {
-	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: json.RawMessage(anyObject),
+	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema),
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}}
-	if len(t.InputSchema) > 0 {
-		tool.InputSchema = objectSchema(t.InputSchema)
-	}
 	if len(t.OutputSchema) > 0 {
 		tool.OutputSchema = json.RawMessage(t.OutputSchema)
 	}
@@ -130,7 +134,7 @@ func toolOf(name string, t *Tool) *sdk.Tool {
 // objectSchema returns a schema whose type is object, as MCP requires it at the top. Arguments are objects anyway.
 func objectSchema(schema []byte) json.RawMessage {
 	var top map[string]json.RawMessage
-	if json.Unmarshal(schema, &top) != nil || top == nil { // true: any arguments
+	if len(schema) == 0 || json.Unmarshal(schema, &top) != nil || top == nil { // true: any arguments
 		return json.RawMessage(anyObject)
 	}
 	if string(top["type"]) == `"object"` {

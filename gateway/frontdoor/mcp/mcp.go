@@ -31,7 +31,8 @@ type Config struct {
 	Version      string               // of the program
 	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get no
 	// session, and no state to bring back.
-	Keys func(ctx context.Context) [][]byte
+	Keys   func(ctx context.Context) [][]byte
+	Tenant func(*http.Request) string // of the caller of a request
 	// Caller identifies the caller of a request; required with Keys.
 	Caller  func(*http.Request) string
 	MaxBody int64         // of a request, in bytes; default 4 MiB
@@ -49,8 +50,10 @@ type Settings struct {
 	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
 	// default 45 s: clients give a call 60 s.
 	ApprovalWait time.Duration
-	PublicURL    string   // at which clients reach the gateway; "": that of their requests
-	Issuers      []string // URLs of the issuers whose tokens are credentials; none: clients are not told of any
+	PublicURL    string // at which clients reach the gateway; "": that of their requests
+	// Search are the tenants whose callers get tools to search and call others, in place of all; "*": all tenants.
+	Search  []string
+	Issuers []string // URLs of the issuers whose tokens are credentials; none: clients are not told of any
 }
 
 // Catalog is the tools of callers.
