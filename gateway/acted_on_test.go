@@ -158,8 +158,9 @@ func onlyScripted(script gatewaytest.Script) func(t *testing.T) []string {
 	return func(t *testing.T) []string { return []string{gatewaytest.Scripted(t, script)} }
 }
 
-func short(f *gatewaytest.Fleet) {
-	f.Deadlines = router.Deadlines{Default: 50 * time.Millisecond, Stream: 50 * time.Millisecond}
+// lasting gives the calls of a fleet a time.
+func lasting(d time.Duration) func(*gatewaytest.Fleet) {
+	return func(f *gatewaytest.Fleet) { f.Deadlines = router.Deadlines{Default: d, Stream: d} }
 }
 
 // begun is an answer that ends behind a message, without a status.
@@ -184,7 +185,7 @@ var breakdowns = map[string]breakdown{
 	}), nil, "BACKEND_UNREACHABLE", true, false},
 	"the time is over before there is a connection": {func(t *testing.T) []string {
 		return []string{gatewaytest.Deaf(t)}
-	}, short, "DEADLINE_EXCEEDED", true, true},
+	}, lasting(50 * time.Millisecond), "DEADLINE_EXCEEDED", true, true},
 	"the connection ends without an answer": {onlyScripted(func(*rawhttp2.Conn, uint32) bool { return false }), nil,
 		"UPSTREAM_LOST", false, false},
 	"the connection ends in the answer": {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
@@ -200,7 +201,8 @@ var breakdowns = map[string]breakdown{
 	"the answer breaks HTTP/2": {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Data(stream, false, []byte("no headers"))) == nil
 	}), nil, "UPSTREAM_PROTOCOL", false, false},
-	"the time is over": {func(t *testing.T) []string { return []string{gatewaytest.Silent(t)} }, short,
+	// The time suffices to reach the backend, on a busy machine too.
+	"the time is over": {func(t *testing.T) []string { return []string{gatewaytest.Silent(t)} }, lasting(3 * time.Second),
 		"DEADLINE_EXCEEDED", false, false},
 	"an attempt is lost, and there is no other backend": {func(t *testing.T) []string {
 		return []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { return false }), gatewaytest.Refusing(t)}

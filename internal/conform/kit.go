@@ -133,12 +133,17 @@ func (k Kit) connect(ctx context.Context, done func(Result)) (*grpc.ClientConn, 
 func (k Kit) reach(ctx context.Context) error {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
+	var nothing error // what was seen until now
 	for {
 		err := k.Target.Reach(ctx)
 		var why *container.Problem
-		if err == nil || !errors.As(err, &why) || why.Kind != container.NothingThere {
+		switch {
+		case err != nil && ctx.Err() != nil: // the last attempt was cut off
+			return cmp.Or(nothing, err)
+		case err == nil || !errors.As(err, &why) || why.Kind != container.NothingThere:
 			return err
 		}
+		nothing = err
 		select {
 		case <-ctx.Done():
 			return err

@@ -90,9 +90,9 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 				case "large-message":
 					k.Largest = 16 << 20
 				case "deadline-files", "cancel-files": // these too
-					k.Grace = 3 * time.Second
+					k.Grace = 10 * time.Second
 				case "deadline", "cancel":
-					k.Grace, k.Slow = 3*time.Second, conform.Call{Tool: slowTool, Args: []byte("{}")}
+					k.Grace, k.Slow = 10*time.Second, conform.Call{Tool: slowTool, Args: []byte("{}")}
 				}
 				report, by := check(t, k)
 				if !slices.Equal(by[conform.Fail], []string{rule.Name}) {
@@ -109,7 +109,7 @@ func TestNothingToCheck(t *testing.T) {
 	doc := serveBroken(t, "")
 	for want, k := range map[string]conform.Kit{
 		"fail  port nothing listens at": {Target: container.Target{Addr: gatewaytest.Refusing(t)},
-			Wait: 300 * time.Millisecond},
+			Wait: time.Second},
 		"fail  dialect it has none of": {Target: container.Target{Addr: none}},
 		"fail  dialect it speaks doc":  {Target: container.Target{Addr: doc}, Dialects: []call.Dialect{call.Live}},
 	} {
