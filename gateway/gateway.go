@@ -168,8 +168,10 @@ func New(cfg Config) (*Gateway, error) {
 	h.relay, g.internal.Relay = g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
 	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.inherit, MaxMessage: maxMessage}
-	g.mcp = newMCP(inside, &cfg)
-	if doors, err = frontDoors(inside, g.mcp, &cfg); err == nil {
+	if g.mcp, err = newMCP(inside, &cfg); err == nil {
+		doors, err = frontDoors(inside, g.mcp, &cfg)
+	}
+	if err == nil {
 		g.operators, err = g.newOperators()
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -38,9 +39,9 @@ func (g *Gateway) SetMCP(s mcp.Settings) {
 }
 
 // newMCP returns the front door; nil where there is none.
-func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
+func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcp.Handler, error) {
 	if cfg.MCP.Usable == nil {
-		return nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
@@ -55,7 +56,10 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) *mcp.Handler {
 		},
 	})
 	h.Set(cfg.MCP.Settings)
-	return h
+	if err := cfg.Metrics.Register(h.Metrics()); err != nil {
+		return nil, fmt.Errorf("metrics of mcp: %w", err)
+	}
+	return h, nil
 }
 
 // withMCP serves the paths of MCP by its own front door.

@@ -14,6 +14,7 @@
 //	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
 //	stream.go    calls whose pieces are progress notifications
+//	metrics.go   how long requests take
 //	refusal.go   every error, as a JSON-RPC error
 //
 // The SDK's server is stateless: it forgets a client after each request, so that any replica answers any request.

@@ -81,6 +81,7 @@ type Handler struct {
 	capabilities docpb.CapabilityClient
 	settings     atomic.Pointer[Settings]
 	running      running
+	operations   *operations
 	whole        http.Handler // answers with one JSON object
 	events       http.Handler // answers with events, the last of which is the response
 }
@@ -88,7 +89,7 @@ type Handler struct {
 // New returns the front door of a gateway.
 func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
-	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn)}
+	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn), operations: newOperations()}
 	h.Set(Settings{})
 	server := sdk.NewServer(&sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")},
 		&sdk.ServerOptions{
@@ -96,7 +97,7 @@ func New(cfg Config) *Handler {
 			SupportedProtocolVersions: versions(),
 			SetCacheable:              cacheable,
 		})
-	server.AddReceivingMiddleware(h.receive)
+	server.AddReceivingMiddleware(h.measured, h.receive)
 	serve := func(whole bool) http.Handler {
 		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: whole, PropagateRequestCancellation: true,

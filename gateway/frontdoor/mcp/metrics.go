@@ -1,0 +1,109 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// maxSeries bounds the series of operations. Further tools are otherTool.
+const maxSeries = 2000
+
+// otherTool is the label of tools that have no series of their own.
+const otherTool = "other"
+
+// operations are the durations of requests by OpenTelemetry's conventions of MCP (mcp.server.operation.duration). It is
+// a prometheus.Collector, and safe for concurrent use.
+type operations struct {
+	since time.Time
+	desc  *prometheus.Desc
+
+	mu  sync.Mutex
+	all map[operation]*telemetry.Histogram
+}
+
+// operation is the labels of a series.
+type operation struct{ method, tool, failure string }
+
+func newOperations() *operations {
+	return &operations{since: time.Now(), all: map[operation]*telemetry.Histogram{},
+		desc: prometheus.NewDesc("mcp_server_operation_duration_seconds", "Requests over MCP, by method, tool and error: "+
+			"tool_error, or a JSON-RPC code. Unknown tools have no name; tools without a series of their own are other.",
+			[]string{"mcp_method_name", "gen_ai_tool_name", "error_type"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (o *operations) Describe(to chan<- *prometheus.Desc) { to <- o.desc }
+
+// Collect implements prometheus.Collector.
+func (o *operations) Collect(to chan<- prometheus.Metric) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for of, h := range o.all {
+		to <- h.Metric(o.desc, o.since, of.method, of.tool, of.failure)
+	}
+}
+
+// observe counts an operation. There are few methods and errors; tools are known ones.
+func (o *operations) observe(of operation, d time.Duration) {
+	o.mu.Lock()
+	h := o.all[of]
+	if h == nil {
+		if of.tool != "" && len(o.all) >= maxSeries {
+			of.tool = otherTool
+		}
+		if h = o.all[of]; h == nil {
+			h = new(telemetry.Histogram)
+			o.all[of] = h
+		}
+	}
+	o.mu.Unlock()
+	h.Observe(d)
+}
+
+// Metrics returns the metrics of the front door, to be registered.
+func (h *Handler) Metrics() prometheus.Collector { return h.operations }
+
+// measured is the SDK's middleware that counts requests.
+func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		of, begun := operation{method: method}, time.Now()
+		if c, ok := req.(*sdk.CallToolRequest); ok {
+			if name := c.Params.Name; h.isKnown(name) {
+				of.tool = name
+			}
+		}
+		result, err := next(ctx, method, req)
+		of.failure = failureOf(result, err)
+		h.operations.observe(of, time.Since(begun))
+		return result, err
+	}
+}
+
+// isKnown reports whether there is a tool of that name. Others, which clients make up, have no series.
+func (h *Handler) isKnown(name string) bool {
+	capability, tool, ok := h.settings.Load().Names.Resolve(name, h.cfg.Catalog.Known)
+	return ok && h.cfg.Catalog.Known(capability, tool)
+}
+
+// failureOf returns the error.type of an operation; "": it succeeded.
+func failureOf(result sdk.Result, err error) string {
+	var rpc *jsonrpc.Error
+	switch r, ok := result.(*callResult); {
+	case errors.As(err, &rpc):
+		return strconv.FormatInt(rpc.Code, 10)
+	case err != nil:
+		return strconv.Itoa(jsonrpc.CodeInternalError)
+	case ok && r.IsError:
+		return "tool_error"
+	}
+	return ""
+}
