@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -159,6 +161,67 @@ func TestNotices(t *testing.T) {
 			t.Errorf("a secret is in %s: %s", name, text)
 		}
 	}
+}
+
+// TestDestinationsReload: a destination that a reload adds gets notices, one that stays goes on, and one that it takes
+// away gets none.
+func TestDestinationsReload(t *testing.T) {
+	t.Parallel()
+	url, posts := channels(t)
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc)
+	files := configMap{dir: t.TempDir()}
+	put := func(names ...string) {
+		all, entries := map[string]string{}, []string{}
+		for _, name := range names {
+			all[name+".url"] = url + "/" + name
+			entries = append(entries, fmt.Sprintf("{name: %s, format: slack, url_file: %s/..data/%s.url}", name, files.dir, name))
+		}
+		all["capgate.yaml"] = strings.Replace(configOf("approvals: {notices: ["+strings.Join(entries, ", ")+"]}\n"+
+			patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
+		files.put(t, all)
+	}
+	put()
+	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	calls, destinations := 0, []string{}
+	reload := func(names ...string) {
+		t.Helper()
+		put(names...)
+		p.signal(t, syscall.SIGHUP)
+		for _, name := range names {
+			waitPage(t, "http://"+admin+"/metrics", `capgate_webhook_events_total{destination="`+name+`"`)
+		}
+		for _, name := range destinations {
+			if slices.Contains(names, name) {
+				continue
+			}
+			for deadline := time.Now().Add(patience); ; {
+				if _, text := page(t, "http://"+admin+"/metrics"); !strings.Contains(text, `destination="`+name+`"`) {
+					break
+				} else if time.Now().After(deadline) {
+					t.Fatalf("%s is still there", name)
+				}
+			}
+		}
+		destinations = names
+		if _, text := page(t, "http://"+admin+"/readyz"); strings.Contains(text, "needs_restart") {
+			t.Error(text)
+		}
+		calls++
+		_, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", gatewaytest.Echo, fmt.Sprintf(`{"n":%d}`, calls))
+		id, came := approvalID(t, errs), []string{}
+		for len(came) < len(names) { // a new destination also gets the events of the last minute
+			if got := next(t, "a notice", posts); strings.Contains(got.body, id) {
+				came = append(came, strings.TrimPrefix(got.path, "/"))
+			}
+		}
+		if slices.Sort(came); !slices.Equal(came, names) {
+			t.Errorf("notices came to %v, not %v", came, names)
+		}
+	}
+	reload("one")
+	reload("one", "two")
+	reload("three", "two") // in the order of the alphabet
+	reload("two")
 }
 
 // TestProblemsOfNotices: capgate check reports what is wrong with files of destinations, and quotes none of them.

@@ -92,7 +92,7 @@ func (p *process) recentServices() []admin.Service {
 		},
 		Pending: p.pendingOf,
 		Letters: func(ctx context.Context) (int, error) {
-			letters, err := p.letters.Dead(ctx, 0, maxLetters)
+			letters, err := p.letters().Dead(ctx, 0, maxLetters)
 			return len(letters), err
 		},
 		Drifted: func() map[string]int {

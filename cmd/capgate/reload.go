@@ -214,7 +214,7 @@ func (r *reloader) apply(s *settings) error {
 	p.gateway.SetMCP(mcpOf(s.cfg, next))
 	p.clientAddr.Replace(clientAddrConfig(s.cfg))
 	if s != r.current {
-		p.setWebhooks(s.webhooks)
+		_ = p.setWebhooks(s.webhooks) // the file's reader has checked them
 	}
 	p.approvals.SetPublicURL(s.cfg.PublicURL)
 	p.approvals.SetAnswerRules(answerRulesOf(s.cfg))
@@ -238,7 +238,6 @@ func needsRestart(started, next *config.Config) []string {
 		{"policies", started.Policies != next.Policies},
 		{"approvals", !sameApprovals(started, next)},
 		{"idempotency", started.Idempotency != next.Idempotency},
-		{"approvals.notices", !slices.Equal(destinations(started), destinations(next))},
 		{"tenants", started.Multi != next.Multi},
 		{"operators", !sameOperators(started, next)},
 		{"identity", started.Identity != next.Identity},

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/mail"
-	"slices"
 
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/config"
@@ -20,21 +20,12 @@ import (
 
 // newWebhooks creates the deliverers of the approvals webhook and of notices.
 func (p *process) newWebhooks(s *settings, metrics *telemetry.Metrics) error {
-	p.letters = webhook.Letters{{Store: p.store.Webhooks()}}
-	for _, c := range s.webhooks {
-		store := p.store.Notices(c.Name)
-		d, err := webhook.New(store, p.approvals, approval.JSON, c,
-			webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
-		}
-		p.webhooks = append(p.webhooks, d)
-		if c.Name != "" {
-			p.letters = append(p.letters, webhook.Outbox{Name: c.Name, Store: store})
-		}
+	p.webhooks = webhook.NewGroup()
+	if err := p.setWebhooks(s.webhooks); err != nil {
+		return err
 	}
 	metrics.WatchWebhooks(func() (all []telemetry.Webhook) {
-		for _, d := range p.webhooks {
+		for _, d := range p.webhooks.All() {
 			s := d.Stats()
 			all = append(all, telemetry.Webhook{
 				Destination: d.Name(),
@@ -50,36 +41,39 @@ func (p *process) newWebhooks(s *settings, metrics *telemetry.Metrics) error {
 	return nil
 }
 
-// setWebhooks replaces the settings of the destinations that exist since the start.
-func (p *process) setWebhooks(all []webhook.Config) {
-	for _, d := range p.webhooks {
-		for _, c := range all {
-			if d.Name() == destinationOf(c) {
-				_ = d.Set(c) // the file's reader has checked it
-			}
+// setWebhooks replaces the destinations of notices.
+func (p *process) setWebhooks(all []webhook.Config) error {
+	return p.webhooks.Replace(all, func(c webhook.Config) (*webhook.Deliverer, error) {
+		d, err := webhook.New(p.store.Notices(c.Name), p.approvals, approval.JSON, c,
+			webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		return d, nil
+	})
+}
+
+// letters returns the dead letters of all destinations, and of the webhook also while it is not configured.
+func (p *process) letters() webhook.Letters {
+	all := webhook.Letters{{Store: p.store.Webhooks()}}
+	for _, d := range p.webhooks.All() {
+		if name := d.Name(); name != webhook.Own {
+			all = append(all, webhook.Outbox{Name: name, Store: p.store.Notices(name)})
 		}
 	}
+	return all
 }
 
-// destinationOf returns the name of a destination.
-func destinationOf(c webhook.Config) string {
-	if c.Name == "" {
-		return webhook.Own
-	}
-	return c.Name
+// lettersNow are the dead letters of the destinations that there are.
+type lettersNow struct{ of *process }
+
+// Dead implements admin.Letters.
+func (l lettersNow) Dead(ctx context.Context, skip, most int) ([]webhook.Letter, error) {
+	return l.of.letters().Dead(ctx, skip, most)
 }
 
-// destinations returns the names of all destinations of a configuration.
-func destinations(c *config.Config) (names []string) {
-	if c.Approvals.Webhook.URL != "" {
-		names = append(names, webhook.Own)
-	}
-	for i := range c.Approvals.Notices {
-		names = append(names, c.Approvals.Notices[i].Name)
-	}
-	slices.Sort(names)
-	return names
-}
+// Retry implements admin.Letters.
+func (l lettersNow) Retry(ctx context.Context, id string) (bool, error) { return l.of.letters().Retry(ctx, id) }
 
 // readWebhooks reads the files of all destinations.
 func readWebhooks(c *config.Approvals, files fingerprints) (all []webhook.Config, problems []error) {

@@ -73,8 +73,7 @@ type process struct {
 	idempotency *idempotency.Service
 	engines     engine.Shared // of OpenParallax
 
-	webhooks     []*webhook.Deliverer // and other destinations of notices
-	letters      webhook.Letters
+	webhooks     *webhook.Group // and other destinations of notices
 	approvalsAPI *approval.Service
 	pending      approvals.Backlogs // for metrics
 	shields      *extauthz.Shields
@@ -329,7 +328,7 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(recovery.Loop(probing, "recent calls", func() { p.recent.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.idempotency.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "engine turns", func() { p.engines.Turns.Run(probing) }))
-	watchers.Go(func() { webhook.Run(probing, p.webhooks...) })
+	watchers.Go(func() { p.webhooks.Run(probing) })
 	watchers.Go(recovery.Loop(probing, "recent tools", func() { p.keepRecent(probing) }))
 	p.warm(ctx)
 	p.firstProbes.wait(ctx)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,7 +117,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { webhook.Run(ctx, d) })
+	running.Go(func() { deliver(ctx, d) })
 	stop := func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
 	return &told{d, stop}
@@ -334,4 +335,17 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 			t.Errorf("told: %+v", r.all)
 		}
 	})
+}
+
+// deliver delivers to destinations until ctx ends.
+func deliver(ctx context.Context, all ...*webhook.Deliverer) {
+	group, configs := webhook.NewGroup(), make([]webhook.Config, len(all))
+	for i, d := range all {
+		configs[i].Name = d.Name()
+	}
+	_ = group.Replace(configs, func(c webhook.Config) (*webhook.Deliverer, error) { // fails only with its function
+		i := slices.IndexFunc(all, func(d *webhook.Deliverer) bool { return d.Name() == c.Name })
+		return all[i], nil
+	})
+	group.Run(ctx)
 }

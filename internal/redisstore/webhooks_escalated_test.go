@@ -46,7 +46,7 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { webhook.Run(ctx, all...) })
+	running.Go(func() { deliver(ctx, all...) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	runEscalations(t, approvals.NewEscalations(k, func(context.Context, string, int) ([]string, string, error) {
 		return []string{request("").Tenant}, "", nil

@@ -92,30 +92,6 @@ func (d *Deliverer) Set(c Config) error {
 	return nil
 }
 
-// Run delivers to all destinations until ctx ends. They share the feed of events and nothing else, so that none waits
-// for another. Requests in flight are then canceled, and left to other replicas.
-func Run(ctx context.Context, all ...*Deliverer) {
-	if len(all) == 0 {
-		return
-	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(recovery.Loop(ctx, "webhook feed", func() {
-		all[0].store.Watch(ctx, func(tenant string, kind approvals.Kind) {
-			for _, d := range all {
-				d.onEvent(tenant, kind)
-			}
-		}, func() {
-			for _, d := range all {
-				d.dirty.markAll()
-			}
-		})
-	}))
-	for _, d := range all {
-		running.Go(func() { d.run(ctx) })
-	}
-}
-
 // run delivers to one destination.
 func (d *Deliverer) run(ctx context.Context) {
 	var running sync.WaitGroup
