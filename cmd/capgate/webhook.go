@@ -73,7 +73,9 @@ func (l lettersNow) Dead(ctx context.Context, skip, most int) ([]webhook.Letter,
 }
 
 // Retry implements admin.Letters.
-func (l lettersNow) Retry(ctx context.Context, id string) (bool, error) { return l.of.letters().Retry(ctx, id) }
+func (l lettersNow) Retry(ctx context.Context, id string) (bool, error) {
+	return l.of.letters().Retry(ctx, id)
+}
 
 // readWebhooks reads the files of all destinations.
 func readWebhooks(c *config.Approvals, files fingerprints) (all []webhook.Config, problems []error) {
