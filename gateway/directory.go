@@ -18,6 +18,7 @@ type directory struct {
 	relay   *relay.Relay
 	router  *router.Router
 	metrics *telemetry.Metrics
+	local   LocalOf
 
 	mu    sync.Mutex // held to change what follows, and to count; not by calls
 	table *router.Table
@@ -26,8 +27,8 @@ type directory struct {
 }
 
 // way is how a backend is reached: fleets that share a backend share its connections,
-// unless they go by TLS, where each may show and ask something else.
-type way struct{ addr, secureFor, host string }
+// unless they go by TLS, where each may show and ask something else, or are answered in the process.
+type way struct{ addr, fleet, host string }
 
 // link is the connections to one backend.
 type link struct {
@@ -39,8 +40,15 @@ type link struct {
 // the same pointer as long as nothing has changed.
 type TLSOf func(capability string) *tls.Config
 
-func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf) *directory {
-	d := &directory{relay: r, router: routing, metrics: m, table: routing.Table(), links: map[way]*link{},
+// LocalServer answers the streams of a backend that speaks another protocol than gRPC, see relay.UpstreamConfig.
+type LocalServer func(*relay.ServerStream) relay.Status
+
+// LocalOf returns what answers the streams of a fleet's backend; nil: they are sent there over gRPC.
+type LocalOf func(f *router.Fleet, addr string) LocalServer
+
+func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf,
+	local LocalOf) *directory {
+	d := &directory{relay: r, router: routing, metrics: m, local: local, table: routing.Table(), links: map[way]*link{},
 		tls: map[string]*tls.Config{}}
 	for _, f := range d.table.Fleets() {
 		d.attach(f, secure(f.Capability))
@@ -95,13 +103,14 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 			l.users++ // the fleet before it has the backend too
 			continue
 		}
-		w := way{addr: b.Addr}
-		if t != nil {
-			w.secureFor, w.host = f.Capability, b.Host
+		w, serve := way{addr: b.Addr}, d.local(f, b.Addr)
+		if t != nil || serve != nil {
+			w.fleet, w.host = f.Capability, b.Host
 		}
 		l := d.links[w]
 		if l == nil {
-			l = &link{upstream: d.relay.NewUpstream(relay.UpstreamConfig{Addr: b.Addr, TLS: t, ServerName: b.Host})}
+			l = &link{upstream: d.relay.NewUpstream(relay.UpstreamConfig{Addr: b.Addr, TLS: t, ServerName: b.Host,
+				Serve: serve})}
 			d.links[w] = l
 		}
 		l.users++
@@ -133,7 +142,7 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 	}
 	w := way{addr: b.Addr}
 	if l := d.links[w]; l == nil || l.upstream != forward.UpstreamOf(b) {
-		w.secureFor, w.host = b.Capability, b.Host
+		w.fleet, w.host = b.Capability, b.Host
 	}
 	return w, d.links[w]
 }

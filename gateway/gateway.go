@@ -55,9 +55,9 @@ import (
 // bytes: the live orchestrator's limit.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Redis,
-// Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Loads, Replicas,
-// Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Follow, Recent and Log are required.
+// Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
+// Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Loads,
+// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Follow, Recent and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Relay relay.Config
@@ -74,6 +74,7 @@ type Config struct {
 	Recent        accesslog.Recent   // gets the record of each call of a caller; nil: nobody does
 	Tracer        *tracing.Tracer    // nil: no call is traced. Whoever made it closes it
 	BackendTLS    TLSOf              // of Router's table; nil: all cleartext
+	Local         LocalOf            // of Router's table; nil: all backends are reached over gRPC
 	Redis         func() string      // how the store that replicas share is, for operators; nil: there is none
 	Affinity      *affinity.Resolver // whoever made it runs it; nil: one for this gateway alone
 	// asks for early probes of a capability's backends, for which calls wait; it must not block; nil: no call waits
@@ -179,7 +180,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.doors, g.inside = doors, inside
-	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS)
+	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS, cfg.Local)
 	g.tell()
 	return g, nil
 }
@@ -210,6 +211,9 @@ func (c *Config) fill() {
 	}
 	if c.BackendTLS == nil {
 		c.BackendTLS = func(string) *tls.Config { return nil }
+	}
+	if c.Local == nil {
+		c.Local = func(*router.Fleet, string) LocalServer { return nil }
 	}
 	if c.ClientAddr == nil {
 		c.ClientAddr = clientaddr.New(clientaddr.Config{})

@@ -57,6 +57,11 @@ type client struct {
 
 // probe queries the backend once. The context bounds the connection too.
 func (c *client) probe(ctx context.Context) Result {
+	if direct, ok := c.question.(Direct); ok {
+		r := direct.ProbeAddr(ctx, c.addr)
+		r.Dialect, r.Reason = c.known(), clip(r.Reason)
+		return r
+	}
 	if c.conn == nil {
 		conn, err := c.connect()
 		if err != nil {

@@ -14,6 +14,13 @@ type Question interface {
 	Probe(ctx context.Context, conn grpc.ClientConnInterface) (Result, error)
 }
 
+// Direct is a Question to a backend that does not speak gRPC, which it reaches by itself. Probe is not called.
+type Direct interface {
+	Question
+	// ProbeAddr probes the backend at an address once. Its Result need not have a Dialect.
+	ProbeAddr(ctx context.Context, addr string) Result
+}
+
 // askQuestion makes the probe of another protocol.
 func (c *client) askQuestion(ctx context.Context) (Result, error) {
 	r, err := c.question.Probe(ctx, c.conn)

@@ -223,13 +223,13 @@ func checkConfig(file string, data []byte, warnings io.Writer) (string, error) {
 func (s *settings) allowsNothing(f *config.Fleet) string {
 	m := s.manifestOf(f)
 	if s.cfg.Policies.Enabled {
-		if f.Settings != nil || f.Own.Policy || m != nil || s.cfg.Registration.Manifests {
+		if ofEngines(f) || f.Own.Policy || m != nil || s.cfg.Registration.Manifests {
 			return ""
 		}
 		return fmt.Sprintf("fleet %s: all tools are blocked until a rule allows them: it has no policy and no manifest",
 			f.Capability)
 	}
-	if f.Settings != nil || f.Policy != call.Block || m != nil && m.Dynamic {
+	if ofEngines(f) || f.Policy != call.Block || m != nil && m.Dynamic {
 		return ""
 	}
 	why := "it has no manifest"

@@ -10,13 +10,16 @@ import (
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // protocols are those that fleets may speak besides Selu's.
-func protocols() []*config.Protocol { return []*config.Protocol{engineconfig.Protocol()} }
+func protocols() []*config.Protocol {
+	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol()}
+}
 
 // asksOf returns the probe of a fleet's backends; nil: Healthcheck.
 func asksOf(f *config.Fleet) health.Question {

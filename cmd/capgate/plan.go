@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -23,6 +24,7 @@ type plan struct {
 	probes []health.Fleet
 	secure map[string]*tls.Config         // by capability; absent: cleartext
 	tools  map[string]catalog.Declaration // by capability
+	mcp    []mcp.Fleet                    // of MCP servers
 
 	shields map[string]string // by capability, the name of the one that judges its calls
 	names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
@@ -34,6 +36,7 @@ type planner struct {
 	ejected ejections
 	limits  *router.Limits
 	brought registeredManifests
+	servers *mcp.Servers             // of MCP; nil: they are not probed
 	fleets  map[string]*plannedFleet // by capability
 }
 
@@ -64,6 +67,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 	p.brought.begin()
 	for _, from := range fleetsFor(s.cfg, members) {
 		secure, m := s.backends[from.TLS], s.manifestOf(from)
+		if from.Tools {
+			m = p.listed(from)
+		}
 		dynamic, elsewhere := membersOf(members, from.Capability), ""
 		if m == nil {
 			m, elsewhere = p.brought.of(dynamic)
@@ -74,10 +80,13 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 			f = newPlannedFleet(from, m, dynamic, secure)
 			f.author.ToolsElsewhere = elsewhere
 		}
+		if from.Tools {
+			f.probe.Asks, f.probe.TLS = p.servers.Probe(from.Capability), nil
+		}
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
-		if from.Settings == nil { // backends of other protocols have no tools that could be called
+		if !ofEngines(from) { // they have no tools that could be called
 			next.tools[from.Capability] = f.author
 		}
 		if from.MCP.Name != "" {
@@ -86,7 +95,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		if from.Shield != "" {
 			next.shields[from.Capability] = from.Shield
 		}
-		if secure != nil {
+		if servers := s.mcpFleet(from, secure); servers != nil {
+			next.mcp = append(next.mcp, *servers)
+		} else if secure != nil {
 			next.secure[from.Capability] = secure
 		}
 	}

@@ -58,7 +58,8 @@ type reloader struct {
 func newReloader(p *process, s *settings) *reloader {
 	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
-		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known}, wake: make(chan struct{}, 1),
+		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
+			servers: p.mcpServers}, wake: make(chan struct{}, 1),
 		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.idempotencyKeys,
 		headers: s.traceHeaders, traces: s.backends[s.cfg.Traces.TLS], current: s, tried: s.files,
 		shown: slices.Clone(s.listenerTLS),
@@ -202,6 +203,7 @@ func (r *reloader) apply(s *settings) error {
 		p.quotas.Single(single)
 		p.gateway.Single(single)
 	}
+	p.mcpServers.Set(next.mcp)
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
 	p.prober.Set(next.probes)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -50,6 +51,15 @@ func readHeaders(file string, files fingerprints) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	headers, err := parseHeaders(text)
+	if err != nil {
+		return nil, wrongFile(file, "%s: %w", file, err)
+	}
+	return headers, nil
+}
+
+// parseHeaders reads headers: name: value, one a line.
+func parseHeaders(text []byte) (map[string]string, error) {
 	headers := map[string]string{}
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -61,7 +71,7 @@ func readHeaders(file string, files fingerprints) (map[string]string, error) {
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if !ok || value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
 			strings.HasPrefix(name, "grpc-") {
-			return nil, wrongFile(file, "%s: line %d is not a header; want name: value", file, n)
+			return nil, fmt.Errorf("line %d is not a header; want name: value", n)
 		}
 		headers[name] = value
 	}

@@ -7,6 +7,10 @@ const (
 	CapabilityHeader = "x-capability-id"
 	SessionHeader    = "x-session-id" // of a call whose message names none
 	UserHeader       = "x-user-id"    // believed as far as the credential may assert it
+
+	// TenantHeader names the tenant to code in the process that stands for a backend. No caller's header of this name
+	// gets there.
+	TenantHeader = "x-capgate-tenant"
 )
 
 // RoutingKey is everything in a call that names its capability. message is what the first message says, "" before it

@@ -77,6 +77,10 @@ type Status struct {
 
 	Challenge string // for www-authenticate, where Code is UNAUTHENTICATED; "": there is none
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
+
+	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless the
+	// response has begun. The other fields are of no use then.
+	Unsent error
 }
 
 // Failure is why the relay itself ends a stream.

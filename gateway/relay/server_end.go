@@ -10,7 +10,10 @@ import (
 // Serve has f answer the stream, on a goroutine of its own, in place of an upstream. What f gets is what an upstream
 // would: the Handler's changes to the headers, flow control, and the end of the call as the end of its context. The
 // Status that f returns follows what it has sent. A panic is INTERNAL. Close and Shutdown wait for f.
-func (s *Stream) Serve(f func(*ServerStream) Status) {
+func (s *Stream) Serve(f func(*ServerStream) Status) { s.serve(f, false) }
+
+// serve is Serve. An f that stands for an upstream may find that the stream did not start there.
+func (s *Stream) serve(f func(*ServerStream) Status, upstream bool) {
 	s.sh.acting++
 	defer func() { s.sh.acting-- }()
 	if s.tooLate() {
@@ -20,6 +23,7 @@ func (s *Stream) Serve(f func(*ServerStream) Status) {
 	stream := &ServerStream{}
 	e := &stream.end
 	e.serve(s)
+	e.upstream = upstream
 	s.startOn(e, 0, s.sh.relay.cfg.StreamWindow)
 	s.sh.relay.goServe(func() { e.run(stream, f) })
 }
@@ -48,6 +52,8 @@ type serverEnd struct {
 	value           any    // Stream.Value of the stream that is served
 	deadline        int64  // on the shard's clock; 0: none
 	group           *Group // that the stream is charged to, and its subrequests are; nil: none
+
+	upstream bool // a Status with Unsent is heeded
 
 	// Under the shard's lock.
 	begun    bool // the request's headers are here
@@ -123,6 +129,10 @@ func (e *serverEnd) act() {
 
 // finish ends the response. A function that stopped because the time was over knows it before the shard's timer does.
 func (e *serverEnd) finish(h *half, a *answer) {
+	if a.status.Unsent != nil && e.upstream && !h.stream.started {
+		h.stream.unsent(a.status.Unsent)
+		return
+	}
 	stopped := a.status.Code == codeCanceled || a.status.Code == codeDeadlineExceeded
 	if s := h.stream; stopped && s.deadline != 0 && e.sh.now >= s.deadline {
 		s.failWith(DeadlineExceeded)

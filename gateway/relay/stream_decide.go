@@ -11,6 +11,10 @@ import (
 // Forward sends the stream to an upstream, at once or as soon as it has a
 // connection. If it cannot, the Handler's Unsent is called later.
 func (s *Stream) Forward(u *Upstream) {
+	if u.cfg.Serve != nil {
+		s.serve(u.cfg.Serve, true)
+		return
+	}
 	s.sh.acting++
 	s.phase, s.upstream = queued, u
 	s.sh.poolOf(u).add(s)

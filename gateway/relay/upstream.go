@@ -10,8 +10,12 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// UpstreamConfig says how a backend is reached. Addr or Dial is required.
+// UpstreamConfig says how a backend is reached. Addr, Dial or Serve is required.
 type UpstreamConfig struct {
+	// Serve answers the streams in the process instead, as that of Stream.Serve: it stands for a backend of another
+	// protocol. It returns a Status with Unsent for a stream that provably did not start there.
+	Serve func(*ServerStream) Status
+
 	Addr string                                      // host:port
 	Dial func(ctx context.Context) (net.Conn, error) // instead of TCP to Addr
 	// set: TLS, with a client certificate for mTLS; ALPN is set by the relay
@@ -70,6 +74,9 @@ func (u *Upstream) SetTLS(t *tls.Config) {
 	}
 	u.tls.Store(t)
 }
+
+// Local says whether code in the process answers the streams.
+func (u *Upstream) Local() bool { return u.cfg.Serve != nil }
 
 // Conns is the number of connections that are open and ready.
 func (u *Upstream) Conns() int { return int(u.conns.Load()) }

@@ -44,7 +44,35 @@ func checkBackend(v string) string {
 		}
 		return ""
 	}
+	if isURL(v) { // which protocols have them is checked later
+		return checkBackendURL(v)
+	}
 	return checkHostPort(v, "TLS is switched on by the fleet's tls field")
+}
+
+// isURL says whether a backend is reached over HTTP.
+func isURL(v string) bool {
+	scheme, _, ok := strings.Cut(v, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// checkBackendURL accepts a URL without credentials, which would be in logs and metrics.
+func checkBackendURL(v string) string {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Opaque != "":
+		return "is not a URL; write https://host/path"
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "must have neither a user, a query nor a fragment, as it is in logs and metrics"
+	case len(v) > 512:
+		return "is longer than 512 bytes"
+	case !isHost(u.Hostname()):
+		return fmt.Sprintf("host %q is neither an IP address nor a host name", u.Hostname())
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
+		return fmt.Sprintf("%s is not an address to connect to; for this machine write 127.0.0.1", u.Hostname())
+	}
+	return ""
 }
 
 // checkHostPort accepts an address to connect to.
@@ -86,6 +114,16 @@ func checkDomain(v string) string {
 	}
 	return ""
 }
+
+// checkVariable accepts the name of an environment variable.
+func checkVariable(v string) string {
+	if !variableName.MatchString(v) {
+		return fmt.Sprintf("%q is not the name of an environment variable, as in MCP_HEADERS", v)
+	}
+	return ""
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // checkZone accepts words, to detect typing errors early.
 func checkZone(v string) string {

@@ -17,7 +17,8 @@ type Fleet struct {
 	Capability string `yaml:"capability" kind:"capability" required:"" unique:"true"`
 	// Protocol of the backends. With openparallax, fields about tools and files do not apply.
 	Protocol string `yaml:"protocol" kind:"protocol" default:"selu"`
-	// Addresses of the backends: host:port, dns:///host:port, or a mapping each; [] if all register themselves.
+	// Addresses of the backends: host:port, dns:///host:port, with protocol: mcp a URL, or a mapping each; [] if all
+	// register themselves.
 	Backends []Backend `yaml:"backends" required:""`
 	// gRPC services whose calls use this fleet if they name no capability: package.Service. A service belongs to one
 	// fleet.
@@ -84,6 +85,8 @@ type Fleet struct {
 
 	// Settings is the field of its Protocol; nil: selu.
 	Settings any `yaml:",extra"`
+	// Tools says that backends of its Protocol, which is not selu, list tools.
+	Tools bool `yaml:"-"`
 	// Names are the backends with dns:///… addresses.
 	Names []Name `yaml:"-"`
 	Own   Own    `yaml:"-"`
@@ -138,7 +141,7 @@ func (c *Config) checkFleets(at strictyaml.At) {
 			on        bool
 		}{{"validate_arguments", "has the schemas of the tools", f.Validate},
 			{"enforce_credentials", "declares the credentials", f.Enforce}} {
-			if field.on && f.Manifest == "" && !manifests {
+			if field.on && f.Manifest == "" && !manifests && !f.Tools {
 				here.Fail(field.name, "needs a manifest, which %s; set manifest, or manifests with its directory, or "+
 					"registration.manifests, so that backends send it", field.use)
 			}
@@ -172,8 +175,9 @@ func (f *Fleet) takeNames() {
 
 // Backend is one server of a fleet, or a name for DNS.
 type Backend struct {
-	// host:port, resolved at each connect; dns:///host:port for all addresses of A and AAAA records; or
-	// dns:///_service._proto.host for SRV records.
+	// host:port, resolved at each connect; dns:///host:port for all addresses of A and AAAA records;
+	// dns:///_service._proto.host for SRV records; or, with protocol: mcp, the URL of the server, as in
+	// https://host/mcp.
 	Addr string `yaml:"addr" kind:"backend" required:"" unique:"true" scalar:""`
 	// Share of calls relative to the fleet's other backends, so that a canary with 5 gets a twentieth of the calls of
 	// each other backend; 0: no new calls. The weights of SRV records are proportional to 100.

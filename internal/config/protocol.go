@@ -14,6 +14,8 @@ type Protocol struct {
 	New     func() any // a pointer to zero settings, whose tags are as those of Config
 	Foreign []string   // other fields of the fleet, which have no effect with it
 	Probes  []string   // words for health.probe; empty: none
+	URLs    bool       // backends are URLs, as in https://host/mcp, instead of host:port
+	Tools   bool       // backends list tools, which are called like those of a capability
 	Sole    string     // noun, with its article, for a backend that only one fleet may have; "": several may
 
 	// Fleet sets the fields that are fixed by the protocol. given reports whether the file has a field of the fleet.
@@ -40,9 +42,11 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 	if f.Health.Probe != "" && (its == nil || !slices.Contains(its.Probes, f.Health.Probe)) {
 		at.Field("health").Fail("probe", "is only for fleets with protocol: %s", strings.Join(probed, " or "))
 	}
+	f.checkAddresses(at, its)
 	if its == nil {
 		return
 	}
+	f.Tools = its.Tools
 	if f.Settings == nil {
 		f.Settings = its.New()
 		at.Default(f.Settings)
@@ -60,4 +64,31 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		}
 		sole[addr] = f.Capability
 	}
+}
+
+// checkAddresses checks that backends are URLs where their protocol goes over HTTP, and only there.
+func (f *Fleet) checkAddresses(at strictyaml.At, its *Protocol) {
+	urls := its != nil && its.URLs
+	for i := range f.Backends {
+		scheme, _, has := strings.Cut(f.Backends[i].Addr, "://")
+		here := at.Field("backends").Item(i)
+		switch {
+		case urls && !isURL(f.Backends[i].Addr):
+			here.Fail("", "is not a URL, which protocol: %s needs; write https://host/mcp or http://host:port/mcp", its.Name)
+		case urls && f.TLS.Enabled && !strings.EqualFold(scheme, "https"):
+			here.Fail("", "is reached without TLS, so the fleet's tls has no effect; write https:// or remove tls")
+		case !urls && has && isURL(f.Backends[i].Addr):
+			here.Fail("", "write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
+		}
+	}
+	if urls && len(f.Backends) == 0 {
+		at.Fail("backends", "has no server; backends cannot register themselves with protocol: %s", its.Name)
+	}
+}
+
+// listsTools says whether backends of a protocol have tools.
+func (c *Config) listsTools(protocol string) bool {
+	return protocol == selu || slices.ContainsFunc(c.protocols, func(p *Protocol) bool {
+		return p.Name == protocol && p.Tools
+	})
 }

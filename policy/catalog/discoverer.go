@@ -49,9 +49,11 @@ type Discoverer struct {
 type fleet struct {
 	seen    bool // its health is known
 	healthy bool
-	since   time.Time // earlier discoveries do not count; zero: any does
-	first   bool      // no discovery was made or found since this replica first saw it healthy
+	since   time.Time     // earlier discoveries do not count; zero: any does
+	slack   time.Duration // before since, in which another replica's discovery counts, too
+	first   bool          // no discovery was made or found since this replica first saw it healthy
 	due     time.Time
+	changed time.Time // when a change is or was looked at
 	busy    bool
 	failed  int // consecutive discoveries
 }
@@ -71,12 +73,33 @@ func (d *Discoverer) Healthy(capability string, healthy bool) {
 	f := d.fleet(capability)
 	if healthy && !f.healthy {
 		f.due, f.failed = time.Time{}, 0
-		if f.seen { // it recovered, perhaps with another version
-			f.since = time.Now()
+		if f.seen && f.since.IsZero() { // it recovered, perhaps with another version
+			f.since, f.slack = time.Now(), clockSlack
 		}
 		f.first = !f.seen
 	}
 	f.seen, f.healthy = true, healthy
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// changeGap is the shortest time between two discoveries because of changes.
+const changeGap = 5 * time.Second
+
+// Changed records that a capability's backends say that their tools have changed. It does not block.
+func (d *Discoverer) Changed(capability string) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.fleet(capability)
+	if f.changed.Before(now) { // else that discovery is still to come
+		if f.changed = f.changed.Add(changeGap); f.changed.Before(now) {
+			f.changed = now
+		}
+	}
+	f.since, f.slack, f.due, f.failed = now, 0, f.changed, 0
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -149,14 +172,14 @@ const afterPanic = 5 * time.Minute
 func (d *Discoverer) runDue(ctx context.Context, id string) {
 	d.mu.Lock()
 	f := d.fleet(id)
-	before, failed, first := f.since, f.failed, f.first
+	before, slack, failed, first := f.since, f.slack, f.failed, f.first
 	d.mu.Unlock()
 
 	author, there := d.catalog.declaration(id)
 	since, within, wait := before, author.Interval, author.Interval
 	switch {
 	case !since.IsZero():
-		within = time.Since(since) + clockSlack
+		within = time.Since(since) + slack
 	case failed > 0:
 		within = 0
 	case first:

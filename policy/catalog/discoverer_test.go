@@ -62,6 +62,21 @@ func TestAReplicaStarts(t *testing.T) {
 		if asked.Load() != before+1 {
 			t.Errorf("it became healthy again: asked %d times more", asked.Load()-before)
 		}
+		before = asked.Load()
+		for range 10 { // as many as there are, one discovery is now, and one later
+			d.Changed("weather")
+		}
+		d.Healthy("weather", false)
+		d.Healthy("weather", true)
+		<-time.After(time.Second)
+		if asked.Load() != before+1 {
+			t.Errorf("its tools changed: asked %d times more", asked.Load()-before)
+		}
+		d.Changed("weather")
+		<-time.After(10 * time.Second)
+		if asked.Load() != before+2 {
+			t.Errorf("its tools changed again: asked %d times more", asked.Load()-before)
+		}
 		cancel()
 		running.Wait()
 	})

@@ -73,7 +73,11 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.Stream.SetHeader(tracing.Traceparent, c.Span.StartAttempt(c.Endpoint.Addr, path))
 	}
 	c.Attempt.Started = true
-	return c.Forward(UpstreamOf(c.Endpoint))
+	upstream := UpstreamOf(c.Endpoint)
+	if upstream.Local() { // it keeps the sessions of tenants apart
+		c.Stream.SetHeader(filter.TenantHeader, c.Info.Tenant)
+	}
+	return c.Forward(upstream)
 }
 
 // UpstreamOf returns the connections to a backend.

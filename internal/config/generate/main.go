@@ -15,13 +15,14 @@ import (
 	"strings"
 
 	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/internal/config"
 )
 
 const module = "github.com/capgate/capgate/"
 
 // packages have structs of the configuration.
-var packages = []string{"internal/config", "internal/tenant", "gateway/engine", "health", "router"}
+var packages = []string{"internal/config", "internal/tenant", "gateway/engine", "gateway/upstream/mcp", "health", "router"}
 
 func main() {
 	check := len(os.Args) == 2 && os.Args[1] == "-check"
@@ -65,7 +66,7 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	all := config.Describe(docs.of, engineconfig.Protocol())
+	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol())
 	var schema bytes.Buffer
 	out := json.NewEncoder(&schema)
 	out.SetEscapeHTML(false)

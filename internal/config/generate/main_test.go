@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
@@ -44,12 +45,14 @@ func TestFieldsAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	walk(config.Describe(docs.of, engineconfig.Protocol()), "", func(path string, d *strictyaml.Description) {
+	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol())
+	walk(all, "", func(path string, d *strictyaml.Description) {
 		if d.Doc == "" {
 			t.Errorf("%s has no comment", path)
 		}
 	})
-	if _, err := config.Parse("f", []byte("registration: {capabilities: ['*']}"), engineconfig.Protocol()); err != nil {
+	if _, err := config.Parse("f", []byte("registration: {capabilities: ['*']}"), engineconfig.Protocol(),
+		mcpconfig.Protocol()); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
 }
@@ -124,7 +127,7 @@ func instance(n *yaml.Node) any {
 
 // judge returns what the decoder and the schema say about a document.
 func judge(schema *jsonschema.Schema, data []byte) (decoder, bySchema error) {
-	_, decoder = config.Parse("f", data, engineconfig.Protocol())
+	_, decoder = config.Parse("f", data, engineconfig.Protocol(), mcpconfig.Protocol())
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return decoder, err
@@ -230,7 +233,7 @@ func TestEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	inFull := pathsOf(&doc, "", map[string]bool{})
-	all := config.Describe(comments{}.of, engineconfig.Protocol())
+	all := config.Describe(comments{}.of, engineconfig.Protocol(), mcpconfig.Protocol())
 	walk(all, "", func(path string, d *strictyaml.Description) {
 		if !inFull[path] {
 			t.Errorf("full.yaml lacks %s", path)
@@ -290,7 +293,7 @@ func TestBothRefuse(t *testing.T) {
 		fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a', audiences: []}]\n",
 		fleet + "tenants: []\nissuers: [{name: a, issuer: 'https://a', audiences: [b], algorithms: [HS256]}]\n",
 		fleet + "shields: [{name: main, address: h}]\n", fleet + "registration: {policy: maybe}\n",
-		in("policy: blok"), in("dialect: elder"), in("class: thing"), in("affinity: sticky"), in("protocol: mcp"),
+		in("policy: blok"), in("dialect: elder"), in("class: thing"), in("affinity: sticky"), in("protocol: soap"),
 		in("health: {jitter: 0}"), in("health: {jitter: 2}"), in("health: {rise: 0}"), in("health: {probe: ping}"),
 		in("queue: {wait: 0}"), in("queue: {length: x}"), in("deadline: {max: 10}"), in("retry: {share: 2}"),
 		in("idempotent: ['get_*']"), in("methods: [x.Y]"), in("services: [a..b]"), in("drift_guard: no"),

@@ -89,6 +89,8 @@ type Options struct {
 	Shield    authorize.Shield            // default none
 	Tracer    *tracing.Tracer             // default none
 	Services  func(grpc.ServiceRegistrar) // further services of the public port; default none
+	Local     gateway.LocalOf             // of backends that do not speak gRPC; default none
+	Closed    func()                      // is called when the gateway and its probes have ended; default nothing
 }
 
 // Fleet is one capability and its backends.
@@ -126,6 +128,7 @@ type Gateway struct {
 	prober    *health.Prober
 	affinity  *affinity.Resolver
 	limits    *router.Limits
+	closed    func()
 	tenants   *ratelimit.Limiter
 	accessLog *telemetry.AccessLog
 	watch     *watch
@@ -197,7 +200,7 @@ func (g *Gateway) build(o Options) error {
 	o.Engines.Meters = counted.Of
 	o.bePatient()
 	o.Relay.Log = logger
-	g.tenants = o.Limits
+	g.tenants, g.closed = o.Limits, o.Closed
 	g.affinity = affinity.New(o.Affinity, o.Store)
 	g.gateway, err = gateway.New(g.config(o, decider, routing, metrics, logger))
 	return err
@@ -227,6 +230,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Limits:        o.Limits,
 		Shield:        o.Shield,
 		Services:      o.Services,
+		Local:         o.Local,
 		Leaving:       o.Leaving,
 		Router:        routing,
 		Metrics:       metrics,
@@ -275,6 +279,9 @@ func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
 	g.err = g.gateway.Run(ctx, public, admin)
 	stop()
 	beside.Wait()
+	if g.closed != nil {
+		g.closed()
+	}
 	_ = g.accessLog.Close() // a Log never fails
 }
 

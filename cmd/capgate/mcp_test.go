@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+)
+
+type cityArgs struct {
+	City string `json:"city"`
+}
+
+// mcpServer is an MCP server with the tool weather, which wants a credential.
+func mcpServer(t *testing.T, want *atomic.Value) (server *sdk.Server, url string) {
+	t.Helper()
+	server = sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
+	addWeather(server, "tells the weather")
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != want.Load() {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return server, web.URL + "/mcp"
+}
+
+func addWeather(server *sdk.Server, description string) {
+	sdk.AddTool(server, &sdk.Tool{Name: "weather", Description: description},
+		func(_ context.Context, _ *sdk.CallToolRequest, in cityArgs) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "sun in " + in.City}}}, nil, nil
+		})
+}
+
+// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a changed tool needs approval;
+// a new credential is used without a restart.
+func TestMCPServer(t *testing.T) {
+	t.Parallel()
+	var want atomic.Value
+	want.Store("Bearer one")
+	server, url := mcpServer(t, &want)
+	headers := writeConfig(t, "authorization: Bearer one\n")
+	text := strings.Replace(configOf("", url), "backends:",
+		"protocol: mcp, health: {interval: 200ms}, validate_arguments: true, mcp_server: {headers_file: "+headers+"}, backends:", 1)
+	p, public, _ := serve(t, nil, "--config", writeConfig(t, text))
+	client := dial(t, public)
+	until(t, client, "", "weather", codes.InvalidArgument) // it wants a city
+	post := func(body string) (int, string) {
+		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/tools/weather", "application/json",
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		return resp.StatusCode, string(text)
+	}
+	if code, body := post(`{"city":"Ulm"}`); code != http.StatusOK || !strings.Contains(body, `"sun in Ulm"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := post(`{"city":7}`); code != http.StatusBadRequest {
+		t.Errorf("%d %s", code, body)
+	}
+	want.Store("Bearer two")
+	must(t, os.WriteFile(headers, []byte("authorization: Bearer two\n"), 0o600))
+	untilCode := func(want int) {
+		for deadline := time.Now().Add(patience); ; {
+			code, body := post(`{"city":"Ulm"}`)
+			if code == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d %s, want %d", code, body, want)
+			}
+		}
+	}
+	untilCode(http.StatusOK)
+	server.RemoveTools("weather")
+	addWeather(server, "tells something else")
+	untilCode(http.StatusAccepted) // of an approval, as the tool has changed
+	p.stop(t)
+}

@@ -1,0 +1,154 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/relay"
+)
+
+// echoServed answers with the messages that it gets.
+func echoServed(s *relay.ServerStream) relay.Status {
+	var buf []byte
+	for {
+		m, err := s.Recv(buf)
+		if err != nil {
+			return relay.Status{}
+		}
+		if s.Send(m) != nil {
+			return relay.Status{Code: uint32(codes.Canceled)}
+		}
+		buf = m.Data
+	}
+}
+
+// TestLocalUpstream: code in the process stands for a backend: its answer counts as that of an upstream.
+func TestLocalUpstream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	local := w.NewUpstream(relay.UpstreamConfig{Serve: echoServed})
+	if !local.Local() || w.h.target().Local() {
+		t.Error("Local is wrong")
+	}
+	w.h.to(local)
+	s := stream(w.ctx, t, w.cc, "Echo")
+	for _, size := range []int{0, 10, 100_000} {
+		must(t, send(s, pattern(1, size)))
+		if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(1, size)) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	must(t, s.CloseSend())
+	if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
+		t.Error(err)
+	}
+	if r := w.h.results(t, 1)[0]; r.Code != 0 || !r.Upstream || r.Forwarded == 0 || r.FirstByte == 0 {
+		t.Errorf("result %+v", r)
+	}
+	local.Close()
+	w.drained(t)
+}
+
+// TestLocalUpstreamUnsent: a stream that did not start at a local upstream, or that it failed, goes to another one,
+// with all of the request.
+func TestLocalUpstreamUnsent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status relay.Status
+		again  bool
+	}{
+		"not started":         {relay.Status{Unsent: syscall.ECONNREFUSED}, false},
+		"failed, and may run": {relay.Status{Code: uint32(codes.Unavailable)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{})
+			spare := w.h.target()
+			w.h.to(w.NewUpstream(relay.UpstreamConfig{Serve: func(s *relay.ServerStream) relay.Status {
+				_, _ = s.Recv(nil)
+				return c.status
+			}}))
+			w.h.onAgain(func(*relay.Stream, relay.Answer) bool { return c.again })
+			unsent := make(chan error, 1)
+			w.h.onUnsent(func(s *relay.Stream, err error) {
+				unsent <- err
+				s.Forward(spare)
+			})
+			s := stream(metadata.AppendToOutgoingContext(w.ctx, "x-call-id", "1"), t, w.cc, "Echo")
+			must(t, send(s, pattern(1, 50_000)))
+			if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(1, 50_000)) {
+				t.Fatalf("%d bytes, %v", len(got), err)
+			}
+			must(t, s.CloseSend())
+			if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
+				t.Error(err)
+			}
+			if err := <-unsent; !c.again && !errors.Is(err, syscall.ECONNREFUSED) || c.again && !errors.Is(err, relay.ErrLost) {
+				t.Error(err)
+			}
+			if n := w.back.count("1"); n != 1 {
+				t.Errorf("the other backend got %d calls", n)
+			}
+			w.drained(t)
+		})
+	}
+}
+
+// TestLocalUpstreamBegun: a response that has begun cannot be unsent, and a server that stands for no upstream has none.
+func TestLocalUpstreamBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	w.h.onUnsent(func(s *relay.Stream, err error) {
+		t.Errorf("Unsent: %v", err)
+		s.Refuse(relay.Status{Code: uint32(codes.Internal)})
+	})
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Serve: func(s *relay.ServerStream) relay.Status {
+		_ = s.Send(relay.Message{Data: []byte("a")})
+		return relay.Status{Code: uint32(codes.Aborted), Unsent: syscall.ECONNREFUSED}
+	}}))
+	s := stream(w.ctx, t, w.cc, "Echo")
+	if got, err := recv(s); err != nil || string(got) != "a" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if _, err := recv(s); status.Code(err) != codes.Aborted {
+		t.Error(err)
+	}
+	w.h.onHeaders(func(s *relay.Stream) {
+		s.Serve(func(*relay.ServerStream) relay.Status {
+			return relay.Status{Code: uint32(codes.Aborted), Unsent: syscall.ECONNREFUSED}
+		})
+	})
+	if _, err := recv(stream(w.ctx, t, w.cc, "Echo")); status.Code(err) != codes.Aborted {
+		t.Error(err)
+	}
+	w.drained(t)
+}
+
+// TestLocalUpstreamCancel: the end of a call ends the context of the code that stands for its upstream.
+func TestLocalUpstreamCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	began, ended := make(chan struct{}), make(chan error, 1)
+	w.h.to(w.NewUpstream(relay.UpstreamConfig{Serve: func(s *relay.ServerStream) relay.Status {
+		close(began)
+		<-s.Context().Done()
+		ended <- s.Context().Err()
+		return relay.Status{Code: uint32(codes.Canceled)}
+	}}))
+	ctx, cancel := context.WithCancel(w.ctx)
+	s := stream(ctx, t, w.cc, "Echo")
+	must(t, send(s, nil))
+	<-began
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	w.drained(t)
+}

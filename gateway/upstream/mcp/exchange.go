@@ -1,0 +1,174 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+// exchange is one request of the protocol, as the transport sees it: what the SDK makes of the bytes loses some of
+// them, such as the digits of long numbers.
+type exchange struct {
+	method string
+	ctx    context.Context //nolint:containedctx // of the request, and of what is told of it
+	cancel context.CancelCauseFunc
+	told   chan<- []byte // gets what the server says of the progress; nil: it is not wanted
+
+	mu      sync.Mutex
+	id      string // of the request, as JSON; "": it was not sent yet
+	reached bool   // there was a connection, so the server may have the request
+	status  int    // of the HTTP response; 0: there was none
+	result  []byte // of the response, as JSON
+	refused error  // the server's bytes, or why they did not come
+}
+
+type exchangeKey struct{}
+
+// begin begins one request. end releases what the SDK holds for it, and is called when it is over.
+func begin(ctx context.Context, method string, told chan<- []byte) (ex *exchange, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ex = &exchange{method: method, cancel: cancel, told: told}
+	ex.ctx = context.WithValue(ctx, exchangeKey{}, ex)
+	return ex, func() { cancel(context.Canceled) }
+}
+
+// exchangeFor returns the exchange that an HTTP request is of; nil: none, as for the notification that ends a call.
+func exchangeFor(r *http.Request) *exchange {
+	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	if ex == nil {
+		return nil
+	}
+	if r.Method == http.MethodGet { // the rest of an interrupted response
+		ex.mu.Lock()
+		defer ex.mu.Unlock()
+		if ex.id == "" {
+			return nil
+		}
+		return ex
+	}
+	if r.GetBody == nil {
+		return nil
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil
+	}
+	var head struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.NewDecoder(body).Decode(&head) != nil || head.Method != ex.method || len(head.ID) == 0 {
+		return nil
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	ex.id = string(head.ID)
+	return ex
+}
+
+// traced is the request that tells the exchange of its connection.
+func (ex *exchange) traced(r *http.Request) *http.Request {
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) {
+			ex.mu.Lock()
+			defer ex.mu.Unlock()
+			ex.reached = true
+		},
+	}))
+}
+
+// responded takes note of an HTTP response, or of its absence.
+func (ex *exchange) responded(resp *http.Response, err error) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if err != nil {
+		ex.refused = err
+		return
+	}
+	ex.status = resp.StatusCode
+}
+
+// fail ends the exchange, as the server's bytes are not the protocol's.
+func (ex *exchange) fail(err error) {
+	ex.mu.Lock()
+	if ex.refused == nil {
+		ex.refused = err
+	}
+	ex.mu.Unlock()
+	ex.cancel(err)
+}
+
+// unsent says whether the server provably did not get the request, and why.
+func (ex *exchange) unsent() (bool, error) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return !ex.reached, ex.refused
+}
+
+// answer is what came back.
+func (ex *exchange) answer() (status int, result []byte, refused error) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.status, ex.result, ex.refused
+}
+
+// message takes note of a message. The error is that it is none, or that it has more than one reading.
+func (ex *exchange) message(data []byte, only bool) error {
+	if err := strictjson.Check(data); err != nil {
+		return fmt.Errorf("the MCP server's message %w", err)
+	}
+	if ex == nil {
+		return nil
+	}
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method *string         `json:"method"`
+		Params json.RawMessage `json:"params"`
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return fmt.Errorf("the MCP server's message is not of JSON-RPC")
+	}
+	if m.Method != nil {
+		if *m.Method == "notifications/progress" {
+			ex.progress(m.Params)
+		}
+		return nil
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	switch {
+	case string(m.ID) != ex.id && (only || !bytes.Equal(m.ID, []byte("null"))):
+		return fmt.Errorf("the MCP server answers another request")
+	case len(m.Result) > 0 && len(m.Error) == 0:
+		ex.result = m.Result
+	}
+	return nil
+}
+
+// progress passes on what the server says of the progress, before anything that follows it. Numbers keep their digits.
+func (ex *exchange) progress(params json.RawMessage) {
+	var p struct {
+		Progress json.Number `json:"progress"`
+		Total    json.Number `json:"total,omitempty"`
+		Message  string      `json:"message,omitempty"`
+	}
+	if ex.told == nil || json.Unmarshal(params, &p) != nil || p.Progress == "" {
+		return
+	}
+	text, err := encode(p)
+	if err != nil {
+		return
+	}
+	select {
+	case ex.told <- text:
+	case <-ex.ctx.Done():
+	}
+}

@@ -1,0 +1,231 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// DiscoveryTool lists the tools of a fleet, as the discovery tool of a manifest does. No tool of a server can have its
+// name.
+const DiscoveryTool = "tools/list"
+
+// capabilityServer stands for one MCP server.
+type capabilityServer struct {
+	docpb.UnimplementedCapabilityServer
+	servers         *Servers
+	capability, url string
+}
+
+var errGone = errors.New("the fleet has no such server any more")
+
+// Invoke implements docpb.CapabilityServer.
+func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	server, release := s.servers.server(s.capability, s.url)
+	if server == nil {
+		return nil, localgrpc.NotStarted(errGone)
+	}
+	defer release()
+	if req.GetToolName() == DiscoveryTool {
+		tools, err := server.tools(ctx)
+		return &docpb.InvokeResponse{ResultJson: tools}, err
+	}
+	result, err := server.call(ctx, req, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &docpb.InvokeResponse{ResultJson: result.json, Error: result.failure}, nil
+}
+
+// StreamInvoke implements docpb.CapabilityServer. Each chunk is a JSON document: what the server says of the progress,
+// one a line, and then the result.
+func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
+	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
+	ctx := stream.Context()
+	server, release := s.servers.server(s.capability, s.url)
+	if server == nil {
+		return localgrpc.NotStarted(errGone)
+	}
+	defer release()
+	told := make(chan []byte)
+	type end struct {
+		result *toolResult
+		err    error
+	}
+	ended := make(chan end, 1)
+	server.running.Go(func() {
+		result, err := server.call(ctx, req, told)
+		ended <- end{result, err}
+	})
+	for {
+		select {
+		case text := <-told:
+			if err := stream.Send(&docpb.InvokeChunk{Data: append(text, '\n')}); err != nil {
+				return err
+			}
+		case e := <-ended:
+			if e.err != nil {
+				return e.err
+			}
+			return stream.Send(&docpb.InvokeChunk{Data: e.result.json, Error: e.result.failure, Done: true})
+		}
+	}
+}
+
+// Healthcheck implements docpb.CapabilityServer. Callers' own are answered by the gateway.
+func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
+	r := s.servers.probe(ctx, s.capability, s.url)
+	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
+}
+
+// call calls a tool. told gets what the server says of the progress; nil: that is not wanted.
+func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<- []byte) (*toolResult, error) {
+	arguments, err := argumentsOf(req.GetArgsJson())
+	if err != nil {
+		return nil, err
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	trace := first(md, tracing.Traceparent)
+	ctx = withTrace(ctx, trace)
+	var key sessionKey
+	if session := req.GetSessionId(); v.fleet.Sessions && session != "" {
+		key = sessionKey{first(md, filter.TenantHeader), session}
+	}
+	s, release := v.lease(key)
+	defer release()
+	for again := true; ; again = false {
+		params := &sdk.CallToolParams{Name: req.GetToolName(), Arguments: arguments, Meta: sdk.Meta{}}
+		if trace != "" {
+			params.Meta[tracing.Traceparent] = trace
+		}
+		if told != nil {
+			params.SetProgressToken(strconv.FormatUint(v.tokens.Add(1), 10))
+		}
+		result, lost, err := v.attempt(ctx, s, params, told)
+		if !lost || !again {
+			return result, err
+		}
+	}
+}
+
+// attempt is one tools/call. lost: the server provably did not begin it, as it does not know the session any more or
+// the session is over, and a new one may be better.
+func (v *server) attempt(ctx context.Context, s *session, params *sdk.CallToolParams, told chan<- []byte) (
+	_ *toolResult, lost bool, _ error) {
+	cs, err := v.ready(ctx, s)
+	if err != nil {
+		return nil, false, v.notStarted(ctx, err)
+	}
+	ex, end := begin(ctx, "tools/call", told)
+	defer end()
+	_, err = cs.CallTool(ex.ctx, params)
+	code, raw, refused := ex.answer()
+	unsent, cause := ex.unsent()
+	over := err != nil && broken(err)
+	if over {
+		v.lost(s, cs)
+	}
+	switch {
+	case raw != nil && refused == nil: // the SDK may not know all that it has
+		result, err := resultOf(raw)
+		if err != nil {
+			return nil, false, status.Error(codes.Internal, "the MCP server's result is not one of tools/call")
+		}
+		return result, false, nil
+	case ctx.Err() != nil:
+		return nil, false, status.FromContextError(ctx.Err()).Err()
+	case unsent:
+		if cause == nil {
+			cause = err
+		}
+		return nil, over, v.notStarted(ctx, cause)
+	case code == http.StatusNotFound && cs.ID() != "":
+		v.lost(s, cs)
+		return nil, true, status.Error(codes.Unavailable, "the MCP server does not know its session any more")
+	case refused != nil && code != 0:
+		return nil, false, status.Error(codes.Internal, refused.Error())
+	}
+	return nil, false, failureStatus(code, err)
+}
+
+// notStarted is the error of a call that the server did not get.
+func (v *server) notStarted(ctx context.Context, cause error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	v.opts.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error", cause)
+	return localgrpc.NotStarted(cause)
+}
+
+// failureStatus is the status of a call that the server may have begun, and did not answer with a result.
+func failureStatus(code int, err error) error {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) && wire.Code != 0 {
+		return status.Error(codeOf(wire.Code), fmt.Sprintf("MCP error %d: %s", wire.Code, clip(wire.Message, maxError)))
+	}
+	switch {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return status.Errorf(codes.FailedPrecondition, "the MCP server rejects the gateway's credential: HTTP %d", code)
+	case code == http.StatusNotFound:
+		return status.Error(codes.Unimplemented, "the backend's URL is not that of an MCP server: HTTP 404")
+	case code == http.StatusTooManyRequests:
+		return status.Error(codes.ResourceExhausted, "the MCP server has too much to do: HTTP 429")
+	case code >= 300 && code < 400:
+		return status.Errorf(codes.FailedPrecondition, "the MCP server redirects to another URL: HTTP %d", code)
+	case code >= 400 && code < 500:
+		return status.Errorf(codes.Internal, "the MCP server rejects the request: HTTP %d", code)
+	case code >= 500:
+		return status.Errorf(codes.Unavailable, "the MCP server fails: HTTP %d", code)
+	}
+	return status.Error(codes.Unavailable, "the MCP server ended the response without a result")
+}
+
+// codeOf is the status of a JSON-RPC error.
+func codeOf(code int64) codes.Code {
+	switch code {
+	case jsonrpc.CodeInvalidParams:
+		return codes.InvalidArgument
+	case jsonrpc.CodeMethodNotFound:
+		return codes.Unimplemented
+	}
+	return codes.Internal
+}
+
+// argumentsOf checks arguments, which MCP has as an object.
+func argumentsOf(text []byte) (json.RawMessage, error) {
+	if len(text) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	r := strictjson.Get()
+	defer r.Release()
+	if err := r.Read(text, strictjson.Options{Keep: true}); err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "args_json %v", err)
+	}
+	if r.Root().Kind() != strictjson.Object {
+		return nil, status.Error(codes.InvalidArgument, "args_json is not a JSON object")
+	}
+	return text, nil
+}
+
+func first(md metadata.MD, name string) string {
+	if all := md.Get(name); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}

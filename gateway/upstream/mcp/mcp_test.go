@@ -1,0 +1,227 @@
+package mcp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
+)
+
+// TestCalls: tools of servers of both eras are called as those of a capability.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			r := newRemote(t, old)
+			w := start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) {
+				f.Headers = map[string]string{"authorization": "Bearer ours"}
+			}, r.URL)
+			w.wantResult(t, request("echo", `{"text":"hello <world>"}`), `"hello <world>"`)
+			w.wantResult(t, request("structured", `{"id":12345678901234567890,"e":1.10}`), `{"id":12345678901234567890,"e":1.10}`)
+			w.wantResult(t, request("image", ``),
+				`{"content":[{"type":"text","text":"see"},{"type":"image","mimeType":"image/png","data":"aW1n"}]}`)
+			got, err := w.Invoke(within(t), request("fail", `{"text":""}`))
+			if err != nil || got.GetError() != "no such city" {
+				t.Errorf("a tool's error: %+v, %v", got, err)
+			}
+			for args, code := range map[string]codes.Code{`[1]`: codes.InvalidArgument, `{"a":1,"a":2}`: codes.InvalidArgument,
+				`{`: codes.InvalidArgument} {
+				if _, err := w.Invoke(within(t), request("echo", args)); status.Code(err) != code {
+					t.Errorf("%s: %v", args, err)
+				}
+			}
+			if _, err := w.Invoke(within(t), request("unknown", `{}`)); status.Code(err) != codes.InvalidArgument {
+				t.Errorf("an unknown tool: %v", err)
+			}
+			ctx := metadata.AppendToOutgoingContext(within(t), "authorization", "Bearer theirs",
+				"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "x-capgate-tenant", "other")
+			if _, err := w.Invoke(ctx, request("echo", `{"text":"x"}`)); err != nil {
+				t.Error(err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if got := r.headers.Values("Authorization"); len(got) != 1 || got[0] != "Bearer ours" {
+				t.Errorf("the server saw the credential %q", got)
+			}
+			if !strings.Contains(r.headers.Get("Traceparent"), "0af7651916cd43dd8448eb211c80319c") {
+				t.Errorf("traceparent %q", r.headers.Get("Traceparent"))
+			}
+			if n := r.inits.Load(); old != (n > 0) {
+				t.Errorf("%d sessions", n)
+			}
+		})
+	}
+}
+
+// TestStream: what a server says of the progress comes before the result, each a document.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, nil, newRemote(t, old).URL)
+			all := collect(t, w, request("progress", `{}`))
+			want := []string{`{"progress":1,"total":3,"message":"step"}`, `{"progress":2,"total":3,"message":"step"}`,
+				`{"progress":3,"total":3,"message":"step"}`, `"done"`}
+			if got := strings.Join(all, ";"); got != strings.Join(want, ";") {
+				t.Errorf("%s", got)
+			}
+			stream, err := w.StreamInvoke(within(t), request("fail", `{"text":""}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err := stream.Recv(); err != nil || c.GetError() != "no such city" || !c.GetDone() {
+				t.Errorf("%+v, %v", c, err)
+			}
+		})
+	}
+}
+
+// collect reads the documents of a stream.
+func collect(t *testing.T, w *world, req *docpb.InvokeRequest) (all []string) {
+	t.Helper()
+	stream, err := w.StreamInvoke(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := false; ; {
+		c, err := stream.Recv()
+		if errors.Is(err, io.EOF) && done {
+			return all
+		}
+		if err != nil || c.GetError() != "" {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		all = append(all, string(bytes.TrimSpace(c.GetData())))
+		done = c.GetDone()
+	}
+}
+
+// TestCancel: the end of a call is told to the server; so is its deadline.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			r := newRemote(t, old)
+			w := start(t, nil, r.URL)
+			ctx, cancel := context.WithCancel(within(t))
+			go func() {
+				<-r.began
+				cancel()
+			}()
+			if _, err := w.Invoke(ctx, request("wait", `{}`)); status.Code(err) != codes.Canceled {
+				t.Error(err)
+			}
+			if err := <-r.ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+		})
+	}
+}
+
+// TestDiscovery: the list of tools is that of a discovery tool, without those that capgate cannot take.
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			r := newRemote(t, old)
+			r.mcp.AddTool(&sdk.Tool{Name: "bad", Description: "has no schema of JSON Schema",
+				InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"https://example.com/x"}}}`)}, nil)
+			w := start(t, nil, r.URL)
+			names := func() string {
+				got, err := w.Invoke(within(t), request(mcp.DiscoveryTool, `{}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all []struct{ Name, Description string }
+				if err := json.Unmarshal(got.GetResultJson(), &all); err != nil {
+					t.Fatal(err)
+				}
+				var names []string
+				for _, one := range all {
+					names = append(names, one.Name)
+				}
+				return strings.Join(names, " ")
+			}
+			if got := names(); got != "count echo fail image progress structured wait" {
+				t.Errorf("%s", got)
+			}
+			r.mcp.RemoveTools("count", "wait")
+			if got := <-w.changes; got != id {
+				t.Errorf("%s has changed", got)
+			}
+			if got := names(); got != "echo fail image progress structured" {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+// TestSessions: with affinity, each session of a tenant has its own at the server, which is opened anew when the server
+// does not know it any more.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, true)
+	w := start(t, func(f *mcp.Fleet, of *gatewaytest.Fleet) {
+		f.Sessions, of.Affinity = true, router.Affinity{Sessions: true}
+	}, r.URL)
+	in := func(session string) *docpb.InvokeRequest {
+		req := request("count", `{}`)
+		req.SessionId = session
+		return req
+	}
+	w.wantResult(t, in("a"), `{"calls":1}`)
+	w.wantResult(t, in("a"), `{"calls":2}`)
+	w.wantResult(t, in("b"), `{"calls":1}`)
+	before := r.calls.Load()
+	r.restart()
+	w.wantResult(t, in("a"), `{"calls":1}`)
+	if n := r.calls.Load() - before; n != 2 { // one that was answered with 404
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestDeadServer: a call that was not sent goes to another server, and the dead one is found out.
+func TestDeadServer(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			live, dying := newRemote(t, old), newRemote(t, old)
+			w := start(t, nil, live.URL, dying.URL)
+			for range 8 {
+				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+			}
+			if dying.calls.Load() == 0 || live.calls.Load() == 0 {
+				t.Error("one server got all calls")
+			}
+			dying.CloseClientConnections()
+			dying.Close()
+			for range 8 {
+				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+			}
+			live.CloseClientConnections()
+			live.Close()
+			if _, err := w.Invoke(within(t), request("echo", `{}`)); status.Code(err) != codes.Unavailable {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxError is how many bytes of a tool's own error are passed on.
+const maxError = 16 << 10
+
+// needsInput is the error of a tool that asks back, which no caller could answer.
+const needsInput = "the tool asks its caller for input (elicitation or sampling), which capgate does not pass on"
+
+// toolResult is the result of tools/call in the words of the capability protocol.
+type toolResult struct {
+	json    []byte
+	failure string // the tool's own error; "": none
+}
+
+// block is one piece of a result's content.
+type block struct {
+	Type string  `json:"type"`
+	Text *string `json:"text"`
+}
+
+// resultOf reads a result: the structured content where there is some and all else is text; the text, where that is
+// all; else an object with content, and structuredContent, as MCP has them. Numbers keep their digits.
+func resultOf(raw []byte) (*toolResult, error) {
+	var r struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent,omitempty"`
+		IsError    bool              `json:"isError"`
+		Type       string            `json:"resultType"`
+		Requests   json.RawMessage   `json:"inputRequests"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, err
+	}
+	if r.Type == "input_required" || len(r.Requests) > 0 {
+		return &toolResult{failure: needsInput}, nil
+	}
+	structured := len(r.Structured) > 0 && string(r.Structured) != "null"
+	texts, plain := textsOf(r.Content)
+	switch {
+	case r.IsError:
+		return &toolResult{failure: failureOf(texts, r.Structured)}, nil
+	case structured && plain:
+		return &toolResult{json: r.Structured}, nil
+	case plain && len(texts) == 0:
+		return &toolResult{json: []byte("null")}, nil
+	case plain:
+		text, err := encode(strings.Join(texts, "\n"))
+		return &toolResult{json: text}, err
+	}
+	whole := struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent,omitempty"`
+	}{r.Content, nil}
+	if structured {
+		whole.Structured = r.Structured
+	}
+	text, err := encode(whole)
+	return &toolResult{json: text}, err
+}
+
+// textsOf returns the texts of content, and whether it has nothing else.
+func textsOf(content []json.RawMessage) (texts []string, plain bool) {
+	plain = true
+	for _, raw := range content {
+		var b block
+		if json.Unmarshal(raw, &b) != nil || b.Type != "text" || b.Text == nil {
+			plain = false
+			continue
+		}
+		texts = append(texts, *b.Text)
+	}
+	return texts, plain
+}
+
+// failureOf is a tool's own error.
+func failureOf(texts []string, structured json.RawMessage) string {
+	text := strings.TrimSpace(strings.Join(texts, "\n"))
+	if text == "" && len(structured) > 0 {
+		text = string(structured)
+	}
+	if text == "" {
+		return "the tool failed, and does not say why"
+	}
+	return clip(text, maxError)
+}
+
+// clip bounds a text of a server.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, "�")
+	}
+	text = text[:most]
+	for i := 0; i < utf8.UTFMax && !utf8.ValidString(text); i++ {
+		text = text[:len(text)-1]
+	}
+	return strings.ToValidUTF8(text, "�") + "…"
+}
+
+// encode is JSON without the escapes that only HTML needs.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}

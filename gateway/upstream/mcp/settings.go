@@ -1,0 +1,26 @@
+package mcp
+
+import "net/http"
+
+// Settings of a fleet of MCP servers.
+type Settings struct {
+	// File with headers of each request to the servers, such as credentials: name: value, one a line. It is read again
+	// when it changes.
+	HeadersFile string `yaml:"headers_file" kind:"file"`
+	// Environment variable with headers, as in headers_file. Both may be given.
+	HeadersEnv string `yaml:"headers_env" kind:"variable"`
+	// Size of the largest message that a server may send.
+	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"8MiB"`
+}
+
+// ReservedHeader says whether the protocol, or HTTP, sets a header of requests, so that the configuration cannot.
+func ReservedHeader(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",
+		"Last-Event-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	const prefix = "Mcp-"
+	canonical := http.CanonicalHeaderKey(name)
+	return len(canonical) > len(prefix) && canonical[:len(prefix)] == prefix
+}

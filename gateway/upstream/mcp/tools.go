@@ -1,0 +1,127 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// maxPages is how many pages the list of one server's tools may have.
+const maxPages = 100
+
+// tool is one of the list, as far as capgate has a use for it.
+type tool struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"inputSchema"`
+}
+
+// discovered is the same in the words of a discovery tool, see manifest.ParseTools.
+type discovered struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"input_schema"`
+}
+
+// tools asks for the tools of the server, as the answer of a discovery tool. A session of its own has no list that the
+// SDK remembers.
+func (v *server) tools(ctx context.Context) ([]byte, error) {
+	cs, err := v.connect(ctx, v.callers, true)
+	if err != nil {
+		return nil, v.notStarted(ctx, err)
+	}
+	defer v.abandon(cs)
+	all, seen := []discovered{}, map[string]bool{"": true}
+	size, cursor := 0, ""
+	for page := 0; page == 0 || cursor != ""; page++ {
+		if page == maxPages {
+			return nil, status.Errorf(codes.Internal, "the MCP server's list of tools has more than %d pages", maxPages)
+		}
+		raw, err := v.page(ctx, cs, cursor)
+		if err != nil {
+			return nil, err
+		}
+		var list struct {
+			Tools []json.RawMessage `json:"tools"`
+			Next  string            `json:"nextCursor"`
+		}
+		if err = json.Unmarshal(raw, &list); err != nil {
+			return nil, status.Error(codes.Internal, "the MCP server's list of tools is not one of tools/list")
+		}
+		if size += len(raw); size > manifest.MaxBytes || len(all)+len(list.Tools) > manifest.MaxTools {
+			return nil, status.Errorf(codes.Internal, "the MCP server lists more than %d tools, or than %d bytes of them",
+				manifest.MaxTools, manifest.MaxBytes)
+		}
+		for _, one := range list.Tools {
+			all = v.add(all, one)
+		}
+		if cursor = list.Next; cursor != "" && seen[cursor] {
+			return nil, status.Error(codes.Internal, "the MCP server's list of tools begins again")
+		}
+		seen[cursor] = true
+	}
+	return encode(all)
+}
+
+// page asks for one page of the list.
+func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string) ([]byte, error) {
+	ex, end := begin(ctx, "tools/list", nil)
+	defer end()
+	_, err := cs.ListTools(ex.ctx, &sdk.ListToolsParams{Cursor: cursor})
+	code, raw, refused := ex.answer()
+	switch {
+	case raw != nil && refused == nil:
+		return raw, nil
+	case ctx.Err() != nil:
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case refused != nil && code != 0:
+		return nil, status.Error(codes.Internal, refused.Error())
+	case err == nil:
+		err = errors.New("no answer")
+	}
+	return nil, failureStatus(code, err)
+}
+
+// add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it.
+func (v *server) add(all []discovered, raw json.RawMessage) []discovered {
+	var t tool
+	if err := json.Unmarshal(raw, &t); err != nil {
+		v.leaveOut("", err)
+		return all
+	}
+	if s := bytes.TrimSpace(t.Schema); len(s) == 0 || string(s) == "null" {
+		t.Schema = json.RawMessage(`{"type":"object"}`)
+	}
+	found := discovered{t.Name, cmp.Or(t.Description, t.Title, t.Name), t.Schema}
+	text, err := encode([]discovered{found})
+	if err == nil {
+		_, err = manifest.ParseTools(text)
+	}
+	for i := range all {
+		if all[i].Name == found.Name {
+			err = errors.New("the server lists two tools of this name")
+		}
+	}
+	if err != nil {
+		v.leaveOut(t.Name, err)
+		return all
+	}
+	return append(all, found)
+}
+
+func (v *server) leaveOut(name string, err error) {
+	v.opts.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
+		"tool", clip(name, maxName), "error", err)
+}
+
+// maxName is how many bytes of a tool's illegal name are logged.
+const maxName = 64

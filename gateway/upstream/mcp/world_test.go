@@ -1,0 +1,214 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
+)
+
+const id = "remote" // of the only fleet
+
+// eras are the two of the protocol: servers without sessions, and with them.
+var eras = map[string]bool{"2026-07-28": false, "2025-11-25": true}
+
+// remote is an MCP server of the Go SDK.
+type remote struct {
+	*httptest.Server
+	mcp     *sdk.Server
+	inits   atomic.Int32 // sessions that were opened
+	calls   atomic.Int32 // of tools/call that came
+	began   chan struct{}
+	ended   chan error    // of calls of wait, or of their requests where the server has no sessions
+	release chan struct{} // closed: those calls end
+	handler atomic.Pointer[http.Handler]
+
+	mu      sync.Mutex
+	headers http.Header // of the last tools/call
+}
+
+type echoArgs struct {
+	Text string `json:"text"`
+}
+
+// newRemote serves tools in one of the eras.
+func newRemote(t *testing.T, old bool) *remote {
+	t.Helper()
+	r := &remote{began: make(chan struct{}, 16), ended: make(chan error, 16),
+		release: make(chan struct{})}
+	r.mcp = sdk.NewServer(&sdk.Implementation{Name: "remote", Version: "1"}, nil)
+	sdk.AddTool(r.mcp, &sdk.Tool{Name: "echo", Description: "repeats"},
+		func(_ context.Context, _ *sdk.CallToolRequest, in echoArgs) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: in.Text}}}, nil, nil
+		})
+	sdk.AddTool(r.mcp, &sdk.Tool{Name: "fail", Description: "fails"},
+		func(context.Context, *sdk.CallToolRequest, echoArgs) (*sdk.CallToolResult, any, error) {
+			return nil, nil, fmt.Errorf("no such city")
+		})
+	raw := json.RawMessage(`{"type":"object"}`)
+	r.mcp.AddTool(&sdk.Tool{Name: "structured", Description: "has structured content", InputSchema: raw},
+		func(_ context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "x"}},
+				StructuredContent: q.Params.Arguments}, nil
+		})
+	r.mcp.AddTool(&sdk.Tool{Name: "image", Description: "has an image", InputSchema: raw},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "see"},
+				&sdk.ImageContent{Data: []byte("img"), MIMEType: "image/png"}}}, nil
+		})
+	r.mcp.AddTool(&sdk.Tool{Name: "progress", Description: "tells", InputSchema: raw},
+		func(ctx context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			for i := 1; i <= 3; i++ {
+				_ = q.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: q.Params.GetProgressToken(),
+					Progress: float64(i), Total: 3, Message: "step"})
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
+		})
+	r.mcp.AddTool(&sdk.Tool{Name: "wait", Description: "waits", InputSchema: raw},
+		func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			r.began <- struct{}{}
+			select {
+			case <-ctx.Done():
+				r.ended <- ctx.Err()
+			case <-r.release:
+			}
+			return nil, context.Canceled
+		})
+	r.mcp.AddTool(&sdk.Tool{Name: "count", Description: "counts the calls of a session", InputSchema: raw}, r.count())
+	served := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.mcp },
+		&sdk.StreamableHTTPOptions{Stateless: !old}))
+	r.handler.Store(&served)
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(w, q, old) }))
+	t.Cleanup(func() {
+		close(r.release)
+		r.CloseClientConnections()
+		r.Close()
+	})
+	return r
+}
+
+// count counts the calls of each session.
+func (r *remote) count() sdk.ToolHandler {
+	counts := map[string]int{}
+	return func(_ context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		counts[q.Session.ID()]++
+		return &sdk.CallToolResult{StructuredContent: map[string]int{"calls": counts[q.Session.ID()]}}, nil
+	}
+}
+
+// restart forgets all sessions, as a process that starts again.
+func (r *remote) restart() {
+	served := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.mcp }, nil))
+	r.handler.Store(&served)
+}
+
+func (r *remote) serve(w http.ResponseWriter, q *http.Request, old bool) {
+	if old && q.Header.Get("Mcp-Protocol-Version") >= "2026" {
+		http.Error(w, "Bad Request: unsupported protocol version", http.StatusBadRequest)
+		return
+	}
+	if q.Method == http.MethodPost {
+		body, _ := io.ReadAll(q.Body)
+		q.Body = io.NopCloser(strings.NewReader(string(body)))
+		switch text := string(body); {
+		case strings.Contains(text, `"method":"initialize"`):
+			r.inits.Add(1)
+		case strings.Contains(text, `"method":"tools/call"`):
+			r.calls.Add(1)
+			if !old && strings.Contains(text, `"name":"wait"`) { // the Go SDK does not tell the tool
+				context.AfterFunc(q.Context(), func() { r.ended <- q.Context().Err() })
+			}
+			r.mu.Lock()
+			r.headers = q.Header.Clone()
+			r.mu.Unlock()
+		}
+	}
+	(*r.handler.Load()).ServeHTTP(w, q)
+}
+
+// world is a gateway with one fleet of MCP servers.
+type world struct {
+	docpb.CapabilityClient
+	gateway *gatewaytest.Gateway
+	servers *mcp.Servers
+	changes chan string
+}
+
+// start runs a gateway. edit may change the fleets.
+func start(t *testing.T, edit func(*mcp.Fleet, *gatewaytest.Fleet), urls ...string) *world {
+	t.Helper()
+	w := &world{changes: make(chan string, 100)}
+	w.servers = mcp.New(mcp.Options{Version: "test", Changed: func(c string) {
+		select {
+		case w.changes <- c:
+		default:
+		}
+	}})
+	fleet := mcp.Fleet{Capability: id, Backends: urls}
+	of := gatewaytest.Fleet{Capability: id, Backends: urls, Dialect: call.Doc, Protocol: &mcp.Settings{},
+		Asks: w.servers.Probe(id), Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
+	if edit != nil {
+		edit(&fleet, &of)
+	}
+	w.servers.Set([]mcp.Fleet{fleet})
+	w.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{of}, Closed: w.servers.Close,
+		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return w.servers.Serve(f.Capability, addr) }})
+	conn, err := grpc.NewClient("passthrough:///"+w.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	w.CapabilityClient = docpb.NewCapabilityClient(conn)
+	return w
+}
+
+func request(tool, args string) *docpb.InvokeRequest {
+	return &docpb.InvokeRequest{CapabilityId: id, ToolName: tool, ArgsJson: []byte(args)}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wantResult calls a tool.
+func (w *world) wantResult(t *testing.T, req *docpb.InvokeRequest, want string) {
+	t.Helper()
+	got, err := w.Invoke(within(t), req)
+	if err != nil || got.GetError() != "" || string(got.GetResultJson()) != want {
+		t.Errorf("%s: %s, %q, %v; want %s", req.GetToolName(), got.GetResultJson(), got.GetError(), err, want)
+	}
+}
+
+// eventually waits for what must come.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(gatewaytest.Patience); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
