@@ -21,7 +21,7 @@ func commandTree(std stdio) *cobra.Command {
 	}{
 		{"Run a gateway", []*cobra.Command{newDemoCommand(std), newInitCommand(std), newServeCommand(std),
 			newCheckCommand(std), newConfigCommand(std)}},
-		{"Call tools", []*cobra.Command{newInvokeCommand(std), newEnginesCommand(std)}},
+		{"Call tools", []*cobra.Command{newInvokeCommand(std), newLinkCommand(std), newEnginesCommand(std)}},
 		{"Operate a gateway", []*cobra.Command{
 			newStatusCommand(std), newDrainCommand(std), newApprovalsCommand(std), newPolicyCommand(std),
 			newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std), newAuditCommand(std), newVerifyCommand(std),
