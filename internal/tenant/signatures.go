@@ -22,6 +22,9 @@ const keyBytes = 32
 // keyFresh is how long a cached shared key is used before the store is asked for a newer one.
 const keyFresh = time.Minute
 
+// keyPause is the time between two questions of Keys while the store does not answer.
+const keyPause = 5 * time.Second
+
 // Signatures signs and verifies URLs. It is the Authenticator for credentials with a signature.
 type Signatures struct {
 	tenants Tenants // nil: there is only Default
@@ -30,6 +33,7 @@ type Signatures struct {
 	now     func() time.Time
 	file    atomic.Pointer[[][]byte]
 	shared  atomic.Pointer[sharedKey]
+	pause   atomic.Int64 // until when Keys does not ask the store again, in ns since 1970
 }
 
 type sharedKey struct {
@@ -170,10 +174,24 @@ func (s *Signatures) keys() [][]byte {
 	return nil
 }
 
-// Keys returns the keys that replicas share; the first signs. It may wait until ctx ends. It returns none while they are
-// not available.
+// Keys returns the keys that replicas share; the first signs. It returns none while they are not available. It may wait
+// for the store until ctx ends: the first time, and one call in a while after that or after a failure.
 func (s *Signatures) Keys(ctx context.Context) [][]byte {
+	if keys := s.keys(); keys != nil {
+		return keys
+	}
+	last, pause := s.shared.Load(), s.now().Add(keyPause).UnixNano()
+	due := s.pause.Load()
+	if early := s.now().UnixNano() < due; early || last != nil && !s.pause.CompareAndSwap(due, pause) {
+		if last == nil {
+			return nil
+		}
+		return last.key
+	}
 	keys, _ := s.loadKeys(ctx)
+	if s.keys() == nil {
+		s.pause.Store(pause)
+	}
 	return keys
 }
 

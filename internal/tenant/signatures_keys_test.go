@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -124,4 +125,40 @@ func TestSignaturesWhileTheStoreIsUnavailable(t *testing.T) {
 			t.Errorf("signed for a key of which nothing is known: %q", reasonOf(refusal))
 		}
 	})
+}
+
+// TestKeysDoNotWaitForTheStore: while the store is unavailable, it is asked once in a while, and the last key stays.
+func TestKeysDoNotWaitForTheStore(t *testing.T) {
+	t.Parallel()
+	now := epoch
+	store := &askedKeys{}
+	s := tenant.NewSignatures(nil, nil, store, func() time.Time { return now })
+	expect := func(known bool, asked int) {
+		t.Helper()
+		if keys := s.Keys(t.Context()); len(keys) > 0 != known || store.asked != asked {
+			t.Errorf("%d keys, %d questions; want %v, %d", len(keys), store.asked, known, asked)
+		}
+	}
+	store.set(nil, true)
+	expect(false, 1)
+	expect(false, 1)
+	store.set(nil, false)
+	now = now.Add(time.Minute)
+	expect(true, 2)
+	expect(true, 2)
+	store.set(nil, true)
+	now = now.Add(time.Hour)
+	expect(true, 3)
+	expect(true, 3)
+}
+
+// askedKeys counts the questions.
+type askedKeys struct {
+	sharedKeys
+	asked int
+}
+
+func (s *askedKeys) SigningKey(ctx context.Context, proposal []byte) ([]byte, error) {
+	s.asked++
+	return s.sharedKeys.SigningKey(ctx, proposal)
 }
