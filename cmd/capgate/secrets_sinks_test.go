@@ -81,6 +81,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"verify", "--addr", g.public, "--admin", g.admin, "--capability", "caps", "--tool", gatewaytest.Echo,
 			"--admin-key-file", keyFile},
 		{"probe", g.public}, {"conform", g.public}, {"config", "schema"},
+		{"link", "claude-code", "--key"},
 	} {
 		ran[line[0]] = true
 		_, stdout, stderr := runProgram(t, env, line...)

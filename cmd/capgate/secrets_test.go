@@ -289,6 +289,7 @@ func (g *secretive) overHTTP(t *testing.T, public, body string, header []string)
 		Timeout: patience}
 	defer client.CloseIdleConnections()
 	query := "?token=" + g.secretOf("query string")
+	g.overMCP(t, client, "https://"+public+"/mcp"+query, body, header)
 	for _, path := range []string{"/v1/capabilities/caps/invoke", "/v1/capabilities/people/invoke",
 		"/v1/capabilities/absent/invoke", "/v1/capabilities", "/v1/approvals", "/v1/nothing"} {
 		for _, body := range []string{body, body[:len(body)-1]} {
@@ -310,5 +311,25 @@ func (g *secretive) overHTTP(t *testing.T, public, body string, header []string)
 				g.told("JSON", fmt.Sprintf("%v %s", resp.Header, text))
 			}
 		}
+	}
+}
+
+// overMCP takes the errors of MCP: for a tool that is not there, and for a message that is cut off.
+func (g *secretive) overMCP(t *testing.T, client *http.Client, address, args string, header []string) {
+	t.Helper()
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"absent__echo","arguments":` + args + `}}`
+	for _, body := range []string{call, call[:len(call)-3], "[" + call + "]"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+		must(t, err)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		must(t, err)
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		_ = resp.Body.Close()
+		g.told("MCP", fmt.Sprintf("%v %s", resp.Header, text))
 	}
 }
