@@ -164,7 +164,17 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
 		t.Errorf("%d %s", exit, errs)
 	}
-	for _, wrong := range [][]string{{"--scopes", "fly"}, {"--asserts", "me"}, {"--expires", "soon"},
+	exit, _, errs = inProcess(t, "keys", "new", "--roles", "operator,approver", "--name", "deploy")
+	comment, entry, _ := strings.Cut(errs, "\n- ")
+	if exit != 0 || comment != "# of operators.keys in the configuration:" ||
+		!strings.Contains(entry, `name: "deploy", roles: [operator, approver]}`) {
+		t.Fatalf("%d %s", exit, errs)
+	}
+	file = writeConfig(t, configOf("operators: {keys: ["+entry+"]}", "127.0.0.1:1"))
+	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
+		t.Errorf("%d %s", exit, errs)
+	}
+	for _, wrong := range [][]string{{"--roles", "king"}, {"--roles", "admin", "--scopes", "read"}, {"--scopes", "fly"}, {"--asserts", "me"}, {"--expires", "soon"},
 		{"--name", "\xff"}, {"--out", out}} {
 		if exit, stdout, errs := inProcess(t, append([]string{"keys", "new"}, wrong...)...); exit == 0 ||
 			stdout != "" || !strings.Contains(errs, wrong[0]) {

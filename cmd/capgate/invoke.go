@@ -38,6 +38,8 @@ type invocation struct {
 	configFile string // of config_json
 
 	wait        bool // for a person's answer
+	waitGiven   bool // --wait has a duration
+	waiting     bool // the call goes on when it is approved
 	waitTimeout time.Duration
 	said        []string // names and values of metadata
 	errs        io.Writer
@@ -53,6 +55,7 @@ func newInvokeCommand(std stdio) *cobra.Command {
 	inv := &invocation{req: new(docpb.InvokeRequest), errs: std.err}
 	c := &cobra.Command{Use: "invoke CAPABILITY TOOL [ARGS]", Short: "call a tool through a gateway", Long: invokeHelp,
 		Example: invokeExample}
+	c.Args = inv.checkArgs
 	fs := c.Flags()
 	inv.from = addCaller(fs)
 	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke, and print chunks as they arrive")
@@ -87,13 +90,11 @@ func (inv *invocation) explained(ctx context.Context, err error) error {
 
 // take reads the command line, and the files and the standard input that it names.
 func (inv *invocation) take(fs *pflag.FlagSet, args []string, stdin io.Reader) (err error) {
-	switch {
-	case inv.timeout < 0:
+	if inv.timeout < 0 {
 		return errors.New("--timeout must not be negative")
-	case fs.Changed("wait-timeout") && !inv.wait:
-		return errors.New("--wait-timeout requires --wait")
-	case inv.waitTimeout <= 0:
-		return errors.New("--wait-timeout must be more than 0s")
+	}
+	if err = inv.checkWait(fs); err != nil {
+		return err
 	}
 	inv.req.CapabilityId, inv.req.ToolName = args[0], args[1]
 	if inv.req.ArgsJson, err = readArgs(args[2:], stdin); err != nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
@@ -43,8 +45,56 @@ func (inv *invocation) addApprovalFlags(fs *pflag.FlagSet) {
 	inv.explain(fs, "agent", "x-agent-id",
 		"`name` of the agent that makes the call, if the key may assert it")
 	inv.explain(fs, "approval", "x-approval-id", "`id` of the approval that permits the call")
-	fs.BoolVar(&inv.wait, "wait", false, "if the call needs approval, wait for it, then run the call once")
+	fs.Var((*waitFlag)(inv), "wait", "if the call needs approval, wait for it, at most for a `duration` as in --wait=60s, "+
+		"then run the call once")
+	fs.Lookup("wait").NoOptDefVal = "true"
 	fs.DurationVar(&inv.waitTimeout, "wait-timeout", 10*time.Minute, "maximum `duration` to wait for the approval")
+}
+
+// waitFlag is the flag --wait, with or without a duration.
+type waitFlag invocation
+
+// String implements pflag.Value.
+func (w *waitFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (w *waitFlag) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (w *waitFlag) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	if w.wait = on; err == nil {
+		return nil
+	}
+	w.wait, w.waitGiven = true, true
+	if w.waitTimeout, err = time.ParseDuration(text); err != nil || w.waitTimeout <= 0 {
+		return errors.New("want a duration above 0s, as in --wait=60s")
+	}
+	return nil
+}
+
+// checkWait rejects durations that were given twice.
+func (inv *invocation) checkWait(fs *pflag.FlagSet) error {
+	given := fs.Changed("wait-timeout")
+	switch {
+	case given && !inv.wait:
+		return errors.New("--wait-timeout requires --wait")
+	case given && inv.waitGiven:
+		return errors.New("want --wait=DURATION or --wait-timeout DURATION, not both")
+	case inv.waitTimeout <= 0:
+		return errors.New("--wait-timeout must be more than 0s")
+	}
+	return nil
+}
+
+// checkArgs checks the positional arguments, among which no duration of --wait may be.
+func (inv *invocation) checkArgs(c *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if d, err := time.ParseDuration(arg); err == nil && d > 0 && inv.wait && !inv.waitGiven {
+			return usageError("--wait has its duration after an equals sign: --wait=%s", arg)
+		}
+	}
+	return checkPositional(c, args)
 }
 
 // infoOf returns the ErrorInfo of a rejection by the gateway; nil for other errors.
@@ -89,10 +139,17 @@ func (inv *invocation) howToRun(err error) string {
 	if page := infoOf(err).GetMetadata()["approval_link"]; page != "" {
 		text += "\n  page:         " + word(page)
 	}
-	return text + fmt.Sprintf(`
+	text += fmt.Sprintf(`
   see it:       capgate approvals show %s (at the admin API), or GET /v1/approvals/%[1]s
-  answer it:    capgate approvals approve %[1]s, or deny
-  then run it:  the same command with --approval %[1]s, once; or --wait instead`, id)
+  answer it:    capgate approvals approve %[1]s, or deny`, id)
+	if inv.waiting {
+		return text
+	}
+	text += fmt.Sprintf("\n  then run it:  the same command with --approval %s, once", id)
+	if !inv.wait {
+		text += "; or --wait instead"
+	}
+	return text
 }
 
 // await repeats a call that needs approval until it is approved or denied. All tries but the last are rejected
@@ -102,7 +159,9 @@ func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient,
 	defer cancel()
 	id := askedIn(err)
 	until, _ := time.Parse(time.RFC3339, infoOf(err).GetMetadata()["expires"]) // zero: not known
+	inv.waiting = true
 	fmt.Fprintf(inv.errs, "capgate invoke: %s\nwaiting for the approval…\n", inv.howToRun(err))
+	inv.waiting = false
 	for {
 		left := inv.left(over, until)
 		if left <= 0 {

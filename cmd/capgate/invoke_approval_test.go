@@ -116,6 +116,28 @@ func TestInvokeWaits(t *testing.T) {
 	if exit != exitRefused || !strings.Contains(errs, "APPROVAL_REQUIRED") {
 		t.Errorf("%d %s", exit, errs)
 	}
+	if strings.Contains(errs, "--wait instead") {
+		t.Errorf("--wait is recommended to one who gave it: %s", errs)
+	}
+	exit, _, errs = runProgram(t, nil, g.line(`{"n":4}`, "--wait=1ms")...)
+	if exit != exitRefused || !strings.Contains(errs, "APPROVAL_REQUIRED") {
+		t.Errorf("%d %s", exit, errs)
+	}
+	for _, wrong := range []struct {
+		flags []string
+		part  string
+	}{
+		{[]string{"--wait", "60s"}, "--wait=60s"},
+		{[]string{"--wait=soon"}, "want a duration, as in 30s"},
+		{[]string{"--wait=-1s"}, "want a duration, as in 30s"},
+		{[]string{"--wait=1s", "--wait-timeout", "2s"}, "not both"},
+		{[]string{"--wait-timeout", "2s"}, "requires --wait"},
+	} {
+		if exit, _, errs := runProgram(t, nil, g.line(append(wrong.flags, `{"n":5}`)...)...); exit != exitUsage ||
+			!strings.Contains(errs, wrong.part) {
+			t.Errorf("%q: %d %s", wrong.flags, exit, errs)
+		}
+	}
 	if n := len(g.capability.Seen()); n != 1 {
 		t.Errorf("%d calls ran", n)
 	}

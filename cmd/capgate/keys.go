@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -25,7 +26,8 @@ may be "-": list shows the keys of all tenants, and the others find the tenant o
 const rotateHelp = `The successor has another id. The old key stays valid for --grace.`
 
 const newKeyHelp = `It needs no gateway. It prints the key, or writes it to --out, and prints the entry for the
-configuration on standard error: the key's id, a hash of its secret, and the settings of the flags.`
+configuration on standard error: the key's id, a hash of its secret, and the settings of the flags.
+With --roles the key is an operator's, for the admin API; without, it is a tenant's.`
 
 // keysCommand is capgate keys, as the command line describes it.
 type keysCommand struct {
@@ -34,6 +36,7 @@ type keysCommand struct {
 	scopes, asserts string
 	expires, file   string
 	pepper          string
+	roles           string // of an operator's key
 	grace           time.Duration
 }
 
@@ -48,7 +51,9 @@ func newKeysCommand(std stdio) *cobra.Command {
 	c.keyFlags(local.Flags())
 	c.fileFlag(local.Flags())
 	local.Flags().StringVar(&c.pepper, "pepper-file", "", "the configuration's pepper_file, if it has one")
-	return parent("keys", "create, list, rotate and revoke API keys of tenants", keysHelp,
+	local.Flags().StringVar(&c.roles, "roles", "",
+		"comma-separated `roles` of an operator's key, of "+operator.AllRoles+"; default: a tenant's key")
+	return parent("keys", "create, list, rotate and revoke API keys of tenants, and make keys of operators", keysHelp,
 		overAdmin("create TENANT", "create a key", requestTimeout, c.create, c.keyFlags, c.fileFlag, c.addFlags),
 		overAdmin("list TENANT", "list keys", requestTimeout, c.list, c.addFlags), rotate,
 		overAdmin("revoke TENANT ID", "revoke a key, for good", requestTimeout, c.revoke, c.addFlags), local)

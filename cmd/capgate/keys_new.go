@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -24,6 +25,14 @@ func (c *keysCommand) checkNew() error {
 		if _, known := tenant.ParseAssert(name); !known {
 			return usageError("--asserts: %q is not known; want user, agent or both", name)
 		}
+	}
+	for _, name := range commas(c.roles) {
+		if _, known := operator.ParseRole(name); !known {
+			return usageError("--roles: %q is not a role; want some of %s", name, operator.AllRoles)
+		}
+	}
+	if c.roles != "" && len(c.key.GetScopes())+len(c.key.GetAsserts()) > 0 {
+		return usageError("--roles is for an operator's key, which has neither --scopes nor --asserts")
 	}
 	if name := c.key.GetName(); len(name) > maxKeyName || !utf8.ValidString(name) {
 		return usageError("--name: want at most %d bytes of UTF-8", maxKeyName)
@@ -49,8 +58,11 @@ func (c *keysCommand) newKey() error {
 	id, secret := tenant.NewCredential()
 	err := c.write(func() (string, string, error) { return id, tenant.Credential(id, secret), nil })
 	if err == nil {
-		fmt.Fprintf(c.err, "# of the tenant's keys in the configuration:\n- %s\n",
-			c.entry(id, tenant.HashOf(secret, pepper)))
+		where := "the tenant's keys"
+		if c.roles != "" {
+			where = "operators.keys"
+		}
+		fmt.Fprintf(c.err, "# of %s in the configuration:\n- %s\n", where, c.entry(id, tenant.HashOf(secret, pepper)))
 	}
 	return err
 }
@@ -65,7 +77,7 @@ func (c *keysCommand) entry(id string, hash fmt.Stringer) string {
 	for _, list := range []struct {
 		field string
 		names []string
-	}{{"scopes", c.key.GetScopes()}, {"asserts", c.key.GetAsserts()}} {
+	}{{"scopes", c.key.GetScopes()}, {"asserts", c.key.GetAsserts()}, {"roles", commas(c.roles)}} {
 		if len(list.names) > 0 {
 			fields = append(fields, list.field+": ["+strings.Join(list.names, ", ")+"]")
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
 )
 
@@ -112,6 +114,11 @@ func serveFile(ctx context.Context, file string, over overrides, std stdio) erro
 	if p.operators.token != "" {
 		fmt.Fprintf(std.err, "Who opens the admin API needs this link, which is valid until the gateway ends:\n  %s\n",
 			p.startLink())
+	} else {
+		fmt.Fprintf(std.err, "Operators open the console at:\n  %s\n", cmp.Or(s.cfg.AdminURL, p.startLink()))
+	}
+	if s.cfg.PublicURL != "" && p.persons.inbox != nil {
+		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s%s\n", s.cfg.PublicURL, gateway.InboxPath)
 	}
 	p.reloader.file, p.reloader.over, p.reloader.hangUp = file, over, hangUp
 	return p.run(ctx)

@@ -77,7 +77,10 @@ func TestRefusesToStart(t *testing.T) {
 			"\ndrain: {delay: 0s}\nfleets: [{capability: caps, backends: ['127.0.0.1:1']}]\n"), 0o600))
 		p := start(t, append(slices.Clone(test.env), "XDG_RUNTIME_DIR="+t.TempDir()), "serve", "--config", file)
 		if test.starts {
-			p.stderr.wait(t, p, `"msg":"serving"`)
+			said := p.stderr.wait(t, p, `"msg":"serving"`)
+			if !strings.Contains(said, "Operators open the console at:\n  http://") && !strings.Contains(said, "/?token=") {
+				t.Errorf("%+v: no address of the console: %s", test, said)
+			}
 			p.stop(t)
 			continue
 		}
