@@ -154,7 +154,7 @@ func texts() map[string]*strictyaml.Kind {
 		"name":             textKind("name", texted(word), checkName),
 		"shield":           textKind("name", texted(word), checkShield),
 		"tenant":           textKind("name", texted(word), checkTenant),
-		"tenant or *":      textKind("name or *", texted(`^([*]|[A-Za-z0-9][A-Za-z0-9._-]*)$`), checkTenantOrAll),
+		"tenant or *":      textKind("name or *", texted(`^([*]|[A-Za-z0-9._-]{1,63})$`), checkTenantOrAll),
 		"group":            textKind("group", nil, checkGroup),
 		"replica":          textKind("name", texted(`^[^ ]+$`), checkReplica),
 		"key_id":           textKind("ID of a key", texted(`^[a-z2-7]{16}$`), checkKeyID),
