@@ -136,7 +136,7 @@ func passesInbox(name string) bool {
 func (i *Inbox) me(w http.ResponseWriter, r *http.Request) {
 	i.known(func(w http.ResponseWriter, r *http.Request, who *inboxCaller) {
 		of := &webRequestOf(r).Identity
-		me := signin.Me{Name: who.session.Name(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
+		me := signin.Me{Name: who.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
 			Via: "session", Issuer: who.session.Issuer, Roles: []string{"viewer"}}
 		if of.Scopes.Any(tenant.Approve) {
 			me.Roles = []string{"approver"}

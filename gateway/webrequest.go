@@ -184,7 +184,7 @@ func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
 		Call: &c, Client: v.client.Address, Code: uint32(st.Code()), Reason: refusal.Reason,
 		RequestID: v.r.Header.Get(requestIDHeader),
 		BytesIn:   bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare ||
-			refusal == filter.Overloaded,
+			refusal == filter.Overloaded, Page: v.person != nil,
 	}
 	if at := v.client.At; at != nil {
 		rec.Listener = at.Name

@@ -66,7 +66,7 @@ func (p *process) adminServices() (mount func(*guard.Mux), err error) {
 		p.persons.admin.Mount(mux)
 		services.Mount(mux)
 		admin.MountDocuments(mux)
-		admin.MountWebhooks(mux, lettersNow{p}, p.audit)
+		admin.MountWebhooks(mux, lettersNow{p}, p.destinations, p.audit)
 		admin.MountLimits(mux, p.quotas, p.auth.roster, answers)
 	}, err
 }

@@ -84,7 +84,7 @@ func consoleRules(t *testing.T, b *browsertest.Browser) {
 	if !strings.Contains(saw.Blocked, "TOOL_BLOCKED") || !strings.Contains(answer, "hellofromtheplayground") || !saw.Live {
 		t.Errorf("%+v", saw)
 	}
-	if !strings.Contains(saw.Curl, "/v1/capabilities/caps/tools/echo/stream") || !strings.Contains(saw.Curl, "$CAPGATE_KEY") {
+	if !strings.Contains(saw.Curl, "/v1/capabilities/caps/tools/echo'") || strings.Contains(saw.Curl, "-N") || !strings.Contains(saw.Curl, "$CAPGATE_KEY") {
 		t.Errorf("the call from a program: %s", saw.Curl)
 	}
 }

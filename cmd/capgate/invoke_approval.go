@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -26,8 +27,8 @@ const (
 	// waitPause is how long invoke waits where the gateway does not.
 	waitPause = time.Second
 
-	approvalRequired = "APPROVAL_REQUIRED"
-	approvalPending  = "APPROVAL_PENDING"
+	approvalRequired = call.ApprovalRequired
+	approvalPending  = call.ApprovalPending
 )
 
 // explain adds a flag whose value becomes metadata of the call.

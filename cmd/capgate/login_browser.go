@@ -110,7 +110,7 @@ func receiver(state string, codes chan<- string) http.Handler {
 		case codes <- code:
 		default: // there is one already
 		}
-		fmt.Fprintln(w, "capgate login has got the answer. You may close this window.")
+		fmt.Fprintln(w, "Return to the terminal: capgate login says there whether you are signed in. You may close this window.")
 	})
 }
 

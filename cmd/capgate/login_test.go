@@ -83,7 +83,7 @@ func TestLoginWithABrowser(t *testing.T) {
 		value, _, _ := strings.Cut(rest, `"`)
 		form.Set(name, value)
 	}
-	if answer := read(browser.PostForm("http://"+admin+"/cli", form)); !strings.Contains(answer, "has got the answer") {
+	if answer := read(browser.PostForm("http://"+admin+"/cli", form)); !strings.Contains(answer, "Return to the terminal") {
 		t.Fatal(page, answer)
 	}
 	if exit := p.wait(t); exit != 0 || !strings.Contains(p.stdout.String(), "signed in at "+admin+" as start token: ") {

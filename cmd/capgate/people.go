@@ -157,7 +157,7 @@ func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &session.Session{Via: session.ViaKey, Key: id}, nil
+	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.of.auth.all.KeyName(id)}, nil
 }
 
 // Check implements signin.People.

@@ -118,7 +118,7 @@ func startPeople(t *testing.T) *peopleRig {
 	backend, redis := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr, redistest.Start(t).URL()
 	var ofApprover string
 	r.key, r.ofKey = makeKey(t, "--asserts", "user")
-	r.approver, ofApprover = makeKey(t, "--scopes", "approve,read")
+	r.approver, ofApprover = makeKey(t, "--scopes", "approve,read", "--name", "Desk of Acme")
 	r.config = func(people, keys string) string {
 		return strings.Replace(configOf(fmt.Sprintf("redis: %s\npolicies: {}\ntenants: [{id: acme, capabilities: ['*'], "+
 			"keys: [%s]}, {id: globex, capabilities: ['*']}]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
@@ -160,9 +160,14 @@ func TestPeopleOfTheAdminPort(t *testing.T) {
 	r := startPeople(t)
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	ann, eve := newVisitor(t, r.issuer), newVisitor(t, r.issuer)
-	if resp, _ := ann.navigate(r.admin[0] + "/"); resp.StatusCode != 303 || resp.Header.Get("Location") != "/signin?next=%2F" {
+	if resp, text := ann.navigate(r.admin[0] + "/"); resp.StatusCode != 200 || !strings.Contains(text, "<!doctype html>") {
+		t.Errorf("the page, which knows what is behind # and leads to the sign-in: %d %s", resp.StatusCode, text)
+	}
+	if resp, _ := ann.navigate(r.admin[0] + "/docs"); resp.StatusCode != 303 ||
+		resp.Header.Get("Location") != "/signin?next=%2Fdocs" {
 		t.Errorf("%d %s", resp.StatusCode, resp.Header.Get("Location"))
 	}
+	ann.want("GET", r.admin[0]+"/", "", 401, "OPERATOR_UNKNOWN")
 	ann.want("GET", r.admin[0]+"/v1/me", "", 401, "OPERATOR_UNKNOWN")
 	ann.signIn(r.admin[0])
 	for _, admin := range r.admin {
@@ -257,6 +262,19 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	events := bob.events(r.inbox[0] + "/v1/approvals/events")
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	root.signIn(r.admin[1])
+	for deadline := time.Now().Add(patience); ; { // calls are published some time after their end
+		_, calls := root.ask("GET", r.admin[1]+"/v1/calls", "", "application/json")
+		if strings.Contains(calls, `"user":"carol"`) && strings.Contains(calls, "APPROVAL_REQUIRED") {
+			if strings.Contains(calls, "SESSION_INVALID") {
+				t.Error("the inbox of someone who is signed out is a call:", calls)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("carol's call is not among the calls:", calls)
+		}
+	}
+	root.want("GET", r.admin[1]+"/v1/summary", "", 200, `"asked":1},"attention"`)
 	root.want("POST", r.admin[1]+"/v1/sessions:revoke", `{"name":"bob, issuer corp"}`, 200, "{}")
 	gatewaytest.Wait(t, events, "the end of the events")
 	bob.gone(r.inbox[0]+"/v1/approvals", 401)
@@ -296,17 +314,25 @@ func TestKeysOfTheInbox(t *testing.T) {
 	t.Parallel()
 	r := startPeople(t)
 	v := newVisitor(t, r.issuer)
-	form := func(key string) string { return url.Values{"key": {key}}.Encode() }
+	const next = "/inbox#/acme/apr_x"
+	form := func(key string) string { return url.Values{"key": {key}, "next": {next}}.Encode() }
 	if resp, text := v.ask("POST", r.inbox[0]+"/signin/key", form(r.key), "text/html"); resp.StatusCode != 403 ||
 		!strings.Contains(text, "APPROVER_REQUIRED") {
 		t.Errorf("a key without the scope: %d %s", resp.StatusCode, text)
 	}
 	if resp, text := v.ask("POST", r.inbox[0]+"/signin/key", form(r.approver), "text/html"); resp.StatusCode != 303 ||
-		resp.Header.Get("Location") != "/inbox" {
+		resp.Header.Get("Location") != next {
 		t.Fatalf("%d %s", resp.StatusCode, text)
 	}
 	v.remember(r.inbox[0])
 	v.want("GET", r.inbox[1]+"/v1/approvals", "", 200, "")
+	v.want("GET", r.inbox[1]+"/v1/me", "", 200, `"name":"Desk of Acme, key `)
+	_, err := invokeAs(t, dial(t, r.public[0]), "carol", `{"n":1}`, "authorization", "Bearer "+r.key)
+	v.want("POST", r.inbox[1]+"/v1/approvals/"+approvalIn(err)+"/approve", "{}", 200, `"answered_by":"Desk of Acme, key `)
+	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
+	root := newVisitor(t, r.issuer)
+	root.signIn(r.admin[0])
+	root.want("GET", r.admin[0]+"/v1/sessions", "", 200, `"key_name":"Desk of Acme"`)
 	if resp, text := v.ask("POST", r.admin[0]+"/signin/key", form(r.approver), "text/html"); resp.StatusCode != 403 ||
 		!strings.Contains(text, "ROLE_MISSING") {
 		t.Errorf("at the admin port: %d %s", resp.StatusCode, text)

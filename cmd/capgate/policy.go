@@ -164,6 +164,9 @@ func (c *policyCommand) explain(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	}
 	return c.data(answer, func(w io.Writer) {
 		fmt.Fprintf(w, "%s, by %s\n", answer.GetPolicy(), answer.GetLevel())
+		if text := answer.GetUnknown(); text != "" {
+			fmt.Fprintf(w, "but %s\n", word(text))
+		}
 		if who := answer.GetApprovers(); who != "" {
 			fmt.Fprintf(w, "approvals: %s\n", who)
 		}

@@ -64,6 +64,14 @@ func (p *process) letters() webhook.Letters {
 	return all
 }
 
+// destinations returns the names of the destinations that there are.
+func (p *process) destinations() (names []string) {
+	for _, d := range p.webhooks.All() {
+		names = append(names, d.Name())
+	}
+	return names
+}
+
 // lettersNow are the dead letters of the destinations that there are.
 type lettersNow struct{ of *process }
 

@@ -40,18 +40,22 @@ type Letter struct {
 // LettersPage is a page of dead letters, the newest first.
 type LettersPage struct {
 	Dead []Letter `json:"dead"`
-	Next string   `json:"next_page_token,omitempty"`
+	// names of all destinations of the configuration; webhook: approvals.webhook
+	Destinations []string `json:"destinations"`
+	Next         string   `json:"next_page_token,omitempty"`
 }
 
 // MountWebhooks adds dead letters to a mux: GET /v1/webhooks/dead?page_size=&page_token=, and POST
-// /v1/webhooks/dead/{id}:retry, which delivers one again. The log has the latter; nil: none.
-func MountWebhooks(mux *guard.Mux, letters Letters, log *audit.Log) {
-	mux.HandleFunc("GET /v1/webhooks/dead", func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters) })
+// /v1/webhooks/dead/{id}:retry, which delivers one again. Destinations returns the names of all that the configuration has.
+// The log has the deliveries; nil: none.
+func MountWebhooks(mux *guard.Mux, letters Letters, destinations func() []string, log *audit.Log) {
+	mux.HandleFunc("GET /v1/webhooks/dead",
+		func(w http.ResponseWriter, r *http.Request) { listLetters(w, r, letters, destinations) })
 	mux.HandleFunc("POST /v1/webhooks/dead/{target}",
 		func(w http.ResponseWriter, r *http.Request) { retryLetter(w, r, letters, log) })
 }
 
-func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
+func listLetters(w http.ResponseWriter, r *http.Request, letters Letters, destinations func() []string) {
 	size, ok := sizeOf(w, r, lettersPage, lettersPage)
 	if !ok {
 		return
@@ -71,7 +75,7 @@ func listLetters(w http.ResponseWriter, r *http.Request, letters Letters) {
 		refuseLetters(w, r)
 		return
 	}
-	page := LettersPage{Dead: []Letter{}}
+	page := LettersPage{Dead: []Letter{}, Destinations: append([]string{}, destinations()...)}
 	for i := range found {
 		l := &found[i]
 		page.Dead = append(page.Dead, Letter{l.ID, l.Destination, "approval." + string(l.Kind), l.Tenant, l.Approval, l.At.UTC(),

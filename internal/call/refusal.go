@@ -27,6 +27,15 @@ const (
 	DataLoss
 )
 
+// Reasons of calls that wait for a person's approval.
+const (
+	ApprovalRequired = "APPROVAL_REQUIRED"
+	ApprovalPending  = "APPROVAL_PENDING"
+)
+
+// Asked reports whether a refusal's reason says that a person is asked about the call, which may run later.
+func Asked(reason string) bool { return reason == ApprovalRequired || reason == ApprovalPending }
+
 // NotStarted is a key of google.rpc.ErrorInfo.metadata. Its value is "true" where no backend got the call: repeating it
 // does no harm.
 const NotStarted = "not_started"

@@ -62,6 +62,7 @@ type Identity struct {
 	Roles   Roles         // for all tenants; 0: it sees those of Tenants alone
 	Tenants []TenantRoles // further roles for one tenant each, sorted by tenant
 	User    string        // the person; "" for a program
+	Key     string        // id of its API key; "": none
 	Issuer  string        // the issuer that vouched for User; "" without one
 	Groups  []string      // groups of the person, by the issuer's claims
 	Via     string        // how it was authenticated: one of the constants Via…

@@ -5,13 +5,15 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // Filter selects calls; empty fields select all.
 type Filter struct {
 	Tenants                       []string // nil: all
 	User, Agent, Capability, Tool string
-	Reason                        string // "*": any refusal
+	Reason                        string // "*": any refusal, but not calls that wait for approval
 	Code                          string // "*": any but OK
 	Query                         string // a request's id or a trace's
 	Took                          time.Duration
@@ -21,7 +23,7 @@ type Filter struct {
 func (f *Filter) Matches(c *Call) bool {
 	return among(f.Tenants, c.Tenant) && same(f.User, c.User) && same(f.Agent, c.Agent) &&
 		same(f.Capability, c.Capability) && same(f.Tool, c.Tool) &&
-		(same(f.Reason, c.Reason) || f.Reason == "*" && c.Reason != "") &&
+		(same(f.Reason, c.Reason) || f.Reason == "*" && c.Reason != "" && !call.Asked(c.Reason)) &&
 		(same(f.Code, c.Code) || f.Code == "*" && c.Failed()) && c.Took >= f.Took &&
 		(f.Query == "" || same(f.Query, c.RequestID) || f.Query == c.Trace)
 }

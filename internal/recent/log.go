@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -80,6 +81,8 @@ func (l *Log) Record(rec *telemetry.Record) {
 	o := l.ring.owner(rec.Call.Tenant)
 	o.counts.Calls++
 	switch {
+	case call.Asked(rec.Reason):
+		o.counts.Asked++
 	case rec.Reason != "":
 		o.counts.Refusals++
 	case rec.Code != 0:

@@ -1,6 +1,7 @@
 package recent_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -137,6 +138,33 @@ func TestFilter(t *testing.T) {
 	} {
 		if is := test.filter.Matches(c); is != test.is {
 			t.Errorf("%s: %v", name, is)
+		}
+	}
+}
+
+// TestAsked: a call that waits for approval is neither refused nor failed.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := recent.New(recent.Config{Keep: 10, Replica: "a", Now: func() time.Time { return now }})
+	for _, reason := range []string{"APPROVAL_REQUIRED", "APPROVAL_PENDING", "APPROVAL_DENIED", ""} {
+		rec := record("acme", "send_mail", 9)
+		rec.Reason = reason
+		l.Record(rec)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	l.Run(ctx) // one round
+	minutes, _ := l.Minutes(t.Context(), "acme", false)
+	want := recent.Counts{Calls: 4, Refusals: 1, Errors: 1, Asked: 2}
+	if got := minutes[recent.Window-1].Counts; got != want {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+	calls, _ := l.Calls(t.Context())
+	refused := recent.Filter{Reason: "*"}
+	for i := range calls {
+		if c := &calls[i]; refused.Matches(c) != (c.Reason == "APPROVAL_DENIED") {
+			t.Errorf("%q counts as refused: %v", c.Reason, refused.Matches(c))
 		}
 	}
 }

@@ -10,6 +10,7 @@ type Counts struct {
 	Calls    int64
 	Refusals int64 // refused by the gateway
 	Errors   int64 // failed otherwise
+	Asked    int64 // not run, because a person is asked about them; neither refusals nor errors
 }
 
 // Add adds further calls.
@@ -17,6 +18,7 @@ func (c *Counts) Add(d Counts) {
 	c.Calls += d.Calls
 	c.Refusals += d.Refusals
 	c.Errors += d.Errors
+	c.Asked += d.Asked
 }
 
 // Minute counts the calls that ended in a minute.

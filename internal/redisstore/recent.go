@@ -18,8 +18,8 @@ import (
 const (
 	recentCallsTTL = 24 * time.Hour
 	minutesTTL     = (recent.Window + 5) * time.Minute
-	// maxMinuteFields bounds the fields of one minute: three of each tenant.
-	maxMinuteFields = 3 * 1024
+	// maxMinuteFields bounds the fields of one minute: four of each tenant.
+	maxMinuteFields = 4 * 1024
 	// maxSaying bounds what a replica says of itself, and maxAnnouncement the calls of one message, in bytes.
 	maxSaying       = 16 << 10
 	maxAnnouncement = 4 << 20
@@ -71,7 +71,7 @@ func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
 			for _, one := range []struct {
 				kind string
 				n    int64
-			}{{"c", c.Calls}, {"r", c.Refusals}, {"e", c.Errors}} {
+			}{{"c", c.Calls}, {"r", c.Refusals}, {"e", c.Errors}, {"a", c.Asked}} {
 				if one.n > 0 {
 					args = append(args, len(keys), one.kind, tenant, one.n)
 				}
@@ -114,12 +114,13 @@ func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenant string, al
 		which = "all"
 	}
 	sums, err := r.run(ctx, minutesScript, keys, which, tenant).Int64Slice()
-	if err != nil || len(sums) != 3*len(minutes) {
+	if err != nil || len(sums) != 4*len(minutes) {
 		return nil, errors.Join(errors.New("the minutes cannot be read"), err)
 	}
 	counts := make([]recent.Counts, len(minutes))
 	for i := range counts {
-		counts[i] = recent.Counts{Calls: sums[3*i], Refusals: sums[3*i+1], Errors: sums[3*i+2]}
+		of := sums[4*i:]
+		counts[i] = recent.Counts{Calls: of[0], Refusals: of[1], Errors: of[2], Asked: of[3]}
 	}
 	return counts, nil
 }

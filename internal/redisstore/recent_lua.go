@@ -70,13 +70,13 @@ while at < #ARGV do
 end
 return 1`)
 
-// minutesScript returns calls, refusals and errors of each minute.
+// minutesScript returns calls, refusals, errors and calls that wait for approval of each minute.
 //
 // KEYS: the minutes. ARGV: "one" or "all", tenant.
 var minutesScript = newScript(`
 local sums = {}
 for _, key in ipairs(KEYS) do
-  for _, kind in ipairs({'c', 'r', 'e'}) do
+  for _, kind in ipairs({'c', 'r', 'e', 'a'}) do
     local field = kind .. '-'
     if ARGV[1] == 'one' then field = kind .. ':' .. ARGV[2] end
     sums[#sums + 1] = tonumber(redis.call('HGET', key, field) or 0)

@@ -65,7 +65,9 @@ func TestRecentOfTwoReplicas(t *testing.T) {
 		a, b := newRecent(t, open(), "a", 50), newRecent(t, open(), "b", 50)
 		a.Record(ended("acme", "one", 0))
 		b.Record(ended("acme", "two", 8))
-		b.Record(ended("other", "three", 14))
+		waiting := ended("other", "three", 9)
+		waiting.Reason = call.ApprovalRequired
+		b.Record(waiting)
 		a.RecordChange(&recent.Change{Actor: "ann", What: "rule.set", Tenant: "acme",
 			Targets: []recent.Target{{Name: "tool", Value: "x"}, {Name: "empty"}}})
 		for _, l := range []*recent.Log{a, b} {
@@ -92,8 +94,9 @@ func TestRecentOfTwoReplicas(t *testing.T) {
 				all, partial := l.Minutes(ctx, "", true)
 				for _, m := range all {
 					sum.Errors += m.Calls
+					sum.Asked += m.Asked
 				}
-				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3}
+				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3, Asked: 1}
 			})
 		}
 		if calls, _ := a.Calls(ctx); calls[0].Ended.Before(calls[2].Ended) {

@@ -124,7 +124,7 @@ func (m *Manager) Issue(ctx context.Context, kind Kind, s *Session) (cookie stri
 	if err != nil {
 		return "", refusedTooLong
 	}
-	r := Record{ID: s.ID, Kind: kind, Name: s.Name(), User: s.User, Issuer: s.Issuer, Key: s.Key, Tenant: s.Tenant,
+	r := Record{ID: s.ID, Kind: kind, Name: s.Name(), User: s.User, Issuer: s.Issuer, Key: s.Key, KeyName: s.KeyName, Tenant: s.Tenant,
 		Via: s.Via, Issued: s.Issued, Expires: s.Expires}
 	if err = m.store.Add(ctx, r); err != nil { // only the list lacks it
 		m.log.Warn("a session is not on the list of sessions", "name", r.Name, "error", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // Kind is the port that a session is for. A session of one kind does not open as another.
@@ -45,7 +46,8 @@ type Session struct {
 	Scopes []string `json:"scopes,omitempty"` // by the claims
 
 	// id of the API key, or a digest of the start token; "" for a person
-	Key string `json:"key,omitempty"`
+	Key     string `json:"key,omitempty"`
+	KeyName string `json:"key_name,omitempty"` // for people, when the session began
 }
 
 // Name names the person or the key in lists, in the audit log, and in revocations.
@@ -57,6 +59,14 @@ func (s *Session) Name() string {
 		return "start token"
 	}
 	return "key " + s.Key
+}
+
+// Title is the Name for people, with the name that the key had.
+func (s *Session) Title() string {
+	if s.Via == ViaKey {
+		return tenant.KeyLabel(s.Key, s.KeyName)
+	}
+	return s.Name()
 }
 
 // PersonName is the Name of a person whom an issuer has vouched for.

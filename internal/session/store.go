@@ -46,6 +46,7 @@ type Record struct {
 	User    string    `json:"user,omitempty"`
 	Issuer  string    `json:"issuer,omitempty"`
 	Key     string    `json:"key,omitempty"`
+	KeyName string    `json:"key_name,omitempty"`
 	Tenant  string    `json:"tenant,omitempty"`
 	Via     string    `json:"via"`
 	Issued  time.Time `json:"create_time"`

@@ -51,6 +51,7 @@ type Record struct {
 	Traced    bool          // its spans are exported
 	Shed      bool          // rejected because of overload
 	Quiet     bool          // counted, but not logged
+	Page      bool          // request of a page for people, such as the inbox of someone who is signed out; no call
 	Replayed  bool          // repeated with its idempotency key, and got the first call's response
 	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant
 }

@@ -2,9 +2,37 @@ package tenant
 
 import (
 	"context"
+	"strings"
+	"unicode"
 
 	"github.com/capgate/capgate/internal/call"
 )
+
+// KeyLabel names an API key for people: "CI of Acme, key abcd". Characters of the name that cannot be seen, or that
+// change the order of others, are replaced.
+func KeyLabel(id, name string) string {
+	if name == "" {
+		return "key " + id
+	}
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, name) + ", key " + id
+}
+
+// KeyName returns the name of an API key, by its id. It answers from memory; "": the key has none, or is not known
+// there. A nil Authenticators knows no keys.
+func (i *Authenticators) KeyName(id string) string {
+	if i == nil || !IsKeyID(id) {
+		return ""
+	}
+	if k, _ := i.keyByID(id); k != nil {
+		return k.Name
+	}
+	return ""
+}
 
 // Holder returns the caller whom an API key stands for now, by the key's id, without its secret: for a session that
 // began with the key. It may wait until ctx ends. A key that was revoked or has expired, and one whose tenant is

@@ -74,7 +74,7 @@ func refused(reason, message, id string) *call.Refusal {
 func refusedState(s State, id string) *call.Refusal {
 	switch s {
 	case Pending:
-		return refused("APPROVAL_PENDING", "the call is not approved yet", id)
+		return refused(call.ApprovalPending, "the call is not approved yet", id)
 	case Denied:
 		return refusedDenied("the call was denied", id, "")
 	case Expired:

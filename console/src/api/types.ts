@@ -29,6 +29,7 @@ export type RuleChange = Schemas["ComparePoliciesResponse_PolicyChange"];
 export type RecentCall = Known<Schemas["RecentCall"], "id">;
 export type CallsPage = Schemas["ListCallsResponse"];
 export type Letter = Schemas["DeadLetter"];
+export type LettersPage = Schemas["DeadLetters"];
 export type Change = Known<Schemas["Change"], "id">;
 export type ChangesPage = Schemas["ListChangesResponse"];
 export type CatalogEntry = Known<Schemas["CatalogEntry"], "capability">;

@@ -27,6 +27,13 @@ export function inWords(text: string, most = 200): string {
   return cut.replace(strange, (c) => `[${hex(c.codePointAt(0)!)}]`);
 }
 
+const longestName = 200;
+
+/** breakable lets a line end behind the signs in names, rather than within a word: backend.drained, ann@example.com. */
+function breakable(name: string): ComponentChildren[] {
+  return name.split(/(?<=[.@_/:=-])(?=[^\s.@_/:=-])/).flatMap((word, i) => (i > 0 ? [<wbr />, word] : [word]));
+}
+
 function visible(text: string, lines: boolean): ComponentChildren[] {
   const out: ComponentChildren[] = [];
   let at = 0;
@@ -41,7 +48,7 @@ function visible(text: string, lines: boolean): ComponentChildren[] {
     out.push(<span class="strange" title={title}>{what}</span>);
   }
   if (at < text.length) out.push(text.slice(at));
-  return out;
+  return out.flatMap((part) => (typeof part === "string" && !lines && part.length <= longestName ? breakable(part) : [part]));
 }
 
 interface Props {

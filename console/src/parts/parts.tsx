@@ -5,7 +5,9 @@ import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { inWords } from "./Untrusted";
 
-export { own } from "./own";
+import { own } from "./own";
+
+export { own };
 
 /** The meaning of a color. */
 export type Tone = "good" | "wait" | "bad" | "plain" | "info";
@@ -75,12 +77,17 @@ export const Loading = ({ what = "Loading" }: { what?: string }) => (
   <p class="loading" role="status"><span class="spinner" aria-hidden="true" />{what}…</p>
 );
 
+/** What the gateway tells programs is said in the words of the page where that differs. */
+const inPageWords: Record<string, string> = {
+  TENANT_REQUIRED: "Choose one tenant, at the top of the page or in the field Tenant. This cannot be done for all tenants at once.",
+};
+
 /** Failure says what went wrong, and offers to try again. */
 export function Failure({ problem, retry }: { problem: Problem | undefined; retry?: () => void }) {
   if (!problem) return null;
   return (
     <div class="failure" role="alert">
-      <p>{inWords(problem.detail, 1000)}</p>
+      <p>{own(inPageWords, problem.reason) ?? inWords(problem.detail.replace(/; force \(--force\) [^;]*$/, ""), 1000)}</p>
       <p class="dim small">
         {problem.reason && <span class="mono">{inWords(problem.reason)}</span>}
         {problem.requestID && <> · request <span class="mono">{inWords(problem.requestID)}</span></>}

@@ -67,28 +67,41 @@ func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, 
 			}
 			v.answers, v.rules = roles.Include(operator.Approve), roles.Include(operator.Admin)
 			v.who = approvals.Approver{User: who.User, Issuer: who.Issuer, Groups: who.Groups, Key: who.Name}
+			if who.Key != "" { // as at the public port, and whatever the key is called
+				v.who.Key = "key " + who.Key
+			}
 		}
 		return v, err
 	}
 }
 
-// ofCallers returns the authenticated caller of a request at the public port.
-func ofCallers(ctx context.Context, tenantName string) (caller, error) {
-	who, err := tenant.FromContext(ctx)
-	if err != nil {
-		return caller{}, err
+// ofCallers makes the callers of the public port: those of requests that were authenticated.
+func ofCallers(keyName func(id string) string) func(context.Context, string) (caller, error) {
+	if keyName == nil {
+		keyName = func(string) string { return "" }
 	}
-	if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
-		return caller{}, refusedUnknown
+	return func(ctx context.Context, tenantName string) (caller, error) {
+		who, err := tenant.FromContext(ctx)
+		if err != nil {
+			return caller{}, err
+		}
+		if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
+			return caller{}, refusedUnknown
+		}
+		return callerOf(&who, keyName(who.Key)), nil
 	}
-	granted := &who
+}
+
+// callerOf returns the caller that a credential authenticates, whose key has a name or not.
+func callerOf(who *tenant.Identity, keyName string) caller {
+	granted := who
 	if who.Settings == nil && who.At == nil {
 		granted = nil
 	}
 	v := caller{tenant: who.Tenant, granted: granted, user: who.User, answers: mayAnswer(who),
 		rules: who.Scopes.Any(tenant.Policy)}
 	v.who = approvals.Approver{User: who.User, Groups: who.Groups(), Key: "key " + who.Key, Unverified: who.Key == ""}
-	if v.by = "key " + who.Key; who.User != "" {
+	if v.by = tenant.KeyLabel(who.Key, keyName); who.User != "" {
 		v.by = shown(who.User) + ", by " + v.by
 	}
 	if who.Person != nil {
@@ -97,12 +110,12 @@ func ofCallers(ctx context.Context, tenantName string) (caller, error) {
 			v.user = ""
 		}
 	}
-	return v, nil
+	return v
 }
 
 // mayAnswer reports whether a caller may answer approvals. Without credentials no caller may, because each could claim
 // to be its own approver.
-func mayAnswer(who tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
+func mayAnswer(who *tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "the approval does not exist"}

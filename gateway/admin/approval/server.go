@@ -55,6 +55,7 @@ type Config struct {
 	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
 	Log        *slog.Logger                       // log of answers
 	Audit      *audit.Log                         // audit log of answers; nil: none
+	KeyName    func(id string) string             // the name of an API key of a tenant, from memory; nil: none has one
 }
 
 // Service is capgate.v1.Approvals at both ports.
@@ -67,7 +68,7 @@ func New(cfg Config) *Service {
 		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving,
 			leave: leave}
 	}
-	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers)}
+	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers(cfg.KeyName))}
 }
 
 // Operators returns the service of the admin API.

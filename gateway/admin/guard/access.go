@@ -16,6 +16,9 @@ type Access struct {
 	Closed string
 	// Metrics: the route is open if Config.OpenMetrics is true.
 	Metrics bool
+	// Page: browsers get the route before the sign-in, too. It is a page that is the same for everybody, and whose
+	// script knows the part of the address behind #, to which the sign-in then leads back.
+	Page bool
 }
 
 // Rows of the table.
@@ -39,7 +42,7 @@ var routes = map[string]Access{
 	"GET /openapi.json":          view,
 	"GET /openapi.yaml":          view,
 	"GET /metrics":               {Role: operator.View, All: true, Metrics: true},
-	"GET /{$}":                   view,
+	"GET /{$}":                   {Role: operator.View, Page: true},
 	"GET /console/":              open, // the page's parts, which are public
 	"GET /signin":                open,
 	"GET /signin/style.css":      open,

@@ -108,7 +108,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 		if refusal == nil {
 			who, refusal = access.check(who)
 		}
-		if refusal != nil {
+		if refusal != nil && !(access.Page && g.leadsToSignIn(r, refusal)) {
 			g.refuse(w, r, refusal)
 			return
 		}
@@ -190,11 +190,16 @@ func (g *Guard) exchange(w http.ResponseWriter, r *http.Request) bool {
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 	w.Header().Set("Cache-Control", "no-store")
-	if g.cfg.SignIn != nil && refusal.Kind == call.Unauthenticated && wantsPage(r) {
+	if g.leadsToSignIn(r, refusal) {
 		g.cfg.SignIn.ServeHTTP(w, r)
 		return
 	}
 	problem.Write(w, r, problem.Of(g.cfg.Status(refusal).Err(), g.cfg.HTTPStatus))
+}
+
+// leadsToSignIn reports whether the person of a refused request can sign in.
+func (g *Guard) leadsToSignIn(r *http.Request, refusal *call.Refusal) bool {
+	return g.cfg.SignIn != nil && refusal.Kind == call.Unauthenticated && wantsPage(r)
 }
 
 // wantsPage reports whether a browser asks for a page.

@@ -22,11 +22,7 @@ type Key struct {
 
 // identity returns the operator with the key.
 func (k *Key) identity() *operator.Identity {
-	name := "key " + k.ID
-	if k.Name != "" {
-		name = k.Name + ", " + name
-	}
-	who := &operator.Identity{Name: name, Via: operator.ViaKey}
+	who := &operator.Identity{Name: tenant.KeyLabel(k.ID, k.Name), Key: k.ID, Via: operator.ViaKey}
 	who.Grant(k.Tenant, k.Roles)
 	return who
 }
@@ -80,6 +76,14 @@ func (k *Keys) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Re
 		return nil, true, refusedExpired
 	}
 	return key.identity(), true, nil
+}
+
+// Name returns the name of a key, by its id; "": it has none, or there is no such key.
+func (k *Keys) Name(id string) string {
+	if key := k.known.Load().keys[id]; key != nil {
+		return key.Name
+	}
+	return ""
 }
 
 // Find returns the operator with a key, by its id, as long as it is valid; nil: there is none.

@@ -36,11 +36,11 @@ func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call
 	if refusal != nil {
 		return nil, true, refusal
 	}
-	return operatorOf(&who, claim), true, nil
+	return t.operatorOf(&who, claim), true, nil
 }
 
 // operatorOf returns the operator that a tenant's credential authenticates.
-func operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identity {
+func (t *Tenants) operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identity {
 	o := &operator.Identity{User: who.User}
 	o.Grant(who.Tenant, RolesOf(who.Scopes))
 	_, _, isKey := tenant.ParseCredential(claim.Credential)
@@ -48,7 +48,7 @@ func operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identi
 	case claim.Peer != nil:
 		o.Name, o.Via = "certificate "+who.Key, operator.ViaCertificate
 	case isKey:
-		o.Name, o.Via = "key "+who.Key, operator.ViaKey
+		o.Name, o.Via, o.Key = tenant.KeyLabel(who.Key, t.by.KeyName(who.Key)), operator.ViaKey, who.Key
 	default:
 		o.Name, o.Via, o.Issuer = who.User+", issuer "+who.Key, operator.ViaToken, who.Key
 	}

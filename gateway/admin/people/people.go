@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -112,7 +113,8 @@ func (p *People) Key(ctx context.Context, key string) (*session.Session, *call.R
 		if _, known, refusal := one.Authenticate(r); refusal != nil {
 			return nil, refusal
 		} else if known {
-			return &session.Session{Via: session.ViaKey, Key: id}, nil
+			return &session.Session{Via: session.ViaKey, Key: id,
+				KeyName: cmp.Or(p.cfg.Keys.Name(id), p.cfg.Holders.KeyName(id))}, nil
 		}
 	}
 	return nil, refusedKey
@@ -162,7 +164,7 @@ func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *ca
 	if refusal != nil {
 		return nil, refusal
 	}
-	who := &operator.Identity{Name: "key " + id}
+	who := &operator.Identity{Name: tenant.KeyLabel(id, p.cfg.Holders.KeyName(id)), Key: id}
 	who.Grant(of.Tenant, guard.RolesOf(of.Scopes))
 	return who, nil
 }

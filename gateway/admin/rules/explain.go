@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"errors"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
@@ -23,11 +24,13 @@ func (s *server) ExplainPolicy(ctx context.Context,
 			return nil, s.refused(invalid(field, "it is required, because one call is explained"))
 		}
 	}
-	if !req.GetForce() {
-		if err := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}},
-			"; force (--force) explains it all the same"); err != nil {
-			return nil, s.refused(err)
-		}
+	effect := "; force (--force) explains it all the same"
+	if req.GetForce() {
+		effect = ""
+	}
+	unknown := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}, effect)
+	if unknown != nil && !req.GetForce() {
+		return nil, s.refused(unknown)
 	}
 	set, err := s.set(req)
 	if err != nil && req.GetCandidate() {
@@ -42,6 +45,10 @@ func (s *server) ExplainPolicy(ctx context.Context,
 		return nil, s.refused(err)
 	}
 	resp := &capgatepb.ExplainPolicyResponse{Policy: decision.Verdict.String(), Level: decision.Level.String()}
+	var absent *call.Refusal
+	if errors.As(unknown, &absent) {
+		resp.Unknown = absent.Message
+	}
 	if s.Approvers != nil && decision.Verdict == call.Ask {
 		resp.Approvers = s.Approvers(c.Tenant, c.Capability, c.Tool)
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -176,6 +178,38 @@ func TestNamesOfAnyWords(t *testing.T) {
 
 // plain is JSON without the blanks that protojson puts in at random.
 func plain(s string) string { return strings.ReplaceAll(s, " ", "") }
+
+// oneTool is a catalog with the tool forecast of the capability weather.
+type oneTool struct{}
+
+func (oneTool) Capabilities() []string { return []string{"weather"} }
+
+func (oneTool) Inspect(id string) (catalog.Listing, bool) {
+	return catalog.Listing{Capability: id, Known: true, Tools: []catalog.Tool{{Tool: manifest.Tool{Name: "forecast"}}}}, id == "weather"
+}
+
+// TestExplainsUnknownTools: an explanation of a call that the catalog does not know says so, where it is not refused.
+func TestExplainsUnknownTools(t *testing.T) {
+	t.Parallel()
+	decider, err := policy.New(policy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Decider: decider, Catalog: oneTool{},
+		Status: gateway.GRPCStatus}))
+	for query, want := range map[string]string{
+		"capability=weather&tool=forecast":          `"level":"default"`,
+		"capability=weather&tool=nope":              `TOOL_UNKNOWN`,
+		"capability=weather&tool=nope&force=true":   `"unknown":"there is no tool \"nope\"; the capability weather has: forecast"`,
+		"capability=wether&tool=forecast&force=1":   `"unknown":"there is no capability \"wether\"`,
+		"capability=weather&tool=forecast&force=1&": `"looks":[`,
+	} {
+		_, body := services.Ask(t, "GET", "/v1/policies:explain?"+query, "")
+		if !strings.Contains(plain(body), plain(want)) || !strings.Contains(want, "unknown") && strings.Contains(body, `"unknown"`) {
+			t.Errorf("%s: %s", query, body)
+		}
+	}
+}
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()

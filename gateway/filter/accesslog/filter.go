@@ -42,7 +42,7 @@ func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
 func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	rec.Quiet = rec.Shed && f.cfg.Quiet(rec.Started)
 	f.cfg.Recorder.Record(rec)
-	if f.cfg.Recent != nil && !f.cfg.Gateway {
+	if f.cfg.Recent != nil && !f.cfg.Gateway && !rec.Page {
 		f.cfg.Recent.Record(rec)
 	}
 	switch log := f.cfg.Audit; {

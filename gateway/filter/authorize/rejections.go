@@ -36,7 +36,7 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	switch {
 	case d.Verdict == call.Ask:
 		r.Kind = call.FailedPrecondition
-		r.Reason = "APPROVAL_REQUIRED"
+		r.Reason = call.ApprovalRequired
 		r.Message = "this tool may only run after a person has approved the call"
 	case d.Level == policy.Default:
 		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet; an operator can allow it " +

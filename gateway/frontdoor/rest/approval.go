@@ -8,12 +8,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
 )
 
-const (
-	approvalRequired = "APPROVAL_REQUIRED"
-	approvalWait     = "X-Approval-Wait" // header and metadata: seconds
-)
+const approvalWait = "X-Approval-Wait" // header and metadata: seconds
 
 // awaiting is the answer to a call that a person has to approve first.
 type awaiting struct {
@@ -46,7 +44,7 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 		}
 	}
 	id := info.GetMetadata()["approval"]
-	if info.GetDomain() != problem.OwnDomain || info.GetReason() != approvalRequired || id == "" {
+	if info.GetDomain() != problem.OwnDomain || info.GetReason() != call.ApprovalRequired || id == "" {
 		return false
 	}
 	path, expires := "/v1/approvals/"+id, info.GetMetadata()["expires"]

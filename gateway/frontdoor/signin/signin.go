@@ -123,8 +123,8 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Sessi
 
 // record takes a sign-in or a sign-out down in the log and in the audit log.
 func (h *Handler) record(s *session.Session, what string) {
-	h.cfg.Log.Info("a person's session", "what", what, "name", s.Name(), "at", string(h.cfg.Kind), "session", s.ID)
-	h.cfg.Audit.RecordChange(&audit.Change{Actor: s.Name(), What: what, Tenant: s.Tenant,
+	h.cfg.Log.Info("a person's session", "what", what, "name", s.Title(), "at", string(h.cfg.Kind), "session", s.ID)
+	h.cfg.Audit.RecordChange(&audit.Change{Actor: s.Title(), What: what, Tenant: s.Tenant,
 		Targets: []audit.Target{{Name: "session", Value: s.ID}, {Name: "at", Value: string(h.cfg.Kind)}}})
 }
 

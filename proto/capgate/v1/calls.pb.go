@@ -314,7 +314,7 @@ type ListCallsRequest struct {
 	// Filters; empty: any.
 	Capability string `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
-	// A reason such as RATE_LIMITED, or "*" for any call that the gateway refused.
+	// A reason such as RATE_LIMITED, or "*" for any but APPROVAL_REQUIRED and APPROVAL_PENDING.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// A gRPC code such as UNAVAILABLE, or "*" for any but OK.
 	Code string `protobuf:"bytes,5,opt,name=code,proto3" json:"code,omitempty"`

@@ -656,7 +656,10 @@ type ExplainPolicyResponse struct {
 	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
 	// If the decision is ask: who may answer, by approvals.rules, in words.
-	Approvers     string `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
+	Approvers string `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
+	// With force: that the tenant, the capability or the tool does not exist, in words. Empty: all of them exist, or the
+	// tools of the capability are not known.
+	Unknown       string `protobuf:"bytes,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +732,13 @@ func (x *ExplainPolicyResponse) GetCandidateLevel() string {
 func (x *ExplainPolicyResponse) GetApprovers() string {
 	if x != nil {
 		return x.Approvers
+	}
+	return ""
+}
+
+func (x *ExplainPolicyResponse) GetUnknown() string {
+	if x != nil {
+		return x.Unknown
 	}
 	return ""
 }
@@ -1128,14 +1138,15 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"capability\x12\x12\n" +
 	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tcandidate\x18\x06 \x01(\bR\tcandidate\x12\x14\n" +
-	"\x05force\x18\a \x01(\bR\x05force\"\xa4\x03\n" +
+	"\x05force\x18\a \x01(\bR\x05force\"\xbe\x03\n" +
 	"\x15ExplainPolicyResponse\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12<\n" +
 	"\x05looks\x18\x03 \x03(\v2&.capgate.v1.ExplainPolicyResponse.LookR\x05looks\x12)\n" +
 	"\x10candidate_policy\x18\x04 \x01(\tR\x0fcandidatePolicy\x12'\n" +
 	"\x0fcandidate_level\x18\x05 \x01(\tR\x0ecandidateLevel\x12\x1c\n" +
-	"\tapprovers\x18\x06 \x01(\tR\tapprovers\x1a\xac\x01\n" +
+	"\tapprovers\x18\x06 \x01(\tR\tapprovers\x12\x18\n" +
+	"\aunknown\x18\a \x01(\tR\aunknown\x1a\xac\x01\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +

@@ -324,7 +324,9 @@ type GetSummaryResponse_Minute struct {
 	// Refused by the gateway.
 	Refusals int32 `protobuf:"varint,3,opt,name=refusals,proto3" json:"refusals,omitempty"`
 	// Failed otherwise.
-	Errors        int32 `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
+	Errors int32 `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
+	// Not run, because a person is asked about them; neither refusals nor errors.
+	Asked         int32 `protobuf:"varint,5,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,12 +389,20 @@ func (x *GetSummaryResponse_Minute) GetErrors() int32 {
 	return 0
 }
 
+func (x *GetSummaryResponse_Minute) GetAsked() int32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
 // Totals are sums of minutes.
 type GetSummaryResponse_Totals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         int32                  `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
 	Refusals      int32                  `protobuf:"varint,2,opt,name=refusals,proto3" json:"refusals,omitempty"`
 	Errors        int32                  `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
+	Asked         int32                  `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +454,13 @@ func (x *GetSummaryResponse_Totals) GetRefusals() int32 {
 func (x *GetSummaryResponse_Totals) GetErrors() int32 {
 	if x != nil {
 		return x.Errors
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse_Totals) GetAsked() int32 {
+	if x != nil {
+		return x.Asked
 	}
 	return 0
 }
@@ -546,7 +563,7 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x18capgate/v1/summary.proto\x12\n" +
 	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"+\n" +
 	"\x11GetSummaryRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x96\t\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xc2\t\n" +
 	"\x12GetSummaryResponse\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -570,16 +587,18 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x05redis\x18\x05 \x01(\tR\x05redis\x12\x1b\n" +
 	"\tin_flight\x18\x06 \x01(\x05R\binFlight\x127\n" +
 	"\tseen_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bseenTime\x12\x1a\n" +
-	"\bdraining\x18\b \x01(\bR\bdraining\x1a\x82\x01\n" +
+	"\bdraining\x18\b \x01(\bR\bdraining\x1a\x98\x01\n" +
 	"\x06Minute\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x05R\x05calls\x12\x1a\n" +
 	"\brefusals\x18\x03 \x01(\x05R\brefusals\x12\x16\n" +
-	"\x06errors\x18\x04 \x01(\x05R\x06errors\x1aR\n" +
+	"\x06errors\x18\x04 \x01(\x05R\x06errors\x12\x14\n" +
+	"\x05asked\x18\x05 \x01(\x05R\x05asked\x1ah\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x05R\x05calls\x12\x1a\n" +
 	"\brefusals\x18\x02 \x01(\x05R\brefusals\x12\x16\n" +
-	"\x06errors\x18\x03 \x01(\x05R\x06errors\x1a\xa7\x01\n" +
+	"\x06errors\x18\x03 \x01(\x05R\x06errors\x12\x14\n" +
+	"\x05asked\x18\x04 \x01(\x05R\x05asked\x1a\xa7\x01\n" +
 	"\tAttention\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +

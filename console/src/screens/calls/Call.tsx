@@ -30,7 +30,7 @@ function Details({ of: c }: { of: RecentCall }) {
   const text = (v: string | undefined, none = "–") => <Untrusted text={v} mono none={none} most={200} />;
   const bytes = (v: string | undefined) => `${Number(v ?? 0).toLocaleString("en")} B`;
   const facts: [string, ComponentChildren][] = [
-    ["Tool", <>{text(c.capability)} / {text(c.tool)}</>], ["Result", <Result of={c} />], ["Ended", <Exact time={c.time} />], ["Took", tookOf(c)],
+    ["Tool", <>{text(c.capability)} / {text(c.tool)}</>], ["Result", <><Result of={c} />{c.reason && <> {text(c.reason)}</>}</>], ["Ended", <Exact time={c.time} />], ["Took", tookOf(c)],
     ["Tenant", text(c.tenant)], ["User", text(c.user)], ["Agent", text(c.agent)], ["Key", text(c.key)],
     ["Code", text(c.code)], ["Protocol", text(c.protocol)], ["Method", text(c.method)], ["Listener", text(c.listener, "public")],
     ["Replica", text(c.replica)], ["Backend", text(c.backend, "none")], ["Attempts", c.attempts ?? 0],

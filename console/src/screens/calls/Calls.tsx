@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CallsPage, RecentCall } from "../../api/types";
 import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
-import { Badge, Card, Live, Loading, Screen, Table, type Column } from "../../parts/parts";
+import { Badge, Card, Live, Loading, own, Screen, Table, type Column } from "../../parts/parts";
 import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useEvents, useList, useSession } from "../../parts/use";
@@ -18,7 +18,7 @@ export function Calls({ rest }: { rest: string[] }) {
   const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
   const slow = useSlow(of);
   const filter = { tenant, capability: slow.capability.trim(), tool: slow.tool.trim(), user: slow.user.trim(), agent: slow.agent.trim(),
-    reason: slow.reason.trim(), code: slow.code, min_duration: slow.slower };
+    reason: slow.reason.trim() || own(reasons, slow.code), code: own(reasons, slow.code) ? "" : slow.code, min_duration: slow.slower };
   const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", { ...filter, page_size: most });
   const [paused, setPaused] = useState(false);
   const [held, setHeld] = useState(0);
@@ -74,8 +74,8 @@ function Filters({ of, put, seen }: { of: Record<"capability" | "tool" | "user" 
       <Text label="Tool" value={of.tool} onInput={put("tool")} placeholder="any" of={those("tool")} />
       <Text label="User" value={of.user} onInput={put("user")} placeholder="any" />
       <Text label="Agent" value={of.agent} onInput={put("agent")} placeholder="any" />
-      <Text label="Reason" value={of.reason} onInput={put("reason")} placeholder="* for any refusal" of={["*", ...those("reason")]} />
-      <Choice label="Result" value={of.code} onInput={put("code")} of={[["", "any"], ["*", "any but OK"], ["OK", "OK"], ["PERMISSION_DENIED", "PERMISSION_DENIED"],
+      <Text label="Reason" value={of.reason} onInput={put("reason")} placeholder="any" of={["*", ...those("reason")]} />
+      <Choice label="Result" value={of.code} onInput={put("code")} of={[["", "any"], ["asked", "asked"], ["refused", "refused"], ["*", "any but OK"], ["OK", "OK"], ["PERMISSION_DENIED", "PERMISSION_DENIED"],
         ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"], ["UNAVAILABLE", "UNAVAILABLE"], ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"], ["FAILED_PRECONDITION", "FAILED_PRECONDITION"], ["INTERNAL", "INTERNAL"]]} />
       <Choice label="Took at least" value={of.slower} onInput={put("slower")} of={[["", "any time"], ["100ms", "100 ms"], ["500ms", "500 ms"], ["1s", "1 s"], ["5s", "5 s"], ["30s", "30 s"]]} />
     </div>
@@ -93,9 +93,16 @@ const columns: Column<RecentCall>[] = [
   { title: "Took", kind: "num", cell: (c) => tookOf(c) },
 ];
 
+/** Results that are reasons for the gateway, not codes. */
+const reasons: Record<string, string> = { asked: "APPROVAL_REQUIRED", refused: "*" };
+
+/** Reasons of calls that wait for a person's approval: they are neither refused nor failed. */
+const asked = new Set(["APPROVAL_REQUIRED", "APPROVAL_PENDING"]);
+
 /** Result is how a call ended, in one word. */
 export function Result({ of: c }: { of: RecentCall }) {
-  if (c.reason) return <Badge tone={c.reason === "APPROVAL_REQUIRED" ? "info" : "wait"}>{inWords(c.reason, 60)}</Badge>;
+  if (asked.has(c.reason ?? "")) return <Badge tone="info" title={c.reason ?? ""}>asked</Badge>;
+  if (c.reason) return <Badge tone="wait">{inWords(c.reason, 60)}</Badge>;
   if (c.code && c.code !== "OK") return <Badge tone="bad">{inWords(c.code, 60)}</Badge>;
   if (c.outcome && c.outcome !== "success") return <Badge tone="bad">{c.outcome === "tool_error" ? "tool error" : inWords(c.outcome, 40)}</Badge>;
   return <Badge tone="good">OK</Badge>;

@@ -34,8 +34,8 @@ function Tiles({ of }: { of: Summary }) {
   const replicas = of.replicas ?? [], minutes = of.minutes ?? [];
   const ready = replicas.filter((r) => r.ready).length, all = replicas.length;
   const oldest = items.find((a) => stateOf(a, now()) === "pending");
-  const sum = (field: "calls" | "refusals" | "errors") => minutes.reduce((n, m) => n + (m[field] ?? 0), 0);
-  const calls = sum("calls"), refused = sum("refusals"), errors = sum("errors");
+  const sum = (field: "calls" | "asked" | "refusals" | "errors") => minutes.reduce((n, m) => n + (m[field] ?? 0), 0);
+  const calls = sum("calls"), asked = sum("asked"), refused = sum("refusals"), errors = sum("errors");
   const share = calls ? Math.round((100 * (refused + errors)) / calls) : 0;
   return (
     <div class="tiles">
@@ -45,7 +45,7 @@ function Tiles({ of }: { of: Summary }) {
       <Tile title="Redis" tone={own(redisTone, of.redis ?? "") ?? "plain"} value={own(redisText, of.redis ?? "") ?? inWords(of.redis ?? "", 20)}
         about={of.redis === "away" ? "calls go on with what is known" : of.redis === "embedded" ? "one replica alone" : of.redis ? "shared by all replicas" : "not configured"} />
       <Tile title="Calls in 15 min" tone={share >= 20 ? "wait" : "plain"} value={calls.toLocaleString("en")}
-        about={`${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed`} href="#/calls" />
+        about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed`} href="#/calls" />
       <Tile title="Approvals" tone={waiting ? "wait" : "good"} value={waiting ? `${waiting} waiting` : "None waiting"} href="#/inbox"
         about={oldest?.create_time ? `the oldest for ${span(now() - Date.parse(oldest.create_time))}` : "all are answered"} />
     </div>
@@ -65,8 +65,22 @@ const kinds: Record<string, [Tone, string]> = {
 /** A link of the summary leads within this console alone. */
 const inside = (link: string | undefined) => (link && /^#\/[\w/.~%?=&-]*$/.test(link) ? link : link && /^\/#\/[\w/.~%?=&-]*$/.test(link) ? link.slice(1) : undefined);
 
+/** What needs somebody. Approvals are those of the feed, as in the tile and in the navigation, once it has been read. */
+function useAttention(of: Summary): NonNullable<Summary["attention"]> {
+  const { items, waiting, loading, error } = useContext(ApprovalsContext);
+  const all = of.attention ?? [];
+  if (error || (loading && items.length === 0)) return all;
+  const others = all.filter((a) => a.kind !== "approvals");
+  if (waiting === 0) return others;
+  const oldest = items.find((a) => stateOf(a, now()) === "pending");
+  const at = others.findIndex((a) => a.kind === "webhooks" || a.kind === "drift");
+  return others.toSpliced(at < 0 ? others.length : at, 0, { kind: "approvals", link: "#/inbox", count: waiting,
+    text: waiting === 1 ? "one call waits for approval" : `${waiting.toLocaleString("en")} calls wait for approval`,
+    ...(oldest?.create_time ? { time: oldest.create_time } : {}) });
+}
+
 function Attention({ of }: { of: Summary }) {
-  const attention = of.attention ?? [];
+  const attention = useAttention(of);
   return (
     <Card title="What needs somebody">
       {attention.length === 0 ? <p class="calm"><span class="dot good" aria-hidden="true" /> Nothing. All is well.</p> : (

@@ -56,7 +56,8 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
       <p><b>{toolInWords(a.tool)}</b> for <Untrusted text={a.user} none="no user" most={80} />, asked by <Untrusted text={a.agent} none="an agent without a name" most={80} /></p>
       {over ? <Conflict of={a} state={state} /> : (
         <form class="stack" onSubmit={(e) => { e.preventDefault(); void send(); }}>
-          {!deny && <div class="whole" tabIndex={0} role="region" aria-label="All arguments"><Arguments of={a} all /></div>}
+          <p class="dim small"><Untrusted text={a.capability} mono most={80} /> · <Untrusted text={a.tool} mono most={80} /></p>
+          <div class="whole" tabIndex={0} role="region" aria-label="All arguments"><Arguments of={a} all /></div>
           <Choice deny={deny} of={a} value={remember} onChange={setRemember} />
           {remember !== "call" && <Until of={a} value={until} onChange={setUntil} />}
           <Field label={needed ? "Reason" : deny ? "Reason (optional)" : "Comment (optional)"}

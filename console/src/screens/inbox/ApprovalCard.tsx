@@ -44,7 +44,7 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
         {pending && left !== undefined ? <Countdown left={left} /> : <Badge tone={stateInWords(state)[0]}>{stateInWords(state)[1]}</Badge>}
       </header>
       <Asker of={a} />
-      {a.description && <p class="about"><Untrusted text={a.description} most={220} /></p>}
+      <p class="about">{a.description ? <Untrusted text={a.description} most={220} /> : "The catalog has no description of this tool."}</p>
       <Arguments of={a} all={alone} />
       <p class="policy small"><Icon name="policies" /><span><Untrusted text={policyOf(a)} most={240} /></span></p>
       <Progress of={a} pending={pending} time={time} />

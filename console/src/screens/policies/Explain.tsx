@@ -1,5 +1,5 @@
 // Why a call is allowed, asked about or blocked: all levels in their order, and the one that decides.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Explained, Look } from "../../api/types";
 import { Check, Text, Trouble, useOneTenant, Verdict } from "../../parts/ask";
 import { Badge, Card, Empty, Loading, own } from "../../parts/parts";
@@ -16,6 +16,12 @@ export function Explain({ of, start }: { of: Names; start: boolean }) {
   const [names, setNames] = useState({ ...of, tenant: of.tenant || mine });
   const [candidate, setCandidate] = useState(false);
   const [turn, again] = useState(0);
+  // The tenant at the top of the page, when it changes.
+  const first = useRef(true);
+  useEffect(() => {
+    if (!first.current) setNames((n) => ({ ...n, tenant: mine }));
+    first.current = false;
+  }, [mine]);
   const ready = start && of.capability && of.tool;
   const put = (field: keyof Names) => (text: string) => setNames((n) => ({ ...n, [field]: text }));
   const asked = (e: Event) => {
@@ -53,6 +59,7 @@ function Chain({ names, candidate }: { names: Names; candidate: boolean }) {
   const looks = value.looks ?? [], decided = looks.findIndex((l) => l.decided);
   return (
     <Card title={<>Decision: <Verdict of={value.policy} /></>}>
+      {value.unknown && <p class="note wait">The catalog does not know this call: <Untrusted text={value.unknown} most={400} />. The rules decide about it all the same.</p>}
       <p class="dim">The level <b>{levelName(value.level)}</b> decides{candidate && ", with the candidates"}. The first level with a decision counts.</p>
       {value.candidate_policy && value.candidate_policy !== value.policy && (
         <p class="note wait">The candidates would decide <b>{inWords(value.candidate_policy, 30)}</b>, at the level {levelName(value.candidate_level)}.</p>

@@ -40,10 +40,10 @@ function Rules({ candidate }: { candidate: boolean }) {
     <div class="stack">
       <Needs role="admin" />
       {candidate && <Compare turn={items} />}
-      <div class="filters">
+      <div class="filters bar">
         <Choice label="Rules" value={of} onInput={setOf} of={[["tenants", tenant === "-" ? "of tenants" : "of the tenant"], ["global", "for all tenants"]]} />
-        <div class="field"><Search label="Search in these rules" value={search} onInput={setSearch} /></div>
-        <div class="field"><button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>{candidate ? "Set a candidate" : "Set a rule"}</button></div>
+        <Search label="Search in these rules" value={search} onInput={setSearch} />
+        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>{candidate ? "Set a candidate" : "Set a rule"}</button>
       </div>
       <Trouble problem={error} retry={reload} what="rules" />
       {loading && items.length === 0 && !error && <Loading />}

@@ -4,7 +4,7 @@ import { pathOf, send } from "../../api/client";
 import type { CatalogEntry, Rule } from "../../api/types";
 import { Ask, Check, Choice, Text, useOneTenant } from "../../parts/ask";
 import { inWords } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useGet, useList, useSession } from "../../parts/use";
 
 interface Props { rule?: Rule | undefined; candidate: boolean; global: boolean; onClose(): void; onDone(): void }
 
@@ -20,7 +20,8 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
   const [force, setForce] = useState(false);
   const { items } = useList<CatalogEntry>("/v1/capabilities", "capabilities", { page_size: 200 });
   const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
-  const tools = items.find((c) => c.capability === of.capability)?.tools ?? [];
+  const known = items.some((c) => c.capability === of.capability);
+  const tools = useGet<CatalogEntry>(known ? "/v1/capabilities/" + encodeURIComponent(of.capability) : undefined).value?.tools ?? [];
   const run = async () => {
     const { tenant, user, agent, capability, tool } = of;
     const subject = global ? { global } : { tenant, user, agent };

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PlaygroundTool } from "../../api/types";
 import { asProblem, Copy, Needs, Text, Trouble, useMay, useOneTenant, useSlow, Verdict } from "../../parts/ask";
-import { Badge, Card, Field, Loading, Screen } from "../../parts/parts";
+import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
 import { explainAddress } from "../policies/address";
@@ -24,38 +24,48 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   const known = useRef<PlaygroundTool | undefined>(undefined);
   known.current = found ?? known.current;
   const t = known.current;
+  const [args, setArgs] = useState("{}");
+  useEffect(() => setWho((w) => ({ ...w, tenant: mine })), [mine]); // the choice at the top of the page
+  const drifted = !me.tenant && t?.drifted, changes = useRef<HTMLDivElement>(null);
+  const missing = error?.reason === "TENANT_REQUIRED";
   const put = (field: keyof Caller) => (text: string) => setWho((w) => ({ ...w, [field]: text }));
   return (
     <Screen title={inWords(tool, 100)} about={<>of <a href={"#/tools/" + encodeURIComponent(capability)}><Untrusted text={capability} mono most={100} /></a></>}
       tools={<a class="button" href="#/tools">All tools</a>}>
       <div class="stack">
-        {!me.tenant && t?.drifted && <Drift capability={capability} tool={tool} onAccept={reload} />}
+        {drifted && <p class="note wait">It has changed since it was accepted. <button type="button" class="fold" onClick={() => changes.current?.scrollIntoView()}>See what changed</button></p>}
         <div class="columns">
-          <Card title="Call as">
-            <div class="form">
-              {t?.description && <p><Untrusted text={t.description} lines most={400} /></p>}
-              <div class="two">
-                <Text label="Tenant" value={who.tenant} onInput={put("tenant")} disabled={Boolean(me.tenant)} placeholder="none" />
-                <Text label="Session" value={who.session} onInput={put("session")} placeholder="none" />
-                <Text label="User" value={who.user} onInput={put("user")} placeholder="none" />
-                <Text label="Agent" value={who.agent} onInput={put("agent")} placeholder="none" />
+          {missing ? <Empty><b>Choose a tenant</b>A call is made as a user of one tenant: choose it at the top of the page, or name it here.</Empty>
+            : loading && !t && !error ? <Loading />
+            : <Caller key={t ? "known" : "unknown"} who={who} capability={capability} tool={tool} schema={(t?.input_schema ?? {}) as Schema} onArgs={setArgs} />}
+          <div class="stack">
+            <Card title="Call as">
+              <div class="form">
+                {t?.description && <p><Untrusted text={t.description} lines most={400} /></p>}
+                <div class="two">
+                  <Text label="Tenant" value={who.tenant} onInput={put("tenant")} disabled={Boolean(me.tenant)} placeholder="none" />
+                  <Text label="Session" value={who.session} onInput={put("session")} placeholder="none" />
+                  <Text label="User" value={who.user} onInput={put("user")} placeholder="none" />
+                  <Text label="Agent" value={who.agent} onInput={put("agent")} placeholder="none" />
+                </div>
+                {!missing && <Trouble problem={error} retry={reload} what="the tools of a tenant" />}
+                {t && !missing && <p class="row">Policy: <Verdict of={t.policy} />{t.level && <span class="dim">by the level {inWords(t.level, 40)}</span>}{t.drifted && <Badge tone="wait">changed</Badge>}
+                  <a href={explainAddress({ ...who, capability, tool })}>Why</a></p>}
               </div>
-              <Trouble problem={error} retry={reload} what="the tools of a tenant" />
-              {t && <p class="row">Policy: <Verdict of={t.policy} />{t.level && <span class="dim">by the level {inWords(t.level, 40)}</span>}{t.drifted && <Badge tone="wait">changed</Badge>}
-                <a href={explainAddress({ ...who, capability, tool })}>Why</a></p>}
-            </div>
-          </Card>
-          {loading && !t && !error ? <Loading /> : <Caller key={t ? "known" : "unknown"} who={who} capability={capability} tool={tool} schema={(t?.input_schema ?? {}) as Schema} />}
+            </Card>
+            <Programs who={who} capability={capability} tool={tool} args={args} />
+          </div>
         </div>
+        {drifted && <div ref={changes}><Drift capability={capability} tool={tool} onAccept={reload} /></div>}
       </div>
     </Screen>
   );
 }
 
-interface Props { who: Caller; capability: string; tool: string; schema: Schema }
+interface Props { who: Caller; capability: string; tool: string; schema: Schema; onArgs(args: string): void }
 
 /** Caller has the arguments, makes the call, and shows its answer. */
-function Caller({ who, capability, tool, schema }: Props) {
+function Caller({ who, capability, tool, schema, onArgs }: Props) {
   const { say } = useSession();
   const { may, why } = useMay("admin");
   const form = fits(schema);
@@ -64,17 +74,22 @@ function Caller({ who, capability, tool, schema }: Props) {
   const [text, setText] = useState(() => JSON.stringify(startOf(schema) ?? {}, null, 2));
   const args = raw ? text : JSON.stringify(value);
   const wrong = useMemo(() => wrongIn(args), [args]);
+  useEffect(() => onArgs(wrong ? "{}" : args), [args, wrong]);
   const [run, setRun] = useState<Run>();
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   const call = async (approval = "", asked = args) => {
     stop.current.abort();
     const mine = (stop.current = new AbortController());
-    const tell = (t: Told) => setRun((r) => (mine.signal.aborted ? r : { ...r!, told: [...r!.told, t] }));
+    let last: Told | undefined;
+    const tell = (t: Told) => {
+      last = t;
+      setRun((r) => (mine.signal.aborted ? r : { ...r!, told: [...r!.told, t] }));
+    };
     setRun({ state: "running", args: asked, who, told: [], approval });
     try {
       await invoke(who, capability, tool, asked, approval, mine.signal, tell);
-      if (!mine.signal.aborted) say("The call has an answer.");
+      if (!mine.signal.aborted) say(inShort(last));
     } catch (err) {
       const p = asProblem(err);
       if (!mine.signal.aborted) tell({ kind: "failed", reason: p.reason, detail: p.detail });
@@ -107,9 +122,15 @@ function Caller({ who, capability, tool, schema }: Props) {
         </form>
       </Card>
       {run && <Outcome run={run} onApproved={(id) => void call(id, run.args)} />}
-      <Programs who={who} capability={capability} tool={tool} args={wrong ? "{}" : args} />
     </div>
   );
+}
+
+/** inShort says how a call ended. */
+function inShort(end: Told | undefined): string {
+  if (end?.kind === "ask") return "The call waits for approval.";
+  if (end?.kind === "failed") return "The call failed.";
+  return end?.kind === "done" && end.error ? "The tool answered with an error." : "The call has an answer.";
 }
 
 const properties = (s: Schema) => Object.keys((s["properties"] as object | undefined) ?? {}).length > 0;

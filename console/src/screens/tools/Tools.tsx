@@ -1,9 +1,9 @@
 // Capabilities and their tools: what they are, whether they changed, and what the policy says of each.
-import { useState } from "preact/hooks";
-import { post } from "../../api/client";
+import { useEffect, useState } from "preact/hooks";
+import { get, post } from "../../api/client";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
 import { Ask, Trouble, useMay, useOneTenant, Verdict } from "../../parts/ask";
-import { Badge, Card, Empty, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { Badge, Card, Empty, Loading, More, own, Screen, Search, Table, type Column } from "../../parts/parts";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
@@ -34,6 +34,24 @@ function grouped(entries: CatalogEntry[], seen: PlaygroundTool[]): Group[] {
   return [...groups.values()].sort((a, b) => (a.capability < b.capability ? -1 : 1));
 }
 
+/** Tools are requested of so many capabilities; those of one tenant come in a list. */
+const mostDetails = 50;
+
+/** useDetails are the entries with their tools, which lists of the catalog leave out. */
+function useDetails(entries: CatalogEntry[], wanted: boolean): CatalogEntry[] {
+  const [details, setDetails] = useState<Record<string, CatalogEntry>>({});
+  useEffect(() => {
+    if (!wanted) return;
+    const stop = new AbortController();
+    for (const e of entries.filter((e) => e.tool_count && !e.tools?.length).slice(0, mostDetails)) {
+      get<CatalogEntry>("/v1/capabilities/" + encodeURIComponent(e.capability), {}, stop.signal)
+        .then((d) => setDetails((all) => ({ ...all, [e.capability]: d })), () => {}); // without them, the card has their number
+    }
+    return () => stop.abort();
+  }, [entries, wanted]);
+  return entries.map((e) => ({ ...e, tools: e.tools?.length ? e.tools : own(details, e.capability)?.tools ?? [] }));
+}
+
 function Catalog({ only }: { only: string }) {
   const { me } = useSession();
   const tenant = useOneTenant();
@@ -42,7 +60,8 @@ function Catalog({ only }: { only: string }) {
   const seen = useList<PlaygroundTool>("/v1/playground/tools", "tools", { tenant, capability: only, page_size: 500 });
   const narrow = Boolean(me.tenant); // the catalog is for operators of all tenants
   const wanted = search.trim().toLowerCase();
-  const groups = grouped(narrow ? [] : catalog.items, seen.items).filter((g) => !only || g.capability === only)
+  const known = useDetails(catalog.items, !narrow && !tenant);
+  const groups = grouped(narrow ? [] : known, seen.items).filter((g) => !only || g.capability === only)
     .map((g) => ({ ...g, rows: g.rows.filter((r) => !wanted || [r.capability, r.tool, r.description].some((f) => f.toLowerCase().includes(wanted))) }))
     .filter((g) => !wanted || g.rows.length > 0 || g.capability.toLowerCase().includes(wanted));
   const reload = () => { catalog.reload(); seen.reload(); };
@@ -72,11 +91,14 @@ const columns: Column<Row>[] = [
   { title: "Actions", kind: "num", cell: (r) => <a class="button small" href={address(r)} aria-label={`${r.drifted ? "See what changed in" : "Try"} ${inWords(r.tool, 80)}`}>{r.drifted ? "See what changed" : "Try"}</a> },
 ];
 
+const sources: Record<string, string> = { unknown: "no manifest" };
+
 function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
   const { say } = useSession();
   const { may, why } = useMay("operator", true);
   const [asked, ask] = useState(false);
   const e = g.entry;
+  const dynamic = e?.source === "discovered";
   const discover = async () => {
     await post(`/v1/capabilities/${encodeURIComponent(g.capability)}:discover`);
     say("A discovery has begun.");
@@ -85,15 +107,15 @@ function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
   return (
     <Card title={<a class="plain" href={"#/tools/" + encodeURIComponent(g.capability)}><Untrusted text={g.capability} most={100} /></a>}
       tools={e && <span class="row">
-        {e.source && <Badge>{inWords(e.source, 30)}</Badge>}
+        {e.source && <Badge>{own(sources, e.source) ?? inWords(e.source, 30)}</Badge>}
         {e.drifted_count ? <Badge tone="wait">{e.drifted_count} changed</Badge> : null}
         {e.drift_guard === false && <Badge title="Changed tools do not count as drifted">no drift guard</Badge>}
-        <button type="button" class="button small" disabled={!may} title={why} aria-label={`Discover ${inWords(g.capability, 60)}`} onClick={() => ask(true)}>Discover</button>
+        {dynamic && <button type="button" class="button small" disabled={!may} title={why} aria-label={`Discover ${inWords(g.capability, 60)}`} onClick={() => ask(true)}>Discover</button>}
       </span>}>
       {e?.last_error && <p class="note wait">The last discovery failed <Ago time={e.last_failure} />: <Untrusted text={e.last_error} most={200} /></p>}
       {e?.pending && <p class="note">The manifest is not in effect yet: <Untrusted text={e.pending} most={200} /></p>}
       <Table label={`Tools of ${inWords(g.capability, 100)}`} columns={columns} rows={g.rows} keyOf={(r) => r.tool}
-        empty="Its tools are not known. A discovery, or a manifest, tells them." />
+        empty={e?.tool_count ? `It has ${e.tool_count} ${e.tool_count === 1 ? "tool" : "tools"}. Choose a tenant to see them.` : dynamic ? "Its tools are not known yet. A discovery tells them." : "Its tools are not known. A manifest names them, or says tool_source: dynamic so that they are discovered."} />
       {asked && (
         <Ask title="Discover the tools again?" verb="Discover" run={discover} onClose={() => ask(false)}>
           <p><Untrusted text={g.capability} mono /></p>

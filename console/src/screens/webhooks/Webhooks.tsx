@@ -1,16 +1,19 @@
 // Notices that could not be delivered.
 import { useState } from "preact/hooks";
 import { post } from "../../api/client";
-import type { Letter } from "../../api/types";
+import type { Letter, LettersPage } from "../../api/types";
 import { Ask, Needs, Trouble, useMay } from "../../parts/ask";
 import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
 
+/** The documentation; the page opens it only when somebody follows the link. */
+const docs = "https://github.com/capgate/capgate/blob/main/docs/";
+
 export function Webhooks(_: { rest: string[] }) {
   const { say } = useSession();
-  const { items, page, error, loading, more, reload } = useList<Letter>("/v1/webhooks/dead", "dead", { page_size: 100 }, 10_000);
+  const { items, page, error, loading, more, reload } = useList<Letter, LettersPage>("/v1/webhooks/dead", "dead", { page_size: 100 }, 10_000);
   const { may, why } = useMay("operator", true);
   const [asked, ask] = useState<Letter>();
   const columns: Column<Letter>[] = [
@@ -31,7 +34,7 @@ export function Webhooks(_: { rest: string[] }) {
         <Needs role="operator" allTenants what="Retries" />
         <Trouble problem={error} retry={reload} what="dead letters" />
         {loading && items.length === 0 && !error && <Loading />}
-        {page && <Card><Table label="Dead letters" columns={columns} rows={items} keyOf={(l) => l.id} empty="There are no dead letters. All notices arrived." /></Card>}
+        {page && <Card><Table label="Dead letters" columns={columns} rows={items} keyOf={(l) => l.id} empty={<NoLetters to={page.destinations ?? []} />} /></Card>}
         <More more={more} loading={loading} />
       </div>
       {asked && (
@@ -41,5 +44,16 @@ export function Webhooks(_: { rest: string[] }) {
         </Ask>
       )}
     </Screen>
+  );
+}
+
+/** NoLetters says what an empty list means: where nothing is configured, nothing arrives. */
+function NoLetters({ to }: { to: string[] }) {
+  if (to.length > 0) return <>There are no dead letters. All notices to {to.map((name, i) => <>{i > 0 && ", "}<Untrusted text={name} mono most={60} /></>)} arrived.</>;
+  return (
+    <>
+      <b>No notices are configured</b>
+      Nobody is told of new approvals outside of the inbox. Set <span class="mono">approvals.notices</span> or <span class="mono">approvals.webhook</span> in the configuration: <a href={docs + "use/approvals.md#notices"} target="_blank" rel="noopener noreferrer">how notices are set up</a>.
+    </>
   );
 }
