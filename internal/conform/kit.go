@@ -138,7 +138,7 @@ func (k Kit) reach(ctx context.Context) error {
 		err := k.Target.Reach(ctx)
 		var why *container.Problem
 		switch {
-		case err != nil && ctx.Err() != nil: // the last attempt was cut off
+		case err != nil && over(ctx): // the last attempt was cut off
 			return cmp.Or(nothing, err)
 		case err == nil || !errors.As(err, &why) || why.Kind != container.NothingThere:
 			return err
@@ -150,6 +150,12 @@ func (k Kit) reach(ctx context.Context) error {
 		case <-again.C:
 		}
 	}
+}
+
+// over reports whether the deadline of ctx has come; connections notice it before ctx does.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (rule Rule) result(dialect string, err error) Result {
