@@ -24,7 +24,6 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/filter/accesslog"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/open"
@@ -44,6 +43,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
@@ -71,7 +71,7 @@ type Config struct {
 	Router        *router.Router
 	Metrics       *telemetry.Metrics
 	Recorder      *telemetry.Recorder
-	Recent        accesslog.Recent   // gets the record of each call of a caller; nil: nobody does
+	Recent        *recent.Log        // gets the record of each call of a caller; nil: nobody does
 	Tracer        *tracing.Tracer    // nil: no call is traced. Whoever made it closes it
 	BackendTLS    TLSOf              // of Router's table; nil: all cleartext
 	Local         LocalOf            // of Router's table; nil: all backends are reached over gRPC

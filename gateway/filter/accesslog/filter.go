@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -15,11 +16,8 @@ type Config struct {
 	Audit    *audit.Log              // nil: there is none
 	Quiet    func(at time.Time) bool // says whether the line of a call that was shed is to be left out
 	Gateway  bool                    // the calls are made by the gateway itself
-	Recent   Recent                  // nil: none
+	Recent   *recent.Log             // of the last calls; nil: none. Behind an interface, each record would be garbage
 }
-
-// Recent has the last calls. Record must neither block nor keep the record.
-type Recent interface{ Record(*telemetry.Record) }
 
 // Filter records each call once: in the access log, the metrics, the call's trace and the audit log.
 type Filter struct{ cfg Config }
