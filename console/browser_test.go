@@ -2,8 +2,11 @@ package console_test
 
 import (
 	"flag"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
@@ -14,10 +17,38 @@ var images = flag.String("images", "", "keep pictures of all screens in this dir
 // paths are all screens: of the console, and of the inbox at the public port.
 func paths() []string {
 	return []string{"/#/", "/#/inbox", "/#/inbox/apr_B", "/#/inbox/history", "/#/fleets", "/#/tools",
-		"/#/tools/mail/send_mail",
-		"/#/policies", "/#/policies/candidates", "/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
+		"/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies", "/#/policies/candidates", "/#/policies/explain",
+		"/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
 		"/#/tenants", "/#/tenants/acme", "/#/tenants/-", "/#/calls", "/#/calls/c-1", "/#/webhooks", "/#/audit", "/#/nowhere",
-		"/inbox#/", "/inbox#/acme/apr_A"}
+		"/inbox#/", "/inbox#/history", "/inbox#/acme/apr_A"}
+}
+
+// dialogs are the questions of screens: a path, and the name of the button that asks.
+var dialogs = [][2]string{{"/#/inbox", "Approve"}, {"/#/inbox/apr_B", "Deny"}, {"/#/fleets", "Drain"},
+	{"/#/tools", "Discover"}, {"/#/tools/mail/send_mail", "Accept this version"}, {"/#/policies", "Set a rule"},
+	{"/#/policies", "Change"}, {"/#/policies", "Delete"}, {"/#/policies/candidates", "Put in effect"},
+	{"/#/tenants", "Create a tenant"}, {"/#/tenants/acme", "Create a key"}, {"/#/tenants/acme", "Rotate"},
+	{"/#/tenants/acme", "Revoke"}, {"/#/tenants/acme", "Change"}, {"/#/tenants/acme", "Disable"},
+	{"/#/tenants/acme", "Delete"}, {"/#/webhooks", "Retry"}, {"/inbox#/", "Approve"}}
+
+var route = regexp.MustCompile(`\{ path: "([^"]*)", title: `)
+
+// TestAllScreensAreLookedAt: a screen of the navigation is among those that the tests look at.
+func TestAllScreensAreLookedAt(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("src/screens/routes.tsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := route.FindAllStringSubmatch(string(text), -1)
+	if len(all) < 9 || len(all) != strings.Count(string(text), "screen: ")-1 { // one is of the interface
+		t.Errorf("%d screens in %s", len(all), text)
+	}
+	for _, r := range all {
+		if !slices.Contains(paths(), "/#/"+r[1]) {
+			t.Errorf("no test looks at %q", r[1])
+		}
+	}
 }
 
 func TestInABrowser(t *testing.T) {
@@ -34,9 +65,7 @@ func TestInABrowser(t *testing.T) {
 		}
 		var found []string
 		b.Run(t, "screens", map[string]any{"origins": []string{startFake(t, nil)}, "paths": paths(),
-			"dialogs": map[string]string{"/#/inbox": "Approve", "/#/inbox/apr_B": "Deny", "/#/fleets": "Drain",
-				"/#/policies": "Set a rule", "/#/tenants": "Create a tenant", "/#/tenants/acme": "Create a key",
-				"/#/webhooks": "Retry", "/#/tools/mail/send_mail": "Accept this version"}, "images": dir}, &found)
+			"dialogs": dialogs, "images": dir}, &found)
 		for _, f := range found {
 			t.Error(f)
 		}

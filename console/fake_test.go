@@ -13,7 +13,8 @@ import (
 	"github.com/capgate/capgate/console"
 )
 
-// fake is an admin API with the answers of testdata/api.json. In these, @-4m is the time four minutes ago.
+// fake is an admin API with the answers of testdata/api.json, by path; those of changes also by method. In these, @-4m is
+// the time four minutes ago.
 type fake struct {
 	answers map[string]json.RawMessage
 	change  func(field, value string) string // of every string in an answer; nil: none
@@ -81,6 +82,9 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	raw, ok := f.answers[r.URL.Path]
+	if changed, is := f.answers[r.Method+" "+r.URL.Path]; is {
+		raw, ok = changed, true
+	}
 	if !ok {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusNotFound)

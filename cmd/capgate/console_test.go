@@ -21,7 +21,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	b := browsertest.Start(t, root)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"Approve": consoleApproves, "Expire": consoleExpires, "Drain": consoleDrains, "Replica": consoleOutlives,
-		"Rules": consoleRules,
+		"Rules": consoleRules, "People": consolePeople, "Keys": consoleKeys, "Calls": consoleCalls, "Streams": consoleStreams,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,20 +128,25 @@ func consoleOutlives(t *testing.T, b *browsertest.Browser) {
 	first, _, firstAdmin := serve(t, nil, "--config", writeConfig(t, config))
 	_, public, secondAdmin := serve(t, nil, "--config", writeConfig(t, config))
 	port := startPort(t, firstAdmin)
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /stop", func(http.ResponseWriter, *http.Request) {
-		_ = first.cmd.Process.Kill()
-		<-first.exited
-	})
-	mux.HandleFunc("POST /switch", func(http.ResponseWriter, *http.Request) { port.lead(secondAdmin) })
-	control := httptest.NewServer(mux)
-	t.Cleanup(control.Close)
 	var saw []int
 	b.Run(t, "replica", seen{"origins": []string{"http://" + port.addr}, "public": "http://" + public,
-		"control": control.URL}, &saw)
+		"control": control(t, map[string]func(){"stop": func() { _ = first.cmd.Process.Kill(); <-first.exited },
+			"switch": func() { port.lead(secondAdmin) }})}, &saw)
 	if len(saw) != 2 || saw[0] != 200 || saw[1] != 200 {
 		t.Errorf("%v", saw)
 	}
+}
+
+// control is a server by which a scenario does things outside of the browser: POST /name.
+func control(t *testing.T, do map[string]func()) (url string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	for name, what := range do {
+		mux.HandleFunc("POST /"+name, func(http.ResponseWriter, *http.Request) { what() })
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // port is a TCP port that leads to an address.

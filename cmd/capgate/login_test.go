@@ -60,9 +60,7 @@ func TestLoginWithABrowser(t *testing.T) {
 	admin, token := serveGuarded(t, dir)
 	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DISPLAY=", "WAYLAND_DISPLAY="}
 	p := start(t, env, "login", "--admin", admin)
-	said := p.stderr.wait(t, p, "\n\n  http://")
-	_, rest, _ := strings.Cut(said, "\n\n  ")
-	address, _, _ := strings.Cut(rest, "\n")
+	address := loginAddress(t, p)
 
 	jar, err := cookiejar.New(nil)
 	must(t, err)
@@ -107,6 +105,14 @@ func TestLoginWithABrowser(t *testing.T) {
 	if exit, stdout, _ := runProgram(t, env, "status", "--admin", admin, "--key-file", key); exit != exitRefused {
 		t.Error("the session goes on:", stdout)
 	}
+}
+
+// loginAddress returns the address that capgate login wants a person to open.
+func loginAddress(t *testing.T, p *program) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(p.stderr.wait(t, p, "\n\n  http://"), "\n\n  ")
+	address, _, _ := strings.Cut(rest, "\n")
+	return address
 }
 
 // loadCredentialsIn returns the only credential in the store of a user.

@@ -43,6 +43,19 @@ export async function layout(page) {
   });
 }
 
+/** open shows a screen, and waits until it has its data. A page that is there already is not loaded again. */
+export async function open(page, origin, path) {
+  const to = new URL(path, origin), now = new URL(page.url());
+  if (now.origin !== to.origin || now.pathname !== to.pathname) await page.goto(to.href);
+  else if (now.hash !== to.hash) {
+    await page.evaluate((hash) => new Promise((shown) => {
+      addEventListener("hashchange", () => requestAnimationFrame(() => requestAnimationFrame(shown)), { once: true });
+      location.hash = hash;
+    }), to.hash);
+  }
+  await settled(page);
+}
+
 /** settled waits until a screen has its data. */
 export async function settled(page) {
   await page.locator("main h1").waitFor();

@@ -57,8 +57,11 @@ let leaving = false;
 function signIn() {
   if (leaving) return;
   leaving = true;
-  location.assign(signInPath());
+  // The sign-in page says that a session has ended, where there was one.
+  location.assign(signInPath() + (csrf ? "&ended=1" : ""));
 }
+// A page that the browser kept shows what its person saw before the end of the session.
+window.addEventListener("pageshow", (e) => { if (e.persisted && leaving) location.reload(); });
 
 /** raw sends a request and returns a successful response, or throws a Problem. */
 export async function raw(path: string, init: RequestInit = {}, params: Params = {}): Promise<Response> {

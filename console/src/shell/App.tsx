@@ -1,6 +1,6 @@
 // The frame of all screens: who is signed in, where one can go, and what went wrong.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, mode, Problem, setCSRF } from "../api/client";
+import { get, mode, Problem, setCSRF, signInPath } from "../api/client";
 import type { Me } from "../api/types";
 import { Empty, Failure, Loading, Screen } from "../parts/parts";
 import { Untrusted } from "../parts/Untrusted";
@@ -27,6 +27,7 @@ export function App() {
   return (
     <main class="alone">
       {problem && problem.status !== 401 ? <Failure problem={problem} retry={load} /> : <Loading what={problem ? "Going to the sign-in page" : "Loading"} />}
+      {problem?.status === 403 && <p><a class="button" href={signInPath()}>Sign in as somebody else</a></p>}
     </main>
   );
 }

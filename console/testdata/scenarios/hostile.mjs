@@ -1,32 +1,71 @@
-// Every string that somebody outside can choose is hostile, on every screen. No script runs, no link leads elsewhere,
-// the layout holds on a narrow phone, and what cannot be seen is shown.
-import { layout, settled } from "../check.mjs";
+// Every string that somebody outside can choose is hostile, on every screen and in every question. No script runs, no
+// link leads elsewhere, the layout holds on a narrow phone, and what cannot be seen is shown.
+import { layout, open } from "../check.mjs";
+
+/** The strings that are also looked at in questions. */
+const asked = ["script", "bidi", "long"];
 
 export default async ({ context, args }) => {
   const found = [];
-  await Promise.all([0, 1].map(async (half) => {
-    const c = await context({ viewport: { width: 320, height: 700 }, colorScheme: half ? "dark" : "light" });
-    const page = await c.newPage();
-    for (const [i, { name, origin, shows }] of args.cases.entries()) {
-      if (i % 2 !== half) continue;
-      for (const path of args.paths) {
-        await page.goto(origin + path);
-        await settled(page);
-        for (const fold of await page.locator("main .fold[aria-expanded=false]").all()) {
-          if (await fold.isVisible()) await fold.click({ timeout: 2000 }).catch(() => {});
-          break;
-        }
-        const where = `${name} ${path}`;
-        for (const w of await layout(page)) found.push(`${where}: ${w}`);
-        if (await page.evaluate(() => "hacked" in window)) found.push(`${where}: a script ran`);
-        if (new URL(page.url()).origin !== origin) found.push(`${where}: it leads to ${page.url()}`);
-        if (path === "/#/inbox/apr_A") {
-          const text = await page.locator("main").innerText();
-          for (const part of shows) if (!text.includes(part)) found.push(`${where}: ${part} is not shown`);
+  let shown = 0;
+  const one = async (page, { name, origin, shows }) => {
+    const look = async (where) => {
+      for (const w of await layout(page)) found.push(`${name} ${where}: ${w}`);
+      if (await page.evaluate(() => "hacked" in window)) found.push(`${name} ${where}: a script ran`);
+      if (new URL(page.url()).origin !== origin) found.push(`${name} ${where}: it leads to ${page.url()}`);
+    };
+    const show = (path) => open(page, origin, path);
+    const close = async () => {
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "detached" });
+    };
+    const dialog = page.getByRole("dialog");
+    for (const path of args.paths) {
+      await show(path);
+      const front = (await dialog.count()) ? dialog : page.locator("main");
+      const fold = front.locator(".fold[aria-expanded=false]").first();
+      if (await fold.isVisible()) await fold.click();
+      await look(path);
+      if (path === "/#/inbox/apr_B") {
+        const text = await page.locator("main").innerText();
+        for (const part of shows) {
+          if (text.includes(part)) shown++;
+          else found.push(`${name} ${path}: ${part} is not shown`);
         }
       }
     }
+    if (!asked.includes(name)) return;
+    for (const [path, button] of args.dialogs) {
+      await show(path);
+      const asks = page.locator("main").getByRole("button", { name: button }).first();
+      if (button === "Accept this version" && !(await asks.count())) continue; // the versions do not differ: all is the same
+      await asks.click();
+      await dialog.waitFor();
+      await look(`${path}, ${button}`);
+      await close();
+    }
+    await show("/#/calls");
+    await page.locator("main tbody a").first().click();
+    await dialog.getByRole("link", { name: "Why this policy" }).waitFor();
+    await look("a call");
+    await close();
+    await show("/#/tenants/acme");
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await dialog.getByRole("button", { name: "Create", exact: true }).click();
+    await dialog.locator("code.secret").waitFor();
+    await look("a new key");
+    await close();
+    await show("/#/tools/mail/send_mail");
+    await page.getByRole("button", { name: "Call", exact: true }).click();
+    await page.locator(".record").first().waitFor();
+    await look("an answer");
+  };
+  await Promise.all([0, 1].map(async (half) => {
+    const c = await context({ viewport: { width: 320, height: 700 }, colorScheme: half ? "dark" : "light" });
+    const page = await c.newPage();
+    for (const [i, each] of args.cases.entries()) if (i % 2 === half) await one(page, each);
     await c.close();
   }));
+  if (!shown) found.push("no part of a hostile string was looked for");
   return found;
 };

@@ -1,6 +1,6 @@
 // Every screen, in light and dark, wide and on a phone: nothing serious for people with screen readers, and a layout
 // that holds. With images, it keeps pictures.
-import { layout, serious, settled } from "../check.mjs";
+import { layout, open, serious } from "../check.mjs";
 
 const wide = { viewport: { width: 1280, height: 860 } };
 const small = { viewport: { width: 320, height: 640 } };
@@ -11,8 +11,7 @@ export default async ({ context, args, phone }) => {
     const c = await context({ ...options, colorScheme });
     const page = await c.newPage();
     for (const path of args.paths) {
-      await page.goto(args.origins[0] + path);
-      await settled(page);
+      await open(page, args.origins[0], path);
       const where = `${path} ${colorScheme} ${size}`;
       for (const w of await layout(page)) found.push(`${where}: ${w}`);
       if (axe) for (const w of await serious(page)) found.push(`${where}: ${w}`);
@@ -22,14 +21,13 @@ export default async ({ context, args, phone }) => {
         await page.screenshot({ path: `${args.images}/${of}${name}-${size}-${colorScheme}.png`, caret: "initial" });
       }
     }
-    for (const [path, button] of Object.entries(args.dialogs)) {
-      await page.goto(args.origins[0] + path);
-      await settled(page);
+    for (const [path, button] of args.dialogs) {
+      await open(page, args.origins[0], path);
       await page.locator("main").getByRole("button", { name: button }).first().click();
       await page.getByRole("dialog").waitFor();
       for (const w of await layout(page)) found.push(`${path} ${button} ${size}: ${w}`);
       if (axe) for (const w of await serious(page)) found.push(`${path} ${button} ${colorScheme}: ${w}`);
-      if (args.images && axe) await page.screenshot({ path: `${args.images}/dialog-${button}-${size}-${colorScheme}.png`, caret: "initial" });
+      if (args.images && axe) await page.screenshot({ path: `${args.images}/dialog-${path.replace(/\W+/g, "-")}-${button}-${size}-${colorScheme}.png`, caret: "initial" });
       await page.keyboard.press("Escape");
       await page.getByRole("dialog").waitFor({ state: "detached" });
     }

@@ -36,7 +36,7 @@ func Page() http.Handler {
 }
 
 // pageStyle has one row of a table per block on a phone, and the colors of the reader's device.
-const pageStyle = `:root{color-scheme:light dark}
+const pageStyle = `:root{color-scheme:light dark;background:Canvas;color:CanvasText}
 body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}
 table{border-collapse:collapse}td,th{border:1px solid #8886;padding:.3rem .6rem;text-align:left;vertical-align:top}
 :target{background:#fd6;color:#000}
@@ -118,7 +118,7 @@ func spans(text string) string {
 		case m[4] >= 0:
 			b.WriteString("<em>" + html.EscapeString(text[m[4]:m[5]]) + "</em>")
 		case strings.HasPrefix(text[m[8]:m[9]], "https://"):
-			b.WriteString(`<a rel="noreferrer" href="` + html.EscapeString(text[m[8]:m[9]]) + `">` +
+			b.WriteString(`<a rel="noopener noreferrer" href="` + html.EscapeString(text[m[8]:m[9]]) + `">` +
 				spans(text[m[6]:m[7]]) + "</a>")
 		default:
 			b.WriteString(spans(text[m[6]:m[7]]))

@@ -164,7 +164,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"<h1>Errors</h1>", "<code>application/problem+json</code>",
-		`<a rel="noreferrer" href="https://www.rfc-editor.org/rfc/rfc9457">RFC 9457</a>`, "<em>reason</em>"} {
+		`<a rel="noopener noreferrer" href="https://www.rfc-editor.org/rfc/rfc9457">RFC 9457</a>`, "<em>reason</em>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has not %s", want)
 		}

@@ -36,7 +36,8 @@ type content struct {
 	Inbox   bool
 	Keys    string
 	Problem *call.Refusal // why a sign-in has failed; nil: it has not
-	Out     bool          // the session has ended
+	Out     bool          // the person has signed out
+	Ended   bool          // the session has ended while a page was open
 	Session *session.Session
 	Buttons []button
 }
@@ -53,6 +54,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	next := h.next(r.URL.Query().Get("next"))
 	c := h.content(r, next)
 	c.Out = r.URL.Query().Get("out") == "1" && c.Session == nil
+	c.Ended = r.URL.Query().Get("ended") == "1" && c.Session == nil
 	c.Problem = h.safe(r)
 	h.write(w, r, http.StatusOK, c)
 }

@@ -31,6 +31,7 @@ const (
 	Fail  = "fail"       // a tool error that quotes its arguments
 	Cut   = "cut"        // streamed, ends with OK but without done
 	Block = "block"      // waits for Release, or until its caller leaves
+	Hold  = "hold"       // echo; streamed, waits for Release between its two chunks
 	Break = "break"      // a gRPC error of its own, with details
 	Empty = "empty"      // returns an empty result
 	Mute  = "mute"       // a tool error; in the legacy dialect one without a text
@@ -110,10 +111,10 @@ func (c *Capability) ServeOn(t testing.TB, ln net.Listener, d call.Dialect, opts
 	}, opts...)
 }
 
-// Blocked delivers a value for each waiting call of Block.
+// Blocked delivers a value for each waiting call of Block or Hold.
 func (c *Capability) Blocked() <-chan struct{} { return c.entered }
 
-// Release ends all calls of Block, also later ones.
+// Release ends all calls of Block and Hold, also later ones.
 func (c *Capability) Release() { c.once.Do(func() { close(c.release) }) }
 
 // forget drops the data of calls, as the testing package keeps cleanup functions until the process ends.
@@ -216,6 +217,11 @@ func (c *Capability) StreamInvoke(req *docpb.InvokeRequest,
 	if err := stream.Send(&docpb.InvokeChunk{Data: result[:half]}); err != nil || req.GetToolName() == Cut {
 		return err
 	}
+	if req.GetToolName() == Hold {
+		if err := c.wait(stream.Context()); err != nil {
+			return err
+		}
+	}
 	return stream.Send(&docpb.InvokeChunk{Data: result[half:], Done: true, Error: failure})
 }
 
@@ -235,7 +241,7 @@ func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result 
 		if lists != nil {
 			return lists()
 		}
-	case Echo, Cut:
+	case Echo, Cut, Hold:
 		return req.GetArgsJson(), "", nil
 	case Empty:
 		return nil, "", nil
@@ -244,13 +250,7 @@ func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result 
 	case Fail:
 		return nil, fmt.Sprintf("the tool failed for %s", req.GetArgsJson()), nil
 	case Block:
-		c.entered <- struct{}{}
-		select {
-		case <-c.release:
-			return json.RawMessage(`"released"`), "", nil
-		case <-ctx.Done():
-			return nil, "", status.FromContextError(ctx.Err()).Err()
-		}
+		return json.RawMessage(`"released"`), "", c.wait(ctx)
 	case Break:
 		st, err := status.New(codes.DataLoss, "broke: 100% of it, naïvely").WithDetails(
 			&errdetails.ErrorInfo{Reason: "BROKE", Domain: "capability.example"})
@@ -260,6 +260,17 @@ func (c *Capability) run(ctx context.Context, req *docpb.InvokeRequest) (result 
 		return nil, "", st.Err()
 	}
 	return nil, "", status.Errorf(codes.InvalidArgument, "no tool %q", req.GetToolName())
+}
+
+// wait waits for Release, or until the caller leaves.
+func (c *Capability) wait(ctx context.Context) error {
+	c.entered <- struct{}{}
+	select {
+	case <-c.release:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // Healthcheck reports readiness.

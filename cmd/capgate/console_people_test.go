@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/browsertest"
+)
+
+// consolePeople: people with sessions at two gateways. They come one after the other, as the issuer signs in one person
+// at a time.
+func consolePeople(t *testing.T, b *browsertest.Browser) {
+	hook, posts := channels(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("a secret of a webhook, which is long\n"), 0o600))
+	r := startPeople(t, fmt.Sprintf("approvals: {webhook: {url: '%s/hook', secret_file: %s}}", hook, secret))
+	t.Run("Phone", func(t *testing.T) { approvesOnAPhone(t, b, r, posts) })
+	t.Run("Revoked", func(t *testing.T) { losesItsSession(t, b, r) })
+	t.Run("Login", func(t *testing.T) { letsAProgramIn(t, b, r) })
+	t.Run("Pages", func(t *testing.T) { looksAtPages(t, b, r) })
+}
+
+// approvesOnAPhone: a call waits, its notice has a link, which leads a person by the sign-in to this approval, and the
+// call gets its result.
+func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts <-chan channelPost) {
+	r.more += "\npublic_url: http://" + r.public[0]
+	r.put(t, "{issuer: corp, group: ops, roles: [admin]}", r.keys)
+	for _, p := range r.p {
+		p.stderr.wait(t, p, `"msg":"configuration loaded"`)
+	}
+	answer := make(chan string, 1)
+	go func() { // ends with the test
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://"+r.public[0]+"/v1/capabilities/caps/invoke",
+			strings.NewReader(`{"tool_name":"echo","args":{"to":"a@example.com","password":"hunter2hunter2"}}`))
+		if err == nil {
+			req.Header = http.Header{"Authorization": {"Bearer " + r.key}, "X-User-Id": {"carol"}, "Prefer": {"wait=60"},
+				"Content-Type": {"application/json"}}
+			var resp *http.Response
+			if resp, err = http.DefaultClient.Do(req); err == nil {
+				text, _ := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				answer <- fmt.Sprint(resp.StatusCode, " ", string(text))
+				return
+			}
+		}
+		answer <- err.Error()
+	}()
+	var notice told
+	must(t, json.Unmarshal([]byte(next(t, "the notice", posts).body), &notice.body))
+	link, id := notice.body.Data.Link, notice.body.Data.ID
+	if link != r.inbox[0]+"#/acme/"+id {
+		t.Fatalf("the link of %s is %s", id, link)
+	}
+	r.issuer.Person(t, map[string]any{"sub": "bob", "scope": "approve read"})
+	var saw struct {
+		First, Address, Card, Outcome string
+		Others                        int
+		Found                         []string
+	}
+	b.Run(t, "phone", seen{"origins": []string{"http://" + r.public[0], r.issuer.URL}, "link": link}, &saw)
+	if saw.Address != link || !strings.HasPrefix(saw.First, "/inbox/signin?next="+url.QueryEscape("/inbox#/acme/"+id)) ||
+		!strings.Contains(saw.Card, "carol") || !strings.Contains(saw.Card, "a@example.com") ||
+		strings.Contains(saw.Card, "hunter2") || !strings.Contains(saw.Outcome, "Approved and used by bob") ||
+		saw.Others != 0 || len(saw.Found) > 0 {
+		t.Errorf("%+v", saw)
+	}
+	if got := next(t, "the result", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "hunter2hunter2") {
+		t.Error("the call:", got)
+	}
+}
+
+// losesItsSession: sessions end while their pages are open. These say so, and lead to the sign-in and back.
+func losesItsSession(t *testing.T, b *browsertest.Browser, r *peopleRig) {
+	var saw []struct {
+		Page, Signin, Said, Back, Old string
+		Status                        []int
+	}
+	b.Run(t, "revoked", seen{"origins": []string{r.admin[0], "http://" + r.public[0], r.issuer.URL}}, &saw)
+	if len(saw) != 2 {
+		t.Fatalf("%+v", saw)
+	}
+	for _, s := range saw {
+		mount := strings.TrimSuffix(strings.TrimSuffix(s.Page[:strings.IndexByte(s.Page, '#')], "/"), "/")
+		if s.Signin != mount+"/signin?next="+strings.ReplaceAll(url.QueryEscape(s.Page), "+", "%20")+"&ended=1" ||
+			!strings.HasPrefix(s.Said, "Your session has ended.") || s.Back != s.Page ||
+			!strings.HasPrefix(s.Old, mount+"/signin?") {
+			t.Errorf("%+v", s)
+		}
+		if slices.ContainsFunc(s.Status, func(status int) bool { return status != http.StatusUnauthorized }) {
+			t.Errorf("%s: what needs the session answers %v", s.Page, s.Status)
+		}
+	}
+}
+
+// letsAProgramIn: capgate login prints an address. A person signs in there, compares the words and lets it in, on this
+// machine and on another; then the command works, until capgate logout.
+func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
+	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
+	env := func() []string {
+		return []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DISPLAY=", "WAYLAND_DISPLAY="}
+	}
+	here, elsewhere := env(), env()
+	p := start(t, here, "login", "--admin", r.admin[0])
+	cmd := selfCommand(t, "capgate", elsewhere, "login", "--admin", r.admin[0], "--no-browser")
+	typed, err := cmd.StdinPipe()
+	must(t, err)
+	remote := launch(t, cmd)
+	address, far := loginAddress(t, p), loginAddress(t, remote)
+	at, err := url.Parse(address)
+	must(t, err)
+	receiver := "http://127.0.0.1:" + at.Query().Get("port")
+	var saw struct {
+		Asked, Answer, Code string
+		Found               []string
+	}
+	b.Run(t, "login", seen{"origins": []string{r.admin[0], r.issuer.URL, receiver}, "address": address, "remote": far}, &saw)
+	if !strings.Contains(saw.Asked, "ann, issuer corp") || !strings.Contains(saw.Asked, at.Query().Get("state")) ||
+		!strings.Contains(saw.Answer, "has got the answer") || len(saw.Found) > 0 {
+		t.Errorf("%+v", saw)
+	}
+	must(t, err)
+	_, err = io.WriteString(typed, saw.Code+"\n")
+	must(t, err)
+	for _, one := range []struct {
+		*program
+		env []string
+	}{{p, here}, {remote, elsewhere}} {
+		if exit := one.wait(t); exit != 0 || !strings.Contains(one.stdout.String(), " as ann, issuer corp: admin") {
+			t.Fatal(exit, one.stdout, one.stderr)
+		}
+		worksUntilLogout(t, r, one.env)
+	}
+}
+
+func worksUntilLogout(t *testing.T, r *peopleRig, env []string) {
+	t.Helper()
+	if exit, stdout, stderr := runProgram(t, env, "policy", "list", "--admin", r.admin[1]); exit != exitRefused {
+		t.Errorf("at another address: %d %s%s", exit, stdout, stderr)
+	}
+	if exit, stdout, stderr := runProgram(t, env, "status", "--admin", r.admin[0]); exit != 0 {
+		t.Errorf("%d %s%s", exit, stdout, stderr)
+	}
+	stored, err := loadCredentialsIn(strings.TrimPrefix(env[1], "XDG_CONFIG_HOME="))
+	must(t, err)
+	if exit, stdout, stderr := runProgram(t, env, "logout", "--admin", r.admin[0]); exit != 0 || stderr != "" {
+		t.Error(exit, stdout, stderr)
+	}
+	if status, text := request(t.Context(), t, "GET", r.admin[0]+"/v1/me", stored); status != http.StatusUnauthorized {
+		t.Errorf("the session goes on: %d %s", status, text)
+	}
+	if exit, stdout, _ := runProgram(t, env, "status", "--admin", r.admin[0]); exit != exitRefused {
+		t.Error("the command goes on:", stdout)
+	}
+}
+
+// looksAtPages: the pages that are no screens of the console, with all their states, and with people of hostile names.
+func looksAtPages(t *testing.T, b *browsertest.Browser, r *peopleRig) {
+	text := read(t, "console/testdata/hostile.json")
+	var table [][2]string
+	must(t, json.Unmarshal([]byte(text), &table))
+	var names []string
+	for _, row := range table {
+		if slices.Contains([]string{"script", "javascript", "foreign", "names", "rtl"}, row[0]) { // those that are names
+			names = append(names, row[1])
+		}
+	}
+	if len(names) != 5 {
+		t.Fatalf("%q", names)
+	}
+	var found []string
+	b.Run(t, "pages", seen{"origins": []string{r.admin[1], "http://" + r.public[1], r.issuer.URL}, "names": names}, &found)
+	for _, f := range found {
+		t.Error(f)
+	}
+}
