@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ func consolePeople(t *testing.T, b *browsertest.Browser) {
 	t.Run("Phone", func(t *testing.T) { approvesOnAPhone(t, b, r, posts) })
 	t.Run("Revoked", func(t *testing.T) { losesItsSession(t, b, r) })
 	t.Run("Login", func(t *testing.T) { letsAProgramIn(t, b, r) })
+	t.Run("Attacks", func(t *testing.T) { withstandsOtherSites(t, b, r) })
 	t.Run("Pages", func(t *testing.T) { looksAtPages(t, b, r) })
 }
 
@@ -159,6 +161,53 @@ func worksUntilLogout(t *testing.T, r *peopleRig, env []string) {
 	}
 	if exit, stdout, _ := runProgram(t, env, "status", "--admin", r.admin[0]); exit != exitRefused {
 		t.Error("the command goes on:", stdout)
+	}
+}
+
+// withstandsOtherSites: a person with sessions at both ports visits a page of an attacker, which frames pages, sends
+// requests and forms, reads answers, and has a name for the gateway's own address. A sign-in leads to no other host.
+func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
+	_, err := invokeAs(t, dial(t, r.public[0]), "carol", `{"n":1}`, "authorization", "Bearer "+r.key)
+	id := approvalIn(err)
+	if id == "" {
+		t.Fatal(err)
+	}
+	attacker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<!doctype html><title>An attacker</title>")
+	}))
+	t.Cleanup(attacker.Close)
+	named := func(address string) string {
+		return "http://www.attacker.example" + address[strings.LastIndexByte(address, ':'):]
+	}
+	var saw struct {
+		Framed, Loaded []string
+		Sent           map[string]int
+		Read, Next     []string
+		Named          []int
+		State          string
+	}
+	b.Run(t, "attacks", seen{"origins": []string{r.admin[0], "http://" + r.public[0], r.issuer.URL, named(attacker.URL),
+		named(r.admin[0]), named(r.public[0])}, "id": id, "expected": []string{"CORS policy", "frame-ancestors", "Refused to display",
+		"Framing"}}, &saw)
+	if len(saw.Framed) != 1 || saw.Framed[0] != named(attacker.URL)+"/" || len(saw.Loaded) < 8 { // its own alone
+		t.Errorf("of %q, these are framed: %q", saw.Loaded, saw.Framed)
+	}
+	for request, status := range saw.Sent {
+		if status != http.StatusForbidden {
+			t.Errorf("%s: %d", request, status)
+		}
+	}
+	if len(saw.Sent) < 6 || len(saw.Read) > 0 || saw.State != "pending" {
+		t.Errorf("%+v", saw)
+	}
+	if fmt.Sprint(saw.Named) != "[421 421 421]" {
+		t.Errorf("by the attacker's name: %v", saw.Named)
+	}
+	for _, to := range saw.Next {
+		if !strings.HasPrefix(to, r.inbox[0]) && !strings.HasPrefix(to, r.admin[0]+"/") {
+			t.Errorf("a sign-in leads to %s", to)
+		}
 	}
 }
 

@@ -9,7 +9,7 @@ const { default: scenario } = await import(`./scenarios/${name}.mjs`);
 const browser = await chromium.connect(endpoint, { timeout: 120_000 });
 
 // Failed requests are part of scenarios; the page tells of them in words.
-const expected = /Failed to load resource|net::ERR_/;
+const expected = new RegExp(["Failed to load resource", "net::ERR_", ...(args.expected ?? [])].join("|"));
 
 /** context makes a window of its own: cookies, storage, size. */
 async function context(options = {}) {

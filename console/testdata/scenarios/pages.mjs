@@ -17,12 +17,12 @@ export default async ({ context, args, phone }) => {
     if (axe) for (const w of await serious(page)) found.push(`${where}: ${w}`);
     if (await page.evaluate(() => "hacked" in window)) found.push(`${where}: a script ran`);
   };
-  for (const [name, options] of Object.entries({ "light wide": { ...wide, colorScheme: "light" }, "dark phone": { ...phone, colorScheme: "dark" } })) {
+  const all = async (name, options) => {
     const c = await context({ ignoreHTTPSErrors: true, ...options });
     const page = await c.newPage();
     for (const path of [admin + "/signin", admin + "/signin?out=1", admin + "/signin?ended=1", admin + "/cli?port=x", site + "/inbox/signin", site + "/docs/errors"]) {
       await page.goto(path);
-      await look(page, `${path} ${name}`);
+      await look(page, `${path} ${name}`, options.colorScheme === "dark" || !path.endsWith("/errors")); // it is long
     }
     for (const base of [admin, site + "/inbox"]) {
       await page.goto(base + "/signin");
@@ -43,7 +43,8 @@ export default async ({ context, args, phone }) => {
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByText("You have signed out.").waitFor();
     await c.close();
-  }
+  };
+  await Promise.all([all("light wide", { ...wide, colorScheme: "light" }), all("dark phone", { ...phone, colorScheme: "dark" })]);
   for (const name of args.names) {
     const where = JSON.stringify(name.slice(0, 20));
     const page = await signIn({ context, issuer, person: { ...ops, sub: name }, options: small }, admin + program);
