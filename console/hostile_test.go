@@ -11,7 +11,8 @@ import (
 
 // closed are the fields of answers whose values the gateway alone chooses.
 var closed = map[string]bool{"state": true, "roles": true, "redis": true, "csrf_token": true, "next_page_token": true,
-	"remember": true, "via": true, "insecure": true, "max_validity": true, "valid_for": true, "time": true, "answer": true}
+	"remember": true, "via": true, "insecure": true, "source": true,
+	"max_validity": true, "valid_for": true, "time": true, "answer": true}
 
 // shown are what the page of an approval shows of some hostile strings.
 var shown = map[string][]string{
