@@ -50,7 +50,7 @@ func (v *visitor) program(base string) string {
 // session is revoked, and when its person has other roles.
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
-	r := startPeople(t)
+	r := startPeople(t, "")
 	root, ann := newVisitor(t, r.issuer), newVisitor(t, r.issuer)
 	r.put(t, "{issuer: corp, group: ops, roles: [admin]}, {issuer: corp, user: ann, roles: [viewer]}", r.ofKey)
 	for n := range r.p {
