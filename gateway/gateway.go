@@ -92,22 +92,20 @@ type Config struct {
 	Exempt []netip.Prefix
 	// of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
 	MaxBodies int64
-	Hosts     Hosts       // names that the ports answer to; default loopback's and addresses
-	Listeners []Listener  // ports for clients besides the public one; Run closes them
-	CORS      cors.Config // which pages of other sites may call; none: none
-	Inbox     *Inbox      // page of approvals for people; nil: none
-	REST      rest.Config // of the JSON API; but for MaxBody and EventSource
-	MCP       MCP         // the tools of callers over MCP
-	Replicas  func() int  // that share the limits of tenants; it must not block; nil: this one alone
-	// turns calls away that are too much; whoever made it watches with Turn; nil: none are
-	Overload *overload.Shedder
-	// of what works, but not as it should, for /readyz; nil: nothing is said of it
-	Warnings func() []string
-	Loads    func() ConfigState  // of the configuration, for /readyz; nil: nothing is said of it
-	Shield   authorize.Shield    // judges calls, besides Decider; nil: none does
-	Approver authorize.Approver  // asks people about calls that need their consent; nil: no one
-	Describe authorize.Describe  // for people who are asked; nil: nothing is known
-	Tools    authorize.ToolNames // for callers that call another; nil: nobody knows them
+	Hosts     Hosts               // names that the ports answer to; default loopback's and addresses
+	Listeners []Listener          // ports for clients besides the public one; Run closes them
+	CORS      cors.Config         // which pages of other sites may call; none: none
+	Inbox     *Inbox              // page of approvals for people; nil: none
+	REST      rest.Config         // of the JSON API; but for MaxBody and EventSource
+	MCP       MCP                 // the tools of callers over MCP
+	Replicas  func() int          // that share the limits of tenants; it must not block; nil: this one alone
+	Overload  *overload.Shedder   // turns calls away that are too much; whoever made it watches with Turn; nil: none are
+	Warnings  func() []string     // of what works, but not as it should, for /readyz; nil: nothing is said of it
+	Loads     func() ConfigState  // of the configuration, for /readyz; nil: nothing is said of it
+	Shield    authorize.Shield    // judges calls, besides Decider; nil: none does
+	Approver  authorize.Approver  // asks people about calls that need their consent; nil: no one
+	Describe  authorize.Describe  // for people who are asked; nil: nothing is known
+	Tools     authorize.ToolNames // for callers that call another; nil: nobody knows them
 	// registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing
 	Services  func(grpc.ServiceRegistrar)
 	Limits    *ratelimit.Limiter // of tenants; whoever made it runs it; nil: there are none

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
@@ -199,16 +198,5 @@ func (w *world) wantResult(t *testing.T, req *docpb.InvokeRequest, want string) 
 	got, err := w.Invoke(within(t), req)
 	if err != nil || got.GetError() != "" || string(got.GetResultJson()) != want {
 		t.Errorf("%s: %s, %q, %v; want %s", req.GetToolName(), got.GetResultJson(), got.GetError(), err, want)
-	}
-}
-
-// eventually waits for what must come.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(gatewaytest.Patience); !is(); {
-		if time.Now().After(deadline) {
-			t.Fatal(what)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }

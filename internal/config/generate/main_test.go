@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -385,18 +384,4 @@ func collect(n *yaml.Node, all *[]*yaml.Node) {
 		}
 		collect(child, all)
 	}
-}
-
-func FuzzSchemaAcceptsWhatTheDecoderAccepts(f *testing.F) {
-	schema := compile(f)
-	f.Add(full(f))
-	for _, text := range odd {
-		f.Add(fmt.Appendf(nil, "fleets: [{capability: a, backends: []}]\nzone: %s\ndrain: {delay: %s}\nlimits: {messages: %s}\n",
-			text, text, text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if decoder, bySchema := judge(schema, data); decoder == nil && bySchema != nil {
-			t.Errorf("%v\n%s", bySchema, data)
-		}
-	})
 }
