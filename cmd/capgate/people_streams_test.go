@@ -31,7 +31,7 @@ func (v *visitor) program(base string) string {
 	defer resp.Body.Close()
 	var page strings.Builder
 	must(v.T, resp.Write(&page))
-	_, rest, _ := strings.Cut(page.String(), "<p><code>")
+	_, rest, _ := strings.Cut(page.String(), `<code class="secret">`)
 	code, _, ok := strings.Cut(rest, "</code>")
 	if !ok {
 		v.Fatal(page.String())
