@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/console"
 )
 
-// fake is an admin API with the answers of testdata/api.json, by path; those of changes also by method. In these, @-4m is
-// the time four minutes ago.
+// fake is an admin API with the answers of testdata/api.json, by path; those of changes also by method. In these,
+// @-4m is the time four minutes ago.
 type fake struct {
 	answers map[string]json.RawMessage
 	change  func(field, value string) string // of every string in an answer; nil: none

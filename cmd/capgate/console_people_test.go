@@ -124,9 +124,10 @@ func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		Asked, Answer, Code string
 		Found               []string
 	}
-	b.Run(t, "login", seen{"origins": []string{r.admin[0], r.issuer.URL, receiver}, "address": address, "remote": far}, &saw)
+	b.Run(t, "login", seen{"origins": []string{r.admin[0], r.issuer.URL, receiver}, "address": address,
+		"remote": far}, &saw)
 	if !strings.Contains(saw.Asked, "ann, issuer corp") || !strings.Contains(saw.Asked, at.Query().Get("state")) ||
-		!strings.Contains(saw.Answer, "has got the answer") || len(saw.Found) > 0 {
+		!strings.Contains(saw.Answer, "Return to the terminal") || len(saw.Found) > 0 {
 		t.Errorf("%+v", saw)
 	}
 	must(t, err)
@@ -188,8 +189,8 @@ func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		State          string
 	}
 	b.Run(t, "attacks", seen{"origins": []string{r.admin[0], "http://" + r.public[0], r.issuer.URL, named(attacker.URL),
-		named(r.admin[0]), named(r.public[0])}, "id": id, "expected": []string{"CORS policy", "frame-ancestors", "Refused to display",
-		"Framing"}}, &saw)
+		named(r.admin[0]), named(r.public[0])}, "id": id,
+		"expected": []string{"CORS policy", "frame-ancestors", "Refused to display", "Framing"}}, &saw)
 	if len(saw.Framed) != 1 || saw.Framed[0] != named(attacker.URL)+"/" || len(saw.Loaded) < 8 { // its own alone
 		t.Errorf("of %q, these are framed: %q", saw.Loaded, saw.Framed)
 	}

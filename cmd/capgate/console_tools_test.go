@@ -55,12 +55,14 @@ func consoleCalls(t *testing.T, b *browsertest.Browser) {
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr))
 	_, public, admin := serve(t, nil, "--config", file)
 	var saw struct{ Trace, Opened, Opener, Policy, Decided string }
-	b.Run(t, "calls", seen{"origins": []string{"http://" + admin, "https://traces.example.com"}, "public": "http://" + public}, &saw)
+	b.Run(t, "calls", seen{"origins": []string{"http://" + admin, "https://traces.example.com"},
+		"public": "http://" + public}, &saw)
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(saw.Trace) || saw.Opener != "null" ||
 		saw.Opened != "https://traces.example.com/t/"+saw.Trace+"?from=capgate" {
 		t.Errorf("the trace: %+v", saw)
 	}
-	if spans := collector.Spans(t, 2); !slices.ContainsFunc(spans, func(s *oteltest.Span) bool { return s.Trace == saw.Trace }) {
+	ofCall := func(s *oteltest.Span) bool { return s.Trace == saw.Trace }
+	if spans := collector.Spans(t, 2); !slices.ContainsFunc(spans, ofCall) {
 		t.Errorf("none of %d spans has the trace", len(spans))
 	}
 	if !strings.Contains(saw.Policy, "user=ann") || !strings.Contains(saw.Policy, "tool=echo") ||
@@ -77,13 +79,15 @@ func consoleStreams(t *testing.T, b *browsertest.Browser) {
 	for _, name := range []string{"played", "lines", "events"} {
 		c := gatewaytest.NewCapability(name)
 		release[name] = c.Release
-		fleets = append(fleets, fmt.Sprintf("{capability: %s, policy: allow, backends: ['%s']}", name, c.Serve(t, call.Doc).Addr))
+		fleets = append(fleets, fmt.Sprintf("{capability: %s, policy: allow, backends: ['%s']}", name,
+			c.Serve(t, call.Doc).Addr))
 	}
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\npolicies: {}\n"+patientRedis("")+
 		"\nfleets: ["+strings.Join(fleets, ", ")+"]\n")
 	_, public, admin := serve(t, nil, "--config", file)
 	var saw map[string]struct{ First, State, Whole, End string }
-	b.Run(t, "streams", seen{"origins": []string{"http://" + admin, "http://" + public}, "control": control(t, release)}, &saw)
+	b.Run(t, "streams", seen{"origins": []string{"http://" + admin, "http://" + public},
+		"control": control(t, release)}, &saw)
 	for name, s := range saw {
 		if s.First == "" || len(s.Whole) <= len(s.First) || !strings.HasPrefix(s.Whole, s.First) || s.State == s.End {
 			t.Errorf("%s: %+v", name, s)

@@ -17,5 +17,5 @@ export default async ({ context, args }) => {
   await yes.click();
   await page.getByRole("heading", { name: "Code for" }).waitFor();
   found.push(...await layout(page), ...await serious(page));
-  return { asked, answer, code: await page.locator("main p > code").last().innerText(), found };
+  return { asked, answer, code: await page.locator("code.secret").innerText(), found };
 };
