@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -85,16 +84,5 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("%v, want %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestExampleFile(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("../../../capgate.example.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := config.Parse("capgate.example.yaml", data, engineconfig.Protocol()); err != nil {
-		t.Error(err)
 	}
 }
