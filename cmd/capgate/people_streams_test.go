@@ -55,6 +55,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	r.put(t, "{issuer: corp, group: ops, roles: [admin]}, {issuer: corp, user: ann, roles: [viewer]}", r.ofKey)
 	for n := range r.p {
 		r.p[n].signal(t, syscall.SIGHUP)
+		r.p[n].stderr.wait(t, r.p[n], `"msg":"configuration loaded"`)
 	}
 	r.issuer.Person(t, map[string]any{"sub": "root", "groups": []string{"ops"}})
 	root.signIn(r.admin[0])

@@ -96,6 +96,7 @@ client_limits:
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
 		Audit:    config.Audit{To: "/audit.log", Required: true, Queue: 100},
 		Calls:    config.Calls{Keep: 500},
+		MCP:      config.MCP{ApprovalWait: 45 * time.Second},
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
 			Hops: 2, Header: "forwarded",
