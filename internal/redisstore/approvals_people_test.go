@@ -143,7 +143,9 @@ func TestEscalationIsToldOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
 		rule := approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Second, EscalateGroups: []string{"leads"}}
-		tenants := func(context.Context, string, int) ([]string, string, error) { return []string{"acme"}, "", nil }
+		tenants := func(context.Context, string, int) ([]string, string, error) {
+			return []string{request("1").Tenant}, "", nil
+		}
 		for _, k := range []*approvals.Service{one, two} {
 			k.SetAnswerRules(anyCall(rule))
 			runEscalations(t, approvals.NewEscalations(k, tenants))
