@@ -175,8 +175,9 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 
 // failureStatus is the status of a call that the server may have begun, and did not answer with a result.
 func failureStatus(code int, err error) error {
+	// Without a response, the error is the SDK's own, of a connection that failed.
 	var wire *jsonrpc.Error
-	if errors.As(err, &wire) && wire.Code != 0 {
+	if code != 0 && errors.As(err, &wire) && wire.Code != 0 {
 		return status.Error(codeOf(wire.Code), fmt.Sprintf("MCP error %d: %s", wire.Code, clip(wire.Message, maxError)))
 	}
 	switch {
