@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -60,18 +61,18 @@ func TestADecisionIsCached(t *testing.T) {
 
 func TestEntriesEnd(t *testing.T) {
 	t.Parallel()
-	store, now := &memory{}, &clock{}
+	store, now := &memory{}, clocktest.New(time.Time{})
 	d := newDecider(t, policy.Options{Store: store, TTL: time.Minute, Now: now.Now})
 	_, _ = both(t, d, &aCall)
 	for range 47 {
-		now.pass(time.Second)
+		now.Add(time.Second)
 		d.Synced()
 		if _, ok := d.Decide(&aCall); !ok {
 			t.Fatal("ended before four fifths of its time")
 		}
 	}
 	for range 26 {
-		now.pass(time.Second)
+		now.Add(time.Second)
 		d.Synced()
 	}
 	if _, ok := d.Decide(&aCall); ok {
@@ -83,7 +84,7 @@ func TestEntriesEnd(t *testing.T) {
 // rejected.
 func TestTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
-	store, now := &memory{}, &clock{}
+	store, now := &memory{}, clocktest.New(time.Time{})
 	store.set("acme", tenantAllows, call.Allow)
 	d := newDecider(t, policy.Options{Store: store, TTL: time.Minute, MaxStale: 10 * time.Minute, Now: now.Now})
 	_, _ = both(t, d, &aCall)
@@ -91,7 +92,7 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 	other := aCall
 	other.Tool = "alerts"
 	for range 10 {
-		now.pass(time.Minute)
+		now.Add(time.Minute)
 		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow || !got.Cached {
 			t.Fatalf("known: got %+v, %v", got, refusal)
 		}
@@ -99,7 +100,7 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 			t.Fatalf("unknown: got %+v, %v", got, refusal)
 		}
 	}
-	now.pass(time.Second)
+	now.Add(time.Second)
 	if got, refusal := both(t, d, &aCall); refusal == nil {
 		t.Errorf("too old: got %+v", got)
 	}
@@ -260,7 +261,7 @@ type world struct {
 	store   *memory
 	shadow  *memory // candidate rules
 	decider *policy.Decider
-	clock   *clock
+	clock   *clocktest.Clock
 	pending []policy.Change
 	lost    bool
 }
@@ -275,7 +276,7 @@ func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
 			t.Parallel()
 			w := &world{
 				t: t, random: rand.New(rand.NewPCG(seed, 1)), store: &memory{}, shadow: &memory{},
-				clock: &clock{now: time.Unix(1e9, 0)},
+				clock: clocktest.New(time.Unix(1e9, 0)),
 			}
 			w.decider = newDecider(t, policy.Options{
 				Store: w.store, Shadow: w.shadow, Entries: 32, TTL: 20 * time.Second, MaxStale: 30 * time.Second, Now: w.clock.Now,
@@ -301,7 +302,7 @@ func (w *world) step() {
 	case n == 10:
 		_, _ = w.decider.Warm(w.t.Context(), everybody)
 	case n == 9:
-		w.clock.pass(time.Duration(w.random.IntN(15)) * time.Second)
+		w.clock.Add(time.Duration(w.random.IntN(15)) * time.Second)
 	default:
 		w.ask()
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -12,7 +13,7 @@ import (
 // away; then the next rule decides, or nothing does.
 func TestARuleEndsExactly(t *testing.T) {
 	t.Parallel()
-	now := &clock{now: time.Now()}
+	now := clocktest.New(time.Now())
 	store := &memory{}
 	d := newDecider(t, policy.Options{Store: store, TTL: time.Hour, MaxStale: 10 * time.Hour, Now: now.Now})
 	c := call.Call{Tenant: "acme", User: "ann", Capability: "caps", Tool: "echo"}
@@ -31,11 +32,11 @@ func TestARuleEndsExactly(t *testing.T) {
 	if got := decide(); got != call.Allow {
 		t.Fatal(got)
 	}
-	now.pass(10*time.Minute - 1) // the store has been silent for long
+	now.Add(10*time.Minute - 1) // the store has been silent for long
 	if got, known := d.Decide(&c); !known || got.Verdict != call.Allow || !got.Cached {
 		t.Fatal(got, known)
 	}
-	now.pass(1)
+	now.Add(1)
 	if got, known := d.Decide(&c); known {
 		t.Fatalf("%v after its end", got.Verdict)
 	}
@@ -52,7 +53,7 @@ func TestARuleEndsExactly(t *testing.T) {
 // TestARuleThatHasEndedIsAbsent: from the store, while the cache warms, and in explanations.
 func TestARuleThatHasEndedIsAbsent(t *testing.T) {
 	t.Parallel()
-	now := &clock{now: time.Now()}
+	now := clocktest.New(time.Now())
 	store := &memory{}
 	d := newDecider(t, policy.Options{Store: store, Now: now.Now})
 	c := call.Call{Tenant: "acme", User: "ann", Capability: "caps", Tool: "echo"}

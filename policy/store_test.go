@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
@@ -87,24 +86,6 @@ func (m *memory) leave(unavailable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unavailable = unavailable
-}
-
-// clock is a clock that a test sets.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }
 
 // said is a source with the same answer for every tool.

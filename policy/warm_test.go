@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -96,11 +97,11 @@ func TestAReplicaThatStarts(t *testing.T) {
 // TestWhatIsRememberedIsBounded: at most a thousand keys, the most recent ones.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	t.Parallel()
-	now, recent := &clock{}, &remembered{}
+	now, recent := clocktest.New(time.Time{}), &remembered{}
 	d := newDecider(t, policy.Options{Store: &memory{}, Entries: 16_000, TTL: time.Minute, Now: now.Now})
 	for i := range 2000 {
 		if i == 1000 {
-			now.pass(time.Minute)
+			now.Add(time.Minute)
 			d.Synced()
 		}
 		c := aCall

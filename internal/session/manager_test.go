@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 )
 
 // store is a shared store in memory, which may be away.
@@ -70,26 +71,8 @@ func (s *store) set(away error) {
 	s.away = away
 }
 
-// clock is a clock that tests set.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func start() (*session.Manager, *store, *clock) {
-	s, c := &store{}, &clock{now: time.Now()}
+func start() (*session.Manager, *store, *clocktest.Clock) {
+	s, c := &store{}, clocktest.New(time.Now())
 	return session.New(s, session.Options{Now: c.Now}), s, c
 }
 
@@ -171,17 +154,17 @@ func TestEnd(t *testing.T) {
 	if opens(t, m, one) != "SESSION_INVALID" || opens(t, other, one) != "SESSION_INVALID" || opens(t, other, two) != "" {
 		t.Error("one session of two should have ended")
 	}
-	c.add(time.Minute)
+	c.Add(time.Minute)
 	if refusal := other.EndAll(t.Context(), second.Name()); refusal != nil {
 		t.Fatal(refusal)
 	}
-	c.add(time.Millisecond)
+	c.Add(time.Millisecond)
 	three := issue(t, m, third)
 	m.Read(t.Context())
 	if opens(t, m, two) != "SESSION_INVALID" || opens(t, m, three) != "" {
 		t.Error("the sessions of before should have ended, and no later one")
 	}
-	c.add(time.Hour)
+	c.Add(time.Hour)
 	if opens(t, m, three) != "SESSION_INVALID" {
 		t.Error("an expired session opens")
 	}
@@ -194,7 +177,7 @@ func TestAway(t *testing.T) {
 	one := ann()
 	cookie := issue(t, m, one)
 	s.set(errors.New("away"))
-	c.add(2 * time.Minute) // the key is asked for again
+	c.Add(2 * time.Minute) // the key is asked for again
 	if why := opens(t, m, cookie); why != "" {
 		t.Error(why)
 	}
@@ -284,7 +267,7 @@ func TestGroups(t *testing.T) {
 // TestLimiter: a client has a number of attempts, and others have theirs.
 func TestLimiter(t *testing.T) {
 	t.Parallel()
-	c := &clock{now: time.Now()}
+	c := clocktest.New(time.Now())
 	l := session.NewLimiter(c.Now)
 	n := 0
 	for l.Attempt("10.0.0.1") == nil {
@@ -298,7 +281,7 @@ func TestLimiter(t *testing.T) {
 	if l.Attempt("10.0.0.2") != nil {
 		t.Error("another client is refused")
 	}
-	c.add(10 * time.Second)
+	c.Add(10 * time.Second)
 	if l.Attempt("10.0.0.1") != nil {
 		t.Error("later it is still refused")
 	}

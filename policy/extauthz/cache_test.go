@@ -11,29 +11,12 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// clock is a clock that tests move.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Unix(2_000_000_000, 0)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = t
-}
+func newClock() *clocktest.Clock { return clocktest.New(time.Unix(2_000_000_000, 0)) }
 
 // judge judges once, and reports whether the verdict was cached.
 func check(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
@@ -48,7 +31,7 @@ func check(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
 func TestVerdictsExpire(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
-		began := newClock().now
+		began := newClock().Now()
 		for name, test := range map[string]struct {
 			evaluated, expires time.Duration // after the clock; 0: absent
 			kept               time.Duration
@@ -79,13 +62,13 @@ func TestVerdictsExpire(t *testing.T) {
 					t.Fatal("known before it was asked")
 				}
 				if test.kept > 0 {
-					clock.set(began.Add(test.kept - time.Nanosecond))
+					clock.Set(began.Add(test.kept - time.Nanosecond))
 					a, _ := s.Check(t.Context(), forecast(), nil)
 					if (a != extauthz.Answer{Verdict: call.Ask, Reason: "why", ActionHash: "h", Cached: true}) {
 						t.Errorf("just before its end: %+v", a)
 					}
 				}
-				clock.set(began.Add(test.kept))
+				clock.Set(began.Add(test.kept))
 				if check(t, s, forecast(), "") || len(srv.questions()) != 2 {
 					t.Error("still known at its end")
 				}
@@ -119,14 +102,14 @@ func TestTimesInMilliseconds(t *testing.T) {
 		}})
 		go func() { _ = g.Serve(ln) }()
 		t.Cleanup(g.Stop)
-		clock.set(began)
+		clock.Set(began)
 		s := judges(t, extauthz.Config{
 			Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 1,
 		}, extauthz.Options{Now: clock.Now})
 		first := check(t, s, forecast(), "")
-		clock.set(began.Add(time.Minute - 1))
+		clock.Set(began.Add(time.Minute - 1))
 		second := check(t, s, forecast(), "")
-		clock.set(began.Add(time.Minute))
+		clock.Set(began.Add(time.Minute))
 		if first || !second || check(t, s, forecast(), "") {
 			t.Errorf("%s: it was not kept for a minute", name)
 		}

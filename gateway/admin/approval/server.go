@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
@@ -59,16 +59,18 @@ type Config struct {
 }
 
 // Service is capgate.v1.Approvals at both ports.
-type Service struct{ operators, callers *server }
+type Service struct {
+	operators, callers *server
+	leave              context.CancelFunc
+}
 
 // New returns a Service. Leave ends its watches.
 func New(cfg Config) *Service {
 	leaving, leave := context.WithCancel(context.Background())
 	made := func(see func(context.Context, string) (caller, error)) *server {
-		return &server{Config: cfg, see: see, watchers: fairshare.New("watchers", maxWatchers), leaving: leaving,
-			leave: leave}
+		return &server{Config: cfg, see: see, watchers: watch.NewSlots(leaving, "watchers", maxWatchers)}
 	}
-	return &Service{operators: made(ofOperators(cfg.Tenants)), callers: made(ofCallers(cfg.KeyName))}
+	return &Service{made(ofOperators(cfg.Tenants)), made(ofCallers(cfg.KeyName)), leave}
 }
 
 // Operators returns the service of the admin API.
@@ -92,7 +94,7 @@ func (s *Service) Operators() admin.Service {
 func (s *Service) Register(g grpc.ServiceRegistrar) { capgatepb.RegisterApprovalsServer(g, s.callers) }
 
 // Leave ends all watches, because the gateway is about to stop.
-func (s *Service) Leave() { s.operators.leave() }
+func (s *Service) Leave() { s.leave() }
 
 // server is the service at one port.
 type server struct {
@@ -100,9 +102,7 @@ type server struct {
 	Config
 	// returns the caller of a request that names this tenant
 	see      func(ctx context.Context, tenant string) (caller, error)
-	watchers *fairshare.Pool // slots by tenant
-	leaving  context.Context
-	leave    context.CancelFunc
+	watchers *watch.Slots // by tenant
 }
 
 // ListApprovals implements capgatepb.ApprovalsServer.
@@ -198,7 +198,7 @@ func (s *server) refused(err error) error {
 		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "RULE_NOT_SET", Message: rule.Error()}
 	case errors.As(err, &refusal):
 	case errors.Is(err, approvals.ErrBusy):
-		refusal = refusedWatchers
+		refusal = watch.Full
 	default:
 		return err // a status, or the end of a context
 	}

@@ -2,7 +2,6 @@ package auditlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -89,10 +88,4 @@ func message(c *recent.Change) *capgatepb.Change {
 // position orders changes, the newest last.
 func position(c *recent.Change) string { return fmt.Sprintf("%020d %s", c.At.UnixNano(), c.ID) }
 
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	if errors.As(err, &refusal) {
-		return s.status(refusal).Err()
-	}
-	return err
-}
+func (s *server) refused(err error) error { return admin.StatusOf(err, s.status) }

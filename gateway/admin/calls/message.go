@@ -1,13 +1,11 @@
 package calls
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -33,5 +31,3 @@ func (s *Service) message(c *recent.Call) *capgatepb.RecentCall {
 
 // position orders calls, the newest last.
 func position(c *recent.Call) string { return fmt.Sprintf("%020d %s", c.Ended.UnixNano(), c.ID) }
-
-func asRefusal(err error, to **call.Refusal) bool { return errors.As(err, to) }

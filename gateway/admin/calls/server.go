@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/recent"
@@ -38,16 +38,14 @@ type Config struct {
 type Service struct {
 	capgatepb.UnimplementedCallsServer
 	Config
-	watchers *fairshare.Pool // slots by the tenant that is watched
-	leaving  context.Context
+	watchers *watch.Slots // by the tenants that are watched
 	leave    context.CancelFunc
 }
 
 // New returns a Service. Leave ends its watches.
 func New(cfg Config) *Service {
-	s := &Service{Config: cfg, watchers: fairshare.New("call watchers", maxWatchers)}
-	s.leaving, s.leave = context.WithCancel(context.Background())
-	return s
+	leaving, leave := context.WithCancel(context.Background())
+	return &Service{Config: cfg, watchers: watch.NewSlots(leaving, "call watchers", maxWatchers), leave: leave}
 }
 
 // Leave ends all watches, because the gateway is about to stop.
@@ -135,10 +133,4 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	return resp, nil
 }
 
-func (s *Service) refused(err error) error {
-	var refusal *call.Refusal
-	if asRefusal(err, &refusal) {
-		return s.Status(refusal).Err()
-	}
-	return err // a status, or the end of a context
-}
+func (s *Service) refused(err error) error { return admin.StatusOf(err, s.Status) }

@@ -2,7 +2,6 @@ package playground
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"google.golang.org/grpc"
@@ -120,10 +119,4 @@ func (s *server) identity(ctx context.Context, r caller) (who tenant.Identity, e
 	return asserted, nil
 }
 
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	if errors.As(err, &refusal) {
-		return s.Status(refusal).Err()
-	}
-	return err
-}
+func (s *server) refused(err error) error { return admin.StatusOf(err, s.Status) }
