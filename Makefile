@@ -156,6 +156,10 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 		done; \
 	done
 
+.PHONY: mutants
+mutants: setup ## break one decision at a time, and report what no test notices; ARGS="-run approvals" chooses
+	go run ./internal/testkit/mutants $(ARGS)
+
 .PHONY: demo
 demo: ## the gateway and two replicas of a demo capability, in one process
 	go run ./cmd/capgate demo
