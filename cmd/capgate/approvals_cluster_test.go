@@ -25,7 +25,8 @@ func startAsking(t *testing.T, more string) (c *cluster, callers []docpb.Capabil
 	t.Helper()
 	c = startBackends(t, 2)
 	config := clusterConfig(c.redis.URL(), time.Second, []string{c.backends[0].addr, c.backends[1].addr})
-	c.file = writeConfig(t, strings.Replace("policies: {}\n"+config, "policy: allow", "policy: ask"+more, 1))
+	c.file = writeConfig(t, strings.Replace("policies: {}\npublic_url: https://gate.example\n"+config, "policy: allow",
+		"policy: ask"+more, 1))
 	for i := range 3 {
 		g := &member{addr: net.JoinHostPort(c.host, strconv.Itoa(20_101+i))}
 		c.gateways = append(c.gateways, g)

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// steered sends each request to the gateway that is set when it is sent.
+type steered struct {
+	http.RoundTripper
+	to atomic.Value // address
+}
+
+func (s *steered) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Host = s.to.Load().(string)
+	r.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// mcpCaller is a session of the SDK's client whose requests may go to any gateway.
+type mcpCaller struct {
+	*sdk.ClientSession
+	way *steered
+}
+
+func (c *mcpCaller) steer(g *member) { c.way.to.Store(g.addr) }
+
+// connectMCP begins a session at a gateway. shows is what the client does with the page of an approval; nil: it has not
+// declared that it shows pages.
+func connectMCP(t *testing.T, g *member, revision string, shows func()) *mcpCaller {
+	t.Helper()
+	options := &sdk.ClientOptions{}
+	if shows != nil {
+		options.Capabilities = &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			URL: &sdk.URLElicitationCapabilities{}}}
+		options.ElicitationHandler = func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			shows()
+			return &sdk.ElicitResult{Action: "accept"}, nil
+		}
+	}
+	c := &mcpCaller{way: &steered{RoundTripper: &http.Transport{DisableKeepAlives: true}}}
+	c.steer(g)
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, options).Connect(t.Context(),
+		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: c.way},
+			MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+	must(t, err)
+	t.Cleanup(func() { _ = session.Close() })
+	c.ClientSession = session
+	return c
+}
+
+// echo calls the tool that answers with its arguments, which are a text.
+func (c *mcpCaller) echo(t *testing.T, text string) (*sdk.CallToolResult, error) {
+	t.Helper()
+	return c.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo,
+		Arguments: map[string]any{"call": text}})
+}
+
+// echoed fails the test if a result is not the arguments.
+func echoed(t *testing.T, what string, r *sdk.CallToolResult, err error) {
+	t.Helper()
+	if err != nil || r.IsError {
+		t.Errorf("%s: %+v, %v", what, r, err)
+		return
+	}
+	if got, _ := json.Marshal(r.StructuredContent); string(got) != mcpArgs(what) {
+		t.Errorf("%s: %s", what, got)
+	}
+}
+
+func mcpArgs(text string) string { return `{"call":"` + text + `"}` }
+
+// mcpApprovals is calls that begin at the first replica, are approved at the second, and whose results come from the
+// third.
+type mcpApprovals struct {
+	*cluster
+	began, fetched *member
+	desk           capgatepb.ApprovalsClient
+	events         grpc.ServerStreamingClient[capgatepb.WatchApprovalsResponse]
+}
+
+func startMCPApprovals(t *testing.T) *mcpApprovals {
+	t.Helper()
+	c, _, desks := startAsking(t, "")
+	events, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
+	must(t, err)
+	_, err = events.Recv() // where it begins
+	must(t, err)
+	return &mcpApprovals{cluster: c, began: c.gateways[0], fetched: c.gateways[2], desk: desks[1], events: events}
+}
+
+// next returns the id of the next approval that is pending.
+func (c *mcpApprovals) next(t *testing.T) (id string) {
+	t.Helper()
+	for {
+		e, err := c.events.Recv()
+		must(t, err)
+		if e.GetApproval().GetState() == "pending" {
+			return e.GetApproval().GetId()
+		}
+	}
+}
+
+func (c *mcpApprovals) approve(t *testing.T, id string) {
+	t.Helper()
+	if _, err := c.desk.Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: id}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMCPApprovalsOfAllReplicas: a call begins at one replica, is approved at another one, and its result comes from the
+// third, which reads the session of the first. So it is if the first is killed meanwhile. The call runs once.
+func TestMCPApprovalsOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	c := startMCPApprovals(t)
+	forms := map[string]func(t *testing.T, text, revision string, kills bool){"page": c.page, "held": c.held}
+	var all []string
+	for form, run := range forms {
+		for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+			for _, kills := range []bool{false, true} {
+				text := fmt.Sprintf("%s %s %t", form, revision, kills)
+				run(t, text, revision, kills)
+				if all = append(all, text); kills {
+					c.startGateway(t, c.began)
+				}
+			}
+		}
+	}
+	came := c.came(t)
+	for _, text := range all {
+		if came[mcpArgs(text)] != 1 {
+			t.Errorf("%s: the call came to the backends %d times", text, came[mcpArgs(text)])
+		}
+	}
+	if len(came) != len(all) {
+		t.Errorf("to the backends came %v", came)
+	}
+}
+
+// page makes a call whose client shows the page of the approval to its user.
+func (c *mcpApprovals) page(t *testing.T, text, revision string, kills bool) {
+	var s *mcpCaller
+	shows := func() {
+		if kills {
+			c.began.kill()
+		}
+		c.approve(t, c.next(t))
+		s.steer(c.fetched)
+	}
+	s = connectMCP(t, c.began, revision, shows)
+	r, err := s.echo(t, text)
+	var required *jsonrpc.Error
+	if errors.As(err, &required) && required.Code == sdk.CodeURLElicitationRequired { // before 2026-07-28
+		shows()
+		r, err = s.echo(t, text)
+	}
+	echoed(t, text, r, err)
+}
+
+// held makes a call that is held at its gateway. If that is killed, the same call attaches to its approval elsewhere.
+func (c *mcpApprovals) held(t *testing.T, text, revision string, kills bool) {
+	s := connectMCP(t, c.began, revision, nil)
+	ends := make(chan func(), 1)
+	begin := func(lost bool) {
+		r, err := s.echo(t, text)
+		ends <- func() {
+			if !lost {
+				echoed(t, text, r, err)
+			} else if err == nil {
+				t.Errorf("%s: a call outlives its gateway: %+v", text, r)
+			}
+		}
+	}
+	go begin(kills)
+	id := c.next(t)
+	if kills {
+		c.began.kill()
+		(<-ends)()
+		s.steer(c.fetched)
+		go begin(false)
+	}
+	c.approve(t, id)
+	(<-ends)()
+}
+
+// TestMCPSessionsOfAllReplicas: of many sessions at once, each is good at every replica, and none is lost when the
+// replica is killed that began it.
+func TestMCPSessionsOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1)
+	const sessions, busy = 1000, 32
+	ids := make([]string, sessions)
+	each := func(do func(i int)) {
+		var all sync.WaitGroup
+		for worker := range busy {
+			all.Go(func() {
+				for i := worker; i < sessions; i += busy {
+					do(i)
+				}
+			})
+		}
+		all.Wait()
+	}
+	each(func(i int) {
+		resp, _ := postMCP(t, c.gateways[i%3], "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+
+			`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+		ids[i] = resp.Header.Get("Mcp-Session-Id")
+	})
+	lost := func(to func(i int) *member) int64 {
+		var n atomic.Int64
+		each(func(i int) {
+			want := mcpArgs(strconv.Itoa(i))
+			resp, text := postMCP(t, to(i), ids[i], `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+
+				`"arguments":`+want+`}}`)
+			if resp.StatusCode != http.StatusOK || ids[i] == "" || !strings.Contains(text, `"structuredContent":`+want) {
+				if n.Add(1) == 1 {
+					t.Errorf("session %d: %d %s", i, resp.StatusCode, text)
+				}
+			}
+		})
+		return n.Load()
+	}
+	for next := range 2 {
+		if n := lost(func(i int) *member { return c.gateways[(i+1+next)%3] }); n > 0 {
+			t.Errorf("%d sessions are lost at another replica", n)
+		}
+	}
+	c.gateways[0].kill()
+	if n := lost(func(i int) *member { return c.gateways[1+i%2] }); n > 0 {
+		t.Errorf("%d sessions are lost without the replica that began them", n)
+	}
+	if slices.Sort(ids); len(slices.Compact(ids)) != sessions {
+		t.Error("two sessions have one id")
+	}
+}
+
+// postMCP sends a message of a session to a gateway.
+func postMCP(t *testing.T, g *member, session, body string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.addr+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return &http.Response{}, ""
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return &http.Response{}, ""
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return resp, string(text)
+}
