@@ -23,7 +23,7 @@ const InboxPath = "/inbox"
 type Inbox struct {
 	SignIn *signin.Handler
 	// Identity returns the caller that the person or key of a session is now, for the tenant that a request names or, for
-	// "", the first. It may wait until ctx ends.
+	// "" and tenant.All, for all that it may answer for. It may wait until ctx ends.
 	Identity func(ctx context.Context, s *session.Session, named string) (tenant.Identity, *call.Refusal)
 	Page     http.Handler // the page and its files, which are the same for everybody
 }
@@ -137,12 +137,28 @@ func (i *Inbox) me(w http.ResponseWriter, r *http.Request) {
 	i.known(func(w http.ResponseWriter, r *http.Request, who *inboxCaller) {
 		of := &webRequestOf(r).Identity
 		me := signin.Me{Name: who.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
-			Via: "session", Issuer: who.session.Issuer, Roles: []string{"viewer"}}
-		if of.Scopes.Any(tenant.Approve) {
-			me.Roles = []string{"approver"}
+			Via: "session", Issuer: who.session.Issuer, Roles: rolesAtInbox(of.Scopes)}
+		if several := of.Several(); several != nil {
+			me.Tenant, me.AllRoles = "", rolesAtInbox(several.All)
+			for _, t := range several.Tenants {
+				me.Tenants = append(me.Tenants, signin.TenantRoles{Tenant: t.Settings.ID, Roles: rolesAtInbox(t.Scopes)})
+			}
 		}
 		i.SignIn.WriteMe(w, r, me, who.session)
 	}).ServeHTTP(w, r)
+}
+
+// rolesAtInbox returns the roles of the admin API that permit what scopes permit at the inbox: an answer for always
+// sets a rule.
+func rolesAtInbox(scopes tenant.Scopes) []string {
+	roles := []string{}
+	if scopes.Any(tenant.Approve) {
+		roles = append(roles, "approver")
+	}
+	if scopes.Any(tenant.Policy) {
+		roles = append(roles, "admin")
+	}
+	return roles
 }
 
 // known serves requests of people, and refuses others.

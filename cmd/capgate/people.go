@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,12 +12,10 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/people"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
@@ -139,113 +136,3 @@ func (o *persons) set(s *settings) error {
 	}
 	return o.sessions.Configure(s.cfg.Operators.Session.TTL, s.sessionKeys)
 }
-
-// approvers are the people of the inbox.
-type approvers struct{ of *persons }
-
-// Key implements signin.People.
-func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call.Refusal) {
-	id, _, ok := tenant.ParseCredential(key)
-	if !ok || a.of.auth.all == nil {
-		return nil, refusedInboxKey
-	}
-	c := tenant.Credentials{Credential: key}
-	_, known, refusal := a.of.auth.all.Lookup(c)
-	if !known {
-		_, refusal = a.of.auth.all.Authenticate(ctx, c)
-	}
-	if refusal != nil {
-		return nil, refusal
-	}
-	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.of.auth.all.KeyName(id)}, nil
-}
-
-// Check implements signin.People.
-func (a approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
-	who, refusal := a.of.approver(ctx, s, "")
-	return fmt.Sprint(who.Tenant, who.Scopes.Names(), a.of.entriesOf(s).Rights()), refusal
-}
-
-// inboxScopes are the scopes that count at the inbox.
-const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
-
-// approver returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
-// whose claims gave a tenant and that scope, or of one who has the role approver. A person who may answer for several
-// tenants names one; "": that of the claims, or else the first.
-func (o *persons) approver(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
-	if s.Via == session.ViaKey {
-		if o.auth.all == nil {
-			return who, session.Refused()
-		}
-		if who, refusal = o.auth.all.Holder(ctx, s.Key); refusal != nil {
-			return who, refusal
-		}
-	} else if who, refusal = o.person(ctx, s, named); refusal != nil {
-		return who, refusal
-	}
-	if !who.Scopes.Any(tenant.Approve) {
-		return tenant.Identity{}, refusedApprover
-	}
-	who.Scopes = who.Scopes&inboxScopes | tenant.Read
-	return who, nil
-}
-
-// entriesOf returns the roles of a session's person by the configuration.
-func (o *persons) entriesOf(s *session.Session) *operator.Identity {
-	who := &operator.Identity{}
-	if s.Via == session.ViaPerson {
-		o.now.Load().entries.Grant(who, s.Issuer, s.User, s.Groups)
-	}
-	return who
-}
-
-func (o *persons) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
-	now := o.now.Load()
-	if s.Via != session.ViaPerson ||
-		!slices.ContainsFunc(now.issuers, func(i signin.Issuer) bool { return i.Issuer == s.Issuer }) {
-		return who, session.Refused()
-	}
-	who = tenant.Identity{Tenant: s.Tenant, User: s.User, Key: s.Issuer, Person: tenant.NewPerson(s.Issuer, s.Groups)}
-	for _, name := range s.Scopes {
-		one, _ := tenant.ParseScope(name)
-		who.Scopes |= one
-	}
-	granted := o.entriesOf(s).For(operator.Approve)
-	ofClaims := who.Scopes.Any(tenant.Approve)
-	may := func(name string) bool {
-		return name != "" && (ofClaims && name == s.Tenant || granted.In(name) != 0)
-	}
-	switch {
-	case named != tenant.All && may(named):
-		who.Tenant = named
-	case !may(s.Tenant) && len(granted.Tenants) > 0:
-		who.Tenant = granted.Tenants[0].Tenant
-	}
-	if granted.Any() != 0 && (who.Tenant != s.Tenant || !ofClaims) {
-		who.Scopes = tenant.Approve // scopes of the claims are for the tenant of the claims
-	}
-	if o.auth.all == nil {
-		who.Tenant = tenant.Default
-		return who, nil
-	}
-	if who.Tenant == "" {
-		return who, refusedApprover
-	}
-	if who.Settings, refusal = o.auth.directory.Settings(ctx, who.Tenant); refusal != nil {
-		return who, refusal
-	}
-	switch {
-	case who.Settings == nil && who.Tenant == named:
-		return who, refusedApprover
-	case who.Settings == nil:
-		return who, session.Refused()
-	}
-	return who.Assert(tenant.Credentials{}, 0) // refused if the tenant is disabled
-}
-
-var (
-	refusedInboxKey = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the API key is unknown, revoked or wrong"}
-	refusedApprover = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
-		Message: "you may not answer approvals: that needs a tenant and the scope approve, or the role approver"}
-)

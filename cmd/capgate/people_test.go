@@ -108,24 +108,29 @@ type peopleRig struct {
 	more         string // of the configuration
 	keys         string // of acme, in the configuration
 	p            [2]*program
-	admin, inbox [2]string // URLs
-	public       [2]string // addresses
-	key, ofKey   string    // that calls
-	approver     string    // key that answers
+	admin, inbox [2]string         // URLs
+	public       [2]string         // addresses
+	key, ofKey   string            // that calls
+	others       map[string]string // keys that call, of the tenants globex and initech
+	approver     string            // key that answers
 }
 
 func startPeople(t *testing.T, more string) *peopleRig {
 	t.Helper()
 	r := &peopleRig{issuer: issuertest.Start(t), more: more}
 	backend, redis := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr, redistest.Start(t).URL()
-	var ofApprover string
+	var ofApprover, ofGlobex, ofInitech, globex, initech string
 	r.key, r.ofKey = makeKey(t, "--asserts", "user")
 	r.approver, ofApprover = makeKey(t, "--scopes", "approve,read", "--name", "Desk of Acme")
+	globex, ofGlobex = makeKey(t, "--asserts", "user")
+	initech, ofInitech = makeKey(t, "--asserts", "user")
+	r.others = map[string]string{"globex": globex, "initech": initech}
 	r.config = func(people, keys string) string {
 		return strings.Replace(configOf(fmt.Sprintf("redis: %s\npolicies: {}\ntenants: [{id: acme, capabilities: ['*'], "+
-			"keys: [%s]}, {id: globex, capabilities: ['*']}]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
+			"keys: [%s]}, {id: globex, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*'], "+
+			"keys: [%s]}]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
 			"ca_file: %s, claims: {scopes: scope, groups: groups}}]\noperators: {sign_in: [{issuer: corp, client_id: gate, "+
-			"title: Example Corp}], people: [%s]}\n", redis, keys, r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
+			"title: Example Corp}], people: [%s]}\n", redis, keys, ofGlobex, ofInitech, r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
 			"policy: allow", "policy: ask", 1)
 	}
 	r.keys = r.ofKey + ", " + ofApprover
@@ -247,7 +252,8 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	}
 	bob.want("GET", r.inbox[0]+"/v1/capabilities", "", 404, "NO_SUCH_PATH")
 	bob.want("GET", r.admin[0]+"/v1/me", "", 401, "OPERATOR_UNKNOWN")
-	bob.want("GET", r.inbox[0]+"/v1/approvals?tenant=globex", "", 404, "APPROVAL_UNKNOWN")
+	bob.want("GET", r.inbox[0]+"/v1/approvals?tenant=globex", "", 403,
+		"you may not answer approvals of the tenant globex: your approvals are those of acme")
 	good := bob.csrf
 	bob.csrf = "x"
 	bob.want("POST", r.inbox[0]+"/v1/approvals/"+id+"/approve", "{}", 403, "CSRF_TOKEN_MISSING")

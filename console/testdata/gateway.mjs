@@ -1,10 +1,10 @@
 // Requests of scenarios to a gateway, beside those of the page.
 
 /** invoke calls the tool echo as the user ann and the agent bot, and waits for an answer. */
-export function invoke(base, capability, args, wait = 60) {
+export function invoke(base, capability, args, wait = 60, more = {}) {
   return fetch(`${base}/v1/capabilities/${capability}/invoke`, {
     method: "POST",
-    headers: { "Content-Type": "application/json", "x-user-id": "ann", "x-agent-id": "bot", Prefer: `wait=${wait}` },
+    headers: { "Content-Type": "application/json", "x-user-id": "ann", "x-agent-id": "bot", Prefer: `wait=${wait}`, ...more },
     body: JSON.stringify({ tool_name: "echo", args }),
   });
 }

@@ -18,6 +18,28 @@ type Person struct {
 	Issuer string   // name of the issuer
 	Groups []string // verified groups; sorted
 	Left   int      // groups that were left out: beyond the bound, or no names
+
+	Approver *Approver // what it may answer, if that is approvals of several tenants; nil: those of its tenant
+}
+
+// Approver is what a person of several tenants may answer. It is immutable.
+type Approver struct {
+	All     Scopes       // for all tenants; 0: it sees those of Tenants alone
+	Tenants []ApproverOf // further scopes for one tenant each, sorted by its id
+}
+
+// ApproverOf is what an Approver may do for one tenant.
+type ApproverOf struct {
+	Settings *Settings
+	Scopes   Scopes
+}
+
+// Several returns what a caller may answer, if that is approvals of several tenants; nil: those of its tenant.
+func (i *Identity) Several() *Approver {
+	if i.Person == nil {
+		return nil
+	}
+	return i.Person.Approver
 }
 
 // NewPerson returns a person with the groups that are names, up to the bounds. The others give no permission.

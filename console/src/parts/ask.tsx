@@ -3,26 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../api/client";
 import { Badge, Dialog, Empty, Failure, Field, type Tone } from "./parts";
-import { inWords, Untrusted } from "./Untrusted";
-import { can, useSession } from "./use";
-
-type Role = "operator" | "approver" | "admin";
-
-/** useMay reports whether the person may do something, and why not. */
-export function useMay(role: Role, allTenants = false): { may: boolean; why: string | undefined } {
-  const { me } = useSession();
-  if (!can(me, role)) return { may: false, why: `Needs the role ${role}` };
-  if (allTenants && me.tenant) return { may: false, why: `Needs the role ${role} for all tenants` };
-  return { may: true, why: undefined };
-}
-
-/** Needs says why the changes of a screen are disabled. */
-export function Needs({ role, allTenants = false, what = "Changes" }: { role: Role; allTenants?: boolean; what?: string }) {
-  const { may } = useMay(role, allTenants);
-  const { me } = useSession();
-  if (may) return null;
-  return <p class="note">{what} need the role {role}{allTenants && me.tenant && " for all tenants"}. You have {me.roles.join(", ") || "no roles"}{me.tenant && <> of <Untrusted text={me.tenant} mono most={40} /></>}.</p>;
-}
+import { inWords } from "./Untrusted";
+import { useSession } from "./use";
 
 /** Trouble is a failure. A route that this gateway does not serve is told in words. */
 export function Trouble({ problem, retry, what }: { problem: Problem | undefined; retry?: () => void; what: string }) {

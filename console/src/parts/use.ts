@@ -18,12 +18,6 @@ export interface Session {
 export const SessionContext = createContext<Session>(null as unknown as Session);
 export const useSession = () => useContext(SessionContext);
 
-/** can reports whether the person's roles permit what a role permits. The gateway decides; this is for the eyes. */
-export function can(me: Me, role: "viewer" | "operator" | "approver" | "admin"): boolean {
-  if (me.insecure || me.roles.includes("admin")) return true;
-  return role === "viewer" ? me.roles.length > 0 : me.roles.includes(role);
-}
-
 /** useNow is the gateway's time in ms, again every so many ms. */
 export function useNow(every = 1000): number {
   const [time, set] = useState(now);

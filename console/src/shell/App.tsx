@@ -3,6 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { get, mode, Problem, setCSRF, signInPath } from "../api/client";
 import type { Me } from "../api/types";
 import { Empty, Failure, Loading, Screen } from "../parts/parts";
+import { can } from "../parts/roles";
 import { Untrusted } from "../parts/Untrusted";
 import { SessionContext, useHash, useKeys } from "../parts/use";
 import { ApprovalsContext, useApprovalsFeed } from "../screens/inbox/feed";
@@ -34,8 +35,11 @@ export function App() {
 
 const stored = "capgate.tenant";
 
+/** known is a tenant that was chosen before, if the person still sees it. */
+const known = (me: Me, tenant: string | null) => (tenant && can(me, "viewer", tenant) ? tenant : "");
+
 function Frame({ me }: { me: Me }) {
-  const [tenant, choose] = useState(() => me.tenant || sessionStorage.getItem(stored) || "-");
+  const [tenant, choose] = useState(() => me.tenant || known(me, sessionStorage.getItem(stored)) || "-");
   const [said, say] = useState("");
   const [help, setHelp] = useState(false);
   const theme = useTheme();

@@ -3,6 +3,7 @@ import { useContext, useState } from "preact/hooks";
 import { mode, Problem, send, signInPath } from "../api/client";
 import { Icon } from "../parts/Icon";
 import { Dialog, Live } from "../parts/parts";
+import { allTenants, can, RolesOfPerson } from "../parts/roles";
 import { inWords, Untrusted } from "../parts/Untrusted";
 import type { TenantsPage } from "../api/types";
 import { useGet, useHash, useSession } from "../parts/use";
@@ -16,7 +17,7 @@ const here = (r: Route, parts: string[]) => (parts[0] ?? "") === r.path;
 
 function useRoutes() {
   const { me } = useSession();
-  return routes.filter((r) => !r.allTenants || !me.tenant);
+  return routes.filter((r) => !r.allTenants || can(me, "viewer", allTenants));
 }
 
 function Waiting() {
@@ -60,7 +61,7 @@ export function TopBar({ theme, onHelp }: Bar) {
     <header class="top">
       <Brand />
       <span class="grow" />
-      {mode === "console" && <Tenants />}
+      {mode === "console" ? <Tenants /> : <OwnTenants />}
       <Live state={state} />
       {mode === "inbox" && <><ThemeButton theme={theme} /><HelpButton onHelp={onHelp} /></>}
       <Account theme={theme} />
@@ -106,6 +107,24 @@ const HelpButton = ({ onHelp }: { onHelp(): void }) => (
   <button type="button" class="icon-button wide-only" onClick={onHelp} title="Keys (?)" aria-label="Keys"><Icon name="keys" /></button>
 );
 
+/** The choice of one tenant or all, for people who answer for several. */
+function OwnTenants() {
+  const { me, tenant, setTenant } = useSession();
+  const of = me.tenants ?? [];
+  if (me.tenant || of.length === 0) return null;
+  return <TenantChoice ids={of.map((t) => t.tenant)} tenant={tenant} onChoose={setTenant} />;
+}
+
+function TenantChoice({ ids, tenant, onChoose }: { ids: string[]; tenant: string; onChoose(tenant: string): void }) {
+  const all = tenant === "-" || ids.includes(tenant) ? ids : [tenant, ...ids];
+  return (
+    <select class="input tenant" aria-label="Tenant" value={tenant} onChange={(e) => onChoose(e.currentTarget.value)}>
+      <option value="-">All tenants</option>
+      {all.map((id) => <option key={id} value={id}>{inWords(id, 60)}</option>)}
+    </select>
+  );
+}
+
 /** The choice of one tenant or all, for operators of all tenants. */
 function Tenants() {
   const { me, tenant, setTenant } = useSession();
@@ -118,13 +137,7 @@ function Tenants() {
         value={tenant === "-" ? "" : tenant} onChange={(e) => setTenant(e.currentTarget.value.trim() || "-")} />
     );
   }
-  if (tenant !== "-" && !ids.includes(tenant)) ids.unshift(tenant);
-  return (
-    <select class="input tenant" aria-label="Tenant" value={tenant} onChange={(e) => setTenant(e.currentTarget.value)}>
-      <option value="-">All tenants</option>
-      {ids.map((id) => <option key={id} value={id}>{inWords(id, 60)}</option>)}
-    </select>
-  );
+  return <TenantChoice ids={ids} tenant={tenant} onChoose={setTenant} />;
 }
 
 async function signOut(say: (text: string) => void) {
@@ -144,7 +157,7 @@ function Person() {
   return (
     <div class="person">
       <p class="who"><Icon name="person" /><Untrusted text={me.user || me.name} most={60} /></p>
-      <p class="dim small">{me.roles.join(", ") || "no roles"}{me.tenant && <> of <Untrusted text={me.tenant} most={40} mono /></>}</p>
+      <p class="dim small"><RolesOfPerson /></p>
       {signedIn(me.via) && <button type="button" class="button small" onClick={() => void signOut(say)}>Sign out</button>}
     </div>
   );

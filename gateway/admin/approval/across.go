@@ -23,10 +23,12 @@ var refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVA
 func (s *server) list(ctx context.Context, v *caller, f approvals.Filter, after string,
 	size int) ([]approvals.Approval, string, error) {
 	if !v.all {
+		f.Sees = func(capability string) bool { return v.capability(v.tenant, capability) }
 		return s.Approvals.List(ctx, v.tenant, f, after, size)
 	}
 	all := paging.Across[approvals.Approval]{
 		List: func(ctx context.Context, owner, after string, most int) ([]approvals.Approval, string, error) {
+			f.Sees = func(capability string) bool { return v.capability(owner, capability) }
 			return s.Approvals.List(ctx, owner, f, after, most)
 		},
 		Owners: func(ctx context.Context, after string, most int) ([]string, string, error) {

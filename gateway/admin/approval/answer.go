@@ -60,7 +60,7 @@ func (s *server) answer(ctx context.Context, req answering,
 	if answer.Who = v.who; v.by != "" {
 		answer.By = v.by
 	}
-	if v.user != "" || v.granted != nil { // approvals of other tenants are invisible
+	if v.user != "" || v.granted != nil || v.of != nil { // approvals of other tenants are invisible
 		if _, err = s.get(ctx, &v, req.GetApprovalId()); err != nil {
 			return nil, err
 		}

@@ -13,21 +13,28 @@ import (
 // caller is an operator or an authenticated caller, with its permissions.
 type caller struct {
 	tenant  string
-	all     bool               // it may see several tenants, and tenant is ""
-	only    []string           // these several; nil: all
-	granted *tenant.Identity   // which capabilities it sees; nil: all
-	user    string             // whose approvals it lists; "": those of all users
-	answers bool               // it may answer, and sees those of all users by their ids
-	rules   bool               // it may set a rule with an answer
-	as      *operator.Identity // whose roles answers and rules follow, by tenant; nil: they are the same for all
-	by      string             // the authenticated name of the approver; "": unknown
+	all     bool                        // it may see several tenants, and tenant is ""
+	only    []string                    // these several; nil: all
+	granted *tenant.Identity            // which capabilities it sees; nil: all
+	of      map[string]*tenant.Settings // those of a tenant among several; without an entry, all
+	user    string                      // whose approvals it lists; "": those of all users
+	answers bool                        // it may answer, and sees those of all users by their ids
+	rules   bool                        // it may set a rule with an answer
+	as      *operator.Identity          // whose roles answers and rules follow, by tenant; nil: they are the same for all
+	by      string                      // the authenticated name of the approver; "": unknown
 	who     approvals.Approver
 }
 
 // sees reports whether a caller may see an approval whose id it knows.
 func (v *caller) sees(a *approvals.Approval) bool {
-	return (v.all || a.Tenant == v.tenant) && (v.only == nil || slices.Contains(v.only, a.Tenant)) && v.granted.Sees(a.Capability) &&
+	return (v.all || a.Tenant == v.tenant) && (v.only == nil || slices.Contains(v.only, a.Tenant)) &&
+		v.capability(a.Tenant, a.Capability) &&
 		(v.answers || v.user == "" || a.User == v.user)
+}
+
+// capability reports whether a caller sees a capability of a tenant.
+func (v *caller) capability(tenant, name string) bool {
+	return v.granted.Sees(name) && v.of[tenant].Sees(name)
 }
 
 // at narrows a caller of several tenants to one.
@@ -85,11 +92,50 @@ func ofCallers(keyName func(id string) string) func(context.Context, string) (ca
 		if err != nil {
 			return caller{}, err
 		}
-		if tenantName != "" && tenantName != tenant.All && tenantName != who.Tenant {
+		all := tenantName == "" || tenantName == tenant.All
+		v := callerOf(&who, keyName(who.Key))
+		if several := who.Several(); several != nil {
+			v.among(several)
+			switch {
+			case all:
+			case v.only == nil || slices.Contains(v.only, tenantName):
+				v.at(tenantName)
+			default:
+				return caller{}, refusedUnknown
+			}
+			return v, nil
+		}
+		if !all && tenantName != who.Tenant {
 			return caller{}, refusedUnknown
 		}
-		return callerOf(&who, keyName(who.Key)), nil
+		return v, nil
 	}
+}
+
+// among makes a caller that of several tenants.
+func (v *caller) among(several *tenant.Approver) {
+	v.tenant, v.all, v.granted, v.as = "", true, nil, &operator.Identity{Roles: rolesOf(several.All)}
+	v.of = map[string]*tenant.Settings{}
+	for i := range several.Tenants {
+		t := &several.Tenants[i]
+		v.as.Grant(t.Settings.ID, rolesOf(t.Scopes))
+		if several.All == 0 {
+			v.only, v.of[t.Settings.ID] = append(v.only, t.Settings.ID), t.Settings
+		}
+	}
+	v.answers = v.as.Any().Include(operator.Approve)
+	v.rules = v.as.Any().Include(operator.Admin) // until the tenant is known
+}
+
+// rolesOf returns the roles that permit what scopes permit at the public port.
+func rolesOf(scopes tenant.Scopes) (roles operator.Roles) {
+	if scopes.Any(tenant.Approve) {
+		roles |= operator.Approve
+	}
+	if scopes.Any(tenant.Policy) {
+		roles |= operator.Admin
+	}
+	return roles
 }
 
 // callerOf returns the caller that a credential authenticates, whose key has a name or not.

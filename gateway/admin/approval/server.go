@@ -123,7 +123,6 @@ func (s *server) ListApprovals(ctx context.Context,
 	if v.user != "" {
 		f.User = v.user
 	}
-	f.Sees = v.granted.Sees
 	page, next, err := s.list(ctx, &v, f, after, size)
 	if err != nil {
 		return nil, s.refused(err)

@@ -2,10 +2,11 @@
 import { useState } from "preact/hooks";
 
 import type { Backend, Fleet, FleetsPage } from "../../api/types";
+import { allTenants, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { Badge, Card, Empty, Failure, Loading, More, own, Screen, Search, Table, type Column, type Tone } from "../../parts/parts";
 import { Untrusted } from "../../parts/Untrusted";
-import { can, useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/use";
 import { DrainDialog, WithdrawDialog } from "./Drain";
 
 const every = 4000;
@@ -39,8 +40,7 @@ export function Fleets({ rest }: { rest: string[] }) {
 const tones: Record<string, Tone> = { up: "good", ramping: "info", draining: "wait", unknown: "plain", off: "plain", ejected: "bad", down: "bad" };
 
 function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
-  const { me } = useSession();
-  const may = can(me, "operator") && !me.tenant;
+  const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState<{ what: "drain" | "undrain" | "withdraw"; backend: Backend }>();
   const columns: Column<Backend>[] = [
     { title: "Backend", kind: "wide", cell: (b) => <Where backend={b} /> },
@@ -49,7 +49,7 @@ function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
     { title: "In flight", kind: "num", cell: (b) => <>{b.in_flight}{b.max_concurrent ? <span class="dim"> / {b.max_concurrent}</span> : null}</> },
     { title: "Latency", kind: "num", cell: (b) => (b.latency_ms ? `${b.latency_ms < 10 ? b.latency_ms.toFixed(1) : Math.round(b.latency_ms)} ms` : <span class="dim">–</span>) },
     { title: "Probed by", cell: (b) => <Untrusted text={b.probed_by} mono most={40} /> },
-    { title: "Actions", kind: "num", cell: (b) => <Actions backend={b} may={may} ask={(what) => ask({ what, backend: b })} /> },
+    { title: "Actions", kind: "num", cell: (b) => <Actions backend={b} why={may ? undefined : why} ask={(what) => ask({ what, backend: b })} /> },
   ];
   const close = () => ask(undefined);
   return (
@@ -88,15 +88,14 @@ function State({ backend: b }: { backend: Backend }) {
   return <><Badge tone={own(tones, b.state) ?? "plain"}>{b.state}</Badge>{b.why && <div class="dim small"><Untrusted text={b.why} most={160} /></div>}</>;
 }
 
-function Actions({ backend: b, may, ask }: { backend: Backend; may: boolean; ask(what: "drain" | "undrain" | "withdraw"): void }) {
-  const title = may ? undefined : "Needs the role operator for all tenants";
+function Actions({ backend: b, why, ask }: { backend: Backend; why: string | undefined; ask(what: "drain" | "undrain" | "withdraw"): void }) {
   const drained = b.state === "draining";
   return (
     <span class="row actions">
-      <button type="button" class="button small" disabled={!may} title={title} aria-label={`${drained ? "Undrain" : "Drain"} ${b.addr}`}
+      <button type="button" class="button small" disabled={Boolean(why)} title={why} aria-label={`${drained ? "Undrain" : "Drain"} ${b.addr}`}
         onClick={() => ask(drained ? "undrain" : "drain")}>{drained ? "Undrain" : "Drain"}</button>
       {b.source === "registration" && (
-        <button type="button" class="button small" disabled={!may} title={title} aria-label={`Withdraw the registration of ${b.addr}`} onClick={() => ask("withdraw")}>Withdraw</button>
+        <button type="button" class="button small" disabled={Boolean(why)} title={why} aria-label={`Withdraw the registration of ${b.addr}`} onClick={() => ask("withdraw")}>Withdraw</button>
       )}
     </span>
   );

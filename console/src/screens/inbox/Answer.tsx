@@ -1,8 +1,9 @@
 // The question before an answer: for which calls, until when, and why.
 import { useContext, useState } from "preact/hooks";
-import { mode, post, Problem } from "../../api/client";
+import { post, Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Dialog, Failure, Field } from "../../parts/parts";
+import { useMay } from "../../parts/roles";
 import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/use";
 import { Arguments } from "./Arguments";
@@ -31,7 +32,7 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
   const send = async () => {
     setBusy(true);
     setProblem(undefined);
-    const body: Record<string, unknown> = { tenant: mode === "inbox" ? "" : a.tenant, remember, comment: comment.trim() };
+    const body: Record<string, unknown> = { tenant: a.tenant, remember, comment: comment.trim() };
     if (remember !== "call" && until) body["valid_for"] = until + "s";
     try {
       const after = await post<Approval>(`/v1/approvals/${encodeURIComponent(a.id)}/${deny ? "deny" : "approve"}`, body);
@@ -91,17 +92,18 @@ function Conflict({ of: a, state }: { of: Approval; state: string }) {
 }
 
 function Choice({ of: a, deny, value, onChange }: { of: Approval; deny: boolean; value: Remember; onChange(r: Remember): void }) {
+  const { may, why } = useMay("admin", a.tenant);
   if (a.level === "engine") return null; // an engine has its own memory
   const choices: [Remember, string, string, boolean][] = [
     ["call", "Once", deny ? "This call is refused." : "This call runs, with these arguments, one time.", true],
     ["session", "For this session", "Calls of this tool by this user and agent in this session, with any arguments.", Boolean(a.session)],
-    ["always", "Always", "Calls of this tool by this user and agent, with any arguments. It becomes a rule of the policies.", true],
+    ["always", "Always", may ? "Calls of this tool by this user and agent, with any arguments. It becomes a rule of the policies." : `It would become a rule of the policies. ${why}.`, true],
   ];
   return (
     <fieldset>
       <legend class="hidden">For which calls</legend>
       {choices.filter(([, , , there]) => there).map(([r, title, about]) => (
-        <label class="choice" key={r}><input type="radio" name="remember" value={r} checked={value === r} onChange={() => onChange(r)} />
+        <label class="choice" key={r}><input type="radio" name="remember" value={r} disabled={r === "always" && !may} checked={value === r} onChange={() => onChange(r)} />
           <span><b>{title}</b><span class="dim small">{about}</span></span></label>
       ))}
     </fieldset>

@@ -3,9 +3,10 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
 import { Badge, Facts } from "../../parts/parts";
+import { useMay } from "../../parts/roles";
 import { Ago, Exact, span } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
-import { can, useNow, useSession } from "../../parts/use";
+import { useNow, useSession } from "../../parts/use";
 import { mode } from "../../api/client";
 import { AnswerDialog } from "./Answer";
 import { Arguments } from "./Arguments";
@@ -19,10 +20,10 @@ export function addressOf(a: Approval): string {
 
 /** whyNot is why the person cannot answer; undefined: it can. */
 export function useWhyNot(a: Approval): string | undefined {
-  const { me } = useSession();
+  const { may, why } = useMay("approver", a.tenant);
   if (a.level === "elsewhere") return "The engine asks in its own page, which alone can answer.";
   if (a.may_not_answer_why) return a.may_not_answer_why;
-  return can(me, "approver") ? undefined : "You need the role approver.";
+  return may ? undefined : why + ".";
 }
 
 interface Props { of: Approval; alone?: boolean; asked?: "approve" | "deny" | undefined; ask(what: "approve" | "deny" | undefined): void }

@@ -1,6 +1,6 @@
 // What has been answered, or expired.
 import { useContext, useEffect, useState } from "preact/hooks";
-import { mode, now } from "../../api/client";
+import { now } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Badge, Card, Failure, Loading, More, Table } from "../../parts/parts";
 import { Ago } from "../../parts/Time";
@@ -15,7 +15,7 @@ export function History() {
   const { version } = useContext(ApprovalsContext);
   const [state, setState] = useState("");
   const { items, error, loading, more, reload } = useList<Approval>("/v1/approvals", "approvals",
-    { tenant: mode === "inbox" ? "" : tenant, state, page_size: 50 });
+    { tenant, state, page_size: 50 });
   useEffect(() => { if (version) reload(); }, [version]);
   const shown = items.filter((a) => stateOf(a, now()) !== "pending");
   return (

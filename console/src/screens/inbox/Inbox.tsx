@@ -3,6 +3,7 @@ import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { mode, now, Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Empty, Failure, Loading, Screen } from "../../parts/parts";
+import { inWords } from "../../parts/Untrusted";
 import { useKeys, useNow, useSession } from "../../parts/use";
 import { addressOf, ApprovalCard, useWhyNot } from "./ApprovalCard";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
@@ -81,11 +82,10 @@ function Waiting() {
 /** One approval, as a notice leads to it. It stays live. */
 function One({ tenant, id }: { tenant: string; id: string }) {
   const { items, fetch, put, state } = useContext(ApprovalsContext);
-  const { me } = useSession();
+  const { me, tenant: chosen, setTenant } = useSession();
   const [read, setRead] = useState<Approval>();
   const [problem, setProblem] = useState<Problem>();
   const [asked, ask] = useState<"approve" | "deny">();
-  const other = mode === "inbox" && tenant && me.tenant && tenant !== me.tenant;
   const load = () => {
     setProblem(undefined);
     fetch(tenant, id).then((a) => { setRead(a); if (a.state !== "pending") put(a); }, (err: unknown) => setProblem(err as Problem));
@@ -94,13 +94,16 @@ function One({ tenant, id }: { tenant: string; id: string }) {
   useEffect(() => { if (state !== "stale") load(); }, [tenant, id, state === "stale"]);
   const live = items.find((a) => a.id === id);
   const shown = live && (live.update_time ?? "") >= (read?.update_time ?? "") ? live : read;
+  // The feed of one tenant does not tell of another one's approval.
+  const of = shown?.tenant;
+  useEffect(() => { if (of && chosen !== "-" && chosen !== of && !me.tenant) setTenant("-"); }, [of, chosen]);
   return (
     <Screen title="Approval" tools={<a class="button" href={root}>All approvals</a>}>
-      {other ? <Empty><b>It belongs to another tenant</b>You are signed in for another tenant than the link names.</Empty>
+      {problem?.reason === "APPROVER_REQUIRED" ? <Empty><b>It belongs to another tenant</b>{inWords(problem.detail, 500)}.</Empty>
         : problem?.status === 404 ? <Empty><b>There is no such approval</b>It is deleted an hour after its end. Or it is not yours to see.</Empty>
         : <Failure problem={problem} retry={load} />}
       {!shown && !problem && <Loading />}
-      {shown && !other && <OneCard of={shown} asked={asked} ask={ask} />}
+      {shown && <OneCard of={shown} asked={asked} ask={ask} />}
     </Screen>
   );
 }

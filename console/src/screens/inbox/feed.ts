@@ -1,7 +1,7 @@
 // The approvals that wait, live. One feed serves the whole page: the count in the navigation, Home and the Inbox.
 import { createContext } from "preact";
 import { useCallback, useMemo, useRef } from "preact/hooks";
-import { get, mode, now, Problem } from "../../api/client";
+import { get, now, Problem } from "../../api/client";
 import type { FeedState, ServerEvent } from "../../api/events";
 import type { Approval } from "../../api/types";
 import { useEvents, useList, useSession } from "../../parts/use";
@@ -40,14 +40,12 @@ function put(items: Approval[], a: Approval): Approval[] {
   return newer(a, items[at]!) ? items.with(at, a) : items;
 }
 
-const tenantOf = (tenant: string) => (mode === "inbox" ? "" : tenant);
-
 /** A page lists no more than so many that ended while it was open. */
 const mostEnded = 50;
 
 export function useApprovalsFeed(): Approvals {
   const { tenant, say } = useSession();
-  const params = { tenant: tenantOf(tenant) };
+  const params = { tenant };
   const ended = useRef<{ of: string; items: Approval[] }>({ of: tenant, items: [] });
   if (ended.current.of !== tenant) ended.current = { of: tenant, items: [] };
   const version = useRef(0);
@@ -74,7 +72,7 @@ export function useApprovalsFeed(): Approvals {
     return [...items, ...shown].sort((a, b) => (a.create_time ?? "").localeCompare(b.create_time ?? ""));
   }, [items]);
   const fetch = useCallback(async (of: string, id: string) =>
-    get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, { tenant: mode === "inbox" ? "" : of }), []);
+    get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, { tenant: of }), []);
   return { items: all, waiting: all.filter((a) => stateOf(a, now()) === "pending").length, state, error, loading, reload,
     version: version.current, put: keep, fetch };
 }

@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import { raw } from "../../api/client";
 import type { Rule } from "../../api/types";
-import { Ask, Choice, Needs, Tabs, Trouble, useMay, Verdict } from "../../parts/ask";
+import { Ask, Choice, Tabs, Trouble, Verdict } from "../../parts/ask";
 import { Badge, Card, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { allTenants, Needs, useJudge, type May } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
@@ -30,15 +31,16 @@ function Rules({ candidate }: { candidate: boolean }) {
   const [of, setOf] = useState("tenants");
   const [search, setSearch] = useState("");
   const [asked, ask] = useState<Asked>();
-  const { may, why } = useMay("admin");
   const global = of === "global";
+  const judge = useJudge("admin"), here = global ? allTenants : tenant === "-" ? undefined : tenant;
+  const { may, why } = judge(here);
   const { items, page, error, loading, more, reload } = useList<Rule>("/v1/policies", "policies",
     { ...(global ? { global: true } : { tenant }), candidate: candidate || undefined, page_size: 100 });
   const wanted = search.trim().toLowerCase();
   const shown = items.filter((r) => !wanted || [r.tenant, r.user, r.agent, r.capability, r.tool, r.policy, r.set_by].some((f) => f?.toLowerCase().includes(wanted)));
   return (
     <div class="stack">
-      <Needs role="admin" />
+      <Needs role="admin" tenant={here} />
       {candidate && <Compare turn={items} />}
       <div class="filters bar">
         <Choice label="Rules" value={of} onInput={setOf} of={[["tenants", tenant === "-" ? "of tenants" : "of the tenant"], ["global", "for all tenants"]]} />
@@ -49,7 +51,7 @@ function Rules({ candidate }: { candidate: boolean }) {
       {loading && items.length === 0 && !error && <Loading />}
       {page && (
         <Card>
-          <Table label={candidate ? "Candidates" : "Rules"} rows={shown} keyOf={keyOf} columns={columns(candidate, may, why, ask)}
+          <Table label={candidate ? "Candidates" : "Rules"} rows={shown} keyOf={keyOf} columns={columns(candidate, judge, ask)}
             empty={items.length ? "No rule fits." : candidate ? "There are no candidates. A candidate decides nothing; it shows what it would change." : "There are no rules here. The recommendations of tools and the defaults decide."} />
         </Card>
       )}
@@ -62,7 +64,8 @@ function Rules({ candidate }: { candidate: boolean }) {
 
 const keyOf = (r: Rule) => r.name ?? [r.tenant, r.user, r.agent, r.capability, r.tool].join("\n");
 
-function columns(candidate: boolean, may: boolean, why: string | undefined, ask: (a: Asked) => void): Column<Rule>[] {
+function columns(candidate: boolean, judge: (tenant?: string) => May, ask: (a: Asked) => void): Column<Rule>[] {
+  const no = (r: Rule) => { const { may, why } = judge(r.global ? allTenants : r.tenant); return { disabled: !may, title: why }; };
   const call = (r: Rule) => `${inWords(r.capability, 60)} ${inWords(r.tool, 60)}`;
   return [
     { title: "Calls of", kind: "wide", cell: (r) => <RuleTool rule={r} /> },
@@ -72,8 +75,8 @@ function columns(candidate: boolean, may: boolean, why: string | undefined, ask:
     { title: "Actions", kind: "num", cell: (r) => (
       <span class="row actions">
         {!r.global && <a class="button small" href={explainAddress({ ...r, capability: r.capability === "*" ? "" : r.capability, tool: r.tool === "*" ? "" : r.tool })} aria-label={`Explain ${call(r)}`}>Explain</a>}
-        <button type="button" class="button small" disabled={!may} title={why} aria-label={`${candidate ? "Put in effect" : "Change"} ${call(r)}`} onClick={() => ask({ what: "set", rule: r })}>{candidate ? "Put in effect" : "Change"}</button>
-        <button type="button" class="button small" disabled={!may} title={why} aria-label={`Delete ${call(r)}`} onClick={() => ask({ what: "delete", rule: r })}>Delete</button>
+        <button type="button" class="button small" {...no(r)} aria-label={`${candidate ? "Put in effect" : "Change"} ${call(r)}`} onClick={() => ask({ what: "set", rule: r })}>{candidate ? "Put in effect" : "Change"}</button>
+        <button type="button" class="button small" {...no(r)} aria-label={`Delete ${call(r)}`} onClick={() => ask({ what: "delete", rule: r })}>Delete</button>
       </span>
     ) },
   ];

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { pathOf, send } from "../../api/client";
 import type { CatalogEntry, Rule } from "../../api/types";
 import { Ask, Check, Choice, Text, useOneTenant } from "../../parts/ask";
+import { allTenants, useJudge } from "../../parts/roles";
 import { inWords } from "../../parts/Untrusted";
 import { useGet, useList, useSession } from "../../parts/use";
 
@@ -12,8 +13,8 @@ const unknown = ["TENANT_UNKNOWN", "CAPABILITY_UNKNOWN", "TOOL_UNKNOWN"];
 
 export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Props) {
   const { me, say } = useSession();
-  const mine = useOneTenant();
-  const [global, setGlobal] = useState(rule ? Boolean(rule.global) : forAll && !me.tenant);
+  const mine = useOneTenant(), judge = useJudge("admin");
+  const [global, setGlobal] = useState(rule ? Boolean(rule.global) : forAll && judge(allTenants).may);
   const [of, setOf] = useState({ tenant: rule?.tenant ?? mine, user: rule?.user ?? "", agent: rule?.agent ?? "", capability: rule?.capability ?? "", tool: rule?.tool ?? "" });
   const [policy, setPolicy] = useState(rule?.policy ?? "ask");
   const [asCandidate, setCandidate] = useState(candidate);
@@ -22,6 +23,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
   const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
   const known = items.some((c) => c.capability === of.capability);
   const tools = useGet<CatalogEntry>(known ? "/v1/capabilities/" + encodeURIComponent(of.capability) : undefined).value?.tools ?? [];
+  const { may, why } = judge(global ? allTenants : of.tenant.trim() || undefined);
   const run = async () => {
     const { tenant, user, agent, capability, tool } = of;
     const subject = global ? { global } : { tenant, user, agent };
@@ -30,10 +32,10 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
     onDone();
   };
   return (
-    <Ask title={asCandidate ? "Set a candidate" : rule ? "Change this rule?" : "Set a rule"} verb={asCandidate ? "Set the candidate" : "Set the rule"} run={run} onClose={onClose}>
+    <Ask title={asCandidate ? "Set a candidate" : rule ? "Change this rule?" : "Set a rule"} verb={asCandidate ? "Set the candidate" : "Set the rule"} disabled={!may} run={run} onClose={onClose}>
       {(problem) => (
         <>
-          {!me.tenant && !rule && <Check label="For all tenants" about="A global rule has neither user nor agent." checked={global} onInput={setGlobal} />}
+          {judge(allTenants).may && !rule && <Check label="For all tenants" about="A global rule has neither user nor agent." checked={global} onInput={setGlobal} />}
           {!global && (
             <>
               <Text label="Tenant" value={of.tenant} onInput={put("tenant")} disabled={Boolean(me.tenant || rule)} hint="Empty stands for default, without tenants." />
@@ -52,6 +54,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
           {(force || (problem && unknown.includes(problem.reason))) && (
             <Check label="Set it although that does not exist yet" about="The tenant, the capability or the tool may come later." checked={force} onInput={setForce} />
           )}
+          {why && <p class="note">{why}.</p>}
           {!asCandidate && <p class="dim small">It decides at all replicas at once.</p>}
         </>
       )}

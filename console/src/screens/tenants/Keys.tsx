@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import { now, post } from "../../api/client";
 import type { Key, NewKey } from "../../api/types";
-import { Ask, Choice, Copy, Text, Trouble, useMay } from "../../parts/ask";
+import { Ask, Choice, Copy, Text, Trouble } from "../../parts/ask";
 import { Badge, Card, Dialog, Loading, More, own, Table, type Column, type Tone } from "../../parts/parts";
+import { useMay } from "../../parts/roles";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
@@ -15,7 +16,7 @@ interface Asked { what: "create" | "rotate" | "revoke"; key?: Key }
 export function Keys({ tenant }: { tenant: string }) {
   const path = `/v1/tenants/${encodeURIComponent(tenant)}/keys`;
   const { items, page, error, loading, more, reload } = useList<Key>(path, "keys", { page_size: 100 });
-  const { may, why } = useMay("admin");
+  const { may, why } = useMay("admin", tenant);
   const [asked, ask] = useState<Asked>();
   const [made, setMade] = useState<NewKey>();
   const close = () => ask(undefined);

@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import { pathOf, post, raw, send } from "../../api/client";
 import type { Tenant } from "../../api/types";
-import { Ask, Check, Needs, Tabs, Text, Trouble, useMay } from "../../parts/ask";
+import { Ask, Check, Tabs, Text, Trouble } from "../../parts/ask";
 import { Badge, Card, Facts, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { allTenants, Needs, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useGet, useList, useSession } from "../../parts/use";
@@ -26,7 +27,7 @@ const pathTo = (id: string) => "/v1/tenants/" + encodeURIComponent(id);
 
 function All() {
   const { items, page, error, loading, more, reload } = useList<Tenant>("/v1/tenants", "tenants", { page_size: 100 });
-  const { may, why } = useMay("admin", true);
+  const { may, why } = useMay("admin", allTenants);
   const [search, setSearch] = useState("");
   const [asked, ask] = useState(false);
   const wanted = search.trim().toLowerCase();
@@ -41,7 +42,7 @@ function All() {
   ];
   return (
     <div class="stack">
-      <Needs role="admin" allTenants />
+      <Needs role="admin" tenant={allTenants} />
       <div class="row"><Search label="Search by id or name" value={search} onInput={setSearch} />
         <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask(true)}>Create a tenant</button></div>
       <Trouble problem={error} retry={reload} what="tenants" />
@@ -80,7 +81,7 @@ const patterns = (text: string) => text.split(/[\s,]+/).filter(Boolean);
 function One({ id }: { id: string }) {
   const { me } = useSession();
   const { value: t, error, reload } = useGet<Tenant>(pathTo(id));
-  const { may: mayAll, why: whyAll } = useMay("admin", true);
+  const { may: mayAll, why: whyAll } = useMay("admin", allTenants);
   const [asked, ask] = useState<"state" | "change" | "delete">();
   const fixed = t?.source === "file";
   const may = mayAll && !fixed, why = fixed ? "It is in the configuration: change it there" : whyAll;

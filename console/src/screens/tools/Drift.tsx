@@ -2,7 +2,8 @@
 import { useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { CatalogEntry, CatalogTool } from "../../api/types";
-import { Ask, Trouble, useMay } from "../../parts/ask";
+import { Ask, Trouble } from "../../parts/ask";
+import { allTenants, useMay } from "../../parts/roles";
 import { Card, Loading } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useGet, useSession } from "../../parts/use";
@@ -11,7 +12,7 @@ import { diff, pretty, type Line } from "./diff";
 export function Drift({ capability, tool, onAccept }: { capability: string; tool: string; onAccept(): void }) {
   const { say } = useSession();
   const { value, error, reload } = useGet<CatalogEntry>("/v1/capabilities/" + encodeURIComponent(capability));
-  const { may, why } = useMay("operator", true);
+  const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState(false);
   const now = value?.tools?.find((t) => t.name === tool);
   const accept = async () => {

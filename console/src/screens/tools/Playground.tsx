@@ -1,8 +1,9 @@
 // One tool: its policy for a caller, what changed, and a call as a user or an agent.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PlaygroundTool } from "../../api/types";
-import { asProblem, Copy, Needs, Text, Trouble, useMay, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
 import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
+import { allTenants, can, Needs, useMay } from "../../parts/roles";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
 import { explainAddress } from "../policies/address";
@@ -26,7 +27,7 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   const t = known.current;
   const [args, setArgs] = useState("{}");
   useEffect(() => setWho((w) => ({ ...w, tenant: mine })), [mine]); // the choice at the top of the page
-  const drifted = !me.tenant && t?.drifted, changes = useRef<HTMLDivElement>(null);
+  const drifted = can(me, "viewer", allTenants) && t?.drifted, changes = useRef<HTMLDivElement>(null);
   const missing = error?.reason === "TENANT_REQUIRED";
   const put = (field: keyof Caller) => (text: string) => setWho((w) => ({ ...w, [field]: text }));
   return (
@@ -67,7 +68,8 @@ interface Props { who: Caller; capability: string; tool: string; schema: Schema;
 /** Caller has the arguments, makes the call, and shows its answer. */
 function Caller({ who, capability, tool, schema, onArgs }: Props) {
   const { say } = useSession();
-  const { may, why } = useMay("admin");
+  const of = who.tenant.trim() || undefined;
+  const { may, why } = useMay("admin", of);
   const form = fits(schema);
   const [raw, setRaw] = useState(!form || !schema["properties"]);
   const [value, setValue] = useState<unknown>(() => startOf(schema) ?? {});
@@ -109,7 +111,7 @@ function Caller({ who, capability, tool, schema, onArgs }: Props) {
     <div class="stack">
       <Card title="Arguments" tools={form && <button type="button" class="button small" disabled={raw && Boolean(wrong)} onClick={turn}>{raw ? "As a form" : "As JSON"}</button>}>
         <form class="form" onSubmit={(e) => { e.preventDefault(); void call(); }}>
-          <Needs role="admin" what="Calls from here" />
+          <Needs role="admin" tenant={of} what="Calls from here" />
           {raw ? (
             <Field label="JSON" error={wrong}>{(id, about) => (
               <textarea id={id} class="input json" spellcheck={false} aria-describedby={about} value={text} onInput={(e) => setText(e.currentTarget.value)} />

@@ -2,8 +2,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
-import { Ask, Trouble, useMay, useOneTenant, Verdict } from "../../parts/ask";
+import { Ask, Trouble, useOneTenant, Verdict } from "../../parts/ask";
 import { Badge, Card, Empty, Loading, More, own, Screen, Search, Table, type Column } from "../../parts/parts";
+import { allTenants, can, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
@@ -58,7 +59,7 @@ function Catalog({ only }: { only: string }) {
   const [search, setSearch] = useState("");
   const catalog = useList<CatalogEntry>("/v1/capabilities", "capabilities", { page_size: 200 });
   const seen = useList<PlaygroundTool>("/v1/playground/tools", "tools", { tenant, capability: only, page_size: 500 });
-  const narrow = Boolean(me.tenant); // the catalog is for operators of all tenants
+  const narrow = !can(me, "viewer", allTenants); // the catalog is for operators of all tenants
   const wanted = search.trim().toLowerCase();
   const known = useDetails(catalog.items, !narrow && !tenant);
   const groups = grouped(narrow ? [] : known, seen.items).filter((g) => !only || g.capability === only)
@@ -95,7 +96,7 @@ const sources: Record<string, string> = { unknown: "no manifest" };
 
 function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
   const { say } = useSession();
-  const { may, why } = useMay("operator", true);
+  const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState(false);
   const e = g.entry;
   const dynamic = e?.source === "discovered";

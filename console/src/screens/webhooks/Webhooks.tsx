@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { Letter, LettersPage } from "../../api/types";
-import { Ask, Needs, Trouble, useMay } from "../../parts/ask";
+import { Ask, Trouble } from "../../parts/ask";
 import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
+import { allTenants, Needs, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
@@ -14,7 +15,7 @@ const docs = "https://github.com/capgate/capgate/blob/main/docs/";
 export function Webhooks(_: { rest: string[] }) {
   const { say } = useSession();
   const { items, page, error, loading, more, reload } = useList<Letter, LettersPage>("/v1/webhooks/dead", "dead", { page_size: 100 }, 10_000);
-  const { may, why } = useMay("operator", true);
+  const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState<Letter>();
   const columns: Column<Letter>[] = [
     { title: "To", cell: (l) => <Untrusted text={l.destination} mono most={60} /> },
@@ -31,7 +32,7 @@ export function Webhooks(_: { rest: string[] }) {
   return (
     <Screen title="Webhooks" about="Notices of approvals that were given up after all attempts">
       <div class="stack">
-        <Needs role="operator" allTenants what="Retries" />
+        <Needs role="operator" tenant={allTenants} what="Retries" />
         <Trouble problem={error} retry={reload} what="dead letters" />
         {loading && items.length === 0 && !error && <Loading />}
         {page && <Card><Table label="Dead letters" columns={columns} rows={items} keyOf={(l) => l.id} empty={<NoLetters to={page.destinations ?? []} />} /></Card>}
