@@ -2,8 +2,10 @@ package policy_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -90,5 +92,39 @@ func TestCandidatesThatCannotBeRead(t *testing.T) {
 	}
 	if n := candidates.questions(); n != 1 {
 		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestTheFirstEndOfTwoCounts: a cached decision ends with its rule although the candidate rule ends later, and a
+// comparison ends with its candidate.
+func TestTheFirstEndOfTwoCounts(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]struct{ rule, candidate time.Duration }{
+		"the rule first":      {time.Minute, time.Hour},
+		"the candidate first": {time.Hour, time.Minute},
+	} {
+		now := clocktest.New(time.Now())
+		store, candidates := &memory{}, &memory{}
+		until := func(after time.Duration) policy.Found {
+			return policy.Found{Present: true, Verdict: call.Allow, Expires: now.Now().Add(after)}
+		}
+		store.setFound("acme", tenantAllows, until(ends.rule))
+		candidates.setFound("acme", tenantAllows, until(ends.candidate))
+		d := newDecider(t, policy.Options{Store: store, Shadow: candidates, TTL: 10 * time.Hour, Now: now.Now})
+		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow || got.Differs {
+			t.Errorf("%s: at first %+v, %v", name, got, refusal)
+		}
+		now.Add(time.Minute - 1)
+		d.Synced()
+		if _, known := d.Decide(&aCall); !known {
+			t.Errorf("%s: not in the cache before the first end", name)
+		}
+		now.Add(1)
+		if got, known := d.Decide(&aCall); known {
+			t.Errorf("%s: the cache has %+v after the first end", name, got)
+		}
+		if got, refusal := both(t, d, &aCall); refusal != nil || !got.Differs {
+			t.Errorf("%s: after the first end %+v, %v", name, got, refusal)
+		}
 	}
 }
