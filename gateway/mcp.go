@@ -23,6 +23,8 @@ type MCP struct {
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
 	Keys     func(ctx context.Context) [][]byte
 	Settings mcp.Settings
+	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
+	Approvals TaskApprovals
 }
 
 // Usable lists the tools that callers may use. It is listing.Server's.
@@ -45,7 +47,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcp.Handler, error) {
 	}
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
-		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys,
+		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			who := &webRequestOf(r).Identity

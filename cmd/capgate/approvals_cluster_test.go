@@ -19,14 +19,14 @@ import (
 )
 
 // startAsking runs a cluster of three gateways whose fleet asks about each call; more is
-// what else it has.
-func startAsking(t *testing.T, more string) (c *cluster, callers []docpb.CapabilityClient,
+// what else it has, and top are further lines of the configuration.
+func startAsking(t *testing.T, more string, top ...string) (c *cluster, callers []docpb.CapabilityClient,
 	desks []capgatepb.ApprovalsClient) {
 	t.Helper()
 	c = startBackends(t, 2)
 	config := clusterConfig(c.redis.URL(), time.Second, []string{c.backends[0].addr, c.backends[1].addr})
-	c.file = writeConfig(t, strings.Replace("policies: {}\npublic_url: https://gate.example\n"+config, "policy: allow",
-		"policy: ask"+more, 1))
+	lines := append(top, "policies: {}", "public_url: https://gate.example", config)
+	c.file = writeConfig(t, strings.Replace(strings.Join(lines, "\n"), "policy: allow", "policy: ask"+more, 1))
 	for i := range 3 {
 		g := &member{addr: net.JoinHostPort(c.host, strconv.Itoa(20_101+i))}
 		c.gateways = append(c.gateways, g)

@@ -22,6 +22,7 @@ func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
 func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
 	version, _, _ := buildInfo()
 	return gateway.MCP{Usable: p.listing, Settings: mcpOf(cfg, first), Version: version, Keys: p.signatures.Keys,
+		Approvals: p.approvals,
 		Known: func(capability, tool string) bool {
 			_, known := p.tools.Describe(capability, tool)
 			return known

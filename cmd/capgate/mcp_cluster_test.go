@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,7 +101,8 @@ type mcpApprovals struct {
 
 func startMCPApprovals(t *testing.T) *mcpApprovals {
 	t.Helper()
-	c, _, desks := startAsking(t, "")
+	key := writeConfig(t, base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	c, _, desks := startAsking(t, "", "idempotency: {key_file: "+key+"}")
 	events, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
 	must(t, err)
 	_, err = events.Recv() // where it begins
@@ -127,15 +129,19 @@ func (c *mcpApprovals) approve(t *testing.T, id string) {
 	}
 }
 
-// TestMCPApprovalsOfAllReplicas: a call begins at one replica, is approved at another one, and its result comes from the
-// third, which reads the session of the first. So it is if the first is killed meanwhile. The call runs once.
+// TestMCPApprovalsOfAllReplicas: a call begins at one replica, is approved at another one, and its result comes from
+// the third, which reads the session of the first. So it is if the first is killed meanwhile. The call runs once.
 func TestMCPApprovalsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	c := startMCPApprovals(t)
-	forms := map[string]func(t *testing.T, text, revision string, kills bool){"page": c.page, "held": c.held}
+	forms := map[string]func(t *testing.T, text, revision string, kills bool){"page": c.page, "held": c.held,
+		"task": c.task}
 	var all []string
 	for form, run := range forms {
 		for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+			if form == "task" && revision != "2026-07-28" {
+				continue // has none
+			}
 			for _, kills := range []bool{false, true} {
 				text := fmt.Sprintf("%s %s %t", form, revision, kills)
 				run(t, text, revision, kills)
@@ -202,6 +208,35 @@ func (c *mcpApprovals) held(t *testing.T, text, revision string, kills bool) {
 	(<-ends)()
 }
 
+// task makes a call whose client takes a task for a result, and asks for that until it has ended.
+func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/` +
+		`clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+	var answer struct {
+		Result struct {
+			TaskID, Status string
+			Result         struct{ StructuredContent json.RawMessage }
+		}
+	}
+	ask := func(g *member, method, name, params string) {
+		_, text := postMCP(t, g, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+meta+`,`+params+`}}`,
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
+		must(t, json.Unmarshal([]byte(text), &answer))
+	}
+	ask(c.began, "tools/call", "caps__echo", `"name":"caps__echo","arguments":`+mcpArgs(text))
+	id := c.next(t)
+	if kills {
+		c.began.kill()
+	}
+	c.approve(t, id)
+	for answer.Result.Status = "working"; answer.Result.Status == "working"; {
+		ask(c.fetched, "tasks/get", id, `"taskId":"`+id+`"`)
+	}
+	if r := answer.Result; r.Status != "completed" || string(r.Result.StructuredContent) != mcpArgs(text) {
+		t.Errorf("%s: %+v", text, answer)
+	}
+}
+
 // TestMCPSessionsOfAllReplicas: of many sessions at once, each is good at every replica, and none is lost when the
 // replica is killed that began it.
 func TestMCPSessionsOfAllReplicas(t *testing.T) {
@@ -221,7 +256,7 @@ func TestMCPSessionsOfAllReplicas(t *testing.T) {
 		all.Wait()
 	}
 	each(func(i int) {
-		resp, _ := postMCP(t, c.gateways[i%3], "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+
+		resp, _ := postMCP(t, c.gateways[i%3], `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+
 			`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
 		ids[i] = resp.Header.Get("Mcp-Session-Id")
 	})
@@ -229,8 +264,8 @@ func TestMCPSessionsOfAllReplicas(t *testing.T) {
 		var n atomic.Int64
 		each(func(i int) {
 			want := mcpArgs(strconv.Itoa(i))
-			resp, text := postMCP(t, to(i), ids[i], `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+
-				`"arguments":`+want+`}}`)
+			resp, text := postMCP(t, to(i), `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+
+				`"arguments":`+want+`}}`, "Mcp-Session-Id", ids[i], "Mcp-Protocol-Version", "2025-11-25")
 			if resp.StatusCode != http.StatusOK || ids[i] == "" || !strings.Contains(text, `"structuredContent":`+want) {
 				if n.Add(1) == 1 {
 					t.Errorf("session %d: %d %s", i, resp.StatusCode, text)
@@ -253,8 +288,8 @@ func TestMCPSessionsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// postMCP sends a message of a session to a gateway.
-func postMCP(t *testing.T, g *member, session, body string) (*http.Response, string) {
+// postMCP sends a message to a gateway. header are names and values in turn.
+func postMCP(t *testing.T, g *member, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.addr+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -263,9 +298,8 @@ func postMCP(t *testing.T, g *member, session, body string) (*http.Response, str
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if session != "" {
-		req.Header.Set("Mcp-Session-Id", session)
-		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -118,7 +118,7 @@ func (k *Service) run(ctx, waiters context.Context, f *flight, run Run) {
 	case found.State == Mine:
 		k.execute(ctx, f, run)
 	case found.State == Answered:
-		answer, err := k.sealer.Open(f.additionalData(), found.Sealed)
+		answer, err := k.sealer.Open(additionalData(f.claim.ID, f.fingerprint), found.Sealed)
 		if err != nil {
 			found.State = ""
 		}
@@ -180,7 +180,7 @@ func (k *Service) execute(ctx context.Context, f *flight, run Run) {
 	case how == Executed && len(answer) > k.opts.MaxAnswer:
 		state = TooLarge
 	case how == Executed:
-		state, sealed = Answered, k.sealer.Seal(f.additionalData(), answer)
+		state, sealed = Answered, k.sealer.Seal(additionalData(f.claim.ID, f.fingerprint), answer)
 	}
 	if k.end(f, state, sealed) {
 		k.complete(f, state, answer)
@@ -244,8 +244,8 @@ func (k *Service) retryEnd(f *flight, s State, answer, sealed []byte) {
 }
 
 // additionalData is the additional data of a sealed response: the key and the request.
-func (f *flight) additionalData() []byte {
-	return []byte("capgate idempotency answer " + f.claim.ID + " " + f.fingerprint)
+func additionalData(id, fingerprint string) []byte {
+	return []byte("capgate idempotency answer " + id + " " + fingerprint)
 }
 
 // notify makes the flight of a key query the store again.

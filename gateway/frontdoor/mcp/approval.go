@@ -69,6 +69,16 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.Invo
 	if i.state != "" {
 		return h.redeem(ctx, i)
 	}
+	if i.tasks {
+		reply, err = h.try(ctx, i, approvalWait, "0")
+		p, waits := pendingOf(err)
+		if !waits {
+			return reply, nil, err
+		}
+		if t := h.createTask(i, p); t != nil {
+			return nil, t, nil
+		}
+	}
 	if i.urls {
 		reply, err = h.try(ctx, i, approvalWait, seconds(glance))
 		if p, ok := pendingOf(err); !ok || p.link != "" {

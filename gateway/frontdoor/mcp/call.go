@@ -26,11 +26,13 @@ const maxReply = 16 << 20
 // invocation is a call of a tool for a request.
 type invocation struct {
 	about
+	exchange  *exchange
 	req       *docpb.InvokeRequest
 	session   *sdk.ServerSession
 	progress  any  // token of progress notifications; nil: none are asked for
 	stateless bool // the request is of a revision without sessions
 
+	tasks    bool   // the client takes a task for a result
 	urls     bool   // the client shows addresses to its user
 	seals    seals  // of the caller
 	state    string // of an earlier attempt; "": this is the first
@@ -66,6 +68,11 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 	if asked != nil {
 		return asked, nil
 	}
+	return h.answerOf(i, reply, err)
+}
+
+// answerOf returns the result of a call, or its JSON-RPC error.
+func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error) (sdk.Result, error) {
 	switch {
 	case err == nil:
 		return resultOf(reply, i.stateless), nil
@@ -78,9 +85,9 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 	case errors.As(err, &rpc):
 		return nil, rpc
 	case errors.As(err, &own):
-		return nil, own.rpc(x.r)
+		return nil, own.rpc(i.exchange.r)
 	}
-	return nil, h.refusalOf(x.r, err).rpc(x.r)
+	return nil, h.refusalOf(i.exchange.r, err).rpc(i.exchange.r)
 }
 
 // invocationOf returns the call that a request asks for.
@@ -103,8 +110,8 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	if refusal != nil {
 		return nil, refusal
 	}
-	i := &invocation{about: a, session: req.Session, progress: p.Meta["progressToken"], stateless: x.read.isStateless(),
-		state: p.RequestState, declined: declined(p.InputResponses),
+	i := &invocation{about: a, exchange: x, session: req.Session, tasks: h.takesTasks(x, p.Meta),
+		progress: p.Meta["progressToken"], stateless: x.read.isStateless(), state: p.RequestState, declined: declined(p.InputResponses),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
 			CapabilityId: capability, ThreadId: a.thread},
 	}

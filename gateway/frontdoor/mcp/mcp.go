@@ -35,6 +35,7 @@ type Config struct {
 	Tenant func(*http.Request) string // of the caller of a request
 	// Caller identifies the caller of a request; required with Keys.
 	Caller  func(*http.Request) string
+	Tasks   Tasks         // calls that wait for a person, as tasks; nil: there are none
 	MaxBody int64         // of a request, in bytes; default 4 MiB
 	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
 }
@@ -91,13 +92,20 @@ func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn), operations: newOperations()}
 	h.Set(Settings{})
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
+	if cfg.Tasks != nil {
+		capabilities.AddExtension(tasksExtension, nil)
+	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")},
 		&sdk.ServerOptions{
-			Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			Capabilities:              capabilities,
 			SupportedProtocolVersions: versions(),
 			SetCacheable:              cacheable,
 		})
 	server.AddReceivingMiddleware(h.measured, h.receive)
+	if cfg.Tasks != nil {
+		h.addTasks(server)
+	}
 	serve := func(whole bool) http.Handler {
 		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: whole, PropagateRequestCancellation: true,

@@ -155,8 +155,13 @@ func (m *message) parse(header http.Header) *refusal {
 		return invalid("a message has a method, or it is a response")
 	case hasParams && params.Kind() != strictjson.Object:
 		return invalid("params is a JSON object")
-	case m.id != nil && m.method != "" && !isServed(m.method):
+	case m.id != nil && m.method != "" && !m.isServed():
 		return m.unknownMethod()
+	}
+	if hasParams {
+		if refusal := m.checkTask(params, header); refusal != nil {
+			return refusal
+		}
 	}
 	if m.method == "notifications/cancelled" && hasParams {
 		m.readCancelled(params)
@@ -181,13 +186,27 @@ func (m *message) readID(v strictjson.Value) *refusal {
 	return nil
 }
 
-// isServed reports whether a method of a request is one of this server's.
-func isServed(method string) bool {
-	switch method {
+// isServed reports whether the method of a request is one of this server's.
+func (m *message) isServed() bool {
+	switch m.method {
 	case "initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen":
 		return true
 	}
-	return false
+	return m.isStateless() && slices.Contains(taskMethods(), m.method)
+}
+
+// checkTask compares the task that a request is about with the one in its header (Tasks, "Routing Headers"). The SDK
+// compares the names of tools.
+func (m *message) checkTask(params strictjson.Value, header http.Header) *refusal {
+	name := header.Get("Mcp-Name")
+	if name == "" || !slices.Contains(taskMethods(), m.method) {
+		return nil
+	}
+	if id, ok := params.Get("taskId"); ok && id.Kind() == strictjson.String && string(id.Bytes()) == name {
+		return nil
+	}
+	return refused(http.StatusBadRequest, sdk.CodeHeaderMismatch, "MCP_HEADER_MISMATCH",
+		"the header Mcp-Name is not the taskId of the message")
 }
 
 func (m *message) unknownMethod() *refusal {

@@ -1,0 +1,266 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// tasksExtension is the id of the extension whose tasks are calls that a person has to approve (2026-07-28, Tasks).
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+const (
+	taskPatience = 2 * time.Second // that tasks/get waits for a call that runs
+	taskPoll     = 2 * time.Second // how often a client is to ask
+	taskAfter    = time.Hour       // that an approval is known after its end
+)
+
+// Tasks stores the calls of tasks, so that any replica makes them. A task has the id of its approval. It is of the
+// caller of the request that created it, and does not exist for others. Errors are gRPC statuses.
+type Tasks interface {
+	// Keep stores a call durably. It is false where that is not possible.
+	Keep(r *http.Request, task string, call []byte) bool
+	// Kept returns what Keep has stored; nil: nothing.
+	Kept(r *http.Request, task string) ([]byte, error)
+	// State returns the state of a task's approval, TaskCancelled, or "" if it is not known, or not any more.
+	State(r *http.Request, task string) (string, error)
+	// Cancel cancels a task that has not run.
+	Cancel(r *http.Request, task string) error
+}
+
+// States of a task's approval. Others are over, or the call has run.
+const (
+	TaskPending   = "pending"
+	TaskApproved  = "approved"
+	TaskCancelled = "cancelled"
+)
+
+// keptCall is the call of a task.
+type keptCall struct {
+	Request []byte    `json:"r"` // an InvokeRequest
+	Keys    []string  `json:"k,omitempty"`
+	Created time.Time `json:"c"`
+	Expires time.Time `json:"e"` // end of the time to answer
+	Link    string    `json:"l,omitempty"`
+}
+
+// task is a task as a client gets it.
+type task struct {
+	sdk.ResultBase
+	ResultType string     `json:"resultType"`
+	ID         string     `json:"taskId"`
+	Status     string     `json:"status"`
+	Message    string     `json:"statusMessage,omitempty"`
+	Created    time.Time  `json:"createdAt"`
+	Updated    time.Time  `json:"lastUpdatedAt"`
+	TTL        int64      `json:"ttlMs"`
+	Poll       int64      `json:"pollIntervalMs"`
+	Result     sdk.Result `json:"result,omitempty"`
+	Error      *rpcError  `json:"error,omitempty"`
+}
+
+// takesTasks reports whether the client of a request takes a task for a result.
+func (h *Handler) takesTasks(x *exchange, meta sdk.Meta) bool {
+	capabilities, _ := meta[sdk.MetaKeyClientCapabilities].(map[string]any)
+	extensions, _ := capabilities["extensions"].(map[string]any)
+	_, declared := extensions[tasksExtension]
+	return declared && h.cfg.Tasks != nil && x.read.isStateless()
+}
+
+// createTask returns the task of a call that waits for its approval; nil: it cannot be one.
+func (h *Handler) createTask(i *invocation, p pending) sdk.Result {
+	request, err := proto.Marshal(i.req)
+	if err != nil {
+		return nil
+	}
+	kept := keptCall{Request: request, Keys: i.keys, Created: time.Now().UTC(), Link: p.link}
+	if kept.Expires, err = time.Parse(time.RFC3339, p.expires); err != nil {
+		return nil
+	}
+	text, err := json.Marshal(kept)
+	if err != nil || !h.cfg.Tasks.Keep(i.exchange.r, p.id, text) {
+		return nil
+	}
+	t := kept.task(p.id)
+	t.ResultType = "task"
+	return t
+}
+
+// task returns the task of a call that waits for its approval.
+func (k *keptCall) task(id string) *task {
+	t := &task{ResultType: "complete", ID: id, Status: "working", Message: "A person has to approve this call.",
+		Created: k.Created, Updated: k.Created, Poll: taskPoll.Milliseconds(),
+		TTL: k.Expires.Add(taskAfter).Sub(k.Created).Milliseconds()}
+	if k.Link != "" {
+		t.Message += " It can be answered at " + k.Link + " ."
+	}
+	return t
+}
+
+// taskParams are the params of requests about a task.
+type taskParams struct {
+	sdk.ParamsBase
+	ID string `json:"taskId"`
+}
+
+// taskDone acknowledges a request about a task.
+type taskDone struct {
+	sdk.ResultBase
+	ResultType string `json:"resultType"`
+}
+
+// taskMethods are the methods of the extension.
+func taskMethods() []string { return []string{"tasks/get", "tasks/update", "tasks/cancel"} }
+
+// addTasks has a server answer the methods of the extension.
+func (h *Handler) addTasks(server *sdk.Server) {
+	for _, method := range taskMethods() {
+		// Its only error is that a method is MCP's own.
+		_ = sdk.AddReceivingCustomMethod(server, method, func(ctx context.Context, _ *sdk.ServerSession,
+			p *taskParams) (sdk.Result, error) {
+			return h.aboutTask(ctx, method, p)
+		})
+	}
+}
+
+// aboutTask answers a request about a task of its caller.
+func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (sdk.Result, error) {
+	x := exchangeOf(ctx)
+	kept, refusal := h.keptCall(x, p)
+	if refusal != nil {
+		return nil, refusal.rpc(x.r)
+	}
+	switch method {
+	case "tasks/cancel":
+		if err := h.cfg.Tasks.Cancel(x.r, p.ID); err != nil {
+			return nil, h.refusalOf(x.r, err).rpc(x.r)
+		}
+	case "tasks/get":
+		return h.getTask(ctx, x, p.ID, kept)
+	}
+	return &taskDone{ResultType: "complete"}, nil // a task asks for no input
+}
+
+// keptCall returns the call of a task.
+func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, *refusal) {
+	if p == nil || !h.takesTasks(x, p.Meta) {
+		f := refused(http.StatusBadRequest, sdk.CodeMissingRequiredClientCapabilities, "MCP_CAPABILITY_MISSING",
+			"tasks are for clients that declare the extension "+tasksExtension+" in this request")
+		f.more = sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{
+			Extensions: map[string]any{tasksExtension: map[string]any{}}}}
+		return nil, f
+	}
+	text, err := []byte(nil), error(nil)
+	if len(p.ID) <= maxName {
+		text, err = h.cfg.Tasks.Kept(x.r, p.ID)
+	}
+	var kept keptCall
+	switch {
+	case err != nil:
+		return nil, h.refusalOf(x.r, err)
+	case text == nil || json.Unmarshal(text, &kept) != nil:
+		return nil, unknownTask()
+	}
+	return &kept, nil
+}
+
+func unknownTask() *refusal {
+	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "TASK_UNKNOWN",
+		"there is no such task of this caller, or it has expired")
+}
+
+// getTask returns a task. If its call is approved, it is made: once, as its approval is used once, and as its response
+// is stored under a key of the task. A later tasks/get gets that response.
+func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *keptCall) (sdk.Result, error) {
+	t := kept.task(id)
+	state, err := h.cfg.Tasks.State(x.r, id)
+	switch {
+	case err != nil:
+		return nil, h.refusalOf(x.r, err).rpc(x.r)
+	case state == "":
+		return nil, unknownTask().rpc(x.r)
+	case state == TaskPending:
+		return t, nil
+	case state == TaskCancelled:
+		t.Status, t.Message = "cancelled", ""
+		return t, nil
+	}
+	i, refusal := h.repeat(x, id, kept)
+	if refusal != nil {
+		return nil, refusal.rpc(x.r)
+	}
+	t.Message = ""
+	reply, err, running := h.patiently(ctx, i, id)
+	if running || ownInfo(err).GetReason() == "APPROVAL_PENDING" {
+		return t, nil
+	}
+	if mayComeAgain(err) {
+		return nil, h.refusalOf(x.r, err).rpc(x.r)
+	}
+	result, err := h.answerOf(i, reply, err)
+	t.Updated = time.Now().UTC()
+	if err == nil {
+		t.Status, t.Result = "completed", result
+		return t, nil
+	}
+	return h.failedTask(x, t, err)
+}
+
+// failedTask returns a task whose call was refused; an error, if it may still run.
+func (h *Handler) failedTask(x *exchange, t *task, cause error) (sdk.Result, error) {
+	var rpc *jsonrpc.Error
+	if !errors.As(cause, &rpc) {
+		return nil, cause
+	}
+	if state, err := h.cfg.Tasks.State(x.r, t.ID); err != nil || state == TaskApproved || state == TaskPending {
+		return nil, rpc
+	}
+	t.Status, t.Message, t.Error = "failed", rpc.Message, &rpcError{rpc.Code, rpc.Message, rpc.Data}
+	return t, nil
+}
+
+// mayComeAgain reports whether the gateway has refused a call for now. Its approval may still count as used then.
+func mayComeAgain(err error) bool {
+	code := status.Code(err)
+	return ownInfo(err) != nil && (code == codes.Unavailable || code == codes.ResourceExhausted)
+}
+
+// repeat returns the call of a task, for a request about the task.
+func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *refusal) {
+	i := &invocation{exchange: x, stateless: true, req: new(docpb.InvokeRequest)}
+	if err := proto.Unmarshal(kept.Request, i.req); err != nil {
+		return nil, unknownTask()
+	}
+	var refusal *refusal
+	i.about, refusal = aboutCall(x.r.Header, map[string]any{
+		metaSession: i.req.GetSessionId(), metaThread: i.req.GetThreadId(), metaIdempotency: "", // those of the task
+	})
+	if i.keys = slices.Clone(kept.Keys); len(i.keys) == 0 {
+		i.keys = []string{"mcp-task-" + id}
+	}
+	return i, refusal
+}
+
+// patiently makes the call of a task. It returns while the call runs, if that takes long; the call goes on.
+func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (reply *docpb.InvokeResponse, err error,
+	running bool) {
+	ctx, cancel := context.WithCancel(frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys}))
+	defer cancel()
+	patience := time.AfterFunc(taskPatience, cancel) // no deadline, which would be the call's
+	problem.Called(ctx)
+	reply, err = h.try(ctx, i, approvalID, id)
+	return reply, err, !patience.Stop() && status.Code(err) == codes.Canceled
+}

@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// TaskApprovals are the approvals that calls over MCP wait for. They are those of approvals.Service.
+type TaskApprovals interface {
+	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
+	// Withdraw ends a pending approval.
+	Withdraw(ctx context.Context, tenant, id string) error
+}
+
+// mcpTasks stores the calls of tasks with the responses of calls that have idempotency keys. It implements mcp.Tasks.
+type mcpTasks struct {
+	approvals TaskApprovals
+	stored    *idempotency.Service
+}
+
+// newMCPTasks returns the tasks of callers; nil: calls and responses cannot be stored.
+func newMCPTasks(cfg *Config) mcp.Tasks {
+	if cfg.MCP.Approvals == nil || cfg.Answers == nil || !cfg.Answers.On() {
+		return nil
+	}
+	return &mcpTasks{cfg.MCP.Approvals, cfg.Answers}
+}
+
+// The keys under which tasks are stored begin with a character that no client's key has.
+const (
+	taskCallKey      = "\x00mcp task "
+	taskCancelledKey = "\x00mcp task cancelled "
+)
+
+// request names what is stored of a task of the caller.
+func (t *mcpTasks) request(r *http.Request, key, task string) *idempotency.Request {
+	caller := &webRequestOf(r).Identity
+	of := &idempotency.Request{Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Key: key + task,
+		Method: "mcp task"}
+	if caller.Settings != nil {
+		of.UID = caller.Settings.UID()
+	}
+	return of
+}
+
+// Keep implements mcp.Tasks.
+func (t *mcpTasks) Keep(r *http.Request, task string, text []byte) bool {
+	return t.stored.Keep(r.Context(), t.request(r, taskCallKey, task), text) == nil
+}
+
+// Kept implements mcp.Tasks.
+func (t *mcpTasks) Kept(r *http.Request, task string) ([]byte, error) {
+	text, refusal := t.stored.Kept(r.Context(), t.request(r, taskCallKey, task))
+	if refusal != nil {
+		return nil, GRPCStatus(refusal).Err()
+	}
+	return text, nil
+}
+
+// State implements mcp.Tasks.
+func (t *mcpTasks) State(r *http.Request, task string) (string, error) {
+	cancelled, refusal := t.stored.Kept(r.Context(), t.request(r, taskCancelledKey, task))
+	switch {
+	case refusal != nil:
+		return "", GRPCStatus(refusal).Err()
+	case cancelled != nil:
+		return mcp.TaskCancelled, nil
+	}
+	a, err := t.approvals.Get(r.Context(), webRequestOf(r).Identity.Tenant, task)
+	if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", t.refusal(err)
+	}
+	return a.State.String(), nil
+}
+
+// Cancel implements mcp.Tasks. It first records that the task is cancelled: a call that was approved does not run then.
+func (t *mcpTasks) Cancel(r *http.Request, task string) error {
+	tenant := webRequestOf(r).Identity.Tenant
+	a, err := t.approvals.Get(r.Context(), tenant, task)
+	if err != nil {
+		return t.refusal(err)
+	}
+	if !a.State.Open() {
+		return nil
+	}
+	if refusal := t.stored.Keep(r.Context(), t.request(r, taskCancelledKey, task), []byte("1")); refusal != nil {
+		return GRPCStatus(refusal).Err()
+	}
+	if err := t.approvals.Withdraw(r.Context(), tenant, task); err != nil {
+		return t.refusal(err)
+	}
+	return nil
+}
+
+// refusal returns an error of approvals as a gRPC status.
+func (t *mcpTasks) refusal(err error) error {
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) {
+		return GRPCStatus(refusal).Err()
+	}
+	return err
+}
