@@ -67,6 +67,7 @@ differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
 	$(LINT)/golangci-lint run
 	$(BUF)/buf lint
+	$(BUF)/buf format --diff --exit-code internal/testkit/grpctest
 	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/lf --path proto/openparallax --path proto/selu
 
 .PHONY: generate
@@ -74,6 +75,7 @@ generate: regenerate ## Go code, the OpenAPI document, the configuration's schem
 	find proto -name '*.pb*.go' -delete
 	cp -r bin/.generated/proto .
 	cp bin/.generated/routes.json bin/.generated/admin.json openapi/
+	cp bin/.generated/demo.binpb internal/testkit/grpctest/
 	go run ./internal/config/generate
 	go run ./deploy/grafana
 
@@ -105,6 +107,7 @@ console-images: setup ## pictures of the console for the documentation, as Chrom
 check-generated: regenerate setup console-build ## fail if committed files differ from the generated ones, or from npm
 	diff -r --exclude='*.proto' --exclude=third_party bin/.generated/proto proto && diff bin/.generated/routes.json openapi/routes.json \
 		&& diff bin/.generated/admin.json openapi/admin.json \
+		&& cmp bin/.generated/demo.binpb internal/testkit/grpctest/demo.binpb \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
 	go run ./internal/config/generate -check
 	go run ./openapi/viewer/fetch -check $(SWAGGER)
@@ -117,6 +120,7 @@ regenerate: $(BUF)/ok $(PROTOC)/ok
 	PATH="$(CURDIR)/$(PROTOC):$$PATH" $(BUF)/buf generate --output bin/.generated
 	go run ./openapi/generate openapi/base.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/routes.json
 	go run ./openapi/generate openapi/admin.yaml bin/.generated/openapi/capgate/v1 >bin/.generated/admin.json
+	cd internal/testkit/grpctest && $(CURDIR)/$(BUF)/buf build . -o $(CURDIR)/bin/.generated/demo.binpb
 
 .PHONY: images
 images: ## draw the pictures of the README and of the site again; the recording runs `capgate demo`

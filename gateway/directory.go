@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"iter"
+	"reflect"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/filter/forward"
@@ -23,12 +24,16 @@ type directory struct {
 	mu    sync.Mutex // held to change what follows, and to count; not by calls
 	table *router.Table
 	links map[way]*link
-	tls   map[string]*tls.Config // by capability; of those reached by TLS
+	ways  map[*relay.Upstream]way // of the links
+	tls   map[string]*tls.Config  // by capability; of those reached by TLS
 }
 
 // way is how a backend is reached: fleets that share a backend share its connections,
 // unless they go by TLS, where each may show and ask something else, or are answered in the process.
-type way struct{ addr, fleet, host string }
+type way struct {
+	addr, fleet, host string
+	local             reflect.Type // of the settings of the protocol that is answered in the process; nil: it is gRPC
+}
 
 // link is the connections to one backend.
 type link struct {
@@ -49,7 +54,7 @@ type LocalOf func(f *router.Fleet, addr string) LocalServer
 func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf,
 	local LocalOf) *directory {
 	d := &directory{relay: r, router: routing, metrics: m, local: local, table: routing.Table(), links: map[way]*link{},
-		tls: map[string]*tls.Config{}}
+		ways: map[*relay.Upstream]way{}, tls: map[string]*tls.Config{}}
 	for _, f := range d.table.Fleets() {
 		d.attach(f, secure(f.Capability))
 	}
@@ -107,11 +112,14 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 		if t != nil || serve != nil {
 			w.fleet, w.host = f.Capability, b.Host
 		}
+		if serve != nil {
+			w.local = reflect.TypeOf(f.Protocol())
+		}
 		l := d.links[w]
 		if l == nil {
 			l = &link{upstream: d.relay.NewUpstream(relay.UpstreamConfig{Addr: b.Addr, TLS: t, ServerName: b.Host,
 				Serve: serve})}
-			d.links[w] = l
+			d.links[w], d.ways[l.upstream] = l, w
 		}
 		l.users++
 		b.Attached = l.upstream
@@ -131,6 +139,7 @@ func (d *directory) leave(b *router.Backend) {
 	w, l := d.linkOf(b)
 	if l.users--; l.users == 0 {
 		delete(d.links, w)
+		delete(d.ways, l.upstream)
 		l.upstream.Close()
 	}
 }
@@ -140,10 +149,7 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 	if b.Attached == nil {
 		return way{}, nil
 	}
-	w := way{addr: b.Addr}
-	if l := d.links[w]; l == nil || l.upstream != forward.UpstreamOf(b) {
-		w.fleet, w.host = b.Capability, b.Host
-	}
+	w := d.ways[forward.UpstreamOf(b)]
 	return w, d.links[w]
 }
 

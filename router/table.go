@@ -213,10 +213,10 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	return f, nil
 }
 
-// backendsFor returns the fleet's backends that another configuration may reuse, by address. The fleet
-// may be nil.
+// backendsFor returns the fleet's backends that another configuration may reuse, by address: not those that speak
+// another protocol from now on, as a backend is reached by its protocol. The fleet may be nil.
 func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
-	if f == nil || f.cfg.Secure != cfg.Secure {
+	if f == nil || f.cfg.Secure != cfg.Secure || reflect.TypeOf(f.cfg.Protocol) != reflect.TypeOf(cfg.Protocol) {
 		return nil
 	}
 	same := make(map[string]*Backend, len(f.Backends))

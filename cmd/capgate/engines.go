@@ -10,6 +10,7 @@ import (
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
 	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
@@ -18,7 +19,7 @@ import (
 
 // protocols are those that fleets may speak besides Selu's.
 func protocols() []*config.Protocol {
-	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol()}
+	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol(), grpcconfig.Protocol()}
 }
 
 // asksOf returns the probe of a fleet's backends; nil: Healthcheck.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
@@ -25,6 +27,7 @@ type plan struct {
 	secure map[string]*tls.Config         // by capability; absent: cleartext
 	tools  map[string]catalog.Declaration // by capability
 	mcp    []mcp.Fleet                    // of MCP servers
+	grpc   []grpcservice.Fleet            // of gRPC services
 
 	shields map[string]string // by capability, the name of the one that judges its calls
 	names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
@@ -36,7 +39,7 @@ type planner struct {
 	ejected ejections
 	limits  *router.Limits
 	brought registeredManifests
-	servers *mcp.Servers             // of MCP; nil: they are not probed
+	others  *upstreams               // of backends that are no capabilities; nil: these are not probed
 	fleets  map[string]*plannedFleet // by capability
 }
 
@@ -80,8 +83,8 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 			f = newPlannedFleet(from, m, dynamic, secure)
 			f.author.ToolsElsewhere = elsewhere
 		}
-		if from.Tools {
-			f.probe.Asks, f.probe.TLS = p.servers.Probe(from.Capability), nil
+		if p.others != nil {
+			p.others.probeFor(from, &f.probe)
 		}
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
@@ -97,6 +100,8 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		}
 		if servers := s.mcpFleet(from, secure); servers != nil {
 			next.mcp = append(next.mcp, *servers)
+		} else if services := s.grpcFleet(from, &f.probe, secure); services != nil {
+			next.grpc = append(next.grpc, *services)
 		} else if secure != nil {
 			next.secure[from.Capability] = secure
 		}
@@ -163,6 +168,9 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 		}
 		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session,
 			Tenant: ownerOf(m.Session, m.Tenant), Dialect: m.Dialect, Limit: m.MaxConcurrent}
+		if from.Tools { // it is no capability, and has none
+			b.Dialect = call.Auto
+		}
 		if secure != nil && secure.ServerName == "" {
 			b.Host = m.ServerName
 			hosts[m.Addr] = m.ServerName

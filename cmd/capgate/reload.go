@@ -59,7 +59,7 @@ func newReloader(p *process, s *settings) *reloader {
 	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
-			servers: p.mcpServers}, wake: make(chan struct{}, 1),
+			others: &p.upstreams}, wake: make(chan struct{}, 1),
 		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.idempotencyKeys,
 		headers: s.traceHeaders, traces: s.backends[s.cfg.Traces.TLS], current: s, tried: s.files,
 		shown: slices.Clone(s.listenerTLS),
@@ -203,7 +203,7 @@ func (r *reloader) apply(s *settings) error {
 		p.quotas.Single(single)
 		p.gateway.Single(single)
 	}
-	p.mcpServers.Set(next.mcp)
+	p.upstreams.set(next)
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
 	p.prober.Set(next.probes)

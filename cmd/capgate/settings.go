@@ -44,6 +44,7 @@ type settings struct {
 	calls *callLines // where calls are logged; nil: in the log
 
 	mcpHeaders map[string]map[string]string // of requests to MCP servers, by capability
+	grpc       map[string]grpcService       // by capability
 
 	manifests map[string]*manifest.Manifest // by file
 	found     map[string]string             // in cfg.Manifests: id → file
@@ -126,6 +127,7 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 	problems = append(problems, s.readOperators(before)...)
 	problems = append(problems, s.readBackendTLS(before)...)
 	problems = append(problems, s.readMCPHeaders()...)
+	problems = append(problems, s.readGRPCServices(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {
 		return nil, errors.Join(placed(cfg, problems)...)

@@ -24,7 +24,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -73,7 +72,7 @@ type process struct {
 	approvals   *approvals.Service
 	idempotency *idempotency.Service
 	engines     engine.Shared // of OpenParallax
-	mcpServers  *mcp.Servers
+	upstreams   upstreams
 
 	webhooks     *webhook.Group // and other destinations of notices
 	approvalsAPI *approval.Service
@@ -132,7 +131,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	p.newRecent(s)
 	p.limits = router.NewLimits(p.sharedLimits())
 	p.newQuotas(s, metrics)
-	p.newMCPServers()
+	p.newUpstreams()
 	p.reloader = newReloader(p, s)
 	metrics.WatchConfig(func() telemetry.ConfigLoads { return p.reloader.loads.Load().metric() })
 	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg),
@@ -143,7 +142,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.mcpServers.Set(first.mcp)
+	p.upstreams.set(first)
 	p.newCatalog(first.tools, metrics)
 	p.routing, p.firstProbes = router.New(table), newFirstProbes()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
@@ -186,7 +185,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Affinity:      p.affinity,
 		Expedite:      p.expedite,
 		BackendTLS:    first.tlsOf,
-		Local:         p.localServers,
+		Local:         p.upstreams.serve,
 		Drain:         drainOf(s.cfg),
 		CORS:          cors.Config(s.cfg.CORS),
 		Hosts:         hostsOf(s.cfg),
@@ -366,9 +365,7 @@ func (p *process) close() {
 	if p.audit != nil {
 		p.audit.Close()
 	}
-	if p.mcpServers != nil {
-		p.mcpServers.Close()
-	}
+	p.upstreams.close()
 	if p.shields != nil {
 		p.shields.Close()
 	}

@@ -16,6 +16,7 @@ type Protocol struct {
 	Probes  []string   // words for health.probe; empty: none
 	URLs    bool       // backends are URLs, as in https://host/mcp, instead of host:port
 	Tools   bool       // backends list tools, which are called like those of a capability
+	Needs   string     // what Field has, if the fleet must have it; "": it may be absent
 	Sole    string     // noun, with its article, for a backend that only one fleet may have; "": several may
 
 	// Fleet sets the fields that are fixed by the protocol. given reports whether the file has a field of the fleet.
@@ -48,6 +49,9 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 	}
 	f.Tools = its.Tools
 	if f.Settings == nil {
+		if its.Needs != "" {
+			at.Missing(its.Field, "required: %s", its.Needs)
+		}
 		f.Settings = its.New()
 		at.Default(f.Settings)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
 	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/internal/config"
 )
@@ -22,7 +23,8 @@ import (
 const module = "github.com/capgate/capgate/"
 
 // packages have structs of the configuration.
-var packages = []string{"internal/config", "internal/tenant", "gateway/engine", "gateway/upstream/mcp", "health", "router"}
+var packages = []string{"internal/config", "internal/tenant", "gateway/engine", "gateway/upstream/grpcservice",
+	"gateway/upstream/mcp", "health", "router"}
 
 func main() {
 	check := len(os.Args) == 2 && os.Args[1] == "-check"
@@ -66,7 +68,8 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol())
+	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol(),
+		grpcconfig.Protocol())
 	var schema bytes.Buffer
 	out := json.NewEncoder(&schema)
 	out.SetEscapeHTML(false)

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
 	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -44,14 +45,16 @@ func TestFieldsAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol())
+	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol(),
+		grpcconfig.Protocol())
 	walk(all, "", func(path string, d *strictyaml.Description) {
 		if d.Doc == "" {
 			t.Errorf("%s has no comment", path)
 		}
 	})
 	if _, err := config.Parse("f", []byte("registration: {capabilities: ['*']}"), engineconfig.Protocol(),
-		mcpconfig.Protocol()); err != nil {
+		mcpconfig.Protocol(),
+		grpcconfig.Protocol()); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
 }
@@ -126,7 +129,8 @@ func instance(n *yaml.Node) any {
 
 // judge returns what the decoder and the schema say about a document.
 func judge(schema *jsonschema.Schema, data []byte) (decoder, bySchema error) {
-	_, decoder = config.Parse("f", data, engineconfig.Protocol(), mcpconfig.Protocol())
+	_, decoder = config.Parse("f", data, engineconfig.Protocol(), mcpconfig.Protocol(),
+		grpcconfig.Protocol())
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return decoder, err
@@ -232,7 +236,8 @@ func TestEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	inFull := pathsOf(&doc, "", map[string]bool{})
-	all := config.Describe(comments{}.of, engineconfig.Protocol(), mcpconfig.Protocol())
+	all := config.Describe(comments{}.of, engineconfig.Protocol(), mcpconfig.Protocol(),
+		grpcconfig.Protocol())
 	walk(all, "", func(path string, d *strictyaml.Description) {
 		if !inFull[path] {
 			t.Errorf("full.yaml lacks %s", path)

@@ -1,0 +1,166 @@
+package grpcservice
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	maxBackoff   = 2 * time.Second  // between attempts to connect; probes have connections of their own
+	loadTimeout  = 30 * time.Second // of a conversation by server reflection
+	maxHeaders   = 64 << 10         // bytes of a response's metadata
+	quietTime    = 6 * time.Minute  // until a ping; servers permit one in five minutes
+	quietTimeout = 20 * time.Second // until a connection that answers nothing is over
+)
+
+// backend is one backend of a fleet.
+type backend struct {
+	opts    Options
+	fleet   *Fleet
+	addr    string
+	conn    *grpc.ClientConn
+	running sync.WaitGroup // calls, and loads
+
+	connections atomic.Int64 // that were made; each may be to another process
+
+	mu          sync.Mutex
+	definitions *Definitions // nil: none
+	of          int64        // connections, when they were loaded
+	load        *load        // that runs; nil: none does
+}
+
+// load is one conversation by server reflection, which calls wait for.
+type load struct {
+	done        chan struct{}
+	definitions *Definitions
+	err         error
+}
+
+func newBackend(o Options, f *Fleet, addr string) (*backend, error) {
+	b := &backend{opts: o, fleet: f, addr: addr}
+	creds := insecure.NewCredentials()
+	if f.TLS != nil {
+		secure := f.TLS
+		if host := f.Hosts[addr]; host != "" && secure.ServerName == "" {
+			secure = secure.Clone()
+			secure.ServerName = host
+		}
+		creds = credentials.NewTLS(secure)
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	conn, err := grpc.NewClient("passthrough:///"+addr, // a name is resolved at each connect, and HTTP_PROXY has no effect
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", addr)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialTimeout,
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff}}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: quietTimeout}),
+		grpc.WithUserAgent("capgate"), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
+		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithStatsHandler(watcher{b}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(f.MaxMessage), grpc.MaxCallSendMsgSize(maxRequest)))
+	if err != nil {
+		return nil, err
+	}
+	b.conn = conn
+	return b, nil
+}
+
+// retire closes the connection when no call needs it any more.
+func (b *backend) retire() {
+	b.running.Wait()
+	_ = b.conn.Close()
+}
+
+// connected takes note of a connection. The backend behind a later one may have other methods.
+func (b *backend) connected() {
+	if b.connections.Add(1) > 1 && b.fleet.Definitions == nil {
+		b.opts.Changed(b.fleet.Capability)
+	}
+}
+
+// known returns the definitions of the backend, which are loaded first where they are not known. anew: they are loaded
+// in any case.
+func (b *backend) known(ctx context.Context, anew bool) (*Definitions, error) {
+	if b.fleet.Definitions != nil {
+		return b.fleet.Definitions, nil
+	}
+	b.mu.Lock()
+	if b.definitions != nil && b.of == b.connections.Load() && !anew {
+		defer b.mu.Unlock()
+		return b.definitions, nil
+	}
+	loading := b.load
+	if loading == nil {
+		loading = &load{done: make(chan struct{})}
+		b.load = loading
+		b.running.Add(1) // the caller is one of those that run
+		go b.reflect(loading)
+	}
+	b.mu.Unlock()
+	select {
+	case <-loading.done:
+		return loading.definitions, loading.err
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// reflect loads the definitions.
+func (b *backend) reflect(loading *load) {
+	defer b.running.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
+	defer cancel()
+	of := b.connections.Load()
+	loading.err = recovery.Do("server reflection", func() error {
+		files, err := reflect(metadata.NewOutgoingContext(ctx, b.fleet.metadata()), b.conn, b.fleet.Methods)
+		if err != nil {
+			return err
+		}
+		definitions, problems := define(files, b.fleet.Methods, b.fleet.ToolNames)
+		b.leftOut(problems)
+		if definitions == nil {
+			return status.Errorf(codes.Internal, "the backend has no method that can be a tool: %s",
+				upstream.Clip(problems[0].Error(), maxText))
+		}
+		loading.definitions = definitions
+		return nil
+	})
+	b.mu.Lock()
+	b.load = nil
+	if loading.definitions != nil {
+		b.definitions, b.of = loading.definitions, max(of, 1)
+	}
+	b.mu.Unlock()
+	close(loading.done)
+}
+
+// leftOut says which methods have no tool, and why.
+func (b *backend) leftOut(problems []error) {
+	const most = 20 // lines; the rest is counted
+	for i, err := range problems {
+		if i == most {
+			b.opts.Log.Warn("more methods of a gRPC service were left out", "capability", b.fleet.Capability,
+				"backend", b.addr, "methods", len(problems)-most)
+			return
+		}
+		b.opts.Log.Warn("a method of a gRPC service was left out", "capability", b.fleet.Capability, "backend", b.addr,
+			"error", upstream.Clip(err.Error(), maxText))
+	}
+}

@@ -1,0 +1,198 @@
+package grpcservice
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// capabilityServer stands for one backend.
+type capabilityServer struct {
+	docpb.UnimplementedCapabilityServer
+	services         *Services
+	capability, addr string
+}
+
+var errGone = errors.New("the fleet has no such backend any more")
+
+// Invoke implements docpb.CapabilityServer. The messages of a stream are a list.
+func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	b, release, err := s.services.backend(s.capability, s.addr)
+	if err != nil {
+		return nil, localgrpc.NotStarted(err)
+	}
+	defer release()
+	if req.GetToolName() == upstream.DiscoveryTool {
+		definitions, err := b.known(ctx, true)
+		if status.Code(err) == codes.Unavailable {
+			return nil, localgrpc.NotStarted(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &docpb.InvokeResponse{ResultJson: definitions.listed}, nil
+	}
+	var list bytes.Buffer
+	streams, err := b.call(ctx, req, func(text []byte, _ bool) error {
+		if list.Len() > 0 {
+			list.WriteByte(',')
+		}
+		if list.Len()+len(text) > b.maxResult() {
+			return errTooMuch(b.maxResult())
+		}
+		list.Write(text)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if streams {
+		return &docpb.InvokeResponse{ResultJson: []byte("[" + list.String() + "]")}, nil
+	}
+	return &docpb.InvokeResponse{ResultJson: list.Bytes()}, nil
+}
+
+// StreamInvoke implements docpb.CapabilityServer. Each message of a stream is a JSON document on a line; the last chunk
+// is empty. A method without a stream has one chunk.
+func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
+	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
+	b, release, err := s.services.backend(s.capability, s.addr)
+	if err != nil {
+		return localgrpc.NotStarted(err)
+	}
+	defer release()
+	streams, err := b.call(stream.Context(), req, func(text []byte, last bool) error {
+		if !last {
+			text = append(text, '\n')
+		}
+		return stream.Send(&docpb.InvokeChunk{Data: text, Done: last})
+	})
+	if err != nil || !streams {
+		return err
+	}
+	return stream.Send(&docpb.InvokeChunk{Done: true})
+}
+
+// Healthcheck implements docpb.CapabilityServer. Callers' own are answered by the gateway.
+func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
+	b, release, err := s.services.backend(s.capability, s.addr)
+	if err != nil {
+		return nil, localgrpc.NotStarted(err)
+	}
+	defer release()
+	r, err := s.services.ask(ctx, s.capability, b.conn)
+	if err != nil {
+		r.Reason = grpcerror.Explain(err)
+	}
+	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
+}
+
+// maxResult is how many bytes a result has at most as JSON.
+func (b *backend) maxResult() int { return 2 * b.fleet.MaxMessage }
+
+// call calls a tool. Each message of the response is told as JSON; after an error of tell, the call is over. streams
+// says that there may be any number of them; otherwise there is one, which is the last.
+func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(text []byte, last bool) error) (
+	streams bool, _ error) {
+	definitions, err := b.known(ctx, false)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, status.FromContextError(ctx.Err()).Err()
+		}
+		b.opts.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
+		return false, localgrpc.NotStarted(err)
+	}
+	t := definitions.tools[req.GetToolName()]
+	if t == nil {
+		return false, status.Error(codes.NotFound, "the service has no such tool")
+	}
+	streams = t.method.IsStreamingServer()
+	msg, err := t.message(ctx, req.GetArgsJson())
+	if err != nil {
+		return streams, err
+	}
+	return streams, b.send(ctx, t, msg, tell)
+}
+
+// send makes the call at the backend.
+func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text []byte, last bool) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // it ends a stream that is not read to its end
+	streams := t.method.IsStreamingServer()
+	ctx, p := withProgress(metadata.NewOutgoingContext(ctx, b.metadata(ctx)))
+	stream, err := b.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: streams}, t.path,
+		grpc.ForceCodec(localgrpc.Bytes{}))
+	if err != nil {
+		return b.failure(ctx, p, err)
+	}
+	if err = stream.SendMsg(&msg); err != nil && !errors.Is(err, io.EOF) { // EOF: RecvMsg has the status
+		return b.failure(ctx, p, err)
+	}
+	if err = stream.CloseSend(); err != nil {
+		return b.failure(ctx, p, err)
+	}
+	for {
+		var data []byte
+		err = stream.RecvMsg(&data)
+		switch {
+		case errors.Is(err, io.EOF) && streams:
+			return nil
+		case errors.Is(err, io.EOF):
+			return status.Error(codes.Internal, "the backend's response has no message")
+		case err != nil:
+			return b.failure(ctx, p, err)
+		}
+		text, err := t.result(data, b.maxResult())
+		if err == nil {
+			err = tell(text, !streams)
+		}
+		if err != nil || !streams {
+			return err
+		}
+	}
+}
+
+// metadata is that of a call: the configured one, and the trace.
+func (b *backend) metadata(ctx context.Context) metadata.MD {
+	md := b.fleet.metadata()
+	incoming, _ := metadata.FromIncomingContext(ctx)
+	if trace := incoming.Get(tracing.Traceparent); len(trace) > 0 {
+		md.Set(tracing.Traceparent, trace[0])
+	}
+	return md
+}
+
+// failure is the error of a call. A status of the backend passes unchanged.
+func (b *backend) failure(ctx context.Context, p *progress, err error) error {
+	switch {
+	case p.answered.Load():
+		return err
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case !p.sent.Load():
+		b.opts.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
+		return localgrpc.NotStarted(err)
+	}
+	switch code := status.Code(err); code {
+	case codes.DeadlineExceeded, codes.Canceled:
+		return err
+	case codes.ResourceExhausted:
+		return status.Errorf(code, "the backend's message is larger than %d bytes; grpc_service.max_message bounds it",
+			b.fleet.MaxMessage)
+	case codes.Unavailable:
+		return status.Error(code, "the connection to the backend was lost during the call")
+	}
+	return status.Error(codes.Internal, "the backend's response is not one of gRPC")
+}

@@ -1,0 +1,57 @@
+package grpcservice
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Settings of a fleet of gRPC services.
+type Settings struct {
+	// Methods that are tools: package.Service/Method, or package.Service/* for all of a service that have no client
+	// streaming. No other method can be called.
+	Methods []string `yaml:"methods" kind:"method" required:"" unique:"true"`
+	// File with the descriptors of the methods, as protoc --include_imports --descriptor_set_out or buf build -o writes it.
+	// It is read again when it changes. Default the backends' server reflection.
+	DescriptorFile string `yaml:"descriptor_file" kind:"file"`
+	// Names of the tools of a method a.v1.Service/Method: Method, Service_Method or a_v1_Service_Method.
+	ToolNames ToolNames `yaml:"tool_names" enum:"method,service,package" default:"method"`
+	// File with metadata of each call to the services, such as credentials: name: value, one a line. It is read again when
+	// it changes.
+	HeadersFile string `yaml:"headers_file" kind:"file"`
+	// Environment variable with metadata, as in headers_file. Both may be given.
+	HeadersEnv string `yaml:"headers_env" kind:"variable"`
+	// Size of the largest message of a service, and of all messages together that one result has.
+	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"4MiB"`
+}
+
+// ToolNames is the rule by which methods give tools their names.
+type ToolNames uint8
+
+// The rules.
+const (
+	ByMethod  ToolNames = iota // GetForecast
+	ByService                  // Forecasts_GetForecast
+	ByPackage                  // weather_v1_Forecasts_GetForecast
+)
+
+// name returns the name of the tool of a method, whose service has its full name.
+func (n ToolNames) name(service, method string) string {
+	switch n {
+	case ByService:
+		return service[strings.LastIndexByte(service, '.')+1:] + "_" + method
+	case ByPackage:
+		return strings.ReplaceAll(service, ".", "_") + "_" + method
+	}
+	return method
+}
+
+// ReservedHeader says whether the protocol, or HTTP, sets a header of calls, so that the configuration cannot. Binary
+// metadata has no form in the configuration.
+func ReservedHeader(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "User-Agent":
+		return true
+	}
+	return strings.HasPrefix(name, "grpc-") || strings.HasSuffix(name, "-bin")
+}

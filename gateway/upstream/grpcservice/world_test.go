@@ -1,0 +1,157 @@
+package grpcservice_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/grpctest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
+)
+
+const (
+	id   = "remote" // of the only fleet
+	demo = "demo.v1.Demo/*"
+)
+
+// world is a gateway with one fleet of gRPC services.
+type world struct {
+	docpb.CapabilityClient
+	gateway  *gatewaytest.Gateway
+	services *grpcservice.Services
+	fleet    grpcservice.Fleet
+	changes  chan string
+}
+
+// start runs a gateway. edit may change the fleet.
+func start(t *testing.T, edit func(*grpcservice.Fleet, *gatewaytest.Fleet), addrs ...string) *world {
+	t.Helper()
+	w := &world{changes: make(chan string, 100)}
+	w.services = grpcservice.New(grpcservice.Options{Changed: func(c string) {
+		select {
+		case w.changes <- c:
+		default:
+		}
+	}})
+	w.fleet = grpcservice.Fleet{Capability: id, Backends: addrs, Methods: []string{demo}}
+	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc, Protocol: &grpcservice.Settings{},
+		Asks: w.services.Probe(id), Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
+	if edit != nil {
+		edit(&w.fleet, &of)
+	}
+	w.services.Set([]grpcservice.Fleet{w.fleet})
+	w.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{of}, Closed: w.services.Close,
+		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return w.services.Serve(f.Capability, addr) }})
+	conn, err := grpc.NewClient("passthrough:///"+w.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	w.CapabilityClient = docpb.NewCapabilityClient(conn)
+	return w
+}
+
+func request(tool, args string) *docpb.InvokeRequest {
+	return &docpb.InvokeRequest{CapabilityId: id, ToolName: tool, ArgsJson: []byte(args)}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// result calls a tool.
+func (w *world) result(t *testing.T, tool, args string) string {
+	t.Helper()
+	got, err := w.Invoke(within(t), request(tool, args))
+	if err != nil || got.GetError() != "" {
+		t.Fatalf("%s %s: %q, %v", tool, args, got.GetError(), err)
+	}
+	return string(got.GetResultJson())
+}
+
+// collect reads the chunks of a stream.
+func (w *world) collect(t *testing.T, tool, args string) (all []string, err error) {
+	t.Helper()
+	stream, err := w.StreamInvoke(within(t), request(tool, args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := false; ; {
+		c, err := stream.Recv()
+		if errors.Is(err, io.EOF) && done {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		if text := string(bytes.TrimSpace(c.GetData())); text != "" {
+			all = append(all, text)
+		}
+		done = c.GetDone()
+	}
+}
+
+// post calls a tool over JSON.
+func (w *world) post(t *testing.T, tool, args string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(within(t), http.MethodPost,
+		w.gateway.URL("/v1/capabilities/"+id+"/tools/"+tool), strings.NewReader(args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// listed asks for the tools, by name.
+func (w *world) listed(t *testing.T) map[string]upstream.Discovered {
+	t.Helper()
+	var all []upstream.Discovered
+	if err := json.Unmarshal([]byte(w.result(t, upstream.DiscoveryTool, "")), &all); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]upstream.Discovered{}
+	for _, one := range all {
+		found[one.Name] = one
+	}
+	return found
+}
+
+// definitions are those of the descriptor file.
+func definitions(t *testing.T) *grpcservice.Definitions {
+	t.Helper()
+	d, err := grpcservice.Parse(grpctest.Descriptors, []string{demo}, grpcservice.ByMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,59 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// DiscoveryTool lists the tools of a fleet, as the discovery tool of a manifest does. No tool of a backend can have its
+// name.
+const DiscoveryTool = "tools/list"
+
+// Discovered is a tool in the words of a discovery tool, see manifest.ParseTools.
+type Discovered struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"input_schema"`
+}
+
+// Check returns the tool as the catalog takes it. The error says why it cannot.
+func Check(tool Discovered) (*manifest.Tool, error) {
+	text, err := Encode([]Discovered{tool})
+	if err != nil {
+		return nil, err
+	}
+	tools, err := manifest.ParseTools(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(tools) != 1 {
+		return nil, fmt.Errorf("%d tools instead of one", len(tools))
+	}
+	return &tools[0], nil
+}
+
+// Clip bounds a text of a backend to some bytes, and an ellipsis.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, "�")
+	}
+	text = text[:most]
+	for i := 0; i < utf8.UTFMax && !utf8.ValidString(text); i++ {
+		text = text[:len(text)-1]
+	}
+	return strings.ToValidUTF8(text, "�") + "…"
+}
+
+// Encode is JSON without the escapes that only HTML needs.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
