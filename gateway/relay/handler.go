@@ -58,6 +58,9 @@ type Answer struct {
 	fields []hpack.Field
 }
 
+// NewAnswer returns an answer with these trailers.
+func NewAnswer(trailers ...hpack.Field) Answer { return Answer{Given: true, fields: trailers} }
+
 // Trailer is the first value of a trailer; name is in lower case. It is valid only
 // during Again.
 func (a Answer) Trailer(name string) (string, bool) {

@@ -1,14 +1,23 @@
 package retry_test
 
 import (
+	"cmp"
+	"encoding/base64"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/hpack"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
@@ -43,6 +52,86 @@ func TestPredicate(t *testing.T) {
 
 // TestAttempts: a call that did not start is retried once. A call that a backend may have carried out
 // counts as started from then on.
+// TestAnswers: of an answer that a backend gave, its own wish decides when and whether the call is made again.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	answer := func(trailers ...string) relay.Answer {
+		var fields []hpack.Field
+		for i := 0; i < len(trailers); i += 2 {
+			fields = append(fields, hpack.Field{Name: trailers[i], Value: trailers[i+1]})
+		}
+		return relay.NewAnswer(fields...)
+	}
+	const pushback = "grpc-retry-pushback-ms"
+	for name, test := range map[string]struct {
+		answer relay.Answer
+		left   time.Duration // until the deadline
+		alone  bool          // the fleet has one backend
+		spent  bool          // the budget of retries is spent
+		want   bool
+		wait   time.Duration
+	}{
+		"without a wish":                 {answer: answer(), want: true},
+		"without a wish or another":      {answer: answer(), alone: true},
+		"after a pushback":               {answer: answer(pushback, "200"), want: true, wait: 200 * time.Millisecond},
+		"after a pushback, alone":        {answer: answer(pushback, "200"), alone: true, want: true, wait: 200 * time.Millisecond},
+		"a pushback of a second":         {answer: answer(pushback, "1000"), want: true, wait: time.Second},
+		"a pushback of more":             {answer: answer(pushback, "1001")},
+		"a pushback up to the deadline":  {answer: answer(pushback, "500"), left: 500 * time.Millisecond},
+		"a pushback before the deadline": {answer: answer(pushback, "499"), left: 500 * time.Millisecond, want: true, wait: 499 * time.Millisecond},
+		"a pushback for ever":            {answer: answer(pushback, "-1")},
+		"a pushback that is no number":   {answer: answer(pushback, "soon")},
+		"a delay in the details":         {answer: answer("grpc-status-details-bin", delay(t, 300*time.Millisecond)), want: true, wait: 300 * time.Millisecond},
+		"a long delay in the details":    {answer: answer("grpc-status-details-bin", delay(t, time.Minute), pushback, "1")},
+		"details that are none":          {answer: answer("grpc-status-details-bin", "?"), want: true},
+		"the budget is spent":            {answer: answer(), spent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c, stream := attempted()
+				cfg := router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Idempotent: []string{"get"}}
+				if test.alone {
+					cfg.Backends = router.Addrs("a:1")
+				}
+				if test.spent {
+					cfg.Retries = router.Retries{Share: -1, Floor: -1}
+				}
+				c.Fleet = filtertest.Fleet(cfg)
+				c.Endpoint, stream.Deadline = c.Fleet.Backends[0], cmp.Or(test.left, time.Minute)
+				s := &retry.State{}
+				if got := retry.Again(c, s, test.answer); got != test.want || !got {
+					if got != test.want {
+						t.Errorf("again: %t", got)
+					}
+					return
+				}
+				began := time.Now()
+				if (retry.Filter{}).Admit(c, s) == filter.Wait {
+					<-stream.Resumed
+				}
+				if waited := time.Since(began); waited != test.wait {
+					t.Errorf("the call waited %v, want %v", waited, test.wait)
+				}
+			})
+		})
+	}
+}
+
+// delay returns a status with a RetryInfo, as in trailers.
+func delay(t *testing.T, d time.Duration) string {
+	t.Helper()
+	st, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := proto.Marshal(st.Proto())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawStdEncoding.EncodeToString(packed)
+}
+
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()
