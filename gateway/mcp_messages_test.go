@@ -2,11 +2,14 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -51,8 +54,16 @@ func TestMCPHostileMessages(t *testing.T) {
 		header []string
 		status int
 		code   int
+		noID   bool
 	}{
-		"a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400, code: -32600},
+		"a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400, code: -32600,
+			header: []string{"Mcp-Protocol-Version", "2025-06-18"}},
+		"a batch of the newest revision": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400, code: -32600,
+			header: newest, noID: true},
+		"an empty batch": {body: `[]`, status: 400, code: -32600},
+		"a huge batch":   {body: `[1` + strings.Repeat(`,1`, 40) + `]`, status: 400, code: -32600},
+		"two arguments in a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
+			`"arguments":{"a":1,"a":2}}}]`, status: 400, code: -32700},
 		"no JSON": {body: `{"jsonrpc":`, status: 400, code: -32700},
 		"two methods": {body: `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}`, status: 400,
 			code: -32700},
@@ -78,6 +89,12 @@ func TestMCPHostileMessages(t *testing.T) {
 			header: newest, status: 400, code: -32020},
 		"another name in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
 			`,"name":"caps__fail"}}`, header: newest, status: 400, code: -32020},
+		"no method in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
+			header: []string{"Mcp-Protocol-Version", "2026-07-28"}, status: 400, code: -32020},
+		"no name in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
+			`,"name":"caps__echo"}}`, header: newest[:4], status: 400, code: -32020},
+		"another revision in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
+			header: []string{"Mcp-Protocol-Version", "2025-11-25"}, status: 400, code: -32020},
 		"a revision in the header alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` +
 			`"name":"caps__echo"}}`, header: newest, status: 400, code: -32602},
 		"a revision in the body alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
@@ -89,7 +106,7 @@ func TestMCPHostileMessages(t *testing.T) {
 		var answer struct {
 			Error struct{ Code int }
 		}
-		if strings.Contains(name, "revision") && !strings.Contains(text, `"id":1`) {
+		if strings.Contains(name, "revision") && !c.noID && !strings.Contains(text, `"id":1`) {
 			t.Errorf("%s: the answer is of another request: %s", name, text)
 		}
 		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != c.status ||
@@ -104,6 +121,102 @@ func TestMCPHostileMessages(t *testing.T) {
 	if len(f.capability.Seen()) > 0 {
 		t.Errorf("%d calls", len(f.capability.Seen()))
 	}
+}
+
+// TestMCPBatches: 2025-03-26 has batches. Each message has its own response, or none.
+func TestMCPBatches(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	invoke := func(id, tool string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"caps__` + tool +
+			`","arguments":{"n":` + id + `},"_meta":{"progressToken":"p"}}}`
+	}
+	init := `{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},` +
+		`"clientInfo":{"name":"x","version":"1"}}}`
+	notify := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	answered := `{"jsonrpc":"2.0","id":9,"result":{}}`
+	all := []string{invoke("1", gatewaytest.Echo), notify, invoke("2", "hidden"), `{"jsonrpc":"2.0","id":3,"method":"x"}`,
+		answered, `{"jsonrpc":"1.0","id":4,"method":"ping"}`, init, `7`, `[]`, invoke("6", gatewaytest.Echo)}
+	resp, text := f.post(t, "["+strings.Join(all, ",")+"]")
+	var answers []struct {
+		ID     json.RawMessage
+		Result struct{ StructuredContent json.RawMessage }
+		Error  struct{ Code int }
+	}
+	if err := json.Unmarshal([]byte(text), &answers); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, text)
+	}
+	var got []string
+	for _, a := range answers {
+		got = append(got, fmt.Sprintf("%s %s %d", a.ID, a.Result.StructuredContent, a.Error.Code))
+	}
+	want := []string{`1 {"n":1} 0`, `2  -32000`, `3  -32601`, `4  -32600`, `5  -32600`, `null  -32600`, `null  -32600`,
+		`6 {"n":6} 0`}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q: %s", got, text)
+	}
+	if resp, text := f.post(t, "["+notify+","+answered+"]"); resp.StatusCode != http.StatusAccepted || text != "" {
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+}
+
+// TestMCPMethods: there are no streams to open with GET, and no sessions to end.
+func TestMCPMethods(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodPut} {
+		req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := f.gateway.HTTP1(t).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != http.MethodPost {
+			t.Errorf("%s: %d %v", method, resp.StatusCode, resp.Header)
+		}
+	}
+}
+
+// TestMCPUnreadStreams: clients that read nothing of their streams delay no other one, and nothing is left of them when
+// they leave.
+func TestMCPUnreadStreams(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	const clients, size = 8, 3 << 20
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{"a":"` +
+		strings.Repeat("x", size) + `"},"_meta":{"progressToken":"p"}}}`
+	var conns []net.Conn
+	for range clients {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(f.gateway.URL(""), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: */*\r\n"+
+			"Content-Length: %d\r\n\r\n%s", conn.RemoteAddr(), len(body), body)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for until := time.Now().Add(gatewaytest.Patience); len(f.capability.Seen()) < clients; {
+		if time.Now().After(until) {
+			t.Fatalf("%d calls", len(f.capability.Seen()))
+		}
+		<-time.After(time.Millisecond)
+	}
+	_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{}}}`)
+	if !strings.Contains(text, `"structuredContent":{}`) {
+		t.Errorf("%s", text)
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	f.gateway.Stop(t) // which waits for all calls, and finds goroutines that are left
 }
 
 // TestMCPNames: a fleet may have another prefix, or none.

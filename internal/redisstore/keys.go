@@ -89,7 +89,8 @@ import "strings"
 //	{TENANT:limits}:UID:…                                          the same for tenants in Redis: a tenant that gets
 //	                                                               the id of a deleted one begins anew
 //	{TENANT:idempotency}:record:SUM  hash    idempotency.ttl   state; print: keyed hash of the request; token of the
-//	                                                           claim; until: its end, ms; answer, or the call of a task, encrypted
+//	                                                           claim; until: its end, ms; answer, or the call of a task over
+//	                                                           MCP, encrypted
 //	{TENANT:idempotency}:index       sorted  the longest ttl   digests of the tenant's keys by their end, ms
 //
 // Engines:

@@ -29,7 +29,7 @@ type invocation struct {
 	exchange  *exchange
 	req       *docpb.InvokeRequest
 	session   *sdk.ServerSession
-	progress  any  // token of progress notifications; nil: none are asked for
+	progress  any  // token of progress notifications; nil: none are asked for, or the client takes no events
 	stateless bool // the request is of a revision without sessions
 
 	tasks    bool   // the client takes a task for a result
@@ -111,9 +111,12 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 		return nil, refusal
 	}
 	i := &invocation{about: a, exchange: x, session: req.Session, tasks: h.takesTasks(x, p.Meta),
-		progress: p.Meta["progressToken"], stateless: x.read.isStateless(), state: p.RequestState, declined: declined(p.InputResponses),
+		stateless: x.read.isStateless(), state: p.RequestState, declined: declined(p.InputResponses),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
 			CapabilityId: capability, ThreadId: a.thread},
+	}
+	if x.read.streams {
+		i.progress = p.Meta["progressToken"]
 	}
 	if i.urls = x.session.URLs || i.stateless && showsURLs(req.ClientCapabilities()); i.urls || i.state != "" {
 		i.seals = h.sealsFor(x.r.Context(), x.r)

@@ -161,6 +161,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(out, r, m, refused)
 		return
 	}
+	if m.batch != nil {
+		h.serveBatch(out, r, m)
+		return
+	}
+	h.serve(out, r, m)
+}
+
+// serve answers one message.
+func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	if m.method == "" { // a response to a request that this server has not made
 		out.WriteHeader(http.StatusAccepted)
 		return

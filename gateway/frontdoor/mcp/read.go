@@ -29,11 +29,12 @@ const (
 // message is a JSON-RPC message that has one reading.
 type message struct {
 	body    []byte
-	id      []byte // JSON; nil: none
-	method  string // "": a response
-	version string // of the protocol, in the header; "" where it has none
-	streams bool   // it is answered with events
-	cancels string // id of the request that it cancels; "": none
+	id      []byte            // JSON; nil: none
+	method  string            // "": a response
+	version string            // of the protocol, in the header; "" where it has none
+	streams bool              // it is answered with events
+	cancels string            // id of the request that it cancels; "": none
+	batch   []json.RawMessage // messages that were sent together; the other fields are unset; nil: it is one message
 }
 
 // isStateless reports whether the request is of a revision without sessions.
@@ -122,7 +123,7 @@ func (m *message) parse(header http.Header) *refusal {
 	switch root.Kind() {
 	case strictjson.Object:
 	case strictjson.Array:
-		return invalid("batches of messages are not supported; send each message in a request of its own")
+		return m.readBatch()
 	default:
 		return invalid("a message is a JSON object")
 	}

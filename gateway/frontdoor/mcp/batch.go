@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// batchVersion is the only revision with batches. It has no header of the revision.
+const batchVersion = "2025-03-26"
+
+const (
+	maxBatch      = 32       // messages
+	maxBatchReply = 16 << 20 // bytes of responses after which no further message is served
+)
+
+// readBatch takes the messages of a batch.
+func (m *message) readBatch() *refusal {
+	if m.version != "" && m.version != batchVersion {
+		return invalid("batches of messages are for the revision " + batchVersion +
+			"; send each message in a request of its own")
+	}
+	if err := json.Unmarshal(m.body, &m.batch); err != nil || len(m.batch) == 0 || len(m.batch) > maxBatch {
+		m.batch = nil
+		return invalid(fmt.Sprintf("a batch has 1 to %d messages", maxBatch))
+	}
+	return nil
+}
+
+// serveBatch answers the messages of a batch, one after the other, with the array of their responses (2025-03-26,
+// Streamable HTTP, "Sending Messages to the Server").
+func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message) {
+	var all bytes.Buffer
+	for _, text := range m.batch {
+		one, answer := &message{body: text, version: m.version}, &captured{header: http.Header{}}
+		switch refusal := one.parse(http.Header{}); { // whose responses are no events
+		case refusal != nil:
+			h.refuse(answer, r, one, refusal)
+		case one.batch != nil || one.method == "initialize":
+			h.refuse(answer, r, one, invalid("a batch has neither batches nor initialize"))
+		case all.Len() > maxBatchReply:
+			h.refuse(answer, r, one, invalid("the responses of the batch are too long; this message was not served"))
+		default:
+			h.serve(answer, r, one)
+		}
+		if one.id == nil && answer.status < http.StatusBadRequest || r.Context().Err() != nil {
+			continue // a notification or a response
+		}
+		if body := bytes.TrimSpace(answer.body.Bytes()); len(body) > 0 {
+			all.WriteByte("[,"[min(all.Len(), 1)])
+			all.Write(body)
+		}
+	}
+	if all.Len() == 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	all.WriteByte(']')
+	_, _ = w.Write(all.Bytes()) // the client may be gone; there is nobody left to tell
+}
+
+// captured is the response to a message of a batch.
+type captured struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter, as the other methods do.
+func (c *captured) Header() http.Header { return c.header }
+
+func (c *captured) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+}
+
+func (c *captured) Write(text []byte) (int, error) {
+	c.WriteHeader(http.StatusOK)
+	return c.body.Write(text)
+}
