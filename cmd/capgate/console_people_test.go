@@ -28,6 +28,7 @@ func consolePeople(t *testing.T, b *browsertest.Browser) {
 	t.Run("Login", func(t *testing.T) { letsAProgramIn(t, b, r) })
 	t.Run("Attacks", func(t *testing.T) { withstandsOtherSites(t, b, r) })
 	t.Run("Tenants", func(t *testing.T) { approvesForTwoTenants(t, b, r) })
+	t.Run("Roles", func(t *testing.T) { seesItsRoles(t, b, r) })
 	t.Run("Pages", func(t *testing.T) { looksAtPages(t, b, r) })
 }
 

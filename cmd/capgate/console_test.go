@@ -47,6 +47,7 @@ func consoleApproves(t *testing.T, b *browsertest.Browser) {
 	var saw struct {
 		Status, Denied                                 int
 		Card, Result, Other, Conflict, Address, Reason string
+		Home, Deny                                     string
 	}
 	b.Run(t, "approve", seen{"origins": []string{admin}, "public": public}, &saw)
 	for _, part := range []string{"Echo", "caps", "bot", "ann", "a@example.com", "1.50", "hello", "Masked", "left"} {
@@ -56,6 +57,10 @@ func consoleApproves(t *testing.T, b *browsertest.Browser) {
 	}
 	if strings.Contains(saw.Card, "hunter2") {
 		t.Errorf("the card has the secret: %s", saw.Card)
+	}
+	if !strings.Contains(saw.Home, "one call waits for approval") || !strings.Contains(saw.Deny, "third") ||
+		!strings.Contains(saw.Deny, "true") {
+		t.Errorf("%+v", saw)
 	}
 	if saw.Status != 200 || !strings.Contains(saw.Result, `"1.50"`) || !strings.Contains(saw.Other, "Approved") {
 		t.Errorf("%+v", saw)

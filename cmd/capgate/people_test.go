@@ -44,7 +44,7 @@ func (v *visitor) ask(method, address, body, accept string) (*http.Response, str
 	req, err := http.NewRequestWithContext(v.Context(), method, address, strings.NewReader(body))
 	must(v.T, err)
 	req.Header.Set("Accept", accept)
-	if method == http.MethodPost {
+	if method != http.MethodGet {
 		req.Header.Set("X-CSRF-Token", v.csrf)
 		req.Header.Set("Content-Type", "application/json")
 		if strings.HasSuffix(address, "/signin/key") {
@@ -138,7 +138,11 @@ func startPeople(t *testing.T, more string) *peopleRig {
 	for n := range r.p {
 		var admin string
 		r.p[n], r.public[n], admin = serve(t, []string{"CAPGATE_ADMIN_INSECURE="}, "--config", r.files.file("capgate.yaml"))
-		r.admin[n], r.inbox[n] = "http://"+admin, "http://"+r.public[n]+"/inbox"
+		_, inbox, _ := strings.Cut(r.p[n].stderr.String(), "Approvers open the inbox at:\n  ")
+		r.inbox[n], _, _ = strings.Cut(inbox, "\n") // as it was printed
+		if r.admin[n] = "http://" + admin; r.inbox[n] != "http://"+r.public[n]+"/inbox" {
+			t.Fatalf("%q", r.inbox[n])
+		}
 	}
 	return r
 }

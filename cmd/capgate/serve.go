@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strconv"
@@ -117,11 +118,20 @@ func serveFile(ctx context.Context, file string, over overrides, std stdio) erro
 	} else {
 		fmt.Fprintf(std.err, "Operators open the console at:\n  %s\n", cmp.Or(s.cfg.AdminURL, p.startLink()))
 	}
-	if s.cfg.PublicURL != "" && p.persons.inbox != nil {
-		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s%s\n", s.cfg.PublicURL, gateway.InboxPath)
+	if p.persons.inbox != nil {
+		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s%s\n", cmp.Or(s.cfg.PublicURL, s.publicURL(p.public.Addr())),
+			gateway.InboxPath)
 	}
 	p.reloader.file, p.reloader.over, p.reloader.hangUp = file, over, hangUp
 	return p.run(ctx)
+}
+
+// publicURL is the address of the public port for a browser on this machine.
+func (s *settings) publicURL(at net.Addr) string {
+	if s.server != nil {
+		return "https://" + reachable(at)
+	}
+	return "http://" + reachable(at)
 }
 
 // isOn reports whether a variable of the environment says yes.

@@ -9,6 +9,7 @@ const paths = {
   calls: "M3 12h4l3-8 4 16 3-8h4",
   webhooks: "M4 4h16v13H4zM4 6l8 6 8-6",
   audit: "M6 3h9l4 4v14H6zM9 12h7M9 16h7M9 8h3",
+  sessions: "M3 4h18v12H3zM8 20h8M12 16v4M10 8h4M9 12h6",
   sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.500 1.500M17.500 17.500 19 19M5 19l1.500-1.500M17.500 6.500 19 5",
   moon: "M20 14A8 8 0 0 1 10 4a8 8 0 1 0 10 10z",
   auto: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",

@@ -1,12 +1,14 @@
 // The screens of the console, in the order of the navigation. A screen is one line here and a file beside this.
 import type { ComponentType } from "preact";
 import type { IconName } from "../parts/Icon";
+import type { Role } from "../parts/roles";
 import { Audit } from "./audit/Audit";
 import { Calls } from "./calls/Calls";
 import { Fleets } from "./fleets/Fleets";
 import { Home } from "./home/Home";
 import { Inbox } from "./inbox/Inbox";
 import { Policies } from "./policies/Policies";
+import { Sessions } from "./sessions/Sessions";
 import { Tenants } from "./tenants/Tenants";
 import { Tools } from "./tools/Tools";
 import { Webhooks } from "./webhooks/Webhooks";
@@ -21,18 +23,19 @@ export interface Route {
   key: string;
   /** It gets the further parts of the address. */
   screen: ComponentType<{ rest: string[] }>;
-  /** It shows everything of all tenants, and an operator of one tenant cannot open it. */
-  allTenants?: boolean;
+  /** The role for all tenants without which it cannot be opened: it shows what is of all tenants. */
+  allTenants?: Role;
 }
 
 export const routes: Route[] = [
   { path: "", title: "Home", icon: "home", key: "h", screen: Home },
   { path: "inbox", title: "Inbox", icon: "inbox", key: "i", screen: Inbox },
-  { path: "fleets", title: "Fleets", icon: "fleets", key: "f", screen: Fleets, allTenants: true },
+  { path: "fleets", title: "Fleets", icon: "fleets", key: "f", screen: Fleets, allTenants: "viewer" },
   { path: "tools", title: "Tools", icon: "tools", key: "o", screen: Tools },
   { path: "policies", title: "Policies", icon: "policies", key: "p", screen: Policies },
   { path: "tenants", title: "Tenants", icon: "tenants", key: "e", screen: Tenants },
   { path: "calls", title: "Calls", icon: "calls", key: "c", screen: Calls },
-  { path: "webhooks", title: "Webhooks", icon: "webhooks", key: "w", screen: Webhooks, allTenants: true },
+  { path: "webhooks", title: "Webhooks", icon: "webhooks", key: "w", screen: Webhooks, allTenants: "viewer" },
   { path: "audit", title: "Audit", icon: "audit", key: "a", screen: Audit },
+  { path: "sessions", title: "Sessions", icon: "sessions", key: "s", screen: Sessions, allTenants: "admin" },
 ];

@@ -1,5 +1,7 @@
 import { mode } from "../api/client";
 import { Dialog } from "../parts/parts";
+import { allTenants, can } from "../parts/roles";
+import { useSession } from "../parts/use";
 import { routes } from "../screens/routes";
 
 const inbox: [string, string][] = [
@@ -9,11 +11,12 @@ const inbox: [string, string][] = [
 const everywhere: [string, string][] = [["?", "These keys"], ["t", "Light, dark or as the system"], ["Esc", "Close a dialog"]];
 
 export function Help({ onClose }: { onClose(): void }) {
+  const { me } = useSession();
   return (
     <Dialog title="Keys" onClose={onClose}>
       <div class="keys">
         <Keys title="Everywhere" keys={everywhere} />
-        {mode === "console" && <Keys title="Go to" keys={routes.map((r) => [`g ${r.key}`, r.title])} />}
+        {mode === "console" && <Keys title="Go to" keys={routes.filter((r) => !r.allTenants || can(me, r.allTenants, allTenants)).map((r) => [`g ${r.key}`, r.title])} />}
         <Keys title="Inbox" keys={inbox} />
       </div>
     </Dialog>

@@ -6,7 +6,7 @@ import { Dialog, Live } from "../parts/parts";
 import { allTenants, can, RolesOfPerson } from "../parts/roles";
 import { inWords, Untrusted } from "../parts/Untrusted";
 import type { TenantsPage } from "../api/types";
-import { useGet, useHash, useSession } from "../parts/use";
+import { useFeeds, useGet, useHash, useSession } from "../parts/use";
 import { ApprovalsContext } from "../screens/inbox/feed";
 import { routes, type Route } from "../screens/routes";
 import type { Theme } from "./theme";
@@ -17,7 +17,7 @@ const here = (r: Route, parts: string[]) => (parts[0] ?? "") === r.path;
 
 function useRoutes() {
   const { me } = useSession();
-  return routes.filter((r) => !r.allTenants || can(me, "viewer", allTenants));
+  return routes.filter((r) => !r.allTenants || can(me, r.allTenants, allTenants));
 }
 
 function Waiting() {
@@ -56,7 +56,7 @@ export function SideBar({ theme, onHelp }: Bar) {
 }
 
 export function TopBar({ theme, onHelp }: Bar) {
-  const { state } = useContext(ApprovalsContext);
+  const state = useFeeds();
   return (
     <header class="top">
       <Brand />

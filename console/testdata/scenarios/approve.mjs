@@ -40,16 +40,25 @@ export default async ({ context, args, phone }) => {
   // The keyboard answers, after a question. The link of one approval opens it.
   const desk = await (await context({ viewport: { width: 1280, height: 800 } })).newPage();
   await desk.goto(admin + "/#/inbox");
+  const home = await (await context({ viewport: { width: 1280, height: 800 } })).newPage();
+  await home.goto(admin + "/#/");
+  const tile = home.locator(".tile", { hasText: "Approvals" });
+  await tile.getByText("None waiting").waitFor();
   const third = invoke(args.public, "caps", { third: true });
   await desk.locator("article.approval[data-state=pending]").waitFor();
+  // Home says so by the same feed, without another request for its summary.
+  await tile.getByText("1 waiting").waitFor();
+  saw.home = await home.locator(".attention").innerText();
   await desk.keyboard.press("j");
   await desk.keyboard.press("Enter");
   await desk.getByText("Expires at").waitFor();
   saw.address = new URL(desk.url()).hash;
   await desk.keyboard.press("d");
+  saw.deny = await desk.getByRole("dialog").getByRole("region", { name: "All arguments" }).innerText();
   await desk.getByRole("dialog").getByLabel(/Reason/).fill("not today");
   await desk.getByRole("dialog").getByRole("button", { name: "Deny once" }).click();
   saw.reason = await (await third).text();
+  await tile.getByText("None waiting").waitFor();
   await desk.keyboard.press("?");
   await desk.getByRole("dialog", { name: "Keys" }).waitFor();
   await desk.keyboard.press("Escape");

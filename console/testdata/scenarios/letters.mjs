@@ -13,5 +13,15 @@ export default async ({ context, args }) => {
   await page.reload();
   await settled(page);
   const button = page.getByRole("button", { name: "Retry evt_51" });
-  return [path, String(await button.isDisabled()), await button.getAttribute("title")];
+  const may = [String(await button.isDisabled()), await button.getAttribute("title")];
+  // An empty list says whether notices are configured at all.
+  const empty = [], letters = /\/v1\/webhooks\/dead\?/;
+  for (const destinations of [["slack-ops", "mail"], []]) {
+    await page.unroute(letters);
+    await page.route(letters, (route) => route.fulfill({ json: { dead: [], destinations } }));
+    await page.reload();
+    await settled(page);
+    empty.push((await page.locator("main .empty").innerText()).replace(/\s+/g, " "));
+  }
+  return [path, ...may, ...empty, await page.locator("main .empty a").getAttribute("href")];
 };

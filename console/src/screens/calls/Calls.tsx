@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CallsPage, RecentCall } from "../../api/types";
 import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
-import { Badge, Card, Live, Loading, own, Screen, Table, type Column } from "../../parts/parts";
+import { Badge, Card, Loading, own, Screen, Table, type Column } from "../../parts/parts";
 import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useEvents, useList, useSession } from "../../parts/use";
@@ -37,7 +37,7 @@ export function Calls({ rest }: { rest: string[] }) {
   stop.current = paused;
   const showNow = useRef(show);
   showNow.current = show;
-  const state = useEvents("/v1/calls/events", filter, (e) => {
+  useEvents("/v1/calls/events", filter, (e) => {
     const c = parse(e.data);
     if (!c) return;
     fresh.current = [c, ...fresh.current].slice(0, most);
@@ -51,7 +51,7 @@ export function Calls({ rest }: { rest: string[] }) {
   const opened = rest[0];
   return (
     <Screen title="Calls" about={`The last ${most} calls of all replicas, as they end`}
-      tools={<><Live state={state} /><button type="button" class="button" aria-pressed={paused} onClick={pause}>{paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}</button></>}>
+      tools={<button type="button" class="button" aria-pressed={paused} onClick={pause}>{paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}</button>}>
       <div class="stack">
         <Filters of={of} put={put} seen={items} />
         <Trouble problem={error} retry={reload} what="its calls" />

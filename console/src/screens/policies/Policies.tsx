@@ -4,7 +4,7 @@ import { raw } from "../../api/client";
 import type { Rule } from "../../api/types";
 import { Ask, Choice, Tabs, Trouble, Verdict } from "../../parts/ask";
 import { Badge, Card, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
-import { allTenants, Needs, useJudge, type May } from "../../parts/roles";
+import { allTenants, can, Needs, useJudge, type May } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList, useSession } from "../../parts/use";
@@ -27,7 +27,7 @@ export function Policies({ rest }: { rest: string[] }) {
 interface Asked { what: "set" | "delete"; rule?: Rule }
 
 function Rules({ candidate }: { candidate: boolean }) {
-  const { tenant } = useSession();
+  const { me, tenant } = useSession();
   const [of, setOf] = useState("tenants");
   const [search, setSearch] = useState("");
   const [asked, ask] = useState<Asked>();
@@ -43,7 +43,7 @@ function Rules({ candidate }: { candidate: boolean }) {
       <Needs role="admin" tenant={here} />
       {candidate && <Compare turn={items} />}
       <div class="filters bar">
-        <Choice label="Rules" value={of} onInput={setOf} of={[["tenants", tenant === "-" ? "of tenants" : "of the tenant"], ["global", "for all tenants"]]} />
+        <Choice label="Rules" value={of} onInput={setOf} of={[["tenants", tenant === "-" ? "of tenants" : "of the tenant"], ...(can(me, "viewer", allTenants) ? [["global", "for all tenants"] as [string, string]] : [])]} />
         <Search label="Search in these rules" value={search} onInput={setSearch} />
         <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>{candidate ? "Set a candidate" : "Set a rule"}</button>
       </div>
