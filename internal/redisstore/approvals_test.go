@@ -127,15 +127,19 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := service(t, open(), approvals.Options{})
 		r := request(`{"id":9007199254740992}`)
+		r.Config = []byte(`{"mode":"dry"}`)
 		a := ask(t, k, r)
 		approve(t, k, a, approvals.Answer{})
 		for word, change := range map[string]func(*approvals.Request){
-			"user":       func(r *approvals.Request) { r.User = "bob" },
-			"agent":      func(r *approvals.Request) { r.Agent = "" },
-			"capability": func(r *approvals.Request) { r.Capability = "Mail" },
-			"tool":       func(r *approvals.Request) { r.Tool = "send " },
-			"schema":     func(r *approvals.Request) { r.Schema[31] = 1 },
-			"arguments":  func(r *approvals.Request) { r.Args = []byte(`{"id":9007199254740993}`) },
+			"user":        func(r *approvals.Request) { r.User = "bob" },
+			"agent":       func(r *approvals.Request) { r.Agent = "" },
+			"capability":  func(r *approvals.Request) { r.Capability = "Mail" },
+			"tool":        func(r *approvals.Request) { r.Tool = "send " },
+			"schema":      func(r *approvals.Request) { r.Schema[31] = 1 },
+			"arguments":   func(r *approvals.Request) { r.Args = []byte(`{"id":9007199254740993}`) },
+			"session":     func(r *approvals.Request) { r.Session = "s 2" },
+			"thread":      func(r *approvals.Request) { r.Thread = "t" },
+			"config_json": func(r *approvals.Request) { r.Config, r.Settings = []byte(`{"mode":"wet"}`), nil },
 		} {
 			other := *r
 			change(&other)

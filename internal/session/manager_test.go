@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -20,6 +21,8 @@ import (
 type store struct {
 	mu      sync.Mutex
 	away    error
+	frozen  error // of writes
+	epoch   string
 	key     []byte
 	revoked []session.Revocation
 	records []session.Record
@@ -37,17 +40,28 @@ func (s *store) SharedKey(_ context.Context, proposal []byte) ([]byte, error) {
 func (s *store) Revoke(_ context.Context, all []session.Revocation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away == nil {
-		s.revoked = append(s.revoked, all...)
+	if err := cmp.Or(s.away, s.frozen); err != nil {
+		return err
 	}
-	return s.away
+	s.revoked = append(s.revoked, all...)
+	return nil
 }
 
 func (s *store) Revoked(_ context.Context, at session.Position) (session.Position, []session.Revocation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := session.Position{Epoch: "1", Version: uint64(len(s.revoked))}
+	now := session.Position{Epoch: "1" + s.epoch, Version: uint64(len(s.revoked))}
+	if at.Epoch != now.Epoch {
+		at.Version = 0
+	}
 	return now, slices.Clone(s.revoked[at.Version:]), s.away
+}
+
+// lose empties the store.
+func (s *store) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch, s.key, s.revoked, s.records = s.epoch+"1", nil, nil, nil
 }
 
 func (s *store) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
@@ -235,7 +249,7 @@ func TestFollow(t *testing.T) {
 	for _, ctx := range []context.Context{revoked, refused} {
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Minute):
+		case <-time.After(20 * time.Second):
 			t.Fatal("it goes on")
 		}
 	}

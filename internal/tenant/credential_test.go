@@ -50,6 +50,21 @@ func TestHashes(t *testing.T) {
 			t.Errorf("%v, %v, %v", h, got, ok)
 		}
 	}
+	pepper := []byte("0123456789abcdef")
+	for _, h := range []tenant.Hash{plain, peppered} { // every digit counts
+		text := h.String()
+		for i := strings.Index(text, ":") + 1; i < len(text); i++ {
+			altered := []byte(text)
+			altered[i] ^= '0' ^ '1' // another digit
+			if other, ok := tenant.ParseHash(string(altered)); ok && other.Matches("hunter2", pepper) {
+				t.Errorf("%s matches like %s", altered, text)
+			}
+		}
+		if !h.Matches("hunter2", pepper) || h.Matches("hunter3", pepper) || h.Matches("", pepper) ||
+			peppered.Matches("hunter2", nil) {
+			t.Errorf("%s matches another secret, or without its pepper", text)
+		}
+	}
 	for _, wrong := range []string{"", "sha256:", "sha256:00", plain.String()[7:], "md5:" + plain.String()[7:],
 		plain.String() + "00", strings.Replace(plain.String(), "f", "g", 1)} {
 		if _, ok := tenant.ParseHash(wrong); ok {

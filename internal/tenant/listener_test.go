@@ -104,6 +104,14 @@ func TestNarrow(t *testing.T) {
 		who.Scopes != 0 || who.Tenant != "acme" || who.Key != "k" {
 		t.Errorf("the key's own user: %+v, %v", who, refusal)
 	}
+	who, refusal = (&tenant.Listener{Tenant: "globex"}).Narrow(key, tenant.Credentials{})
+	if refusal == nil || refusal.Metadata["field"] != "tenant" || who.Scopes != 0 {
+		t.Errorf("another tenant's listener: %+v, %v", who, refusal)
+	}
+	who, refusal = (&tenant.Listener{User: "ann"}).Narrow(key, tenant.Credentials{})
+	if refusal != nil || who.User != "ann" || who.Asserts != tenant.Agent {
+		t.Errorf("the user of all calls may be asserted later: %+v, %v", who, refusal)
+	}
 	if who, _ = (&tenant.Listener{Scopes: tenant.Read}).Narrow(key, tenant.Credentials{}); who.Scopes != key.Scopes {
 		t.Errorf("the default limits no credential: %v", who.Scopes)
 	}

@@ -174,8 +174,10 @@ func TestSigningKeys(t *testing.T) {
 	token := sign(t, s, g)
 	s.Replace([][]byte{second, first})
 	good(token, true)
+	renewed := sign(t, s, g)
 	s.Replace([][]byte{second})
 	good(token, false)
-	g.Tenant = "acme" // from a gateway with tenants
+	good(renewed, true) // the first key signs
+	g.Tenant = "acme"   // from a gateway with tenants
 	good(sign(t, s, g), false)
 }

@@ -41,7 +41,7 @@ func TestASecretAtTheEnd(t *testing.T) {
 }
 
 // TestTextsOfOthers: what callers, tools and backends say beside the arguments is shown without characters that hide
-// or reorder text, and not without end; so is the approver's name.
+// or reorder text, and not without end; so are the approver's name and comment.
 func TestTextsOfOthers(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\u202eb\u2066c\u200bd\x1b[2Je\x00f\u0085g\xffh\r"
@@ -50,12 +50,13 @@ func TestTextsOfOthers(t *testing.T) {
 	r := request(`{}`)
 	r.Description, r.Why, r.RequestID, r.Trace = hostile, hostile, hostile, hostile
 	a := ask(t, k, r)
-	a, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: hostile})
+	a, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: hostile, Comment: hostile})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"description": a.Description, "why": a.Why, "request": a.RequestID, "trace": a.Trace, "by": a.By,
+		"comment": a.Comment,
 	} {
 		if !strings.HasPrefix(text, "a\ufffdb\ufffdc") {
 			t.Errorf("%s: %q", name, text)

@@ -66,6 +66,11 @@ func TestBadArguments(t *testing.T) {
 			}
 		}
 	}
+	for _, id := range []string{"", "apr_", "apr_" + strings.Repeat("A", 27), "apr_" + strings.Repeat("a", 26)} {
+		if _, refusal := k.Redeem(t.Context(), id, request("{}")); reason(refusal) != "APPROVAL_UNKNOWN" {
+			t.Errorf("%q is looked up: %v", id, refusal)
+		}
+	}
 	r := request("{}")
 	r.Tool = strings.Repeat("x", 1025)
 	if _, _, refusal := k.Create(t.Context(), r); reason(refusal) != "ARGUMENTS_INVALID" || len(refusal.Message) > 200 {
@@ -168,6 +173,7 @@ func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 		"every tool":       {k, func(r *approvals.Request) { r.Tool = policy.Any }},
 		"no tool":          {k, func(r *approvals.Request) { r.Tool = "" }},
 		"every capability": {k, func(r *approvals.Request) { r.Capability = policy.Any }},
+		"a backend asks":   {k, func(r *approvals.Request) { r.Level = "engine" }},
 	} {
 		r := request("{}")
 		test.change(r)

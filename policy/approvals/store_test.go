@@ -3,6 +3,7 @@ package approvals_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -127,7 +128,14 @@ func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Stored
 	if err != nil || r.State != approvals.Pending {
 		return r, approvals.AnswerLate, err
 	}
-	r.State, r.By = reply.State, reply.By
+	if reply.Given.State != 0 {
+		r.Answers = append(slices.Clone(r.Answers), reply.Given)
+	}
+	if reply.More {
+		m.records[id] = r
+		return r, approvals.AnswerRecorded, nil
+	}
+	r.State, r.By, r.Comment, r.Remember, r.Answered = reply.State, reply.By, reply.Comment, reply.Remember, time.Now()
 	m.records[id] = r
 	if m.told != nil {
 		m.told(approvals.Notification{Tenant: r.Tenant, ID: id, Kind: approvals.EventApproved})

@@ -97,12 +97,14 @@ func TestFewWait(t *testing.T) {
 		}
 		synctest.Wait()
 		a := ask(t, k, request("3"))
+		soon, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
 		for _, id := range []string{a.ID, held} {
-			if _, err := k.Wait(ctx, a.Tenant, id); !errors.Is(err, approvals.ErrBusy) {
+			if _, err := k.Wait(soon, a.Tenant, id); !errors.Is(err, approvals.ErrBusy) {
 				t.Errorf("one too many: %v", err)
 			}
 		}
-		if err := k.Events(ctx, "acme", "", nil); !errors.Is(err, approvals.ErrBusy) {
+		if err := k.Events(soon, "acme", "", nil); !errors.Is(err, approvals.ErrBusy) {
 			t.Errorf("one reader too many: %v", err)
 		}
 		cancel()

@@ -1,0 +1,130 @@
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/session"
+)
+
+const day = 24 * time.Hour
+
+// TestTheEndOfASession: it is that of its credential or of the configuration, whichever comes first, and exact.
+func TestTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ credential, want time.Duration }{
+		"of the configuration": {0, time.Hour}, "of the credential": {time.Minute, time.Minute},
+		"of a long credential": {day, time.Hour},
+	} {
+		m, _, c := start()
+		_ = m.Configure(time.Hour, nil)
+		c.Set(c.Now().Truncate(time.Millisecond))
+		s, end := ann(), c.Now().Add(test.want)
+		if test.credential > 0 {
+			s.Expires = c.Now().Add(test.credential)
+		}
+		cookie := issue(t, m, s)
+		c.Set(end.Add(-1))
+		if why := opens(t, m, cookie); why != "" {
+			t.Errorf("%s: %s before the end", name, why)
+		}
+		c.Set(end)
+		if why := opens(t, m, cookie); why != "SESSION_INVALID" {
+			t.Errorf("%s: it opens at its end", name)
+		}
+	}
+}
+
+// TestAllSessionsEnd: a person's sessions end up to the moment at which somebody ends them, also those that are on no
+// list, in whatever order replicas learn of several such ends. Another issuer's person of that name keeps hers.
+func TestAllSessionsEnd(t *testing.T) {
+	t.Parallel()
+	m, s, c := start()
+	c.Set(c.Now().Truncate(time.Millisecond))
+	began := c.Now()
+	first, hers := ann(), ann()
+	hers.Issuer = "partner"
+	one, another := issue(t, m, first), issue(t, m, hers)
+	s.records = nil
+	if refusal := m.EndAll(t.Context(), first.Name()); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if opens(t, m, one) != "SESSION_INVALID" || opens(t, m, another) != "" {
+		t.Error("the session of that moment, and it alone, should have ended")
+	}
+	c.Add(time.Minute)
+	second := ann()
+	two := issue(t, m, second)
+	s.records = nil
+	c.Add(time.Minute)
+	_ = m.EndAll(t.Context(), second.Name())
+	// A replica whose clock is behind ends them, too.
+	_ = s.Revoke(t.Context(), []session.Revocation{{Name: second.Name(), Before: began, Until: began.Add(day)}})
+	m.Read(t.Context())
+	if opens(t, m, two) != "SESSION_INVALID" {
+		t.Error("an earlier end has undone a later one")
+	}
+}
+
+// TestLostRevocations: a store that loses its content gets the revocations and the key back from a replica, until the
+// revoked sessions have ended by themselves, and even if it takes no writes at first.
+func TestLostRevocations(t *testing.T) {
+	t.Parallel()
+	m, s, c := start()
+	_ = m.Configure(session.MaxTTL, nil)
+	one, two, three := ann(), ann(), ann()
+	_ = m.EndAll(t.Context(), one.Name())
+	c.Add(19 * day)
+	cookies := []string{issue(t, m, one), issue(t, m, two)}
+	s.records = nil
+	c.Add(day)
+	_ = m.EndAll(t.Context(), one.Name()) // later than before: it holds longer
+	other := issue(t, m, three)
+	_ = m.End(t.Context(), three.ID, time.Time{})
+	c.Add(11 * day) // the first end of all sessions is over
+	m.Read(t.Context())
+	s.lose()
+	s.frozen = errors.New("no writes")
+	m.Read(t.Context())
+	s.frozen = nil
+	if why := opens(t, m, cookies[0]); why != "SESSION_INVALID" {
+		t.Error("a session opens while the store has lost its revocation")
+	}
+	m.Read(t.Context())
+	_ = issue(t, m, ann()) // the key is asked for again
+	fresh := session.New(s, session.Options{Now: c.Now})
+	fresh.Read(t.Context())
+	for i, cookie := range append(cookies, other) {
+		if opens(t, m, cookie) != "SESSION_INVALID" || opens(t, fresh, cookie) != "SESSION_INVALID" {
+			t.Errorf("session %d goes on after the store has lost its revocation", i)
+		}
+	}
+	c.Add(time.Millisecond)
+	good := issue(t, m, ann())
+	if opens(t, m, good) != "" || opens(t, fresh, good) != "" {
+		t.Error("a later session should open at both: they share the key")
+	}
+	s.lose() // and the key is that of before
+	c.Add(2 * time.Minute)
+	if opens(t, m, good) != "" {
+		t.Error("the replica has another key")
+	}
+	late := session.New(s, session.Options{Now: c.Now})
+	if opens(t, late, good) != "" {
+		t.Error("the store has another key than before")
+	}
+}
+
+func TestSameSecret(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{{"secret", "secret", true}, {"secret", "secres", false}, {"secret", "s", false}, {"secret", "secrets", false},
+		{"secret", "", false}, {"", "secret", false}, {"", "", false}} {
+		if session.SameSecret(test.a, test.b) != test.want {
+			t.Errorf("%q, %q: %v", test.a, test.b, !test.want)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package approvals_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+// person is an approver whom an issuer vouches for.
+func person(user string, groups ...string) approvals.Approver {
+	return approvals.Approver{User: user, Issuer: "corp", Groups: groups}
+}
+
+// ruled is a Service with one rule for the answers to all calls.
+func ruled(t *testing.T, o approvals.Options, rule approvals.AnswerRule) *approvals.Service {
+	t.Helper()
+	k := newKeeper(t, &memory{}, o)
+	rule.Tenant, rule.Capability, rule.Tool = "*", "*", "*"
+	k.SetAnswerRules([]approvals.AnswerRule{rule})
+	return k
+}
+
+// TestWhoMayAnswer: the rule in force judges the approver and the comment, of approvals and of denials.
+func TestWhoMayAnswer(t *testing.T) {
+	t.Parallel()
+	own := true
+	groups := approvals.AnswerRule{Groups: []string{"leads", "sec"}}
+	unverified := approvals.Approver{User: "bob", Key: "ci", Unverified: true}
+	for name, test := range map[string]struct {
+		rule    approvals.AnswerRule
+		level   string
+		who     approvals.Approver
+		deny    bool
+		comment string
+		reason  string
+		says    string
+	}{
+		"a member":                  {rule: groups, who: person("bob", "ops", "sec")},
+		"a member of another group": {rule: groups, who: person("bob", "ops"), reason: "APPROVER_GROUP"},
+		"an outsider denies":        {rule: groups, who: person("bob", "ops"), deny: true, reason: "APPROVER_GROUP"},
+		"a part of a group's name":  {rule: groups, who: person("bob", "se"), reason: "APPROVER_GROUP"},
+		"an approver without a key": {rule: groups, reason: "APPROVER_GROUP", says: "nothing authenticates"},
+		"an API key": {rule: groups, who: approvals.Approver{Key: "ci"}, reason: "APPROVER_GROUP",
+			says: "an API key"},
+		"the user of the call":          {who: person("ann"), reason: "SELF_APPROVAL"},
+		"the user denies":               {who: person("ann"), deny: true},
+		"the user, as the rule permits": {rule: approvals.AnswerRule{Self: &own}, who: person("ann")},
+		"the user whom a backend asks":  {level: "engine", who: person("ann")},
+		"one of two without a key":      {rule: approvals.AnswerRule{Answers: 2}, reason: "APPROVER_REQUIRED"},
+		"one of two whom nothing vouches for": {rule: approvals.AnswerRule{Answers: 2},
+			who: approvals.Approver{User: "bob", Unverified: true}, reason: "APPROVER_REQUIRED"},
+		"an unverified user of a key": {rule: approvals.AnswerRule{Answers: 2}, who: unverified},
+		"a denial without a reason": {rule: approvals.AnswerRule{Reason: approvals.ReasonDeny}, who: person("bob"),
+			deny: true, comment: " \n", reason: "REASON_REQUIRED"},
+		"an approval that needs none": {rule: approvals.AnswerRule{Reason: approvals.ReasonDeny}, who: person("bob")},
+		"an approval without a reason": {rule: approvals.AnswerRule{Reason: approvals.ReasonAlways}, who: person("bob"),
+			reason: "REASON_REQUIRED"},
+	} {
+		k := ruled(t, approvals.Options{}, test.rule)
+		r := request("{}")
+		r.Level = test.level
+		a := ask(t, k, r)
+		answer := k.Approve
+		if test.deny {
+			answer = k.Deny
+		}
+		_, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{Who: test.who, Comment: test.comment})
+		if reason(err) != test.reason {
+			t.Errorf("%s: %v, want %q", name, err, test.reason)
+		}
+		var refusal *call.Refusal
+		if test.says != "" && (!errors.As(err, &refusal) || !strings.Contains(refusal.Message, test.says)) {
+			t.Errorf("%s: %+v", name, refusal)
+		}
+		if got, _ := k.Get(t.Context(), a.Tenant, a.ID); test.reason != "" && got.State != approvals.Pending {
+			t.Errorf("%s: refused, and %v", name, got.State)
+		}
+	}
+}
+
+// TestSeveralAnswers: so many different people have to approve, and what all of them chose is remembered: for the
+// narrowest scope and the shortest time.
+func TestSeveralAnswers(t *testing.T) {
+	t.Parallel()
+	always, once := approvals.Answer{Remember: approvals.Always}, approvals.Answer{}
+	minute := approvals.Answer{Remember: approvals.Always, ValidFor: time.Minute}
+	for name, test := range map[string]struct {
+		answers  []approvals.Answer
+		remember approvals.Remember
+		valid    time.Duration
+	}{
+		"always, then once":     {[]approvals.Answer{always, once}, approvals.ThisCall, 0},
+		"once, then always":     {[]approvals.Answer{once, always}, approvals.ThisCall, 0},
+		"always":                {[]approvals.Answer{always, always}, approvals.Always, time.Hour},
+		"always, then a minute": {[]approvals.Answer{always, minute}, approvals.Always, time.Minute},
+		"a minute, then always": {[]approvals.Answer{minute, always}, approvals.Always, time.Minute},
+		"one person always":     {[]approvals.Answer{always}, approvals.Always, time.Hour},
+	} {
+		set := &rules{}
+		k := ruled(t, approvals.Options{Rules: set}, approvals.AnswerRule{Answers: len(test.answers), MaxValidity: time.Hour})
+		a := ask(t, k, request("{}"))
+		var last approvals.Approval
+		for i, answer := range test.answers {
+			if got, _ := k.Get(t.Context(), a.Tenant, a.ID); got.State != approvals.Pending || len(set.set) > 0 {
+				t.Fatalf("%s: %v after %d answers, %+v", name, got.State, i, set.set)
+			}
+			answer.Who = person(string(rune('a' + i)))
+			var err error
+			if last, err = k.Approve(t.Context(), a.Tenant, a.ID, answer); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, err = k.Approve(t.Context(), a.Tenant, a.ID, answer); i+1 < len(test.answers) &&
+				reason(err) != "ALREADY_ANSWERED" {
+				t.Fatalf("%s: the same person again: %v", name, err)
+			}
+		}
+		if last.State != approvals.Approved || last.Remember != test.remember {
+			t.Errorf("%s: %v, remembered for %v", name, last.State, last.Remember)
+		}
+		if ends := last.Answered.Add(test.valid); test.remember == approvals.Always {
+			if len(set.set) != 1 || !set.set[0].Expires.Equal(ends) {
+				t.Errorf("%s: rules %+v, want one that ends at %v", name, set.set, ends)
+			}
+		} else if len(set.set) > 0 {
+			t.Errorf("%s: rules %+v", name, set.set)
+		}
+	}
+}
+
+// TestEscalatedGroups: the further groups may answer from the moment at which the approval escalates.
+func TestEscalatedGroups(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := ruled(t, approvals.Options{}, approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Minute,
+			EscalateGroups: []string{"leads"}})
+		r := request("{}")
+		a := ask(t, k, r)
+		a.Created = time.Now()
+		lead := person("bob", "leads")
+		<-time.After(time.Minute - 1)
+		a.Terms = nil
+		if refusal := k.MayAnswer(&a, &lead); reason(refusal) != "APPROVER_GROUP" {
+			t.Errorf("before: %v", refusal)
+		}
+		<-time.After(1)
+		if refusal := k.MayAnswer(&a, &lead); refusal != nil {
+			t.Errorf("then: %v", refusal)
+		}
+		if rule := k.AnswerRule(a.Tenant, a.Capability, a.Tool); !slices.Equal(rule.Groups, []string{"sec"}) {
+			t.Errorf("the rule has changed: %v", rule.Groups)
+		}
+	})
+}
