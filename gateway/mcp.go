@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	upstream "github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
@@ -113,4 +114,14 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 // Known implements mcp.Catalog.
 func (t toolsOf) Known(capability, tool string) bool {
 	return t.MCP.Known != nil && t.MCP.Known(capability, tool)
+}
+
+// Relays implements mcp.Catalog.
+func (t toolsOf) Relays(capability string) bool {
+	fleet := t.router.Table().Fleet(capability)
+	if fleet == nil {
+		return false
+	}
+	_, is := fleet.Protocol().(*upstream.Settings)
+	return is
 }

@@ -31,6 +31,7 @@ type invocation struct {
 	session   *sdk.ServerSession
 	progress  any  // token of progress notifications; nil: none are asked for, or the client takes no events
 	stateless bool // the request is of a revision without sessions
+	relays    bool // the capability is an MCP server
 
 	tasks    bool   // the client takes a task for a result
 	urls     bool   // the client shows addresses to its user
@@ -74,6 +75,8 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 // answerOf returns the result of a call, or its JSON-RPC error.
 func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error) (sdk.Result, error) {
 	switch {
+	case err == nil && i.relays:
+		return relayed(reply, i.stateless), nil
 	case err == nil:
 		return resultOf(reply, i.stateless), nil
 	case isArgumentError(err):
@@ -112,6 +115,7 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	}
 	i := &invocation{about: a, exchange: x, session: req.Session, tasks: h.takesTasks(x, p.Meta),
 		stateless: x.read.isStateless(), state: p.RequestState, declined: declined(p.InputResponses),
+		relays: h.cfg.Catalog.Relays(capability),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
 			CapabilityId: capability, ThreadId: a.thread},
 	}

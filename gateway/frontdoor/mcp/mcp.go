@@ -64,6 +64,8 @@ type Catalog interface {
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
 	// Known reports whether a capability is known to have a tool. It answers from memory.
 	Known(capability, tool string) bool
+	// Relays reports whether the backends of a capability are MCP servers, whose results are passed on as they are.
+	Relays(capability string) bool
 }
 
 // Tool is a tool that a caller may use.

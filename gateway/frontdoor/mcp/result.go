@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 
@@ -64,6 +65,46 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	if reader.Read(data, strictjson.Options{Keep: true}) == nil &&
 		(stateless || reader.Root().Kind() == strictjson.Object) {
 		r.StructuredContent = data
+	}
+	return r
+}
+
+// relayedResult is the result of an MCP server, whose content is passed on as it is.
+type relayedResult struct {
+	sdk.ResultBase
+	ResultType        string          `json:"resultType,omitempty"` // of revisions without sessions
+	Content           json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+}
+
+// relayed returns the answer of an MCP server as it was before it became one of a capability: a string is its text, an
+// object with content is both, and anything else is structured content (docs/systems/mcp.md, "Calls").
+func relayed(reply *docpb.InvokeResponse, stateless bool) sdk.Result {
+	data := reply.GetResultJson()
+	if reply.GetError() != "" || len(data) == 0 {
+		return resultOf(reply, stateless)
+	}
+	var text string
+	switch {
+	case string(data) == "null":
+		return newResult("", stateless)
+	case data[0] == '"' && json.Unmarshal(data, &text) == nil:
+		return newResult(text, stateless)
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil || !bytes.HasPrefix(members["content"], []byte("[")) {
+		return resultOf(reply, stateless)
+	}
+	structured, both := members["structuredContent"]
+	if both != (len(members) == 2) || len(members) > 2 {
+		return resultOf(reply, stateless)
+	}
+	r := &relayedResult{Content: members["content"]}
+	if stateless {
+		r.ResultType = "complete"
+	}
+	if stateless || bytes.HasPrefix(structured, []byte("{")) {
+		r.StructuredContent = structured
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"unicode/utf8"
@@ -16,7 +17,7 @@ import (
 )
 
 // stream makes a call whose answer comes in pieces, each of which is told as progress. The answer is all pieces
-// together. A backend that does not stream gets the call as one of Invoke.
+// together, or the last one of an MCP server. A backend that does not stream gets the call as one of Invoke.
 func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,11 +38,14 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 		case err != nil:
 			return nil, err
 		}
+		last := c.GetDone() || c.GetError() != ""
 		if pieces++; len(reply.GetResultJson())+len(c.GetData()) > maxReply {
 			return nil, status.Error(codes.ResourceExhausted, "the answer of the capability is too long")
 		}
-		reply.ResultJson = append(reply.ResultJson, c.GetData()...)
-		if c.GetDone() || c.GetError() != "" {
+		if last || !i.relays { // what an MCP server says of the progress is no part of its result
+			reply.ResultJson = append(reply.ResultJson, c.GetData()...)
+		}
+		if last {
 			reply.Error = c.GetError()
 			return reply, drained(stream)
 		}
@@ -65,7 +69,10 @@ func drained(stream grpc.ServerStreamingClient[docpb.InvokeChunk]) error {
 // tell sends a piece as a progress notification. It waits for a client that reads slowly.
 func (i *invocation) tell(ctx context.Context, pieces int, data []byte) error {
 	p := &sdk.ProgressNotificationParams{ProgressToken: i.progress, Progress: float64(pieces)}
-	if utf8.Valid(data) {
+	switch {
+	case i.relays && json.Unmarshal(data, p) == nil:
+		p.ProgressToken = i.progress
+	case utf8.Valid(data):
 		p.Message = string(data)
 	}
 	if err := i.session.NotifyProgress(ctx, p); err != nil {

@@ -46,11 +46,11 @@ func resultOf(raw []byte) (*toolResult, error) {
 	switch {
 	case r.IsError:
 		return &toolResult{failure: failureOf(texts, r.Structured)}, nil
-	case structured && plain:
+	case structured && plain && !looksWhole(r.Structured):
 		return &toolResult{json: r.Structured}, nil
-	case plain && len(texts) == 0:
+	case plain && !structured && len(texts) == 0:
 		return &toolResult{json: []byte("null")}, nil
-	case plain:
+	case plain && !structured:
 		text, err := encode(strings.Join(texts, "\n"))
 		return &toolResult{json: text}, err
 	}
@@ -63,6 +63,16 @@ func resultOf(raw []byte) (*toolResult, error) {
 	}
 	text, err := encode(whole)
 	return &toolResult{json: text}, err
+}
+
+// looksWhole says whether structured content could be taken for an object with content. It becomes a part of one.
+func looksWhole(structured json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(structured, &members) != nil || len(members) > 2 {
+		return false
+	}
+	_, both := members["structuredContent"]
+	return bytes.HasPrefix(members["content"], []byte("[")) && both == (len(members) == 2)
 }
 
 // textsOf returns the texts of content, and whether it has nothing else.
