@@ -158,8 +158,8 @@ func collision(name, other string, names ToolNames) error {
 	return fmt.Errorf("has the tool name %s, as %s has%s", name, other, hint)
 }
 
-// CheckMethods reports an empty list of methods, and methods that are listed by name and whose tools have the same name.
-// Methods that stand for all of a service are known with the descriptors.
+// CheckMethods reports an empty list of methods, and methods that are listed by name and whose tools have the same
+// name. Methods that stand for all of a service are known with the descriptors.
 func CheckMethods(methods []string, names ToolNames) (problems []error) {
 	if len(methods) == 0 {
 		return []error{errors.New("methods: lists no method, so there would be no tool; write package.Service/Method")}

@@ -104,11 +104,11 @@ func (m *measure) any(data []byte, depth int) error {
 		}
 		data = data[n+size:]
 	}
-	if err := m.take(len(url) + len(content)); err != nil {
+	if err := m.take(len(url)); err != nil {
 		return err
 	}
 	found, err := m.types.FindMessageByURL(string(url))
-	if err != nil {
+	if err != nil { // nothing of it is decoded
 		return nil
 	}
 	return m.message(content, found.Descriptor(), depth+1)

@@ -1,0 +1,107 @@
+package grpcservice_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/grpctest"
+)
+
+// TestDeadBackend: the other backends get its calls, and the fleet is told when its process has been replaced.
+func TestDeadBackend(t *testing.T) {
+	t.Parallel()
+	a, b := grpctest.Start(t, grpctest.Options{}), grpctest.Start(t, grpctest.Options{})
+	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
+		of.Ejection.Base, of.Ejection.Max = time.Millisecond, time.Millisecond
+	}, a.Addr, b.Addr)
+	for a.Calls() == 0 || b.Calls() == 0 {
+		w.result(t, "Echo", `{}`)
+	}
+	a.Stop()
+	for range 20 {
+		w.result(t, "Echo", `{}`) // a call that was not sent is not lost
+	}
+	again := grpctest.Start(t, grpctest.Options{Addr: a.Addr})
+	for again.Calls() == 0 {
+		w.result(t, "Echo", `{}`)
+	}
+	select {
+	case <-w.changes:
+	case <-time.After(gatewaytest.Patience):
+		t.Error("the fleet was not told")
+	}
+}
+
+// TestHealth: grpc.health.v1 decides where it is; else that a backend answers, and its reflection where that is needed.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	down := health.NewServer()
+	down.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	for name, c := range map[string]struct {
+		options grpctest.Options
+		file    bool
+		want    string // "": healthy
+	}{
+		"serving":                    {grpctest.Options{Health: health.NewServer()}, false, ""},
+		"not serving":                {grpctest.Options{Health: down}, false, "NOT_SERVING"},
+		"no health":                  {grpctest.Options{}, false, ""},
+		"no reflection":              {grpctest.Options{Reflection: grpctest.NoReflection}, false, "descriptor_file"},
+		"no reflection but a file":   {grpctest.Options{Reflection: grpctest.NoReflection}, true, ""},
+		"v1alpha":                    {grpctest.Options{Reflection: grpctest.V1Alpha}, false, ""},
+		"not serving, with the file": {grpctest.Options{Health: down}, true, "NOT_SERVING"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fleet := grpcservice.Fleet{Capability: id, Methods: []string{demo}}
+			if c.file {
+				fleet.Definitions = definitions(t)
+			}
+			services := grpcservice.New(grpcservice.Options{})
+			services.Set([]grpcservice.Fleet{fleet})
+			conn, err := grpc.NewClient("passthrough:///"+grpctest.Start(t, c.options).Addr,
+				grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			r, err := services.Probe(id).Probe(within(t), conn)
+			if err != nil || r.OK != (c.want == "") || !strings.Contains(r.Reason, c.want) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestReplacedFleet: a new credential, and new methods, have an effect without a restart.
+func TestReplacedFleet(t *testing.T) {
+	t.Parallel()
+	s := grpctest.Start(t, grpctest.Options{})
+	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) { f.Methods = []string{"demo.v1.Demo/Echo"} }, s.Addr)
+	w.result(t, "Echo", `{}`)
+	if _, err := w.Invoke(within(t), request("Count", `{}`)); status.Code(err) != codes.NotFound {
+		t.Errorf("a method that is not listed: %v", err)
+	}
+	w.fleet.Headers, w.fleet.Methods = map[string]string{"authorization": "new"}, []string{"demo.v1.Demo/*"}
+	w.services.Set([]grpcservice.Fleet{w.fleet})
+	if got := <-w.changes; got != id {
+		t.Errorf("%s has changed", got)
+	}
+	w.result(t, "Count", `{}`)
+	if got := s.Metadata().Get("authorization"); len(got) != 1 || got[0] != "new" {
+		t.Errorf("%q", got)
+	}
+	w.services.Set(nil)
+	if _, err := w.Invoke(within(t), request("Echo", `{}`)); status.Code(err) != codes.Unavailable {
+		t.Errorf("a fleet that is no more: %v", err)
+	}
+}

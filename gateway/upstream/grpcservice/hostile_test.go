@@ -1,0 +1,227 @@
+package grpcservice_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/grpctest"
+)
+
+// fileOf is a file with the service a.S, whose methods have the message a.M.
+func fileOf(edit func(*descriptorpb.FileDescriptorProto)) *descriptorpb.FileDescriptorProto {
+	f := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("a.proto"), Package: proto.String("a"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("S"),
+			Method: []*descriptorpb.MethodDescriptorProto{{Name: proto.String("Get"), InputType: proto.String(".a.M"),
+				OutputType: proto.String(".a.M")}}}},
+	}
+	if edit != nil {
+		edit(f)
+	}
+	return f
+}
+
+func bytesOf(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func fieldOf(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type,
+	of string) *descriptorpb.FieldDescriptorProto {
+	f := &descriptorpb.FieldDescriptorProto{Name: proto.String(name), JsonName: proto.String(name),
+		Number: proto.Int32(number), Type: kind.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+	if of != "" {
+		f.TypeName = proto.String(of)
+	}
+	return f
+}
+
+// answering is server reflection that sends files for each request.
+func answering(files func(*reflectionpb.ServerReflectionRequest) [][]byte) func(
+	reflectionpb.ServerReflection_ServerReflectionInfoServer) error {
+	return func(stream reflectionpb.ServerReflection_ServerReflectionInfoServer) error {
+		for {
+			q, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err = stream.Send(&reflectionpb.ServerReflectionResponse{
+				MessageResponse: &reflectionpb.ServerReflectionResponse_FileDescriptorResponse{
+					FileDescriptorResponse: &reflectionpb.FileDescriptorResponse{FileDescriptorProto: files(q)}}}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// TestHostileReflection: each has an error, and the discovery ends.
+func TestHostileReflection(t *testing.T) {
+	t.Parallel()
+	one := func(edit func(*descriptorpb.FileDescriptorProto)) func(*reflectionpb.ServerReflectionRequest) [][]byte {
+		return func(*reflectionpb.ServerReflectionRequest) [][]byte { return [][]byte{bytesOf(t, fileOf(edit))} }
+	}
+	reflected := func(files ...[]byte) func(*reflectionpb.ServerReflectionRequest) [][]byte {
+		return func(*reflectionpb.ServerReflectionRequest) [][]byte { return files }
+	}
+	next := 0
+	for name, c := range map[string]struct {
+		files func(*reflectionpb.ServerReflectionRequest) [][]byte
+		want  string
+	}{
+		"imports without end": {func(*reflectionpb.ServerReflectionRequest) [][]byte {
+			f := &descriptorpb.FileDescriptorProto{Name: proto.String(fmt.Sprintf("f%d.proto", next)),
+				Dependency: []string{fmt.Sprintf("f%d.proto", next+1)}}
+			next++
+			return [][]byte{bytesOf(t, f)}
+		}, "more than 2000 files"},
+		"files that are too large": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Dependency = []string{strings.Repeat("x", 9<<20)}
+		}), ""},
+		"no file": {reflected(), "no such service"},
+		"bytes":   {reflected([]byte{0xff}), "a file that is none"},
+		"another file": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Dependency = []string{"b.proto"}
+		}), "has no file"},
+		"imports of itself": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Dependency = []string{"a.proto"}
+		}), "do not fit"},
+		"another service": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Service[0].Name = proto.String("T")
+		}), "no such service"},
+		"a message for it": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Service, f.MessageType[0].Name = nil, proto.String("S")
+		}), "no such service"},
+		"a type that is not": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Service[0].Method[0].InputType = proto.String(".a.N")
+		}), "do not fit"},
+		"types of protobuf": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Package, f.MessageType[0].Name = proto.String("google.protobuf"), proto.String("Timestamp")
+			f.Service = nil
+		}), "not a file of protobuf"},
+		"nested types of protobuf": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Package, f.Service = proto.String("google"), nil
+			f.MessageType = []*descriptorpb.DescriptorProto{{Name: proto.String("protobuf"),
+				NestedType: []*descriptorpb.DescriptorProto{{Name: proto.String("Duration")}}}}
+		}), "not a file of protobuf"},
+		"client streaming": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Service[0].Method[0].ClientStreaming = proto.Bool(true)
+		}), "client streaming"},
+		"too many fields": {one(func(f *descriptorpb.FileDescriptorProto) {
+			for i := range int32(10_000) {
+				f.MessageType[0].Field = append(f.MessageType[0].Field, fieldOf(fmt.Sprintf("field_%d", i), i+1,
+					descriptorpb.FieldDescriptorProto_TYPE_STRING, ""))
+			}
+		}), "too many fields"},
+		"too many messages": {one(func(f *descriptorpb.FileDescriptorProto) {
+			for i := range int32(10_000) {
+				name := fmt.Sprintf("N%d", i)
+				f.MessageType = append(f.MessageType, &descriptorpb.DescriptorProto{Name: proto.String(name)})
+				f.MessageType[i].Field = append(f.MessageType[i].Field, fieldOf("next", 1,
+					descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".a."+name))
+			}
+		}), "too many fields"},
+	} {
+		t.Run(name, func(t *testing.T) { // not parallel: next is shared
+			s := grpctest.Start(t, grpctest.Options{Reflect: answering(c.files)})
+			w := start(t, func(f *grpcservice.Fleet, of *gatewaytest.Fleet) {
+				f.Methods, of.Unprobed = []string{"a.S/*"}, true
+			}, s.Addr)
+			_, err := w.Invoke(within(t), request(upstream.DiscoveryTool, ""))
+			if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 2000 {
+				t.Errorf("%.2000v", err)
+			}
+			if _, err = w.Invoke(within(t), request("Get", "{}")); status.Code(err) != codes.Unavailable {
+				t.Errorf("a call: %.500v", err)
+			}
+		})
+	}
+}
+
+// TestReflectionThatHangs: a discovery has its deadline, and so have calls that wait for it.
+func TestReflectionThatHangs(t *testing.T) {
+	t.Parallel()
+	s := grpctest.Start(t, grpctest.Options{
+		Reflect: func(stream reflectionpb.ServerReflection_ServerReflectionInfoServer) error {
+			<-stream.Context().Done()
+			return nil
+		}})
+	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
+		of.Unprobed, of.Deadlines.Default, of.Deadlines.Max = true, 100e6, 100e6 // 100 ms
+	}, s.Addr)
+	for _, tool := range []string{upstream.DiscoveryTool, "Echo"} {
+		if _, err := w.Invoke(within(t), request(tool, "{}")); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("%s: %v", tool, err)
+		}
+	}
+	w.services.Set(nil) // else the end of the test waits for the reflection
+	s.Stop()
+}
+
+// TestWrongMessages: bytes that are not the method's message, or that would take much memory, are errors.
+func TestWrongMessages(t *testing.T) {
+	t.Parallel()
+	s := grpctest.Start(t, grpctest.Options{})
+	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) { f.MaxMessage = 1 << 20 }, s.Addr)
+	nested := func(number protowire.Number, levels int) (data []byte) {
+		for range levels {
+			data = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), data)
+		}
+		return data
+	}
+	inAny := func(levels int) (data []byte) {
+		const url = "type.googleapis.com/google.protobuf.Any"
+		for range levels {
+			data = protowire.AppendBytes(protowire.AppendTag(protowire.AppendString(
+				protowire.AppendTag(nil, 1, protowire.BytesType), url), 2, protowire.BytesType), data)
+		}
+		return protowire.AppendBytes(protowire.AppendTag(nil, 16, protowire.BytesType), data)
+	}
+	entry := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), nil)
+	for name, c := range map[string]struct {
+		data []byte
+		want codes.Code
+	}{
+		"no message":     {[]byte{0xff, 0xff}, codes.Internal},
+		"a wrong length": {[]byte{0x0a, 0x05, 'a'}, codes.Internal},
+		"no UTF-8":       {[]byte{0x0a, 0x01, 0xff}, codes.Internal},
+		"deep":           {nested(22, 400), codes.Internal},
+		"deep in Any":    {inAny(400), codes.Internal},
+		"a bad timestamp": {append([]byte{0x62, 0x0b, 0x08}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x10, 0x01),
+			codes.Internal},
+		"many messages": {[]byte(strings.Repeat(string(protowire.AppendBytes(
+			protowire.AppendTag(nil, 10, protowire.BytesType), entry)), 100_000)), codes.ResourceExhausted},
+	} {
+		args := `{"message":"` + base64.StdEncoding.EncodeToString(c.data) + `"}`
+		if got, err := w.Invoke(within(t), request("Raw", args)); status.Code(err) != c.want {
+			t.Errorf("%s: %.200s, %v", name, got.GetResultJson(), err)
+		}
+	}
+	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 16, protowire.BytesType), protowire.AppendString(
+		protowire.AppendTag(nil, 1, protowire.BytesType), "type.googleapis.com/a.Unknown"))
+	got := w.result(t, "Raw", `{"message":"`+base64.StdEncoding.EncodeToString(unknown)+`"}`)
+	if !strings.Contains(got, `"any":{"@type":"type.googleapis.com/a.Unknown"}`) {
+		t.Errorf("an Any of an unknown type: %s", got)
+	}
+}
