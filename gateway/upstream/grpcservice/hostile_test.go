@@ -202,19 +202,21 @@ func TestWrongMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
 		want codes.Code
+		text string
 	}{
-		"no message":     {[]byte{0xff, 0xff}, codes.Internal},
-		"a wrong length": {[]byte{0x0a, 0x05, 'a'}, codes.Internal},
-		"no UTF-8":       {[]byte{0x0a, 0x01, 0xff}, codes.Internal},
-		"deep":           {nested(22, 400), codes.Internal},
-		"deep in Any":    {inAny(400), codes.Internal},
-		"a bad timestamp": {append([]byte{0x62, 0x0b, 0x08}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x10, 0x01),
-			codes.Internal},
+		"no message":     {[]byte{0xff, 0xff}, codes.Internal, "type"},
+		"a wrong length": {[]byte{0x0a, 0x05, 'a'}, codes.Internal, "type"},
+		"no UTF-8":       {[]byte{0x0a, 0x01, 0xff}, codes.Internal, "type"},
+		"deep":           {nested(22, 400), codes.Internal, "too deep"},
+		"deep in Any":    {inAny(400), codes.Internal, "too deep"},
+		"a bad timestamp": {protowire.AppendBytes(protowire.AppendTag(nil, 12, protowire.BytesType),
+			protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1<<62)), codes.Internal, "no JSON form"},
 		"many messages": {[]byte(strings.Repeat(string(protowire.AppendBytes(
-			protowire.AppendTag(nil, 10, protowire.BytesType), entry)), 100_000)), codes.ResourceExhausted},
+			protowire.AppendTag(nil, 10, protowire.BytesType), entry)), 100_000)), codes.ResourceExhausted, "too large"},
 	} {
 		args := `{"message":"` + base64.StdEncoding.EncodeToString(c.data) + `"}`
-		if got, err := w.Invoke(within(t), request("Raw", args)); status.Code(err) != c.want {
+		if got, err := w.Invoke(within(t), request("Raw", args)); status.Code(err) != c.want ||
+			!strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %.200s, %v", name, got.GetResultJson(), err)
 		}
 	}

@@ -125,9 +125,11 @@ func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) error {
 		return status.Errorf(code, "the backend's server reflection: %s", upstream.Clip(failed.GetErrorMessage(), maxText))
 	}
 	for _, text := range response.GetFileDescriptorResponse().GetFileDescriptorProto() {
-		if r.size += len(text); r.size > maxDescriptors || len(r.files) >= maxFiles {
-			return status.Errorf(codes.Internal, "the backend's server reflection has more than %d files, or than %d bytes of "+
-				"them", maxFiles, maxDescriptors)
+		if r.size += len(text); r.size > maxDescriptors {
+			return status.Errorf(codes.Internal, "the backend's server reflection has more than %d bytes", maxDescriptors)
+		}
+		if len(r.files) >= maxFiles {
+			return status.Errorf(codes.Internal, "the backend's server reflection has more than %d files", maxFiles)
 		}
 		file := &descriptorpb.FileDescriptorProto{}
 		if err := proto.Unmarshal(text, file); err != nil {

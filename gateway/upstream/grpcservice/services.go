@@ -37,8 +37,9 @@ type Fleet struct {
 
 // same says whether two fleets have the same tools and calls of both reach a backend in the same way.
 func (f *Fleet) same(o *Fleet) bool {
-	return f.TLS == o.TLS && f.MaxMessage == o.MaxMessage && f.Definitions == o.Definitions && f.ToolNames == o.ToolNames &&
-		slices.Equal(f.Methods, o.Methods) && maps.Equal(f.Headers, o.Headers) && maps.Equal(f.Hosts, o.Hosts)
+	return f.TLS == o.TLS && f.MaxMessage == o.MaxMessage && f.Definitions == o.Definitions &&
+		f.ToolNames == o.ToolNames && slices.Equal(f.Methods, o.Methods) && maps.Equal(f.Headers, o.Headers) &&
+		maps.Equal(f.Hosts, o.Hosts)
 }
 
 // metadata is what each call has.

@@ -10,8 +10,8 @@ type Settings struct {
 	// Methods that are tools: package.Service/Method, or package.Service/* for all of a service that have no client
 	// streaming. No other method can be called.
 	Methods []string `yaml:"methods" kind:"method" required:"" unique:"true"`
-	// File with the descriptors of the methods, as protoc --include_imports --descriptor_set_out or buf build -o writes it.
-	// It is read again when it changes. Default the backends' server reflection.
+	// File with the descriptors of the methods, as protoc --include_imports --descriptor_set_out or buf build -o
+	// writes it. It is read again when it changes. Default the backends' server reflection.
 	DescriptorFile string `yaml:"descriptor_file" kind:"file"`
 	// Names of the tools of a method a.v1.Service/Method: Method, Service_Method or a_v1_Service_Method.
 	ToolNames ToolNames `yaml:"tool_names" enum:"method,service,package" default:"method"`
