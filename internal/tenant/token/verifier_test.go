@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -196,8 +197,22 @@ func TestAlgorithms(t *testing.T) {
 	i := issuertest.Start(t)
 	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Algorithms = []string{"ES256"} }))
 	want(t, v, "listed", i.TokenBy(t, "ES256", nil), "")
+	if _, refusal := v.Operator(t.Context(), i.TokenBy(t, "ES256", nil)); refusal != nil {
+		t.Errorf("an operator's token, listed: %v", refusal)
+	}
 	for _, alg := range []string{"RS256", "EdDSA"} {
 		want(t, v, alg, i.TokenBy(t, alg, nil), "CREDENTIAL_INVALID")
+		if who, refusal := v.Operator(t.Context(), i.TokenBy(t, alg, nil)); refusal == nil {
+			t.Errorf("an operator's token, %s: %+v", alg, who)
+		}
+	}
+	client := token.Client{Issuer: "corp", ID: "gate"} // its ID tokens have ES256
+	if _, err := signIn(t, v, i, client); err != nil {
+		t.Errorf("an ID token, listed: %v", err)
+	}
+	other := start(t, nil, configOf(i, func(c *token.Issuer) { c.Algorithms = []string{"RS256"} }))
+	if who, err := signIn(t, other, i, client); err == nil {
+		t.Errorf("an ID token: %+v", who)
 	}
 }
 
@@ -274,6 +289,24 @@ func TestExpiry(t *testing.T) {
 		clock.add(step.more)
 		want(t, v, step.more.String(), raw, step.reason)
 	}
+}
+
+// TestExactExpiry: a token that is cached, and one that is not, is valid until the leeway after its end is over.
+func TestExactExpiry(t *testing.T) {
+	t.Parallel()
+	i, now := issuertest.Start(t), clocktest.New(time.Now())
+	v := startWith(t, directory(), token.Options{Now: now.Now}, configOf(i, nil))
+	end := time.Unix(now.Now().Add(10*time.Minute).Unix(), 0)
+	claims := map[string]any{"exp": end.Unix()}
+	raw, fresh := i.Token(t, claims), i.TokenBy(t, "RS256", claims)
+	want(t, v, "at first", raw, "")
+	now.Set(end.Add(time.Minute - 1))
+	want(t, v, "before the end, from memory", raw, "")
+	now.Set(end.Add(time.Minute))
+	want(t, v, "at the end, from memory", raw, "CREDENTIAL_EXPIRED")
+	want(t, v, "at the end", fresh, "CREDENTIAL_EXPIRED")
+	now.Set(end.Add(time.Minute - 1))
+	want(t, v, "before the end", fresh, "")
 }
 
 // TestSeveralIssuers: iss selects the issuer, and no other issuer's key or rule applies.
