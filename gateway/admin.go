@@ -203,8 +203,5 @@ func (g *Gateway) newOperators() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.cfg.Follow != nil {
-		routes = g.cfg.Follow(routes)
-	}
 	return g.handler.answers.checkAdminHost(routes), nil
 }

@@ -57,7 +57,7 @@ const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
 // Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Loads,
-// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Follow, Recent and Log are required.
+// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Recent and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Relay relay.Config
@@ -112,9 +112,7 @@ type Config struct {
 	Leaving   func()             // told when calls are to finish, for what would else go on; nil: nobody
 	Operators func(*guard.Mux)   // adds to what the operators' port serves; nil: nothing
 	Guard     *guard.Guard       // of the operators' port; nil: it asks nobody
-	// Follow ends the streams of the operators' port with the sessions of people; nil: there are no sessions.
-	Follow func(http.Handler) http.Handler
-	Log    *slog.Logger // nil: discard
+	Log       *slog.Logger       // nil: discard
 }
 
 // Drain is how a Gateway stops.

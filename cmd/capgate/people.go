@@ -78,7 +78,7 @@ func (p *process) newPersons(s *settings, guarded *guard.Config) error {
 		StartText: p.operators.token, Holders: p.auth.all, Tenants: p.auth.directory, Insecure: guarded.Insecure})
 	o.admin.Replace(o.now.Load().entries)
 	guarded.Authenticators = append(guarded.Authenticators, o.admin)
-	guarded.Sessions, guarded.SignIn = o.admin, o.admin.SignInPage()
+	guarded.Sessions, guarded.SignIn, guarded.Follow = o.admin, o.admin.SignInPage(), o.sessions.Follow
 	if p.auth.all == nil && len(s.signIn) == 0 {
 		return nil
 	}

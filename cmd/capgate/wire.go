@@ -203,7 +203,6 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Warnings:      redisWarnings(p.store),
 		Operators:     routes,
 		Guard:         p.operators.guard,
-		Follow:        p.persons.admin.Follow,
 		Inbox:         p.persons.inbox,
 		Approver:      p.approvals,
 		Answers:       p.idempotency,

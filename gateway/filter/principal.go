@@ -14,8 +14,9 @@ type Principal struct {
 	// ArtifactsUnread says that Call.Artifacts, which Bound is about, are not known yet: the message takes long to read.
 	ArtifactsUnread bool
 
-	Person *tenant.Person   // of a token or a session; nil: none
-	Only   *tenant.Download // the one thing that the call may be; nil: anything
+	Person   *tenant.Person   // of a token or a session; nil: none
+	Validity tenant.Validity  // of a token or a certificate; nil: none
+	Only     *tenant.Download // the one thing that the call may be; nil: anything
 }
 
 // Owner is whose a call's memory is: its tenant's, or the only one's.

@@ -106,7 +106,7 @@ func TestPeopleLearn(t *testing.T) {
 		if s, refusal := replicas[1].Open(ctx, session.Admin, cookie); refusal != nil || s.User != "ann" {
 			t.Fatalf("%+v, %v", s, refusal)
 		}
-		alive, cancel := replicas[0].Follow(ctx, ann, func(context.Context) bool { return true })
+		alive, cancel := replicas[0].Follow(ctx, func(context.Context) bool { return replicas[0].Valid(ann) })
 		defer cancel()
 		if refusal := replicas[1].EndAll(ctx, ann.Name()); refusal != nil {
 			t.Fatal(refusal)

@@ -5,6 +5,7 @@
 //	keys.go        the keys that seal cookies: of a file, or one that replicas share
 //	manager.go     Manager: issues, opens, lists and ends sessions
 //	revocations.go which sessions have ended before their time
+//	follow.go      responses that last end with the credential of their request
 //	limiter.go     how many attempts to sign in a client has
 //
 // A session is in its cookie alone. It is encrypted with AES-256-GCM and bound to its kind, so that a cookie of the

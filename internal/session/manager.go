@@ -173,32 +173,6 @@ func (m *Manager) Unseal(ctx context.Context, purpose, text string, v any) error
 	return open(by, "purpose "+purpose, text, v)
 }
 
-// Follow returns a context that ends with a session, for responses that last. check is asked every second, too, and
-// when a session was revoked; it reports whether the session's person may still do what it does.
-func (m *Manager) Follow(ctx context.Context, s *Session, check func(context.Context) bool) (context.Context,
-	context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for alive := true; alive; {
-			revoked := m.revoked.next()
-			if !m.Valid(s) {
-				return
-			}
-			recovery.Round("sessions", func() { alive = false; alive = check(ctx) })
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			case <-revoked:
-			}
-		}
-	}()
-	return ctx, cancel
-}
-
 // End revokes one session. The replica knows it at once, and others within a second, unless the store is unavailable.
 // The argument until is when the session ends by itself; zero: it is unknown.
 func (m *Manager) End(ctx context.Context, id string, until time.Time) *call.Refusal {

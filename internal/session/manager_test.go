@@ -231,19 +231,18 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestFollow: what lasts ends with its session, and with the permission of its person.
+// TestFollow: what lasts ends when its check fails, after a revocation and without one.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	m, _, _ := start()
 	one, two := ann(), ann()
 	issue(t, m, one)
 	issue(t, m, two)
-	yes := func(context.Context) bool { return true }
-	revoked, stop := m.Follow(t.Context(), one, yes)
+	revoked, stop := m.Follow(t.Context(), func(context.Context) bool { return m.Valid(one) })
 	defer stop()
-	lasting, stop2 := m.Follow(t.Context(), two, yes)
+	lasting, stop2 := m.Follow(t.Context(), func(context.Context) bool { return m.Valid(two) })
 	defer stop2()
-	refused, stop3 := m.Follow(t.Context(), two, func(context.Context) bool { return false })
+	refused, stop3 := m.Follow(t.Context(), func(context.Context) bool { return false })
 	defer stop3()
 	_ = m.End(t.Context(), one.ID, time.Time{})
 	for _, ctx := range []context.Context{revoked, refused} {

@@ -41,9 +41,21 @@ type rules struct{ all []Certificate }
 
 // match is the result of the rules for a peer. It is immutable.
 type match struct {
+	by    *Certificates
+	peer  *Peer
 	rules *rules
 	rule  *Certificate // nil: no rule matches
 	name  string       // the name that matched
+}
+
+// StillValid implements Validity.
+func (m *match) StillValid(ctx context.Context) bool {
+	now := m.by.match(m.peer)
+	if now.rule == nil || now.name != m.name || now.rule.Tenant != m.rule.Tenant || now.rule.Scopes != m.rule.Scopes ||
+		!m.by.now().Before(m.peer.Expires) {
+		return false
+	}
+	return StillEnabled(ctx, m.by.tenants, m.rule.Tenant)
 }
 
 // NewCertificates returns Certificates without rules. The argument now is the clock; nil: the system's.
@@ -91,7 +103,7 @@ func (c *Certificates) answer(m *match, settings *Settings, claim Credentials) (
 	if settings == nil {
 		return Identity{}, refusedCertificate
 	}
-	who := Identity{Tenant: m.rule.Tenant, Key: m.name, Scopes: m.rule.Scopes, Settings: settings}
+	who := Identity{Tenant: m.rule.Tenant, Key: m.name, Scopes: m.rule.Scopes, Settings: settings, Validity: m}
 	if !c.now().Before(claim.Peer.Expires) {
 		return Identity{Tenant: who.Tenant, Key: who.Key}, refusedOldCertificate
 	}
@@ -115,7 +127,7 @@ func (c *Certificates) match(p *Peer) *match {
 	if last := p.found.Load(); last != nil && last.rules == now {
 		return last
 	}
-	m := &match{rules: now}
+	m := &match{by: c, peer: p, rules: now}
 	for i := range now.all {
 		if name := now.all[i].Names(p); name != "" {
 			m.rule, m.name = &now.all[i], name

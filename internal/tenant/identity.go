@@ -1,6 +1,10 @@
 package tenant
 
-import "github.com/capgate/capgate/internal/call"
+import (
+	"context"
+
+	"github.com/capgate/capgate/internal/call"
+)
 
 // Default is the tenant of a gateway without configured tenants.
 const Default = "default"
@@ -22,9 +26,17 @@ type Identity struct {
 
 	Person *Person // the person of a token; nil: no token, or its holder named another user
 
+	Validity Validity // of the token or certificate; nil: an API key, or no credential
+
 	Only *Download // the one download that a signed URL permits; nil: Scopes decide
 
 	At *Listener // where the call came in; nil: the public port
+}
+
+// Validity tells whether a token or a certificate is still valid.
+type Validity interface {
+	// StillValid may wait until ctx ends. It returns true if that cannot be found out at the moment.
+	StillValid(ctx context.Context) bool
 }
 
 // Sees reports whether a capability is visible for the caller: at a listener of a capability, only that one. A nil

@@ -23,6 +23,8 @@ type caller struct {
 	as      *operator.Identity          // whose roles answers and rules follow, by tenant; nil: they are the same for all
 	by      string                      // the authenticated name of the approver; "": unknown
 	who     approvals.Approver
+	// identity is what the gateway authenticated at the public port; nil: an operator
+	identity *tenant.Identity
 }
 
 // sees reports whether a caller may see an approval whose id it knows.
@@ -144,7 +146,7 @@ func callerOf(who *tenant.Identity, keyName string) caller {
 	if who.Settings == nil && who.At == nil {
 		granted = nil
 	}
-	v := caller{tenant: who.Tenant, granted: granted, user: who.User, answers: mayAnswer(who),
+	v := caller{identity: who, tenant: who.Tenant, granted: granted, user: who.User, answers: mayAnswer(who),
 		rules: who.Scopes.Any(tenant.Policy)}
 	v.who = approvals.Approver{User: who.User, Groups: who.Groups(), Key: "key " + who.Key, Unverified: who.Key == ""}
 	if v.by = tenant.KeyLabel(who.Key, keyName); who.User != "" {

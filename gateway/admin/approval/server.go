@@ -55,7 +55,11 @@ type Config struct {
 	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
 	Log        *slog.Logger                       // log of answers
 	Audit      *audit.Log                         // audit log of answers; nil: none
-	KeyName    func(id string) string             // the name of an API key of a tenant, from memory; nil: none has one
+	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
+	// the credential of a caller at the public port; nil: watches outlast their credentials.
+	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
+	StillValid func(context.Context, *tenant.Identity) bool
+	KeyName    func(id string) string // the name of an API key of a tenant, from memory; nil: none has one
 }
 
 // Service is capgate.v1.Approvals at both ports.

@@ -32,10 +32,21 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 		}
 		return tell(s.eventOf(&e, &v))
 	}
+	ctx, cancel := s.follow(ctx, &v)
+	defer cancel()
 	return s.refused(s.watchers.Hold(ctx, v.tenant, func(ctx context.Context) error {
 		if v.all {
 			return s.Approvals.AllEvents(ctx, req.GetLastEventId() != "", seen)
 		}
 		return s.Approvals.Events(ctx, v.tenant, req.GetLastEventId(), seen)
 	}))
+}
+
+// follow returns a context that ends with the credential of a caller at the public port. Package guard follows those of
+// operators.
+func (s *server) follow(ctx context.Context, v *caller) (context.Context, context.CancelFunc) {
+	if v.identity == nil || s.Follow == nil {
+		return context.WithCancel(ctx)
+	}
+	return s.Follow(ctx, func(ctx context.Context) bool { return s.StillValid(ctx, v.identity) })
 }

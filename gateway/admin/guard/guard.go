@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
 )
 
 // Authenticator authenticates operators by one kind of credential.
@@ -41,6 +42,9 @@ type Config struct {
 	Sessions       SessionIssuer
 	// SignIn responds to requests of browsers for a page, in place of the refusal; nil: there is no such page.
 	SignIn http.Handler
+	// Follow returns a context that ends when check returns false, which it calls now and then; nil: streams outlast
+	// their credentials. It is session.Manager.Follow.
+	Follow func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	// Tables of gRPC codes for refusals, and of HTTP statuses for these; required.
 	Status     func(*call.Refusal) *status.Status
 	HTTPStatus func(codes.Code) int
@@ -99,6 +103,12 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 		return
 	}
 	who, refusal := g.authenticate(r)
+	ctx := r.Context()
+	if refusal == nil && g.cfg.Follow != nil && !g.cfg.Insecure && session.Lasts(r) {
+		var cancel context.CancelFunc
+		ctx, cancel = g.cfg.Follow(ctx, g.sameRights(r, who.Rights()))
+		defer cancel()
+	}
 	if access.Role == byMethod {
 		if !isGRPC(r) && refusal != nil { // gRPC gets the refusal from an interceptor
 			g.refuse(w, r, refusal)
@@ -113,7 +123,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 			return
 		}
 	}
-	next.ServeHTTP(w, r.WithContext(newContext(r.Context(), who, refusal)))
+	next.ServeHTTP(w, r.WithContext(newContext(ctx, who, refusal)))
 }
 
 // authenticate returns the operator of a request, or a refusal.
@@ -127,24 +137,38 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: wait,
 			Message: "too many credentials from this address were wrong; try again later"}
 	}
-	for _, by := range g.cfg.Authenticators {
-		who, known, refusal := by.Authenticate(r)
-		if !known {
-			continue
-		}
-		if refusal == nil && given {
-			g.remember(digest)
-		}
-		if given && refusal != nil && refusal.Kind == call.Unauthenticated { // a session that has ended is no attempt
-			g.attempts.Failed(r.RemoteAddr)
-		}
-		return who, refusal
-	}
-	if given {
+	who, refusal := g.identify(r)
+	switch {
+	case !given: // a session that has ended is no attempt
+	case refusal == nil:
+		g.remember(digest)
+	case refusal.Kind == call.Unauthenticated:
 		g.attempts.Failed(r.RemoteAddr)
+	}
+	return who, refusal
+}
+
+// identify asks the authenticators for the operator of a request.
+func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
+	for _, by := range g.cfg.Authenticators {
+		if who, known, refusal := by.Authenticate(r); known {
+			return who, refusal
+		}
+	}
+	if _, given := Credential(r); given {
 		return nil, refusedCredential
 	}
 	return nil, refusedUnknown
+}
+
+// sameRights returns a check whether the credential of a request still gives the same rights. A credential that cannot
+// be checked at the moment keeps them.
+func (g *Guard) sameRights(r *http.Request, rights string) func(context.Context) bool {
+	again := r.Clone(r.Context()) // handlers may change the headers of the original
+	return func(ctx context.Context) bool {
+		who, refusal := g.identify(again.WithContext(ctx))
+		return refusal == nil && who.Rights() == rights || refusal != nil && refusal.Kind == call.Unavailable
+	}
 }
 
 func (g *Guard) remembers(digest [sha256.Size]byte) bool {

@@ -85,7 +85,8 @@ func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Re
 // is takes note of the caller. A call that is rejected is recorded as that one's, too.
 func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
 	p := &t.Principal
-	p.Scopes, p.Asserts, p.Only, p.Settings, p.Person = who.Scopes, who.Asserts, who.Only, who.Settings, who.Person
+	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
+	p.Person, p.Validity = who.Person, who.Validity
 	t.Info.Tenant, t.Info.Key, t.Info.User, t.Info.Agent = who.Tenant, who.Key, t.Keep(who.User), t.Keep(who.Agent)
 	if f.cfg.Metrics != nil {
 		p.Metrics = f.cfg.Metrics(who.Tenant)

@@ -3,10 +3,8 @@ package signin
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 )
 
@@ -50,49 +48,28 @@ func hasEffects(r *http.Request) bool {
 	return true
 }
 
-// Follow ends the streams of next with the sessions of their requests, and when their people get other rights. At the
-// admin port it follows the sessions of programs, too.
+// Follow ends the streams of next with the sessions of their requests, and when their people get other rights.
 func (h *Handler) Follow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isStream(r) {
+		if !session.Lasts(r) || !h.Has(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		s, refusal := h.followed(r)
+		s, refusal := h.open(r)
 		var rights string
-		if s != nil && refusal == nil {
+		if refusal == nil {
 			rights, refusal = h.cfg.People.Check(r.Context(), s)
 		}
-		if s == nil || refusal != nil {
+		if refusal != nil {
 			next.ServeHTTP(w, r) // which refuses it
 			return
 		}
-		ctx, cancel := h.cfg.Sessions.Follow(r.Context(), s, func(ctx context.Context) bool {
+		ctx, cancel := h.cfg.Sessions.Follow(r.Context(), func(ctx context.Context) bool {
 			now, refusal := h.cfg.People.Check(ctx, s)
-			return refusal == nil && now == rights || refusal != nil && refusal.Kind == call.Unavailable
+			return h.cfg.Sessions.Valid(s) &&
+				(refusal == nil && now == rights || refusal != nil && refusal.Kind == call.Unavailable)
 		})
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-// followed returns the session of a request's cookie, or of a program's credential; nil: it has none.
-func (h *Handler) followed(r *http.Request) (*session.Session, *call.Refusal) {
-	if h.cfg.Kind == session.Admin {
-		for _, value := range append(r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")...) {
-			if i := strings.Index(value, operator.SessionPrefix); i >= 0 {
-				return h.Program(r.Context(), value[i:])
-			}
-		}
-	}
-	if !h.Has(r) {
-		return nil, nil
-	}
-	return h.open(r)
-}
-
-// isStream reports whether the response to a request may last.
-func isStream(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/events") ||
-		strings.HasSuffix(r.URL.Path, ":invoke") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }

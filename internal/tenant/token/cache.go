@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"crypto/sha256"
 	"sync"
 	"time"
@@ -25,10 +26,16 @@ type verified struct {
 	expires time.Time       // the leeway included
 	issuer  *issuer
 	key     *key
+	by      *Verifier
 }
 
 // valid reports whether issuer and key are still in force.
 func (v *verified) valid() bool { return !v.issuer.gone.Load() && !v.key.gone.Load() }
+
+// StillValid implements tenant.Validity.
+func (v *verified) StillValid(ctx context.Context) bool {
+	return v.valid() && v.by.options.Now().Before(v.expires) && tenant.StillEnabled(ctx, v.by.tenants, v.who.Tenant)
+}
 
 // shards is the number of parts of a cache, each with a lock of its own.
 const shards = 16

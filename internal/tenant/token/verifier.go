@@ -232,6 +232,7 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	}
 	found, err := by.verify(ctx, raw, keys, said.alg, v.options.Now())
 	if err == nil {
+		found.by, found.who.Validity = v, found
 		v.cache.put(hash, found)
 		v.reportGroups(by, found.who.Person)
 	}

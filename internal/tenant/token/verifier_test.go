@@ -159,7 +159,7 @@ func TestClaims(t *testing.T) {
 }
 
 func withoutPerson(who tenant.Identity) tenant.Identity {
-	who.Person = nil
+	who.Person, who.Validity = nil, nil
 	return who
 }
 

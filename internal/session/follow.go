@@ -1,0 +1,39 @@
+package session
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+// Follow returns a context for a response that lasts. It ends when check returns false: when the credential of the
+// request is not valid any more, or has other rights. check is called every second and when a session was revoked. It
+// must return soon after its context ends.
+func (m *Manager) Follow(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with the response
+		defer cancel()
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for alive := true; alive; {
+			revoked := m.revoked.next()
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			case <-revoked:
+			}
+			recovery.Round("sessions", func() { alive = false; alive = check(ctx) })
+		}
+	}()
+	return ctx, cancel
+}
+
+// Lasts reports whether the response to a request may last.
+func Lasts(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/events") ||
+		strings.HasSuffix(r.URL.Path, ":invoke") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
