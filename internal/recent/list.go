@@ -85,11 +85,11 @@ func (l *Log) Changes(ctx context.Context) (changes []Change, partial bool) {
 	return changes, l.cfg.Store != nil
 }
 
-// Minutes returns the counts of the last Window minutes, the oldest first, of one tenant, or of all where all is set.
+// Minutes returns the counts of the last Window minutes, the oldest first: the sum of some tenants; nil: of all.
 // If the store does not respond, they are those of this replica, and partial is true.
-func (l *Log) Minutes(ctx context.Context, tenant string, all bool) (list []Minute, partial bool) {
+func (l *Log) Minutes(ctx context.Context, tenants []string) (list []Minute, partial bool) {
 	l.mu.Lock()
-	list = l.own.list(l.cfg.Now(), tenant, all)
+	list = l.own.list(l.cfg.Now(), tenants)
 	l.mu.Unlock()
 	if l.cfg.Store == nil {
 		return list, false
@@ -98,7 +98,7 @@ func (l *Log) Minutes(ctx context.Context, tenant string, all bool) (list []Minu
 	for i := range list {
 		numbers[i] = minuteOf(list[i].Began)
 	}
-	counts, err := l.cfg.Store.Minutes(ctx, numbers, tenant, all)
+	counts, err := l.cfg.Store.Minutes(ctx, numbers, tenants)
 	if err != nil || len(counts) != len(list) {
 		return list, true
 	}

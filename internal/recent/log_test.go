@@ -155,7 +155,7 @@ func TestAsked(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	l.Run(ctx) // one round
-	minutes, _ := l.Minutes(t.Context(), "acme", false)
+	minutes, _ := l.Minutes(t.Context(), []string{"acme"})
 	want := recent.Counts{Calls: 4, Refusals: 1, Errors: 1, Asked: 2}
 	if got := minutes[recent.Window-1].Counts; got != want {
 		t.Errorf("%+v; want %+v", got, want)

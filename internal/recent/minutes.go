@@ -54,18 +54,19 @@ func (m minutes) add(minute int64, tenant string, d Counts) {
 	of[tenant] = c
 }
 
-// list returns the window that ends now, of one tenant, or of all where all is set.
-func (m minutes) list(now time.Time, tenant string, all bool) []Minute {
+// list returns the window that ends now, the sum of some tenants; nil: of all.
+func (m minutes) list(now time.Time, tenants []string) []Minute {
 	list := make([]Minute, Window)
 	for i := range list {
 		minute := minuteOf(now) - Window + 1 + int64(i)
 		list[i].Began = time.Unix(60*minute, 0).UTC()
-		if !all {
-			list[i].Counts = m[minute][tenant]
-			continue
+		if tenants == nil {
+			for _, c := range m[minute] {
+				list[i].Add(c)
+			}
 		}
-		for _, c := range m[minute] {
-			list[i].Add(c)
+		for _, tenant := range tenants {
+			list[i].Add(m[minute][tenant])
 		}
 	}
 	return list

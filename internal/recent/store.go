@@ -24,8 +24,8 @@ type Store interface {
 	// and the newest changes.
 	Publish(ctx context.Context, b *Batch, keep int) error
 	Calls(ctx context.Context) ([]Call, error) // in any order
-	// Minutes returns counts of minutes, of one tenant, or of all where all is set.
-	Minutes(ctx context.Context, minutes []int64, tenant string, all bool) ([]Counts, error)
+	// Minutes returns the counts of minutes, the sum of those of some tenants; nil: of all.
+	Minutes(ctx context.Context, minutes []int64, tenants []string) ([]Counts, error)
 	Replicas(ctx context.Context, within time.Duration) ([]Replica, error) // that said something lately
 	Changes(ctx context.Context) ([]Change, error)                         // the newest first
 	Leave(ctx context.Context, replica string) error                       // it is no replica any more

@@ -104,16 +104,19 @@ func (r *Recent) Calls(ctx context.Context) (calls []recent.Call, err error) {
 }
 
 // Minutes implements recent.Store.
-func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenant string, all bool) ([]recent.Counts, error) {
+func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenants []string) ([]recent.Counts, error) {
 	keys := make([]string, len(minutes))
 	for i, m := range minutes {
 		keys[i] = r.minuteKey(m)
 	}
-	which := "one"
-	if all {
-		which = "all"
+	which := []any{"some"}
+	if tenants == nil {
+		which[0] = "all"
 	}
-	sums, err := r.run(ctx, minutesScript, keys, which, tenant).Int64Slice()
+	for _, one := range tenants {
+		which = append(which, one)
+	}
+	sums, err := r.run(ctx, minutesScript, keys, which...).Int64Slice()
 	if err != nil || len(sums) != 4*len(minutes) {
 		return nil, errors.Join(errors.New("the minutes cannot be read"), err)
 	}

@@ -72,14 +72,19 @@ return 1`)
 
 // minutesScript returns calls, refusals, errors and calls that wait for approval of each minute.
 //
-// KEYS: the minutes. ARGV: "one" or "all", tenant.
+// KEYS: the minutes. ARGV: "some" or "all", the tenants of "some".
 var minutesScript = newScript(`
 local sums = {}
 for _, key in ipairs(KEYS) do
   for _, kind in ipairs({'c', 'r', 'e', 'a'}) do
-    local field = kind .. '-'
-    if ARGV[1] == 'one' then field = kind .. ':' .. ARGV[2] end
-    sums[#sums + 1] = tonumber(redis.call('HGET', key, field) or 0)
+    local sum = 0
+    if ARGV[1] == 'all' then sum = tonumber(redis.call('HGET', key, kind .. '-') or 0) end
+    for first = 2, #ARGV, 1000 do
+      local fields = {}
+      for i = first, math.min(first + 999, #ARGV) do fields[#fields + 1] = kind .. ':' .. ARGV[i] end
+      for _, n in ipairs(redis.call('HMGET', key, unpack(fields))) do sum = sum + tonumber(n or 0) end
+    end
+    sums[#sums + 1] = sum
   end
 end
 return sums`)

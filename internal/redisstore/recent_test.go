@@ -86,17 +86,27 @@ func TestRecentOfTwoReplicas(t *testing.T) {
 			})
 			await(t, "the counts", func() bool {
 				sum := recent.Counts{}
-				of, _ := l.Minutes(ctx, "acme", false)
+				of, _ := l.Minutes(ctx, []string{"acme"})
 				for _, m := range of {
 					sum.Calls += m.Calls
 					sum.Refusals += m.Refusals
 				}
-				all, partial := l.Minutes(ctx, "", true)
+				all, partial := l.Minutes(ctx, nil)
 				for _, m := range all {
 					sum.Errors += m.Calls
 					sum.Asked += m.Asked
 				}
-				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3, Asked: 1}
+				var many []string
+				for n := range 1500 {
+					many = append(many, fmt.Sprint("silent-", n))
+				}
+				many = append(many, "acme", "other")
+				several, _ := l.Minutes(ctx, many)
+				total := int64(0)
+				for _, m := range several {
+					total += m.Calls
+				}
+				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3, Asked: 1} && total == 3
 			})
 		}
 		if calls, _ := a.Calls(ctx); calls[0].Ended.Before(calls[2].Ended) {

@@ -72,7 +72,7 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 	narrow := operator.AllTenants(ctx) != nil
 	resp := &capgatepb.GetSummaryResponse{Totals: &capgatepb.GetSummaryResponse_Totals{}}
 	replicas, partial := s.Recent.Replicas(ctx)
-	minutes, also := s.minutes(ctx, tenants)
+	minutes, also := s.Recent.Minutes(ctx, tenants)
 	resp.Partial = partial || also
 	for i := range replicas {
 		r := &replicas[i]
@@ -93,27 +93,6 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 	}
 	s.attend(ctx, resp, replicas, tenants, narrow)
 	return resp, nil
-}
-
-// maxSummed bounds the tenants whose minutes are summed up one by one.
-const maxSummed = 32
-
-// minutes returns the counts of some tenants; nil: of all. If partial is true, some are missing.
-func (s *server) minutes(ctx context.Context, tenants []string) (sum []recent.Minute, partial bool) {
-	if tenants == nil {
-		return s.Recent.Minutes(ctx, "", true)
-	}
-	for i, tenant := range tenants[:min(len(tenants), maxSummed)] {
-		one, missing := s.Recent.Minutes(ctx, tenant, false)
-		if partial = partial || missing; i == 0 {
-			sum = one
-			continue
-		}
-		for j := range min(len(one), len(sum)) {
-			sum[j].Add(one[j].Counts)
-		}
-	}
-	return sum, partial || len(tenants) > maxSummed
 }
 
 func replicaOf(r *recent.Replica) *capgatepb.GetSummaryResponse_Replica {
