@@ -15,7 +15,7 @@ const scanBatch = 1000
 
 // erase deletes the data under a tenant's name, so that a later tenant of that name does not get it: rules and
 // candidates, approvals and their answers, stored responses of idempotency keys, the use of limits, approvals of
-// engines' questions, and the locations of its sessions and artifacts. Artifacts and sessions of engines that the
+// engines' questions, the locations of its sessions and artifacts, and its recent calls. Artifacts and sessions of engines that the
 // tenant owned get no new owner. The tenant's record and its list of keys stay. After an error some data may be left.
 //
 // It scans all keys in steps, as sessions and the like are in no index.
@@ -26,6 +26,9 @@ func (t *Tenants) erase(ctx context.Context, id string) error {
 		return err
 	}
 	err = t.eachNode(ctx, func(ctx context.Context, node redis.Cmdable) error { return t.eraseOn(ctx, node, id) })
+	if err == nil {
+		err = t.store.Recent().erase(ctx, id)
+	}
 	if err != nil || !ruled {
 		return err
 	}

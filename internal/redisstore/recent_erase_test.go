@@ -1,0 +1,45 @@
+package redisstore_test
+
+import (
+	"testing"
+
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+// TestADeletedTenantLeavesNoRecentCalls: they and their counts are gone for all replicas, and others stay.
+func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, ctx := open(), t.Context()
+		a, b := newRecent(t, s, "a", 50), newRecent(t, open(), "b", 50)
+		must(t, s.Tenants().CreateTenant(ctx, aTenant("gone", "u1")))
+		a.Record(ended("gone", "one", 0))
+		b.Record(ended("gone", "two", 8))
+		a.Record(ended("gone2", "three", 0))
+		count := func(tenants ...string) (n int64) {
+			minutes, partial := b.Minutes(ctx, tenants)
+			for _, m := range minutes {
+				n += m.Calls
+			}
+			if partial {
+				return -1
+			}
+			return n
+		}
+		await(t, "three calls", func() bool {
+			calls, partial := b.Calls(ctx)
+			return len(calls) == 3 && !partial && count("gone") == 2 && count("gone2") == 1
+		})
+		must(t, s.Tenants().DeleteTenant(ctx, "gone", 0, false))
+		if calls, partial := b.Calls(ctx); len(calls) != 1 || calls[0].Tenant != "gone2" || partial {
+			t.Errorf("left: %+v, %t", calls, partial)
+		}
+		if of, others := count("gone"), count("gone2"); of != 0 || others != 1 {
+			t.Errorf("counts: %d, of others %d", of, others)
+		}
+		a.Record(ended("gone2", "four", 0))
+		await(t, "a further call", func() bool {
+			calls, partial := b.Calls(ctx)
+			return len(calls) == 2 && !partial
+		})
+	})
+}
