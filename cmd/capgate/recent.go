@@ -106,8 +106,8 @@ func (p *process) recentServices() []admin.Service {
 		},
 	}
 	ground := playground.Config{Tools: p.tools, Decider: p.decider, Tenants: p.auth.roster, Status: gateway.GRPCStatus,
-		HTTPStatus: gateway.HTTPStatus, Serve: func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string) {
-			p.gateway.ServeAs(w, r, who, address)
+		HTTPStatus: gateway.HTTPStatus, Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity, address string) {
+			p.gateway.ServeAs(w, r, identity, address)
 		}, Stream: p.streamAs}
 	if p.auth.directory != nil {
 		ground.Settings = p.auth.directory.Settings
@@ -117,9 +117,9 @@ func (p *process) recentServices() []admin.Service {
 }
 
 // streamAs makes a call from the playground. The gateway is made after its admin API.
-func (p *process) streamAs(ctx context.Context, who tenant.Identity, address string, md metadata.MD,
+func (p *process) streamAs(ctx context.Context, identity tenant.Identity, address string, md metadata.MD,
 	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error) {
-	return p.gateway.StreamAs(ctx, who, address, md, req)
+	return p.gateway.StreamAs(ctx, identity, address, md, req)
 }
 
 // maxLetters is how many dead letters a summary counts.
