@@ -35,10 +35,10 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 	put := func(operators, people, keysOfAcme, tenants, spiffe string) {
 		files.put(t, map[string]string{"cert": cert, "key": key, "ca": authority.PEM, "capgate.yaml": configOf(fmt.Sprintf(
 			"policies: {}\noperators: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s, client_auth: optional}, "+
-				"certificates: [{spiffe: %s, roles: [viewer]}], keys: [%s], people: [%s]}\ntenants: [{id: acme, capabilities: ['*'], "+
-				"keys: [%s]}, {id: initech, capabilities: ['*']}%s]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
-				"ca_file: %s, leeway: 0s, claims: {scopes: scope}}]\n", files.file("cert"), files.file("key"), files.file("ca"), spiffe,
-			operators, people, keysOfAcme, tenants, issuer.URL, issuer.CAFile), "127.0.0.1:1")})
+				"certificates: [{spiffe: %s, roles: [viewer]}], keys: [%s], people: [%s]}\ntenants: "+
+				"[{id: acme, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*']}%s]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
+				"ca_file: %s, leeway: 0s, claims: {scopes: scope}}]\n", files.file("cert"), files.file("key"), files.file("ca"),
+			spiffe, operators, people, keysOfAcme, tenants, issuer.URL, issuer.CAFile), "127.0.0.1:1")})
 	}
 	const one = "spiffe://example.org/one"
 	put(stays[0]+", "+leaves[0], "{issuer: corp, user: ann, roles: [viewer]}", acme[0]+", "+leaves[1],

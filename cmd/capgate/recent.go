@@ -106,7 +106,8 @@ func (p *process) recentServices() []admin.Service {
 		},
 	}
 	ground := playground.Config{Tools: p.tools, Decider: p.decider, Tenants: p.auth.roster, Status: gateway.GRPCStatus,
-		HTTPStatus: gateway.HTTPStatus, Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity, address string) {
+		HTTPStatus: gateway.HTTPStatus, Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity,
+			address string) {
 			p.gateway.ServeAs(w, r, identity, address)
 		}, Stream: p.streamAs}
 	if p.auth.directory != nil {
