@@ -36,7 +36,8 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 		files.put(t, map[string]string{"cert": cert, "key": key, "ca": authority.PEM, "capgate.yaml": configOf(fmt.Sprintf(
 			"policies: {}\noperators: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s, client_auth: optional}, "+
 				"certificates: [{spiffe: %s, roles: [viewer]}], keys: [%s], people: [%s]}\ntenants: "+
-				"[{id: acme, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*']}%s]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
+				"[{id: acme, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*']}%s]\n"+
+				"issuers: [{name: corp, issuer: %q, audiences: [capgate], "+
 				"ca_file: %s, leeway: 0s, claims: {scopes: scope}}]\n", files.file("cert"), files.file("key"), files.file("ca"),
 			spiffe, operators, people, keysOfAcme, tenants, issuer.URL, issuer.CAFile), "127.0.0.1:1")})
 	}
