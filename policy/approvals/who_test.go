@@ -131,6 +131,13 @@ func TestSeveralAnswers(t *testing.T) {
 			t.Errorf("%s: rules %+v", name, set.set)
 		}
 	}
+	k := ruled(t, approvals.Options{Rules: &rules{}}, approvals.AnswerRule{MaxValidity: time.Hour})
+	a := ask(t, k, request("{}"))
+	_, err := k.Approve(t.Context(), a.Tenant, a.ID,
+		approvals.Answer{Who: person("bob"), Remember: approvals.Always, ValidFor: time.Hour + time.Second})
+	if reason(err) != "APPROVAL_INVALID" {
+		t.Errorf("longer than the rule permits: %v", err)
+	}
 }
 
 // TestEscalatedGroups: the further groups may answer from the moment at which the approval escalates.
