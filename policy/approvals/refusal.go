@@ -55,6 +55,14 @@ func refusedDenied(message, id, comment string) *call.Refusal {
 	return r
 }
 
+// refusedRepeat rejects a call that was denied, and says until when the denial holds.
+func refusedRepeat(a *Approval) *call.Refusal {
+	until := a.Expires.UTC().Format(time.RFC3339)
+	r := refusedDenied("this call was denied, until "+until, a.ID, a.Comment)
+	r.Metadata["expires"] = until
+	return r
+}
+
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ") //nolint:gochecknoglobals // a constant
 
 // refusedElsewhere rejects an answer to a question that only the backend's own user interface can answer.

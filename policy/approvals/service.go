@@ -152,7 +152,7 @@ func (k *Service) Create(ctx context.Context, r *Request) (a Approval, granted b
 	case Pending, Approved:
 		return a, false, nil
 	case Denied:
-		return a, false, k.count(refusedDenied("this call was denied", a.ID, a.Comment))
+		return a, false, k.count(refusedRepeat(&a))
 	}
 	return a, false, k.count(refusedUnavailable) // invalid answer of the store
 }

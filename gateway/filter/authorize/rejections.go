@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
 )
 
 var (
@@ -50,6 +51,9 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	r := forbidden(c, o.decision)
 	r.Metadata["approval"] = o.asked.ID
+	if o.asked.State == approvals.Approved {
+		r.Message = "a person has approved this call; make it with the approval's id, as metadata or header x-approval-id"
+	}
 	r.Metadata["expires"] = o.asked.Expires.UTC().Format(time.RFC3339)
 	if o.asked.Link != "" {
 		r.Metadata["approval_link"] = o.asked.Link
