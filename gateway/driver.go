@@ -52,8 +52,8 @@ type list struct {
 	name     string
 	driver   *driver
 	rows     []row
-	attempt  int // the row at which an attempt begins; len(rows): there is only one
-	attempts int // at most
+	attempt  rowIndex // where an attempt begins; len(rows): there is only one
+	attempts int      // at most
 	// repeat says whether an attempt follows one that provably did not start, or may be carried out twice.
 	repeat func(t *callState, err error) *call.Refusal
 }
@@ -61,16 +61,19 @@ type list struct {
 // walk is where a call is in its list.
 type walk struct {
 	list   *list
-	at     int // the row that decides
-	due    int // rows whose Done is due
 	result filter.Result
 	unsent error // why the last attempt was none
 
 	serving *serving // of its innermost stream that is served; nil: there is none
+	at      rowIndex // of the row that decides
+	due     rowIndex // number of rows whose Done is due
 	shared  bool     // the call was served: others may refer to it and its strings
 	told    bool     // the caller was told that the call did not start: it gets to no backend any more
 	over    bool
 }
+
+// rowIndex is the place of a row in its list. It is small, because each open stream has some.
+type rowIndex int16
 
 // driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
 // filter can be passed by. All of it runs with the shard of the call's stream locked.
@@ -128,7 +131,7 @@ func (d *driver) walk(t *callState) {
 		d.reject(t, filter.CallOver)
 		return
 	}
-	for ; w.at < len(w.list.rows); w.at++ {
+	for ; int(w.at) < len(w.list.rows); w.at++ {
 		w.due = w.at + 1 // before Admit, which may panic
 		switch w.list.rows[w.at].admit(t) {
 		case filter.Continue:
@@ -269,7 +272,7 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 }
 
 // doneTo calls Done of the rows from that one on for which it is due, the last first.
-func (w *walk) doneTo(first int, t *callState, r filter.Result) {
+func (w *walk) doneTo(first rowIndex, t *callState, r filter.Result) {
 	w.result = r
 	for w.due > first {
 		w.due--

@@ -349,7 +349,7 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s: %v", l.name, names)
 		}
 		if resolve, pick := slices.Index(names, "resolve"), slices.Index(names, "pick"); pick >= 0 &&
-			(pick < l.attempt || pick < resolve) {
+			(pick < int(l.attempt) || pick < resolve) {
 			t.Errorf("%s picks before it may: %v", l.name, names)
 		}
 	}

@@ -151,10 +151,10 @@ func stateless(*callState) *filter.Stateless { return nil }
 // list makes a list of rows, of which one may be where an attempt begins.
 func (f *filters) list(name string, all ...row) *list {
 	l := &list{name: name, driver: f.driver, attempts: retry.MaxAttempts, repeat: f.repeat}
-	l.attempt = len(all)
+	l.attempt = rowIndex(len(all))
 	for _, r := range all {
 		if r.admit == nil {
-			l.attempt = len(l.rows)
+			l.attempt = rowIndex(len(l.rows))
 			continue
 		}
 		l.rows = append(l.rows, r)

@@ -16,7 +16,7 @@ type serving struct {
 	*filter.Served
 	outer     *serving      // of the stream that this one continues; nil: none
 	stream    filter.Stream // that is served
-	row       int           // of the filter that serves it
+	row       rowIndex      // of the filter that serves it
 	live      bool          // another stream continues it
 	ended     *relay.Result // of the stream, where that has ended before the one that continues it
 	explained string        // why the relay has ended the stream; "": it has not

@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 		"filed": {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"},
 			[]string{filed + ": warning: redis is embedded: the usage of tenants' limits"}},
 		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
-		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 4 fleets, 6 backends\n"}, nil},
+		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 5 fleets, 8 backends\n"}, nil},
 		"unbounded": {[]string{unbounded}, 1, nil, []string{unbounded + ":1: fleets[0].deadline: off is only for fleets of " +
 			"other services, and calls of engines need a limit"}},
 		"bad": {[]string{"--config=" + bad}, 1, nil,
