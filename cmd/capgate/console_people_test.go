@@ -200,9 +200,9 @@ func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	if len(saw.Sent) < 6 || len(saw.Read) > 0 || saw.State != "pending" {
 		t.Errorf("%+v", saw)
 	}
-	if status, text := request(t.Context(), t, "POST",
-		"http://"+r.public[0]+"/v1/approvals/"+id+"/deny", r.approver); status != 200 {
-		t.Error(status, text) // it would wait in the inbox of others
+	status, text := request(t.Context(), t, "POST", "http://"+r.public[0]+"/v1/approvals/"+id+"/deny", r.approver)
+	if status != http.StatusOK {
+		t.Error(status, text) // it would wait in the inbox of other tests
 	}
 	if fmt.Sprint(saw.Named) != "[421 421 421]" {
 		t.Errorf("by the attacker's name: %v", saw.Named)
