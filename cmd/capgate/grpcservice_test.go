@@ -68,7 +68,7 @@ func TestGRPCService(t *testing.T) {
 	client, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
 		&sdk.StreamableClientTransport{Endpoint: "http://" + public + "/mcp", MaxRetries: -1}, nil)
 	must(t, err)
-	defer client.Close()
+	t.Cleanup(func() { _ = client.Close() })
 	list, err := client.ListTools(t.Context(), nil)
 	must(t, err)
 	at := slices.IndexFunc(list.Tools, func(tool *sdk.Tool) bool { return tool.Name == "caps__Echo" })

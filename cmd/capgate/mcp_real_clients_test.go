@@ -94,7 +94,9 @@ func startForClients(t *testing.T) (public, admin string, blocked chan error) {
 		Text string `json:"text"`
 	}
 	sdk.AddTool(server, &sdk.Tool{Name: "echo", Description: "answers with its arguments"},
-		func(_ context.Context, _ *sdk.CallToolRequest, in text) (*sdk.CallToolResult, text, error) { return nil, in, nil })
+		func(_ context.Context, _ *sdk.CallToolRequest, in text) (*sdk.CallToolResult, text, error) {
+			return nil, in, nil
+		})
 	addTool(server, "fail", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "failed"}}}, nil
 	})

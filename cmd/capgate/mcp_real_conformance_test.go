@@ -65,7 +65,7 @@ func conformanceServer(t *testing.T) (url string) {
 	}
 	sdk.AddTool(server, &sdk.Tool{Name: "test_error_handling", Description: "fails"},
 		func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
-			return nil, nil, errors.New("This tool intentionally returns an error for testing") //nolint:staticcheck // the suite's
+			return nil, nil, errors.New("This tool intentionally returns an error for testing")
 		})
 	addTool(server, "test_tool_with_progress", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for _, progress := range []float64{0, 50, 100} {
@@ -79,6 +79,7 @@ func conformanceServer(t *testing.T) (url string) {
 		return &sdk.CallToolResult{}, nil
 	})
 	addTool(server, "test_logging_tool", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		//nolint:staticcheck // deprecated, and still a scenario of the suite
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "not for the caller"})
 		return &sdk.CallToolResult{}, nil
 	})

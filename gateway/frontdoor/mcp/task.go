@@ -203,7 +203,7 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 		return nil, refusal.rpc(x.r)
 	}
 	t.Message = ""
-	reply, err, running := h.patiently(ctx, i, id)
+	reply, running, err := h.patiently(ctx, i, id)
 	if running || ownInfo(err).GetReason() == "APPROVAL_PENDING" {
 		return t, nil
 	}
@@ -256,12 +256,12 @@ func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *
 }
 
 // patiently makes the call of a task. It returns while the call runs, if that takes long; the call goes on.
-func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (reply *docpb.InvokeResponse, err error,
-	running bool) {
+func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (reply *docpb.InvokeResponse, running bool,
+	err error) {
 	ctx, cancel := context.WithCancel(frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys}))
 	defer cancel()
 	patience := time.AfterFunc(taskPatience, cancel) // no deadline, which would be the call's
 	problem.Called(ctx)
 	reply, err = h.try(ctx, i, approvalID, id)
-	return reply, err, !patience.Stop() && status.Code(err) == codes.Canceled
+	return reply, !patience.Stop() && status.Code(err) == codes.Canceled, err
 }
