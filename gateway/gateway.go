@@ -128,8 +128,8 @@ type Gateway struct {
 	handler    *handler
 	health     *health.Server
 	bodies     *bodybudget.Budget
-	doors      http.Handler    // of HTTP that is not gRPC
-	mcp        *mcp.Handler    // nil: there is no MCP
+	doors      http.Handler // of HTTP that is not gRPC
+	mcp        *mcpDoor
 	inside     *localgrpc.Conn // of the doors' calls
 	internal   *localgrpc.Conn // makes the gateway's own calls
 	guard      *engine.Guard
@@ -232,7 +232,7 @@ func (g *Gateway) tell() {
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
-func frontDoors(inside *localgrpc.Conn, tools *mcp.Handler, cfg *Config) (http.Handler, error) {
+func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handler, error) {
 	cfg.REST.MaxBody, cfg.REST.Unary = maxMessage, inside.Unary
 	cfg.REST.EventSource = func(capability, tool string) bool {
 		return cfg.Router.Table().Fleet(capability).EventSource(tool)
@@ -243,7 +243,7 @@ func frontDoors(inside *localgrpc.Conn, tools *mcp.Handler, cfg *Config) (http.H
 	}
 	pages := cfg.CORS
 	pages.Headers = slices.Concat(connect.RequestHeaders(), mcp.RequestHeaders(), pages.Headers)
-	pages.Expose = append(connect.ResponseHeaders(), pages.Expose...)
+	pages.Expose = slices.Concat(connect.ResponseHeaders(), mcp.ResponseHeaders(), pages.Expose)
 	doors := withInbox(cfg.Inbox, api, withCORS(pages, withMCP(tools,
 		connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))))
 	if cfg.Tracer != nil {
@@ -341,6 +341,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 
 // Close ends everything at once. Run does it; only a Gateway that is never run needs it.
 func (g *Gateway) Close() {
+	g.mcp.leave()
 	g.relay.Close()
 	g.handler.fairQueue.Close()
 	g.handler.callers.Close()
@@ -366,6 +367,7 @@ func (g *Gateway) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
 	g.handler.authorize.Leave() // a person may take longer
+	g.mcp.leave()
 	if g.cfg.Leaving != nil {
 		g.cfg.Leaving()
 	}

@@ -2,16 +2,19 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	upstream "github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
@@ -26,6 +29,11 @@ type MCP struct {
 	Settings mcp.Settings
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals
+	Changes   *broadcast.Signal // sent when the tools of callers may have changed; nil: they do not change
+	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
+	// a caller's credential; nil: streams of changes outlast their credentials.
+	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
+	StillValid func(context.Context, *tenant.Identity) bool
 }
 
 // Usable lists the tools that callers may use. It is listing.Server's.
@@ -41,13 +49,28 @@ func (g *Gateway) SetMCP(s mcp.Settings) {
 	}
 }
 
+// mcpDoor is the front door. nil: there is none.
+type mcpDoor struct {
+	*mcp.Handler
+	stop context.CancelFunc // ends streams of changes
+}
+
+// leave ends the streams of changes, and refuses others.
+func (d *mcpDoor) leave() {
+	if d != nil {
+		d.stop()
+	}
+}
+
 // newMCP returns the front door; nil where there is none.
-func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcp.Handler, error) {
+func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 	if cfg.MCP.Usable == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
+	leaving, stop := context.WithCancel(context.Background())
 	h := mcp.New(mcp.Config{
-		Conn: inside, Unary: inside.Unary, Catalog: toolsOf{cfg.MCP, cfg.Router}, HTTPStatus: HTTPStatus,
+		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus,
+		Catalog: toolsOf{cfg.MCP, cfg.Router, watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)},
 		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
@@ -60,13 +83,14 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcp.Handler, error) {
 	})
 	h.Set(cfg.MCP.Settings)
 	if err := cfg.Metrics.Register(h.Metrics()); err != nil {
+		stop()
 		return nil, fmt.Errorf("metrics of mcp: %w", err)
 	}
-	return h, nil
+	return &mcpDoor{h, stop}, nil
 }
 
 // withMCP serves the paths of MCP by its own front door.
-func withMCP(h *mcp.Handler, next http.Handler) http.Handler {
+func withMCP(h *mcpDoor, next http.Handler) http.Handler {
 	if h == nil {
 		return next
 	}
@@ -82,8 +106,12 @@ func withMCP(h *mcp.Handler, next http.Handler) http.Handler {
 // toolsOf is the tools of callers as the front door asks for them.
 type toolsOf struct {
 	MCP
-	router *router.Router
+	router   *router.Router
+	watchers *watch.Slots
 }
+
+// maxMCPWatchers bounds the concurrent streams of changes, of all tenants.
+const maxMCPWatchers = 2048
 
 var refusedListing = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
 
@@ -109,6 +137,41 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 		}
 		return visit(capability, tools)
 	})
+}
+
+// Watch implements mcp.Catalog.
+func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
+	caller := ctx.Value(webRequestKey{}).(*webRequest).Identity
+	if t.Follow != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = t.Follow(ctx, func(ctx context.Context) bool { return t.StillValid(ctx, &caller) })
+		defer cancel()
+	}
+	begun := false
+	err := t.watchers.Hold(ctx, caller.Tenant, func(ctx context.Context) error {
+		for begun = true; ; {
+			var next <-chan struct{}
+			if t.Changes != nil {
+				next = t.Changes.Next()
+			}
+			if err := changed(); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-next:
+			}
+		}
+	})
+	var refusal *call.Refusal
+	switch {
+	case !errors.As(err, &refusal):
+		return err
+	case begun: // the gateway stops
+		return nil
+	}
+	return GRPCStatus(refusal).Err()
 }
 
 // Known implements mcp.Catalog.

@@ -18,10 +18,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// post sends a message as it is.
-func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Response, string) {
+// open sends a request. header are names and values in turn.
+func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL(mcp.Path), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +30,20 @@ func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Resp
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := f.gateway.HTTP1(t).Do(req)
+	client := f.gateway.HTTP1(t)
+	client.Timeout = 0 // of streams
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// post sends a message as it is.
+func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	resp := f.open(t, http.MethodPost, body, header...)
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -160,23 +169,18 @@ func TestMCPBatches(t *testing.T) {
 	}
 }
 
-// TestMCPMethods: there are no streams to open with GET, and no sessions to end.
+// TestMCPMethods: messages are sent with POST. GET opens a stream of events, in revisions that have one.
 func TestMCPMethods(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodPut} {
-		req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept", "text/event-stream")
-		resp, err := f.gateway.HTTP1(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
+	const stream = "text/event-stream"
+	for _, c := range []struct{ method, accept, revision string }{
+		{http.MethodGet, stream, revisions[0]}, {http.MethodGet, "application/json", revisions[1]},
+		{http.MethodHead, stream, ""}, {http.MethodDelete, stream, ""}, {http.MethodPut, stream, revisions[1]},
+	} {
+		resp := f.open(t, c.method, "", "Accept", c.accept, "Mcp-Protocol-Version", c.revision)
 		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != http.MethodPost {
-			t.Errorf("%s: %d %v", method, resp.StatusCode, resp.Header)
+			t.Errorf("%+v: %d %v", c, resp.StatusCode, resp.Header)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
@@ -30,20 +31,30 @@ var revisions = []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"}
 type mcpFront struct {
 	gateway    *gatewaytest.Gateway
 	capability *gatewaytest.Capability
+	known      *catalog.Catalog
 }
+
+// declare makes tools known. A caller may use those that are not "hidden".
+func (f *mcpFront) declare(t *testing.T, names ...string) {
+	t.Helper()
+	tools := make([]manifest.Tool, len(names))
+	for i, name := range names {
+		tools[i] = tool(t, name)
+	}
+	f.known.Replace(map[string]catalog.Declaration{
+		"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow},
+	})
+}
+
+var allTools = []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Empty, gatewaytest.Block, gatewaytest.Break,
+	"hidden"}
 
 func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 	t.Helper()
-	f := &mcpFront{capability: gatewaytest.NewCapability("b1")}
-	known := catalog.New(catalog.Options{})
-	tools := []manifest.Tool{}
-	for _, name := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Empty, gatewaytest.Block,
-		gatewaytest.Break, "hidden"} {
-		tools = append(tools, tool(t, name))
-	}
-	known.Replace(map[string]catalog.Declaration{
-		"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow},
-	})
+	changes := new(broadcast.Signal)
+	known := catalog.New(catalog.Options{Changed: changes.Send})
+	f := &mcpFront{capability: gatewaytest.NewCapability("b1"), known: known}
+	f.declare(t, allTools...)
 	options := policy.Options{Source: known, Timeout: gatewaytest.Patience,
 		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block}}}
 	decider, err := policy.New(options)
@@ -54,7 +65,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
 			Idempotent: []string{gatewaytest.Echo}}},
 		Policy: options,
-		MCP: gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus),
+		MCP: gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus), Changes: changes,
 			Known: func(capability, tool string) bool { _, ok := known.Describe(capability, tool); return ok }},
 	}
 	for _, c := range change {

@@ -27,6 +27,9 @@ type Options struct {
 	MaxStale time.Duration // time for which entries stay valid after the last sync with the store; default 10 min
 	Timeout  time.Duration // of one query to the store; default 1 s
 
+	// Changed is called after rules may have changed. It must not block; nil: nothing is called.
+	Changed func()
+
 	Now func() time.Time // default time.Now; only differences matter
 }
 
@@ -37,6 +40,9 @@ const silentAfter = 5 * time.Second
 func (o *Options) setDefaults() {
 	if o.Source == nil {
 		o.Source = emptySource{}
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
 	}
 	if o.Entries == 0 {
 		o.Entries = 100_000
@@ -269,7 +275,10 @@ func (d *Decider) query(ctx context.Context, store Store, tenant string, names [
 }
 
 // Invalidate invalidates the entries of a changed rule. Its calls may be repeated and in any order.
-func (d *Decider) Invalidate(c Change) { d.cache.invalidate(c) }
+func (d *Decider) Invalidate(c Change) {
+	d.cache.invalidate(c)
+	d.opts.Changed()
+}
 
 // Synced records that no change is missing. Watch calls both.
 func (d *Decider) Synced() { d.synced(d.now()) }

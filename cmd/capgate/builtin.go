@@ -22,7 +22,8 @@ func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
 func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
 	version, _, _ := buildInfo()
 	return gateway.MCP{Usable: p.listing, Settings: mcpOf(cfg, first), Version: version, Keys: p.signatures.Keys,
-		Approvals: p.approvals,
+		Approvals: p.approvals, Changes: &p.toolsChanged, Follow: p.persons.sessions.Follow,
+		StillValid: p.auth.all.StillValid,
 		Known: func(capability, tool string) bool {
 			_, known := p.tools.Describe(capability, tool)
 			return known

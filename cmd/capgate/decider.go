@@ -12,7 +12,8 @@ import (
 // newDecider makes what decides on calls: by rules, where the file has a policies block,
 // by manifests, and by fleets.
 func (p *process) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (err error) {
-	o := policy.Options{Source: p.tools, Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale}
+	o := policy.Options{Source: p.tools, Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale,
+		Changed: p.toolsChanged.Send}
 	if cfg.Enabled {
 		p.rules = p.store.Policies()
 		o.Store = p.rules

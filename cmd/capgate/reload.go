@@ -214,6 +214,7 @@ func (r *reloader) apply(s *settings) error {
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
 	p.gateway.SetMCP(mcpOf(s.cfg, next))
+	p.toolsChanged.Send() // the names of tools, or what a tenant may use, may be others
 	p.clientAddr.Replace(clientAddrConfig(s.cfg))
 	if s != r.current {
 		_ = p.setWebhooks(s.webhooks) // the file's reader has checked them

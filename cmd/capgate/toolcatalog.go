@@ -9,7 +9,8 @@ import (
 
 // newCatalog makes what knows the tools of capabilities, and what asks for them.
 func (p *process) newCatalog(first map[string]catalog.Declaration, metrics *telemetry.Metrics) {
-	p.tools = catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log})
+	p.tools = catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
+		Changed: p.toolsChanged.Send})
 	p.tools.Replace(first)
 	p.discovery = catalog.NewDiscoverer(p.tools, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 		return p.gateway.AskForTools(ctx, q)

@@ -30,6 +30,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -65,14 +66,16 @@ type process struct {
 	firstProbes *firstProbes
 	ejections   ejections
 	tools       *catalog.Catalog
-	listing     *listing.Server
-	discovery   *catalog.Discoverer
-	decider     *policy.Decider
-	rules       *redisstore.Policies // nil: no stored rules
-	approvals   *approvals.Service
-	idempotency *idempotency.Service
-	engines     engine.Shared // of OpenParallax
-	upstreams   upstreams
+	// toolsChanged is sent when the tools of callers may have changed: those of a capability, or a rule about them.
+	toolsChanged broadcast.Signal
+	listing      *listing.Server
+	discovery    *catalog.Discoverer
+	decider      *policy.Decider
+	rules        *redisstore.Policies // nil: no stored rules
+	approvals    *approvals.Service
+	idempotency  *idempotency.Service
+	engines      engine.Shared // of OpenParallax
+	upstreams    upstreams
 
 	webhooks     *webhook.Group // and other destinations of notices
 	approvalsAPI *approval.Service

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/broadcast"
 )
 
 // The breaker's probe intervals while Redis is unavailable. They start over when Redis was available for
@@ -29,15 +31,15 @@ type breaker struct {
 
 	mu          sync.Mutex
 	unavailable bool
-	since       time.Time     // of the last change
-	lastUp      time.Duration // time for which Redis was available before it failed
-	changes     int           // number of state changes
-	back        chan struct{} // closed, and replaced, when Redis comes back
+	since       time.Time        // of the last change
+	lastUp      time.Duration    // time for which Redis was available before it failed
+	changes     int              // number of state changes
+	back        broadcast.Signal // sent when Redis comes back
 	returned    []func()
 }
 
 func newBreaker(log *slog.Logger, ping func(context.Context) error) *breaker {
-	return &breaker{log: log, ping: ping, tripped: make(chan struct{}, 1), back: make(chan struct{})}
+	return &breaker{log: log, ping: ping, tripped: make(chan struct{}, 1)}
 }
 
 // open reports whether commands fail without being sent.
@@ -150,8 +152,7 @@ func (b *breaker) comeBack() {
 	b.mu.Lock()
 	gone := time.Since(b.since)
 	b.change(false)
-	close(b.back)
-	b.back = make(chan struct{})
+	b.back.Send()
 	callbacks := b.returned
 	b.mu.Unlock()
 	b.log.Info("redis is back", "after", gone.Round(time.Millisecond).String())
@@ -167,11 +168,7 @@ func (b *breaker) onReconnect(f func()) {
 }
 
 // next returns a channel that is closed when Redis comes back.
-func (b *breaker) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.back
-}
+func (b *breaker) next() <-chan struct{} { return b.back.Next() }
 
 // jitter returns d, plus or minus a quarter.
 func jitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2) }

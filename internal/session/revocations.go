@@ -3,6 +3,8 @@ package session
 import (
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/broadcast"
 )
 
 // Revocation ends one session, or all sessions of a person or key that were issued up to a time.
@@ -18,11 +20,11 @@ type revocations struct {
 	mu       sync.RWMutex
 	sessions map[string]time.Time // ids, and until when
 	names    map[string]Revocation
-	changed  chan struct{} // closed with the next one
+	changed  broadcast.Signal
 }
 
 func newRevocations() *revocations {
-	return &revocations{sessions: map[string]time.Time{}, names: map[string]Revocation{}, changed: make(chan struct{})}
+	return &revocations{sessions: map[string]time.Time{}, names: map[string]Revocation{}}
 }
 
 // add takes note of revocations.
@@ -49,8 +51,7 @@ func (r *revocations) add(all []Revocation, now time.Time) {
 			r.names[v.Name] = known
 		}
 	}
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.changed.Send()
 }
 
 // has reports whether a session was revoked.
@@ -65,11 +66,7 @@ func (r *revocations) has(s *Session) bool {
 }
 
 // next returns a channel that is closed with the next revocation.
-func (r *revocations) next() <-chan struct{} {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.changed
-}
+func (r *revocations) next() <-chan struct{} { return r.changed.Next() }
 
 // all returns the revocations that still matter, and forgets others.
 func (r *revocations) all(now time.Time) (all []Revocation) {

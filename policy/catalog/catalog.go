@@ -44,6 +44,8 @@ type Options struct {
 	Rules Rules         // of tools; nil: none
 	Log   *slog.Logger  // default: discard
 	Round time.Duration // interval of the polls of the store; default 1 s
+	// Changed is called after tools may have changed. It must not block; nil: nothing is called.
+	Changed func()
 }
 
 // Catalog is a policy.Source. It is safe for concurrent use.
@@ -66,6 +68,9 @@ func New(o Options) *Catalog {
 	}
 	if o.Round == 0 {
 		o.Round = time.Second
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
 	}
 	c := &Catalog{opts: o, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
 	c.snapshot.Store(&map[string]*capability{})

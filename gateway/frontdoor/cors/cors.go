@@ -132,3 +132,11 @@ type allowedKey struct{}
 
 // Allowed reports whether a request comes from a page of a permitted origin.
 func Allowed(r *http.Request) bool { return r.Context().Value(allowedKey{}) != nil }
+
+// CrossSite reports whether a browser sends a request for a page of another site, of an origin that is not permitted.
+// The middleware lets such requests pass if they use GET, which the standard library takes for harmless.
+func CrossSite(r *http.Request) bool {
+	asked := r.Clone(r.Context())
+	asked.Method = http.MethodPost
+	return !Allowed(r) && new(http.CrossOriginProtection).Check(asked) != nil
+}

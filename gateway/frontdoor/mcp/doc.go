@@ -8,6 +8,7 @@
 //	batch.go     messages that 2025-03-26 sends together
 //	names.go     the names of tools: capability__tool
 //	list.go      tools/list: the caller's catalog
+//	listen.go    streams that tell clients when their list has changed; events.go writes them
 //	search.go    tools that find and call others, for callers with many
 //	call.go      tools/call: one call of a capability; result.go has its answer
 //	metadata.go  what a request says of its call, in headers and _meta

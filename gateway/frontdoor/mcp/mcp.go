@@ -62,6 +62,9 @@ type Catalog interface {
 	// Tools calls visit with the tools of each capability that the caller of ctx may use, from the id from on, in the
 	// order of ids. It ends when visit returns false. An error is a gRPC status.
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
+	// Watch calls changed at its begin, and each time that the tools of the caller of ctx may have changed. It returns
+	// nil when ctx or the caller's credential ends, or the gateway stops. An error is changed's, or a gRPC status.
+	Watch(ctx context.Context, changed func() error) error
 	// Known reports whether a capability is known to have a tool. It answers from memory.
 	Known(capability, tool string) bool
 	// Relays reports whether the backends of a capability are MCP servers, whose results are passed on as they are.
@@ -94,7 +97,7 @@ func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn), operations: newOperations()}
 	h.Set(Settings{})
-	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Tasks != nil {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
@@ -136,6 +139,7 @@ func (h *Handler) Set(s Settings) {
 // exchange is a request as the SDK's handlers see it, in their context.
 type exchange struct {
 	r       *http.Request
+	out     http.ResponseWriter // the SDK writes the response to it
 	read    *message
 	session session
 }
@@ -158,6 +162,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
 	defer out.End()
+	if opensEvents(r) {
+		h.serveEvents(out, r)
+		return
+	}
 	m, refused := h.read(w, r)
 	if refused != nil {
 		h.refuse(out, r, m, refused)
@@ -194,7 +202,7 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	ctx, done := h.running.begin(r.Context(), requestKey{s.ID, string(m.id)})
 	defer done()
 	r = r.WithContext(ctx)
-	ctx = context.WithValue(ctx, exchangeKey{}, &exchange{r: r, read: m, session: s})
+	ctx = context.WithValue(ctx, exchangeKey{}, &exchange{r: r, out: out, read: m, session: s})
 	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))
 }
 
@@ -210,6 +218,8 @@ func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			return h.list(ctx, req)
 		case *sdk.CallToolRequest:
 			return h.call(ctx, req)
+		case *sdk.SubscriptionsListenRequest:
+			return h.listen(ctx, req)
 		}
 		return next(ctx, method, req)
 	}

@@ -20,8 +20,11 @@ const (
 
 // RequestHeaders are the headers of MCP that CORS has to allow.
 func RequestHeaders() []string {
-	return []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id"}
+	return []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", sessionHeader}
 }
+
+// ResponseHeaders are the headers of MCP that CORS has to expose.
+func ResponseHeaders() []string { return []string{sessionHeader} }
 
 // about is what a request says of its call.
 type about struct {

@@ -190,8 +190,10 @@ func (m *message) readID(v strictjson.Value) *refusal {
 // isServed reports whether the method of a request is one of this server's.
 func (m *message) isServed() bool {
 	switch m.method {
-	case "initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen":
+	case "initialize", "ping", "tools/list", "tools/call", "server/discover":
 		return true
+	case "subscriptions/listen":
+		return m.isStateless()
 	}
 	return m.isStateless() && slices.Contains(taskMethods(), m.method)
 }

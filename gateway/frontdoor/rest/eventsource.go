@@ -63,12 +63,7 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 // ofAnotherSite rejects requests that a browser sends for a page of another site. Otherwise a visit of such a page
 // could make calls with the visitor's client certificate, or at a gateway without tenants.
 func ofAnotherSite(r *http.Request) *refusal {
-	if cors.Allowed(r) {
-		return nil
-	}
-	asked := r.Clone(r.Context())
-	asked.Method = http.MethodPost // the standard library takes GET for harmless
-	if new(http.CrossOriginProtection).Check(asked) == nil {
+	if !cors.CrossSite(r) {
 		return nil
 	}
 	return &refusal{code: codes.PermissionDenied, reason: "CROSS_SITE",

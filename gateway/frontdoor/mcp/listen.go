@@ -1,0 +1,180 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+const (
+	listenBeat   = 15 * time.Second // how often a stream of changes is written to
+	listenPause  = time.Second      // between two looks at a list: changes often come together
+	listenRecent = time.Minute      // after which a list is looked at without a change, as rules expire
+)
+
+// watching is a stream that tells a client when the list of its tools has changed.
+type watching struct {
+	h     *Handler
+	r     *http.Request
+	begin func() error // tells the client that the stream is open
+	told  func() error // tells it that the list has changed
+	beat  func() error
+}
+
+// run watches the list of the request's caller until ctx ends, or the caller's credential, or the gateway stops.
+func (w *watching) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	changes, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		ended <- recovery.Do("mcp watch", func() error {
+			return w.h.cfg.Catalog.Watch(ctx, func() error {
+				select {
+				case changes <- struct{}{}:
+				default: // the list is about to be looked at
+				}
+				return nil
+			})
+		})
+	}()
+	err := w.tell(ctx, changes, ended)
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// tell tells the client of changes. It leaves the end of the watch in ended.
+func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan error) error {
+	select {
+	case <-changes: // the watch has begun
+	case err := <-ended:
+		ended <- nil
+		return err
+	}
+	before, err := w.h.fingerprint(w.r)
+	if err != nil {
+		return err
+	}
+	if err := w.begin(); err != nil {
+		return err
+	}
+	beat, recent := time.NewTicker(listenBeat), time.NewTicker(listenRecent)
+	defer beat.Stop()
+	defer recent.Stop()
+	for {
+		select {
+		case err := <-ended:
+			ended <- nil
+			return err
+		case <-beat.C:
+			if err := w.beat(); err != nil {
+				return err
+			}
+			continue
+		case <-recent.C:
+		case <-changes:
+		}
+		now, err := w.h.fingerprint(w.r)
+		if err == nil && now != before { // the list of a caller that cannot be read now has not changed
+			if before, err = now, w.told(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(listenPause):
+		}
+	}
+}
+
+// fingerprint identifies the list of tools of the caller of a request.
+func (h *Handler) fingerprint(r *http.Request) (sum [sha256.Size]byte, err error) {
+	if h.searches(r) {
+		return sum, nil // the same two tools
+	}
+	hash := sha256.New()
+	names := h.settings.Load().Names
+	err = h.cfg.Catalog.Tools(r.Context(), "", func(capability string, tools []Tool) bool {
+		for i := range tools {
+			if name, ok := names.Of(capability, tools[i].Name, h.cfg.Catalog.Known); ok {
+				text, _ := json.Marshal(toolOf(name, &tools[i])) // schemas are JSON
+				hash.Write(text)
+			}
+		}
+		return true
+	})
+	return [sha256.Size]byte(hash.Sum(nil)), err
+}
+
+// listen answers subscriptions/listen, of which the SDK has checked the headers (2026-07-28, Subscriptions). Of what a
+// client may ask for, the list of tools alone changes here. The stream lasts until the client leaves.
+func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
+	x := exchangeOf(ctx)
+	if req.Params.Notifications == nil || x.read.id == nil {
+		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY",
+			"notifications is an object with the notifications to listen to").rpc(x.r)
+	}
+	out, meta := &events{out: x.out}, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
+	begin := func() error {
+		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged", sdk.SubscriptionsAcknowledgedParams{
+			Meta: meta, Notifications: sdk.NotificationSubscriptions{ToolsListChanged: req.Params.Notifications.ToolsListChanged}}})
+	}
+	var err error
+	if req.Params.Notifications.ToolsListChanged {
+		w := watching{h, x.r, begin, func() error {
+			return out.send(notification{"2.0", "notifications/tools/list_changed", sdk.ToolListChangedParams{Meta: meta}})
+		}, out.beat}
+		err = w.run(ctx)
+	} else {
+		err = begin()
+	}
+	if err != nil {
+		return nil, h.refusalOf(x.r, err).rpc(x.r)
+	}
+	return &sdk.SubscriptionsListenResult{Meta: meta}, nil
+}
+
+// opensEvents reports whether a request of a revision with sessions opens a stream of events.
+func opensEvents(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Mcp-Protocol-Version") < statelessVersion &&
+		strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}
+
+// serveEvents answers a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
+// from the Server"). No event has an id: a client that comes again begins anew, at any replica.
+func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
+	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
+	if cors.CrossSite(r) {
+		problem.CrossSite(w, r)
+		return
+	}
+	_, refused := h.resume(r)
+	if refused == nil {
+		refused = m.checkVersion()
+	}
+	if refused != nil {
+		h.refuse(w, r, m, refused)
+		return
+	}
+	out, begun := &events{out: w}, false
+	watch := watching{h, r, func() error {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-cache, no-transform")
+		begun = true
+		return out.beat()
+	}, func() error {
+		return out.send(notification{Version: "2.0", Method: "notifications/tools/list_changed"})
+	}, out.beat}
+	if err := watch.run(r.Context()); err != nil && !begun {
+		h.refuse(w, r, m, h.refusalOf(r, err))
+	}
+}

@@ -1,0 +1,193 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+)
+
+// watched tells when a list was read.
+type watched struct {
+	of   gateway.Usable
+	next chan struct{}
+}
+
+func (w *watched) Usable(ctx context.Context, caller tenant.Identity, from string,
+	visit func(string, []listing.UsableTool) bool) error {
+	err := w.of.Usable(ctx, caller, from, visit)
+	w.next <- struct{}{}
+	return err
+}
+
+// changeStream is an open stream that tells of changes.
+type changeStream struct {
+	resp  *http.Response
+	lines *bufio.Reader
+}
+
+// next returns the data of the next event; "": it is a comment. At the end of the stream it is "EOF".
+func (s *changeStream) next(t *testing.T) string {
+	t.Helper()
+	var data string
+	for {
+		line, err := s.lines.ReadString('\n')
+		switch text := strings.TrimSuffix(line, "\n"); {
+		case err == io.EOF:
+			return "EOF"
+		case err != nil:
+			t.Fatal(err)
+		case text == "":
+			return data
+		case strings.HasPrefix(text, "data: "):
+			data = text[6:]
+		}
+	}
+}
+
+// listen opens the stream of a revision that tells of changes.
+func (f *mcpFront) listen(t *testing.T, revision string) *changeStream {
+	t.Helper()
+	var resp *http.Response
+	if revision == revisions[0] {
+		resp = f.open(t, http.MethodPost, `{"jsonrpc":"2.0","id":"s1","method":"subscriptions/listen","params":{`+newestMeta+
+			`,"notifications":{"toolsListChanged":true,"promptsListChanged":true}}}`, "Mcp-Protocol-Version", revision,
+			"Mcp-Method", "subscriptions/listen")
+	} else {
+		resp = f.open(t, http.MethodGet, "", "Accept", "text/event-stream", "Mcp-Protocol-Version", revision)
+	}
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%s: %d %v", revision, resp.StatusCode, resp.Header)
+	}
+	return &changeStream{resp, bufio.NewReader(resp.Body)}
+}
+
+// TestMCPListChanged: a client that listens is told when the list of its tools has changed, and only then. The stream
+// ends when the gateway stops.
+func TestMCPListChanged(t *testing.T) {
+	t.Parallel()
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			looks := &watched{next: make(chan struct{}, 10)}
+			f := startMCP(t, func(o *gatewaytest.Options) { looks.of, o.MCP.Usable = o.MCP.Usable, looks })
+			s := f.listen(t, revision)
+			begun, told, ended := "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "EOF"
+			if revision == revisions[0] {
+				const of = `"_meta":{"io.modelcontextprotocol/subscriptionId":"s1"}`
+				begun = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + of +
+					`,"notifications":{"toolsListChanged":true}}}`
+				told = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + of + `}}`
+				ended = `{"jsonrpc":"2.0","id":"s1","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/` +
+					`serverInfo":{"name":"capgate","title":"capgate","version":"dev"},"io.modelcontextprotocol/subscriptionId":"s1"}}}`
+			}
+			if got := s.next(t); got != begun {
+				t.Errorf("the stream begins with %s", got)
+			}
+			gatewaytest.Wait(t, looks.next, "the first look at the list")
+			f.declare(t, allTools[:5]...) // without the tool that the caller may not use
+			gatewaytest.Wait(t, looks.next, "a look at the list")
+			f.declare(t, gatewaytest.Echo)
+			if got := s.next(t); got != told {
+				t.Errorf("the client is told %s", got)
+			}
+			list, err := f.session(t, revision, nil).ListTools(t.Context(), nil)
+			if err != nil || len(list.Tools) != 1 {
+				t.Errorf("%v %v", list, err)
+			}
+			go f.gateway.Stop(t)
+			if got := s.next(t); got != ended {
+				t.Errorf("the stream ends with %s", got)
+			}
+		})
+	}
+}
+
+// TestMCPListChangedClient: the SDK's client gets the notification by itself, in each revision.
+func TestMCPListChangedClient(t *testing.T) {
+	t.Parallel()
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			f := startMCP(t)
+			told := make(chan struct{}, 10)
+			f.session(t, revision, &sdk.ClientOptions{
+				ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { told <- struct{}{} }})
+			for n := 1; ; n = 3 - n { // until the client listens
+				f.declare(t, allTools[:n]...)
+				select {
+				case <-told:
+					return
+				case <-t.Context().Done():
+					t.Fatal("not told")
+				case <-time.After(time.Millisecond):
+				}
+			}
+		})
+	}
+}
+
+// TestMCPListenEnds: a stream ends with its credential.
+func TestMCPListenEnds(t *testing.T) {
+	t.Parallel()
+	follows := make(chan context.CancelFunc, 1)
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.MCP.Follow = func(ctx context.Context, _ func(context.Context) bool) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			follows <- cancel
+			return ctx, cancel
+		}
+	})
+	for _, revision := range revisions {
+		s := f.listen(t, revision)
+		s.next(t)
+		(<-follows)()
+		for got := ""; got != "EOF"; got = s.next(t) {
+			if strings.Contains(got, "error") {
+				t.Errorf("%s: %s", revision, got)
+			}
+		}
+	}
+}
+
+// TestMCPListenRefused: nothing is to be listened to by a session that does not exist, or in another revision.
+func TestMCPListenRefused(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+	})
+	for name, c := range map[string]struct {
+		header []string
+		status int
+	}{
+		"a forged session":    {[]string{"Mcp-Session-Id", "forged"}, http.StatusNotFound},
+		"an unknown revision": {[]string{"Mcp-Protocol-Version", "2024-01-01"}, http.StatusBadRequest},
+		"another site":        {[]string{"Origin", "https://evil.example"}, http.StatusForbidden},
+	} {
+		resp := f.open(t, http.MethodGet, "", append(c.header, "Accept", "text/event-stream")...)
+		if resp.StatusCode != c.status {
+			t.Errorf("%s: %d", name, resp.StatusCode)
+		}
+	}
+	for _, c := range []struct{ params, header, want string }{
+		{`"notifications":{"toolsListChanged":true}`, "2025-11-25", `"code":-32601`},
+		{newestMeta, "2026-07-28", `"code":-32602`},
+		{newestMeta + `,"notifications":7`, "2026-07-28", `"code":-32602`},
+	} {
+		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{`+c.params+`}}`,
+			"Mcp-Protocol-Version", c.header, "Mcp-Method", "subscriptions/listen")
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%s: %s", c.params, text)
+		}
+	}
+}
