@@ -220,7 +220,7 @@ func (s *scope) releaseAll() {
 	if n > 0 {
 		s.returned += n
 	}
-	s.quiet, s.peak, s.before, s.yield = idleTicks, 0, 0, true
+	s.quiet, s.peak, s.before, s.fresh, s.yield = idleTicks, 0, 0, 0, true
 	if s.held > 0 || s.returned > 0 || s.unreported > 0 {
 		s.of.schedule(s)
 	}
