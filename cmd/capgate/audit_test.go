@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -95,12 +96,27 @@ func TestAuditOfTheFile(t *testing.T) {
 		!strings.Contains(stdout, "audit.log: whole: ") || !strings.Contains(stdout, " to 5, ") {
 		t.Error(exit, stdout, stderr)
 	}
+	files := func() (found []auditFile) {
+		_, stdout, _ := runProgram(t, nil, "audit", "verify", "-o", "json", old, log)
+		for line := range strings.Lines(stdout) {
+			var of auditFile
+			must(t, json.Unmarshal([]byte(line), &of))
+			found = append(found, of)
+		}
+		return found
+	}
+	if of := files(); len(of) != 2 || !of[0].Intact || !of[1].Intact || of[1].Last != 5 || len(of[1].SHA256) != 64 {
+		t.Errorf("%+v", of)
+	}
 	text, err := os.ReadFile(old)
 	must(t, err)
 	must(t, os.WriteFile(old, []byte(strings.Replace(string(text), `"code":"OK"`, `"code":"NOT_FOUND"`, 1)), 0o600))
 	exit, stdout, stderr = runProgram(t, nil, "audit", "verify", old, log)
 	if exit != 1 || !strings.Contains(stdout, " was written after another record") {
 		t.Error(exit, stdout, stderr)
+	}
+	if of := files(); len(of) != 2 || of[1].Intact || of[1].Line != 1 || of[1].Why == "" || of[1].SHA256 != "" {
+		t.Errorf("%+v", of)
 	}
 	for _, line := range [][]string{{"audit"}, {"audit", "check", old}, {"audit", "verify", "/nowhere"}} {
 		if exit, _, stderr := runProgram(t, nil, line...); exit != exitUsage || stderr == "" {

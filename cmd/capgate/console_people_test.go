@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/browsertest"
 )
 
-// consolePeople: people with sessions at two gateways. They come one after the other, as the issuer signs in one person
+// consolePeople: people with sessions at two gateways. They come one after the other, as an issuer signs in one person
 // at a time.
 func consolePeople(t *testing.T, b *browsertest.Browser) {
 	hook, posts := channels(t)
@@ -26,10 +26,14 @@ func consolePeople(t *testing.T, b *browsertest.Browser) {
 	t.Run("Phone", func(t *testing.T) { approvesOnAPhone(t, b, r, posts) })
 	t.Run("Revoked", func(t *testing.T) { losesItsSession(t, b, r) })
 	t.Run("Login", func(t *testing.T) { letsAProgramIn(t, b, r) })
+}
+
+// consoleRoles: further people, at gateways of their own.
+func consoleRoles(t *testing.T, b *browsertest.Browser) {
+	r := startPeople(t, "")
 	t.Run("Attacks", func(t *testing.T) { withstandsOtherSites(t, b, r) })
 	t.Run("Tenants", func(t *testing.T) { approvesForTwoTenants(t, b, r) })
 	t.Run("Roles", func(t *testing.T) { seesItsRoles(t, b, r) })
-	t.Run("Pages", func(t *testing.T) { looksAtPages(t, b, r) })
 }
 
 // approvesOnAPhone: a call waits, its notice has a link, which leads a person by the sign-in to this approval, and the
@@ -214,8 +218,9 @@ func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	}
 }
 
-// looksAtPages: the pages that are no screens of the console, with all their states, and with people of hostile names.
-func looksAtPages(t *testing.T, b *browsertest.Browser, r *peopleRig) {
+// consolePages: the pages that are no screens of the console, with all their states, and with people of hostile names.
+func consolePages(t *testing.T, b *browsertest.Browser) {
+	r := startPeople(t, "")
 	text := read(t, "console/testdata/hostile.json")
 	var table [][2]string
 	must(t, json.Unmarshal([]byte(text), &table))

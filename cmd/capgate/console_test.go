@@ -21,7 +21,8 @@ func TestConsoleInABrowser(t *testing.T) {
 	b := browsertest.Start(t, root)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"Approve": consoleApproves, "Expire": consoleExpires, "Drain": consoleDrains, "Replica": consoleOutlives,
-		"Rules": consoleRules, "People": consolePeople, "Keys": consoleKeys, "Calls": consoleCalls, "Streams": consoleStreams,
+		"Rules": consoleRules, "Keys": consoleKeys, "Calls": consoleCalls, "Streams": consoleStreams,
+		"People": consolePeople, "Roles": consoleRoles, "Pages": consolePages,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,9 @@ const exitAnnotation = "exit"
 
 // helpColumns is the width of help, in characters.
 const helpColumns = 100
+
+// optionalValue is a flag as pflag writes it, whose value may be omitted. The value has to follow an equals sign.
+var optionalValue = regexp.MustCompile(`--([a-z-]+) (\S+)\[=true\]`)
 
 // exits sets what the exit statuses of a command mean.
 func exits(c *cobra.Command, meaning string) *cobra.Command {
@@ -75,7 +79,8 @@ func printHelp(w io.Writer, c *cobra.Command) {
 	if !c.HasParent() {
 		fmt.Fprintf(w, "\ncapgate help COMMAND, or capgate COMMAND -h, describes a command.\n")
 	}
-	fmt.Fprintf(w, "\nFlags:\n%s", c.Flags().FlagUsagesWrapped(helpColumns))
+	flags := c.Flags().FlagUsagesWrapped(helpColumns)
+	fmt.Fprintf(w, "\nFlags:\n%s", optionalValue.ReplaceAllString(flags, "--$1[=$2]     "))
 	meaning := exitHelp
 	if own := c.Annotations[exitAnnotation]; own != "" {
 		meaning = own

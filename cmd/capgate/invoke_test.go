@@ -171,7 +171,8 @@ func TestInvokeHelp(t *testing.T) {
 	t.Parallel()
 	exit, stdout, stderr := invokeWith(t, "", "-h")
 	if exit != 0 || stderr != "" || !strings.Contains(stdout, "CAPABILITY TOOL") ||
-		!strings.Contains(stdout, "-config-json-file") {
+		!strings.Contains(stdout, "-config-json-file") ||
+		!strings.Contains(stdout, "--wait[=duration]         if the call needs approval") {
 		t.Errorf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}
 }

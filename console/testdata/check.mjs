@@ -8,16 +8,19 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export async function serious(page) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, {
-    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"],
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"], preload: false, // no rule of these needs the files of the page
   }));
   return violations.filter((v) => ["serious", "critical"].includes(v.impact))
     .flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary?.replaceAll("\n", " ")}`));
 }
 
-/** layout returns what is wrong with the layout: what is wider than the window, and links to other places. */
+/**
+ * layout returns what is wrong with the layout: what is wider than the window, links to other places, and a script of
+ * a hostile string that ran.
+ */
 export async function layout(page) {
   return page.evaluate(() => {
-    const wrong = [], wide = document.documentElement.clientWidth;
+    const wrong = "hacked" in window ? ["a script ran"] : [], wide = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth > wide) {
       wrong.push(`the page is ${document.documentElement.scrollWidth} wide, the window ${wide}`);
       for (const e of document.querySelectorAll("main *")) {
@@ -46,18 +49,35 @@ export async function layout(page) {
 /** open shows a screen, and waits until it has its data. A page that is there already is not loaded again. */
 export async function open(page, origin, path) {
   const to = new URL(path, origin), now = new URL(page.url());
-  if (now.origin !== to.origin || now.pathname !== to.pathname) await page.goto(to.href);
-  else if (now.hash !== to.hash) {
-    await page.evaluate((hash) => new Promise((shown) => {
-      addEventListener("hashchange", () => requestAnimationFrame(() => requestAnimationFrame(shown)), { once: true });
-      location.hash = hash;
-    }), to.hash);
-  }
-  await settled(page);
+  const there = now.origin === to.origin && now.pathname === to.pathname;
+  if (!there) await page.goto(to.href);
+  await page.evaluate(settle, there && now.hash !== to.hash ? to.hash : null);
 }
 
 /** settled waits until a screen has its data. */
 export async function settled(page) {
-  await page.locator("main h1").waitFor();
-  await page.waitForFunction(() => !document.querySelector("main .loading"));
+  await page.evaluate(settle, null);
+}
+
+/** settle runs in the page. It shows a screen, unless hash is null, and is told of each change until the data is there. */
+async function settle(hash) {
+  if (hash !== null) {
+    await new Promise((shown) => {
+      addEventListener("hashchange", () => requestAnimationFrame(() => requestAnimationFrame(shown)), { once: true });
+      location.hash = hash;
+    });
+  }
+  await new Promise((done) => {
+    const ready = () => document.querySelector("main h1") && !document.querySelector("main .loading");
+    const watch = new MutationObserver(() => {
+      if (!ready()) return;
+      watch.disconnect();
+      done();
+    });
+    watch.observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["class"] });
+    if (ready()) {
+      watch.disconnect();
+      done();
+    }
+  });
 }

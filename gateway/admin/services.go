@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -76,8 +77,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 		r *http.Request, err error) {
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
-			err = toStatus(&call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
-				Message: "the body is invalid: " + problem.WithoutValue(st.Message())}).Err()
+			err = toStatus(unreadable(st.Message())).Err()
 		}
 		rest.WriteProblem(w, r, err, httpStatus)
 	}
@@ -126,4 +126,17 @@ func (s *Services) Mount(mux *guard.Mux) {
 			mux.HandleMethods("/" + service + "/" + method.Name)
 		}
 	}
+}
+
+// ofQuery finds the parameter in an error of grpc-gateway.
+var ofQuery = regexp.MustCompile(`^parsing field "([a-z_]+)": `)
+
+// unreadable is the refusal of a request that grpc-gateway cannot read, by its error.
+func unreadable(why string) *call.Refusal {
+	if field := ofQuery.FindStringSubmatch(why); field != nil {
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
+			Message: "the query is invalid: the value of " + field[1] + " has the wrong type"}
+	}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
+		Message: "the body is invalid: " + problem.WithoutValue(why)}
 }

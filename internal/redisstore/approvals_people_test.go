@@ -23,9 +23,9 @@ func anyCall(r approvals.AnswerRule) []approvals.AnswerRule {
 	return []approvals.AnswerRule{r}
 }
 
-// TestSeveralPeopleApproveOnce: of ten people who approve at once at two replicas, exactly three count, and one
-// transition happens. The call runs once.
-func TestSeveralPeopleApproveOnce(t *testing.T) {
+// TestNOfMAndSelfApprovalAtTwoReplicas: of ten people who approve at once at two replicas, exactly three count, and one
+// transition happens. The user of the call is an eleventh, and never counts.
+func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		replicas := []*approvals.Service{service(t, open(), approvals.Options{}), service(t, open(), approvals.Options{})}
 		for _, k := range replicas {
@@ -33,11 +33,15 @@ func TestSeveralPeopleApproveOnce(t *testing.T) {
 		}
 		a := ask(t, replicas[0], request("1"))
 		var all sync.WaitGroup
-		results := make(chan string, 20)
-		for i := range 20 { // each person twice
+		people := []approvals.Approver{person(a.User)}
+		for i := range 10 {
+			people = append(people, person(fmt.Sprint("p", i)))
+		}
+		results := make(chan string, 2*len(people))
+		for i := range 2 * len(people) { // each person at both
 			all.Go(func() {
 				got, err := replicas[i%2].Approve(t.Context(), a.Tenant, a.ID,
-					approvals.Answer{By: fmt.Sprint(i / 2), Who: person(fmt.Sprint("p", i/2))})
+					approvals.Answer{By: fmt.Sprint(i / 2), Who: people[i/2]})
 				if err != nil {
 					results <- refusedFor(err)
 				} else {
@@ -57,6 +61,11 @@ func TestSeveralPeopleApproveOnce(t *testing.T) {
 		}
 		if count["pending"] != 2 || count["approved"] != 1 {
 			t.Errorf("%v", count)
+		}
+		for _, answer := range got.Answers {
+			if answer.By == "0" {
+				t.Errorf("the user of the call counts: %+v", got.Answers)
+			}
 		}
 	})
 }

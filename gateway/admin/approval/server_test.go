@@ -242,6 +242,10 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
+	if code, body := p.Ask(t, "GET", "/v1/approvals?page_size=x", ""); code != 400 ||
+		!strings.Contains(body, "INVALID_QUERY") || !strings.Contains(body, "the value of page_size has the wrong type") {
+		t.Errorf("%d %s", code, body)
+	}
 	if code, body := p.Ask(t, "GET", "/v1/approvals/events?last_event_id=x", ""); code != 400 ||
 		!strings.Contains(body, "EVENT_INVALID") {
 		t.Errorf("%d %s", code, body)
