@@ -61,8 +61,7 @@ func connectMCP(t *testing.T, g *member, revision string, shows func()) *mcpCall
 	c := &mcpCaller{way: &steered{RoundTripper: &http.Transport{DisableKeepAlives: true}}}
 	c.steer(g)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, options).Connect(t.Context(),
-		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: c.way},
-			MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: c.way}}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
 	must(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	c.ClientSession = session

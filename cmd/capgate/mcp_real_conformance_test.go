@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,6 +87,12 @@ func conformanceServer(t *testing.T) (url string) {
 	addTool(server, "test_streaming_elicitation", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		_, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "more?", RequestedSchema: map[string]any{"type": "object"}})
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint("asked: ", err)}}}, nil
+	})
+	addTool(server, "test_trigger_tool_change", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		addTool(server, "changed_"+strings.ToLower(rand.Text()), func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{}, nil
+		})
+		return &sdk.CallToolResult{}, nil
 	})
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
 	t.Cleanup(func() {

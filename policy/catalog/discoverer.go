@@ -54,6 +54,7 @@ type fleet struct {
 	first   bool          // no discovery was made or found since this replica first saw it healthy
 	due     time.Time
 	changed time.Time // when a change is or was looked at
+	spent   time.Time // until when the discoveries because of changes count, changeGap each
 	busy    bool
 	failed  int // consecutive discoveries
 }
@@ -85,8 +86,11 @@ func (d *Discoverer) Healthy(capability string, healthy bool) {
 	}
 }
 
-// changeGap is the shortest time between two discoveries because of changes.
-const changeGap = 5 * time.Second
+// Discoveries because of changes are at least changeGap apart, except for changeBurst of them.
+const (
+	changeGap   = 5 * time.Second
+	changeBurst = 5
+)
 
 // Changed records that a capability's backends say that their tools have changed. It does not block.
 func (d *Discoverer) Changed(capability string) {
@@ -95,15 +99,21 @@ func (d *Discoverer) Changed(capability string) {
 	defer d.mu.Unlock()
 	f := d.fleet(capability)
 	if f.changed.Before(now) { // else that discovery is still to come
-		if f.changed = f.changed.Add(changeGap); f.changed.Before(now) {
-			f.changed = now
-		}
+		f.spent = latest(f.spent, now.Add(-changeBurst*changeGap)).Add(changeGap)
+		f.changed = latest(f.spent, now)
 	}
 	f.since, f.slack, f.due, f.failed = now, 0, f.changed, 0
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // fleet returns the schedule of a capability. The caller holds mu.

@@ -77,6 +77,19 @@ func TestAReplicaStarts(t *testing.T) {
 		if asked.Load() != before+2 {
 			t.Errorf("its tools changed again: asked %d times more", asked.Load()-before)
 		}
+		<-time.After(time.Minute)
+		before = asked.Load()
+		for range 8 { // some are looked at at once, the others together
+			d.Changed("weather")
+			<-time.After(100 * time.Millisecond)
+		}
+		if asked.Load() != before+5 {
+			t.Errorf("its tools change often: asked %d times more", asked.Load()-before)
+		}
+		<-time.After(10 * time.Second)
+		if asked.Load() != before+6 {
+			t.Errorf("its tools changed often: asked %d times more", asked.Load()-before)
+		}
 		cancel()
 		running.Wait()
 	})

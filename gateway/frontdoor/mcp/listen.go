@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -143,6 +144,9 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	return &sdk.SubscriptionsListenResult{Meta: meta}, nil
 }
 
+// primedVersion is the first revision whose streams begin with an event without data.
+const primedVersion = "2025-11-25"
+
 // opensEvents reports whether a request of a revision with sessions opens a stream of events.
 func opensEvents(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Mcp-Protocol-Version") < statelessVersion &&
@@ -150,7 +154,8 @@ func opensEvents(r *http.Request) bool {
 }
 
 // serveEvents answers a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
-// from the Server"). No event has an id: a client that comes again begins anew, at any replica.
+// from the Server"). A client that comes again begins anew, at any replica. The id of the first event is for clients that
+// would otherwise count a stream that has ended as a failed one (2025-11-25, "Sending Messages to the Server").
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if cors.CrossSite(r) {
@@ -170,7 +175,10 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-cache, no-transform")
 		begun = true
-		return out.beat()
+		if m.version < primedVersion {
+			return out.beat()
+		}
+		return out.write("id: " + rand.Text() + "\ndata:\n\n")
 	}, func() error {
 		return out.send(notification{Version: "2.0", Method: "notifications/tools/list_changed"})
 	}, out.beat}
