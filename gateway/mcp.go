@@ -16,14 +16,16 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
 )
 
 // MCP is the front door of the Model Context Protocol.
 type MCP struct {
-	Usable  Usable                             // the tools of callers; nil: there is no MCP
-	Known   func(capability, tool string) bool // from memory; nil: no tool is known
-	Version string                             // of the program
+	Usable Usable // the tools of callers; nil: there is no MCP
+	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil: no tool is known.
+	Describe func(capability, tool string) (catalog.Tool, bool)
+	Version  string // of the program
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
 	Keys     func(ctx context.Context) [][]byte
 	Settings mcp.Settings
@@ -176,7 +178,23 @@ func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
 
 // Known implements mcp.Catalog.
 func (t toolsOf) Known(capability, tool string) bool {
-	return t.MCP.Known != nil && t.MCP.Known(capability, tool)
+	if t.Describe == nil {
+		return false
+	}
+	_, known := t.Describe(capability, tool)
+	return known
+}
+
+// Schema implements mcp.Catalog.
+func (t toolsOf) Schema(ctx context.Context, capability, tool string) []byte {
+	if caller := ctx.Value(webRequestKey{}).(*webRequest).Identity; t.Describe == nil || !caller.Sees(capability) {
+		return nil
+	}
+	of, _ := t.Describe(capability, tool)
+	if of.Schema == nil {
+		return nil
+	}
+	return of.Schema.JSON()
 }
 
 // Relays implements mcp.Catalog.

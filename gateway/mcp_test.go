@@ -66,7 +66,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 			Idempotent: []string{gatewaytest.Echo}}},
 		Policy: options,
 		MCP: gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus), Changes: changes,
-			Known: func(capability, tool string) bool { _, ok := known.Describe(capability, tool); return ok }},
+			Describe: known.Describe},
 	}
 	for _, c := range change {
 		c(&o)

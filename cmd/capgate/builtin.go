@@ -24,10 +24,7 @@ func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
 	return gateway.MCP{Usable: p.listing, Settings: mcpOf(cfg, first), Version: version, Keys: p.signatures.Keys,
 		Approvals: p.approvals, Changes: &p.toolsChanged, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
-		Known: func(capability, tool string) bool {
-			_, known := p.tools.Describe(capability, tool)
-			return known
-		}}
+		Describe:   p.tools.Describe}
 }
 
 // mcpOf returns the settings of MCP.

@@ -5,6 +5,7 @@
 //
 //	mcp.go       New, and a request's way: authenticate, read, SDK, list or call
 //	read.go      which requests reach the SDK: one JSON-RPC message with one reading
+//	params.go    arguments that headers repeat
 //	batch.go     messages that 2025-03-26 sends together
 //	names.go     the names of tools: capability__tool
 //	list.go      tools/list: the caller's catalog

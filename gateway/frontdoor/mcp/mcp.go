@@ -67,6 +67,9 @@ type Catalog interface {
 	Watch(ctx context.Context, changed func() error) error
 	// Known reports whether a capability is known to have a tool. It answers from memory.
 	Known(capability, tool string) bool
+	// Schema returns the JSON Schema of the arguments of a tool; nil: the caller of ctx does not see its capability, or it
+	// is unknown. It answers from memory.
+	Schema(ctx context.Context, capability, tool string) []byte
 	// Relays reports whether the backends of a capability are MCP servers, whose results are passed on as they are.
 	Relays(capability string) bool
 }
@@ -186,6 +189,10 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	}
 	s, refused := h.resume(r)
 	if refused != nil && !m.isStateless() {
+		h.refuse(out, r, m, refused)
+		return
+	}
+	if refused = h.checkParams(r, m); refused != nil {
 		h.refuse(out, r, m, refused)
 		return
 	}

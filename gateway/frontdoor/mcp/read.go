@@ -34,6 +34,7 @@ type message struct {
 	version string            // of the protocol, in the header; "" where it has none
 	streams bool              // it is answered with events
 	cancels string            // id of the request that it cancels; "": none
+	tool    string            // that it calls; "": none, or its name is too long
 	batch   []json.RawMessage // messages that were sent together; the other fields are unset; nil: it is one message
 }
 
@@ -164,8 +165,14 @@ func (m *message) parse(header http.Header) *refusal {
 			return refusal
 		}
 	}
-	if m.method == "notifications/cancelled" && hasParams {
+	switch {
+	case !hasParams:
+	case m.method == "notifications/cancelled":
 		m.readCancelled(params)
+	case m.method == "tools/call":
+		if name, ok := params.Get("name"); ok && len(name.Bytes()) <= maxName {
+			m.tool = string(name.Bytes())
+		}
 	}
 	m.streams = m.method == "subscriptions/listen" || hasParams && hasProgressToken(params) && acceptsEvents(header)
 	return nil
