@@ -81,7 +81,9 @@ func conformanceServer(t *testing.T) (url string) {
 	})
 	server.AddTool(&sdk.Tool{Name: "test_param_header", Description: "has a header for an argument",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)},
-		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return &sdk.CallToolResult{}, nil })
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{}, nil
+		})
 	addTool(server, "test_logging_tool", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		//nolint:staticcheck // deprecated, and still a scenario of the suite
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "not for the caller"})

@@ -160,22 +160,24 @@ func (m *message) parse(header http.Header) *refusal {
 	case m.id != nil && m.method != "" && !m.isServed():
 		return m.unknownMethod()
 	}
-	if hasParams {
-		if refusal := m.checkTask(params, header); refusal != nil {
-			return refusal
-		}
+	m.streams = m.method == "subscriptions/listen" || hasParams && hasProgressToken(params) && acceptsEvents(header)
+	if !hasParams {
+		return nil
 	}
-	switch {
-	case !hasParams:
-	case m.method == "notifications/cancelled":
+	return m.readParams(params, header)
+}
+
+// readParams takes what is needed of the params.
+func (m *message) readParams(params strictjson.Value, header http.Header) *refusal {
+	switch m.method {
+	case "notifications/cancelled":
 		m.readCancelled(params)
-	case m.method == "tools/call":
+	case "tools/call":
 		if name, ok := params.Get("name"); ok && len(name.Bytes()) <= maxName {
 			m.tool = string(name.Bytes())
 		}
 	}
-	m.streams = m.method == "subscriptions/listen" || hasParams && hasProgressToken(params) && acceptsEvents(header)
-	return nil
+	return m.checkTask(params, header)
 }
 
 // readID takes a request's id. MCP has no null (Base Protocol, "Requests").
