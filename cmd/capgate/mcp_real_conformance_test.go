@@ -22,11 +22,13 @@ func TestMCPConformance(t *testing.T) {
 	t.Parallel()
 	node := installed(t, "node", "node_modules", nodeBinary(), "bin", "node")
 	suite := installed(t, "node", "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
-	_, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("", mcpFleet("suite", conformanceServer(t), "name: none"))))
-	waitTools(t, public, "test_simple_text")
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
 			t.Parallel()
+			// A server of its own: one scenario changes the tools, and another compares two lists of them.
+			fleet := mcpFleet("suite", conformanceServer(t), "name: none")
+			_, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
+			waitTools(t, public, "test_simple_text")
 			failures, err := filepath.Abs(filepath.Join("testdata", "mcp", revision+".yaml"))
 			must(t, err)
 			cmd := exec.CommandContext(t.Context(), node, suite, "server", "--url", "http://"+public+"/mcp",
