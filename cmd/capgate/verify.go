@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ counts; a denial reaches the caller; an expired approval is worth nothing.
 
 The tool really runs, about three times with --args, and with --other-args if a guarantee is broken.
 Name one that only reads. Policy must ask about it, which the command checks before the first call.
+Without --capability and --tool, the command lists the tools that policy asks about, and calls none.
 Approvals that it leaves pending are denied at the end.
 
 --config reads the addresses of the gateway from its configuration. --replica names the public port of
@@ -93,9 +95,6 @@ func (v *verifyCommand) verifyFlags(fs *pflag.FlagSet) {
 
 // take reads the command line and its files.
 func (v *verifyCommand) take(fs *pflag.FlagSet) error {
-	if v.call.Capability == "" || v.call.Tool == "" {
-		return errors.New("--capability and --tool are required: the command calls this tool, so it should only read")
-	}
 	if v.wait < 0 {
 		return errors.New("--wait-expiry must not be negative")
 	}
@@ -190,6 +189,9 @@ func (v *verifyCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = operators.Close() }()
+	if v.call.Capability == "" || v.call.Tool == "" {
+		return v.needsTool(ctx, operators)
+	}
 	if err := v.mustAsk(ctx, operators); err != nil {
 		return err
 	}
@@ -215,6 +217,38 @@ func (v *verifyCommand) run(ctx context.Context) error {
 		return explainedBy(err, func(err error) error { return v.from.explain(ctx, err) })
 	}
 	return v.print(checks)
+}
+
+// mostNamed is how many tools an error names.
+const mostNamed = 10
+
+// needsTool is the error without --capability or --tool. It names tools that policy asks about, if the operator may
+// list them. None is chosen, because the tool really runs.
+func (v *verifyCommand) needsTool(ctx context.Context, conn grpc.ClientConnInterface) error {
+	within, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	const want = "--capability and --tool are required: the command calls this tool, so it should only read"
+	all, err := capgatepb.NewPlaygroundClient(conn).ListPlaygroundTools(within, &capgatepb.ListPlaygroundToolsRequest{
+		Tenant: v.call.Tenant, User: v.call.User, Agent: v.call.Agent, Capability: v.call.Capability, PageSize: 1000})
+	if err != nil {
+		return usageError("%s; tools cannot be listed: %s", want, describeStatus(err))
+	}
+	var asked []string
+	for _, t := range all.GetTools() {
+		if t.GetPolicy() != "ask" || v.call.Tool != "" && t.GetTool() != v.call.Tool {
+			continue
+		}
+		if len(asked) == mostNamed {
+			asked = append(asked, "and more")
+			break
+		}
+		asked = append(asked, "--capability "+word(t.GetCapability())+" --tool "+word(cmp.Or(t.GetTool(), "NAME")))
+	}
+	if len(asked) == 0 {
+		return usageError("%s. Policy asks about none of the tools; capgate policy set CAPABILITY TOOL ask lets a person "+
+			"approve each call", want)
+	}
+	return usageError("%s. Policy asks about:\n  %s", want, strings.Join(asked, "\n  "))
 }
 
 // mustAsk checks that policy asks about the call, before it is made.

@@ -48,6 +48,10 @@ func TestVerify(t *testing.T) {
 	if _, list, _ := runProgram(t, nil, "approvals", "list", "--admin", admin); strings.Contains(list, "apr_") {
 		t.Error("left pending:", list)
 	}
+	if exit, _, stderr := runProgram(t, nil, "verify", "--addr", public, "--admin", admin); exit != exitUsage ||
+		!strings.Contains(stderr, "Policy asks about:\n  --capability caps --tool NAME") {
+		t.Error(exit, stderr)
+	}
 	results, _ = resultsOf(t, 0, "--addr", public, "--admin", admin)
 	if results["expiry"] != "not checked" || results["replay"] != "pass" {
 		t.Error(results)
@@ -85,7 +89,7 @@ func TestVerifyCallsNothing(t *testing.T) {
 		says string
 	}{
 		"":                                 {exitUsage, "--capability and --tool are required"},
-		"--capability caps":                {exitUsage, "--capability and --tool are required"},
+		"--capability caps":                {exitUsage, "asks about none of the tools; capgate policy set"},
 		tool + " --args x":                 {exitUsage, "--args is not a JSON object"},
 		tool + " --config " + file:         {exitUsage, "the port of 127.0.0.1:0 is not fixed"},
 		tool + " --config /nowhere":        {exitUsage, "/nowhere"},

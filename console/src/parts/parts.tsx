@@ -139,6 +139,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
   useEffect(() => {
     const back = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
+    dialog.current?.firstElementChild?.scrollTo(0, 0); // the browser scrolled to what has the focus; the title comes first
     return () => back?.focus?.();
   }, []);
   return (
