@@ -25,9 +25,11 @@ func TestMCPConformance(t *testing.T) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(revision, func(t *testing.T) {
 			t.Parallel()
-			// A server of its own: one scenario changes the tools, and another compares two lists of them.
-			fleet := mcpFleet("suite", conformanceServer(t), "name: none")
-			_, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
+			// A server of its own: one scenario changes the tools, and another compares lists of them.
+			var public string
+			server := conformanceServer(t, func(tool string) { waitTools(t, public, tool) })
+			fleet := mcpFleet("suite", server, "name: none")
+			_, public, _ = serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
 			waitTools(t, public, "test_simple_text")
 			failures, err := filepath.Abs(filepath.Join("testdata", "mcp", revision+".yaml"))
 			must(t, err)
@@ -45,8 +47,9 @@ func TestMCPConformance(t *testing.T) {
 	}
 }
 
-// conformanceServer is an MCP server with the tools of the suite's own one that need nothing of their caller.
-func conformanceServer(t *testing.T) (url string) {
+// conformanceServer is an MCP server with the tools of the suite's own one that need nothing of their caller. Its tool
+// that changes the tools answers when listed says that the gateway lists the new one: the next scenario compares lists.
+func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "suite", Version: "1"}, nil)
 	png := &sdk.ImageContent{Data: []byte("\x89PNG"), MIMEType: "image/png"}
@@ -96,9 +99,11 @@ func conformanceServer(t *testing.T) (url string) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint("asked: ", err)}}}, nil
 	})
 	addTool(server, "test_trigger_tool_change", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		addTool(server, "changed_"+strings.ToLower(rand.Text()), func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		name := "changed_" + strings.ToLower(rand.Text())
+		addTool(server, name, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
 		})
+		listed(name)
 		return &sdk.CallToolResult{}, nil
 	})
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
