@@ -55,6 +55,13 @@ TESTTIME ?= 40m
 test: setup ## every test, under the race detector, and without it where it disturbs or slows the test
 	CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) ./...
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$|^TestStarvedByOthers$$' ./gateway ./gateway/relay ./cmd/capgate
+	go test -vet=off ./internal/testkit/sim
+
+SEEDS ?= 10000
+
+.PHONY: simulate
+simulate: ## the deterministic simulation with SEEDS (10000) seeds of each world; ARGS="-seed N -lines" repeats one
+	go test -count=1 -v -timeout 0 ./internal/testkit/sim -seeds $(SEEDS) $(ARGS)
 
 DIFFERENTIAL ?= 10m
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"syscall"
@@ -24,8 +23,9 @@ const (
 
 // breaker is a circuit breaker: it fails commands while Redis does not answer, and probes it.
 type breaker struct {
-	log  *slog.Logger
-	ping func(context.Context) error
+	log    *slog.Logger
+	ping   func(context.Context) error
+	random func(time.Duration) time.Duration // below its argument
 
 	tripped chan struct{} // capacity one: run should probe
 
@@ -38,8 +38,8 @@ type breaker struct {
 	returned    []func()
 }
 
-func newBreaker(log *slog.Logger, ping func(context.Context) error) *breaker {
-	return &breaker{log: log, ping: ping, tripped: make(chan struct{}, 1)}
+func newBreaker(cfg *Config, ping func(context.Context) error) *breaker {
+	return &breaker{log: cfg.Log, ping: ping, random: cfg.Jitter, tripped: make(chan struct{}, 1)}
 }
 
 // open reports whether commands fail without being sent.
@@ -109,7 +109,7 @@ func (b *breaker) run(ctx context.Context) {
 			wait = firstWait
 		}
 		for {
-			if !pause(ctx, wait) {
+			if !b.pause(ctx, wait) {
 				return
 			}
 			wait = min(2*wait, lastWait)
@@ -123,7 +123,7 @@ func (b *breaker) run(ctx context.Context) {
 
 // watch returns when the breaker has tripped, or false when ctx has ended.
 func (b *breaker) watch(ctx context.Context) bool {
-	ask := time.NewTimer(jitter(idle))
+	ask := time.NewTimer(b.jitter(idle))
 	defer ask.Stop()
 	for {
 		select {
@@ -136,7 +136,7 @@ func (b *breaker) watch(ctx context.Context) bool {
 			if err := b.ping(ctx); err != nil && ctx.Err() == nil {
 				b.trip(epoch, err)
 			}
-			ask.Reset(jitter(idle))
+			ask.Reset(b.jitter(idle))
 		}
 	}
 }
@@ -171,11 +171,11 @@ func (b *breaker) onReconnect(f func()) {
 func (b *breaker) next() <-chan struct{} { return b.back.Next() }
 
 // jitter returns d, plus or minus a quarter.
-func jitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2) }
+func (b *breaker) jitter(d time.Duration) time.Duration { return d*3/4 + b.random(d/2) }
 
 // pause waits for about d. It returns false when ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(jitter(d))
+func (b *breaker) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(b.jitter(d))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/redisurl"
@@ -25,7 +28,14 @@ type Config struct {
 
 	Dial   time.Duration // of one connection attempt, in the background if a command has no time left; default 1s
 	Prefix string        // of every key and channel; default "cg:"
-	Log    *slog.Logger  // logs the loss and the return of Redis; nil: discarded
+	// Dialer connects to a server that is not embedded; default nil: over TCP, with TLS for rediss.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Before is called before each command and subscription, with what it does. A simulation orders them so. It returns
+	// when ctx ends; default nil: nothing is.
+	Before func(ctx context.Context, command string)
+	// Jitter returns a random duration below its argument; default rand.N.
+	Jitter func(time.Duration) time.Duration
+	Log    *slog.Logger // logs the loss and the return of Redis; nil: discarded
 }
 
 func (c *Config) setDefaults() {
@@ -40,6 +50,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Dial == 0 {
 		c.Dial = time.Second
+	}
+	if c.Jitter == nil {
+		c.Jitter = rand.N[time.Duration]
 	}
 	if c.Prefix == "" {
 		c.Prefix = "cg:"

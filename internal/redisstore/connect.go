@@ -64,6 +64,9 @@ func (s *Store) Reload(cfg Config) { s.access.Store(newAccess(&cfg, &s.target)) 
 
 // dial connects with the newest TLS configuration.
 func (s *Store) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if s.cfg.Dialer != nil {
+		return s.cfg.Dialer(ctx, network, addr)
+	}
 	dialer := &net.Dialer{Timeout: s.cfg.Dial}
 	if secure := s.access.Load().tls; secure != nil {
 		return (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, network, addr)

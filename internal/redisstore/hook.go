@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,6 +16,7 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.before(ctx, cmd)
 		err := h.process(ctx, 1, func() error { return next(ctx, cmd) })
 		if err == ErrUnavailable {
 			cmd.SetErr(err)
@@ -26,6 +28,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook implements redis.Hook.
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.before(ctx, cmds...)
 		err := h.process(ctx, len(cmds), func() error { return next(ctx, cmds) })
 		if err == ErrUnavailable {
 			for _, cmd := range cmds {
@@ -34,6 +37,18 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 		}
 		return err
 	}
+}
+
+// before calls Config.Before.
+func (h hook) before(ctx context.Context, cmds ...redis.Cmder) {
+	if h.store.cfg.Before == nil {
+		return
+	}
+	var all []any
+	for _, cmd := range cmds {
+		all = append(all, cmd.Args()...)
+	}
+	h.store.cfg.Before(ctx, fmt.Sprint(all...))
 }
 
 // process sends n commands unless the breaker is open, and evaluates their result.

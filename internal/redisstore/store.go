@@ -62,7 +62,7 @@ func open(cfg Config, server *embedded) (*Store, error) {
 		s.server.connect(options)
 	}
 	s.redis = redis.NewUniversalClient(options)
-	s.breaker = newBreaker(cfg.Log, s.ping)
+	s.breaker = newBreaker(&cfg, s.ping)
 	s.redis.AddHook(hook{s})
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop

@@ -24,7 +24,7 @@ func (c client) subscribe(ctx context.Context, channel string, onMessage func(me
 			wait = firstWait
 		}
 		back := c.store.breaker.next()
-		t := time.NewTimer(jitter(wait))
+		t := time.NewTimer(c.store.breaker.jitter(wait))
 		select {
 		case <-ctx.Done():
 		case <-back:
@@ -42,6 +42,9 @@ func (c client) listen(ctx context.Context, channel string, onMessage func(strin
 	}
 	ctx = withPurpose(ctx, Listen)
 	c.store.counts.commands[Listen].Add(1) // the hook does not see subscriptions
+	if before := c.store.cfg.Before; before != nil {
+		before(ctx, "subscribe "+channel)
+	}
 	subscription := c.store.redis.Subscribe(ctx, channel)
 	defer subscription.Close() //nolint:errcheck // nothing is left to do
 	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })

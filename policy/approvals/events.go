@@ -3,7 +3,6 @@ package approvals
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 		if len(events) > 0 {
 			continue
 		}
-		t := time.NewTimer(poll*3/4 + rand.N(poll/4))
+		t := time.NewTimer(poll*3/4 + k.opts.Jitter(poll/4))
 		select {
 		case <-ctx.Done():
 		case <-wake:

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,8 @@ type Options struct {
 	// Current returns the current hash of a tool, from memory. nil: unknown.
 	Current func(capability, tool string) toolschema.Hash
 	Now     func() time.Time // default time.Now
+	// Jitter returns a random duration below its argument; default rand.N.
+	Jitter func(time.Duration) time.Duration
 }
 
 func (o *Options) setDefaults() {
@@ -56,6 +59,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Jitter == nil {
+		o.Jitter = mathrand.N[time.Duration]
 	}
 }
 

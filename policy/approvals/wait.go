@@ -3,7 +3,6 @@ package approvals
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -114,7 +113,7 @@ func (k *Service) watch(ctx context.Context, w *watch, wake <-chan struct{}) {
 			close(w.done)
 			return
 		}
-		again := poll*3/4 + rand.N(poll/4)
+		again := poll*3/4 + k.opts.Jitter(poll/4)
 		if err == nil {
 			again = min(again, max(left, time.Millisecond))
 		}

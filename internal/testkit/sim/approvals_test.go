@@ -1,0 +1,266 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/sim"
+	"github.com/capgate/capgate/policy/approvals"
+)
+
+const (
+	approvalTTL = 3 * time.Second
+	sessionTTL  = 5 * time.Second
+	sessionHeld = 2 * time.Second // in memory
+	// callLimit is the longest time for one operation: each command and each wait for a replica of Redis is bounded.
+	callLimit = 4 * time.Second
+)
+
+// TestApprovals: whatever happens to replicas and to Redis, an approval is redeemed once, by the call that was approved,
+// in time, and not after a denial. Every operation ends, and when the faults end, everything works again.
+func TestApprovals(t *testing.T) { check(t, func(w *sim.World) { playApprovals(w, nil) }) }
+
+// approvalsWorld is a run of callers and approvers at several replicas.
+type approvalsWorld struct {
+	*sim.World
+	ctx      context.Context
+	redis    *sim.Redis
+	replicas []*replica[*approvals.Service]
+	ledger   *ledger
+}
+
+// playApprovals plays a run. breaks makes the store wrong; nil: it is right.
+func playApprovals(w *sim.World, breaks func(approvals.Store) approvals.Store) {
+	ctx, end := context.WithCancel(context.Background())
+	p := &approvalsWorld{World: w, ctx: ctx, redis: w.NewRedis()}
+	p.ledger = &ledger{w: w, all: map[string]*entry{}}
+	for i := range 3 {
+		p.replicas = append(p.replicas, newReplica(w, p.redis, fmt.Sprintf("replica%d", i),
+			func(_ context.Context, s *redisstore.Store, _ int) (*approvals.Service, func(context.Context)) {
+				var store approvals.Store = s.Approvals()
+				if breaks != nil {
+					store = breaks(store)
+				}
+				k, err := approvals.New(store, approvals.Options{TTL: approvalTTL, SessionTTL: sessionTTL,
+					SessionCacheTTL: sessionHeld, Jitter: w.Jitter})
+				if err != nil {
+					panic(err)
+				}
+				return k, k.Run
+			}))
+	}
+	most := uint64(20) // commands that the replica of Redis gets at a time
+	lags := w.Seed%3 == 0
+	if lags {
+		most = 1
+		w.FaultRate(0.2)
+	}
+	w.Always("redis: its replica gets commands", func() bool { return p.redis.Lag() == 0 },
+		func() { p.redis.Replicate(1 + w.Draw("replicate")%most) })
+	w.Faults = func() []sim.Event {
+		if lags && (p.redis.Lag() == 0 || !p.ledger.ran()) {
+			return nil // a failover that could forget that a call runs is what matters then
+		}
+		all := redisFaults(w, p.redis, p.ledger.forget)
+		if lags {
+			return all
+		}
+		for _, r := range p.replicas {
+			all = append(all, r.faults()...)
+		}
+		return all
+	}
+	w.Check = p.check
+	for i := range 4 {
+		w.Go(fmt.Sprintf("caller%d", i), p.caller)
+	}
+	for i := range 2 {
+		w.Go(fmt.Sprintf("approver%d", i), p.approver)
+	}
+	w.Chaos(1000)
+	w.Settle(time.Minute)
+	w.Go("finally", p.finally)
+	w.Settle(time.Minute)
+	end()
+	w.Stop()
+	for _, r := range p.replicas {
+		r.close()
+	}
+	p.redis.Close()
+}
+
+// at calls f for an actor with a replica that is up, and checks that it ends in time. f's result is lost if the replica crashes
+// meanwhile: then at returns false.
+func (p *approvalsWorld) at(a *sim.Actor, r *replica[*approvals.Service], what string, limit time.Duration,
+	f func(ctx context.Context, k *approvals.Service)) bool {
+	l := r.now()
+	if l == nil {
+		return false
+	}
+	ctx, cancel := context.WithCancel(a.As(l.ctx))
+	defer cancel()
+	stop := context.AfterFunc(p.ctx, cancel)
+	defer stop()
+	began := p.Now()
+	f(ctx, l.part)
+	if took := p.Now() - began; took > limit {
+		p.Fail("%s at %s took %v", what, r.name, took)
+	}
+	return l.ctx.Err() == nil
+}
+
+// turn waits until it is an actor's turn, and a replica is up.
+func (p *approvalsWorld) turn(a *sim.Actor, what string) bool {
+	return a.TurnWhen(p.ctx, what, func() bool { return len(p.up()) > 0 })
+}
+
+// up returns the replicas that are up.
+func (p *approvalsWorld) up() (all []*replica[*approvals.Service]) {
+	for _, r := range p.replicas {
+		if r.now() != nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// some returns a replica, one that is up if there is any.
+func (p *approvalsWorld) some(a *sim.Actor) *replica[*approvals.Service] {
+	all := p.up()
+	if len(all) == 0 {
+		all = p.replicas
+	}
+	return all[a.IntN(len(all))]
+}
+
+// wanted is the nth kind of call.
+func wanted(n int) *approvals.Request {
+	r := &approvals.Request{Tenant: "acme", User: "ann", Agent: "bot", Capability: "mail", Tool: "send",
+		Args: fmt.Appendf(nil, `{"n":%d}`, n)}
+	if n >= 2 {
+		r.Session = "s1"
+	}
+	return r
+}
+
+// caller makes calls that need an approval.
+func (p *approvalsWorld) caller(a *sim.Actor) {
+	for range 6 {
+		n := a.IntN(4)
+		if !p.turn(a, fmt.Sprintf("creates for call %d", n)) {
+			return
+		}
+		var got approvals.Approval
+		var granted bool
+		var refusal *call.Refusal
+		r := p.some(a)
+		began := p.Now()
+		if !p.at(a, r, "create", callLimit, func(ctx context.Context, k *approvals.Service) {
+			got, granted, refusal = k.Create(ctx, wanted(n))
+		}) {
+			continue
+		}
+		if granted {
+			p.ledger.granted(began, n)
+			continue
+		}
+		if refusal != nil {
+			p.Note("call %d is refused: %s", n, refusal.Reason)
+			a.Pause(p.ctx, time.Second)
+			continue
+		}
+		p.ledger.created(got.ID, n)
+		if a.IntN(3) > 0 {
+			p.wait(a, got.ID)
+		}
+		p.redeem(a, got.ID, n)
+	}
+}
+
+// wait waits for an answer.
+func (p *approvalsWorld) wait(a *sim.Actor, id string) {
+	limit := time.Duration(a.Int64N(int64(4 * time.Second)))
+	r := p.some(a)
+	p.at(a, r, "wait", limit+callLimit, func(ctx context.Context, k *approvals.Service) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		_, _ = k.Wait(ctx, "acme", id)
+	})
+}
+
+// redeem redeems an approval a few times, sometimes with other arguments, and may give it back.
+func (p *approvalsWorld) redeem(a *sim.Actor, id string, n int) {
+	for left := 1 + a.IntN(4); left > 0; left-- {
+		with := n
+		if a.IntN(4) == 0 {
+			with = a.IntN(4)
+		}
+		if !p.turn(a, fmt.Sprintf("redeems for call %d", with)) {
+			return
+		}
+		var use approvals.Redemption
+		var refusal *call.Refusal
+		r := p.some(a)
+		began := p.Now()
+		if !p.at(a, r, "redeem", callLimit, func(ctx context.Context, k *approvals.Service) {
+			use, refusal = k.Redeem(ctx, id, wanted(with))
+		}) {
+			continue
+		}
+		if refusal != nil {
+			p.Note("redemption refused: %s", refusal.Reason)
+			if a.Pause(p.ctx, time.Second) && refusal.Kind == call.Unavailable {
+				left++ // it was not decided
+			}
+			continue
+		}
+		p.ledger.redeemed(id, began, with)
+		if a.IntN(3) == 0 && p.turn(a, "releases") {
+			p.ledger.releasing(id)
+			p.at(a, r, "release", callLimit, func(ctx context.Context, k *approvals.Service) { _ = k.Release(ctx, use) })
+		}
+	}
+}
+
+// approver answers approvals.
+func (p *approvalsWorld) approver(a *sim.Actor) {
+	for range 8 {
+		if !a.TurnWhen(p.ctx, "answers", func() bool { return len(p.up()) > 0 && p.ledger.some() || p.Settling() }) {
+			return
+		}
+		id := p.ledger.any(a)
+		if id == "" {
+			continue
+		}
+		state, answer := approvals.Approved, approvals.Answer{By: "eve"}
+		if a.IntN(4) == 0 {
+			state = approvals.Denied
+		}
+		if a.IntN(4) == 0 {
+			answer.Remember = approvals.ThisSession
+		}
+		began := p.ledger.answering(id, state, answer.Remember)
+		var err error
+		if p.at(a, p.some(a), "answer", callLimit, func(ctx context.Context, k *approvals.Service) {
+			if state == approvals.Approved {
+				_, err = k.Approve(ctx, "acme", id, answer)
+			} else {
+				_, err = k.Deny(ctx, "acme", id, answer)
+			}
+		}) && err == nil {
+			p.ledger.answered(id, began, state)
+		} else {
+			a.Pause(p.ctx, time.Second)
+		}
+	}
+}
+
+// check compares the last redemptions with what Redis has.
+func (p *approvalsWorld) check() error {
+	m := p.redis.Master()
+	return p.ledger.check(func(id, field string) string { return m.HGet("cg:{acme:approvals}:record:"+id, field) })
+}

@@ -1,0 +1,233 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// Redis is a virtual Redis: a master, and a replica that has the first Copied of the master's commands.
+type Redis struct {
+	w    *World
+	wire *Wire
+
+	mu     sync.Mutex
+	master *miniredis.Miniredis
+	parts  map[*Conn][]byte // of commands that have not arrived as a whole
+	log    []command
+	copied int
+	grown  chan struct{} // closed, and replaced, when copied grows
+	sites  []*Site
+}
+
+// command is a command that the master executed.
+type command struct {
+	at   time.Time
+	args []string
+}
+
+// NewRedis starts a Redis.
+func (w *World) NewRedis() *Redis {
+	r := &Redis{w: w, parts: map[*Conn][]byte{}, grown: make(chan struct{})}
+	r.wire = &Wire{Describe: describe, Arrived: r.arrived}
+	r.master = r.start()
+	return r
+}
+
+func (r *Redis) start() *miniredis.Miniredis {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	first, err := m.Dial() // which starts the server
+	if err != nil {
+		panic(err) // of a listener, which there is none
+	}
+	_ = first.Close()
+	m.Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
+		if cmd != "WAIT" || len(args) != 2 {
+			return false
+		}
+		ms, _ := strconv.Atoi(args[1])
+		p.WriteInt(r.wait(time.Duration(ms) * time.Millisecond))
+		return true
+	})
+	return m
+}
+
+// Master returns the server, for tests that look at its data.
+func (r *Redis) Master() *miniredis.Miniredis {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.master
+}
+
+// Dialer returns the function by which a site connects.
+func (r *Redis) Dialer(s *Site) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sites = append(r.sites, s)
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return s.Dial(ctx, "redis", r.wire, func(c *Conn) { r.Master().Server().ServeConn(c) })
+	}
+}
+
+// wait is the command WAIT for one replica.
+func (r *Redis) wait(limit time.Duration) int {
+	ends := time.NewTimer(limit)
+	defer ends.Stop()
+	r.mu.Lock()
+	want := len(r.log)
+	r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		enough, grown := r.copied >= want, r.grown
+		r.mu.Unlock()
+		if enough {
+			return 1
+		}
+		select {
+		case <-grown:
+		case <-ends.C:
+			return 0
+		}
+	}
+}
+
+// arrived adds commands to the log.
+func (r *Redis) arrived(c *Conn, p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	buf := append(r.parts[c], p...)
+	for {
+		args, rest, ok := parse(buf)
+		if !ok {
+			break
+		}
+		if buf = rest; !strings.EqualFold(args[0], "SUBSCRIBE") && !strings.EqualFold(args[0], "WAIT") {
+			r.log = append(r.log, command{time.Now(), args})
+		}
+	}
+	r.parts[c] = buf
+}
+
+// Replicate lets the replica get n more commands.
+func (r *Redis) Replicate(n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.copied = min(r.copied+int(n), len(r.log))
+	close(r.grown)
+	r.grown = make(chan struct{})
+}
+
+// Lag returns the number of commands that the replica lacks.
+func (r *Redis) Lag() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.log) - r.copied
+}
+
+// Failover makes the replica the master. All connections break. It returns when the first write was executed that is
+// forgotten.
+func (r *Redis) Failover() (since time.Time) {
+	r.mu.Lock()
+	since = time.Now()
+	if r.copied < len(r.log) {
+		since = r.log[r.copied].at
+	}
+	r.log = r.log[:r.copied]
+	kept, old := r.log, r.master
+	r.parts = map[*Conn][]byte{}
+	sites := r.sites
+	r.mu.Unlock()
+	for _, s := range sites {
+		s.Cut()
+	}
+	promoted := r.start()
+	replay := server.NewPeer(bufio.NewWriter(io.Discard))
+	for _, c := range kept {
+		promoted.SetTime(c.at)
+		promoted.Server().Dispatch(replay, c.args)
+	}
+	promoted.SetTime(time.Now())
+	promoted.Keys()               // drops what has expired
+	promoted.SetTime(time.Time{}) // the bubble's clock again, from which a new ClockTTL counts
+	promoted.ClockTTL(true)
+	r.mu.Lock()
+	r.master = promoted
+	r.mu.Unlock()
+	old.Close()
+	return since
+}
+
+// Close ends the server.
+func (r *Redis) Close() { r.Master().Close() }
+
+// parse returns the first command of RESP, if it is there as a whole.
+func parse(p []byte) (args []string, rest []byte, ok bool) {
+	n, p, ok := number(p, '*')
+	if !ok || n == 0 {
+		return nil, nil, false
+	}
+	for range n {
+		var size int
+		if size, p, ok = number(p, '$'); !ok || len(p) < size+2 {
+			return nil, nil, false
+		}
+		args, p = append(args, string(p[:size])), p[size+2:]
+	}
+	return args, p, true
+}
+
+func number(p []byte, kind byte) (n int, rest []byte, ok bool) {
+	line, rest, ok := bytes.Cut(p, []byte("\r\n"))
+	if !ok || len(line) < 2 || line[0] != kind {
+		return 0, nil, false
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	return n, rest, err == nil && n >= 0
+}
+
+// describe shows the commands of a chunk, or the beginning of an answer.
+func describe(p []byte) string {
+	var all []string
+	for rest := p; ; {
+		args, more, ok := parse(rest)
+		if !ok {
+			break
+		}
+		rest = more
+		all = append(all, short(args))
+	}
+	if len(all) == 0 || p[0] != '*' {
+		return fmt.Sprintf("%.60q", p)
+	}
+	return strings.Join(all, "; ")
+}
+
+// short shows a command. A script is shown as its digest.
+func short(args []string) string {
+	words := make([]string, 0, len(args))
+	for i, a := range args {
+		if i == 1 && strings.HasPrefix(strings.ToUpper(args[0]), "EVAL") {
+			a = fmt.Sprintf("%.8s…", strings.TrimSpace(a))
+		}
+		if len(a) > 40 {
+			a = a[:37] + "…"
+		}
+		words = append(words, fmt.Sprintf("%.40q", a))
+	}
+	text := strings.ReplaceAll(strings.Join(words, " "), `"`, "")
+	if len(text) > 240 {
+		text = text[:237] + "…"
+	}
+	return text
+}

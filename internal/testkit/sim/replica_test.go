@@ -1,0 +1,118 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/sim"
+)
+
+// replica is a gateway that uses a virtual Redis: a store, and what a world makes of it. It can crash and start again.
+type replica[P any] struct {
+	name  string
+	w     *sim.World
+	redis *sim.Redis
+	start func(ctx context.Context, s *redisstore.Store, life int) (part P, run func(context.Context))
+
+	mu   sync.Mutex
+	life *life[P] // nil: it is down
+	n    int      // of lives
+	site *sim.Site
+	all  sync.WaitGroup
+}
+
+// life is the time between a start and a crash.
+type life[P any] struct {
+	part  P
+	ctx   context.Context // ends with it
+	end   context.CancelFunc
+	store *redisstore.Store
+}
+
+func newReplica[P any](w *sim.World, r *sim.Redis, name string,
+	start func(ctx context.Context, s *redisstore.Store, life int) (P, func(context.Context))) *replica[P] {
+	n := &replica[P]{name: name, w: w, redis: r, start: start}
+	n.boot()
+	return n
+}
+
+// boot starts it in the background, as Redis may not answer.
+func (r *replica[P]) boot() {
+	r.mu.Lock()
+	r.n++
+	site, number := r.w.Site(r.name), r.n
+	r.site = site
+	r.mu.Unlock()
+	ctx, end := context.WithCancel(context.Background())
+	r.all.Go(func() {
+		store, err := redisstore.Open(redisstore.Config{URL: "redis://virtual:6379", Dialer: r.redis.Dialer(site),
+			Before: site.Before, Jitter: r.w.Jitter, WaitReplicas: 1})
+		if err != nil {
+			panic(err)
+		}
+		defer store.Close()
+		part, run := r.start(ctx, store, number)
+		r.mu.Lock()
+		r.life = &life[P]{part, ctx, end, store}
+		r.mu.Unlock()
+		run(ctx)
+		<-ctx.Done()
+	})
+}
+
+// now returns the present life; nil: it is down.
+func (r *replica[P]) now() *life[P] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.life
+}
+
+// crash ends it without a farewell.
+func (r *replica[P]) crash() {
+	r.mu.Lock()
+	l, site := r.life, r.site
+	r.life = nil
+	r.mu.Unlock()
+	site.Kill()
+	l.end()
+}
+
+// close ends it at the end of the run.
+func (r *replica[P]) close() {
+	if r.now() != nil {
+		r.crash()
+	}
+	r.all.Wait()
+}
+
+// faults are what may happen to it now.
+func (r *replica[P]) faults() []sim.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life == nil {
+		return nil
+	}
+	site := r.site
+	return []sim.Event{
+		sim.Fault(r.name+" loses a connection", func() { site.ResetOne(r.w.Draw(r.name)) }),
+		sim.Fault(r.name+" loses its connections", site.Cut),
+		sim.Fault(r.name+" is cut off", func() {
+			site.Silence(true)
+			r.w.After(time.Duration(r.w.Draw(r.name)%uint64(3*time.Second)), func() { site.Silence(false) })
+		}),
+		sim.Fault(r.name+" crashes", func() {
+			r.crash()
+			r.w.After(time.Duration(r.w.Draw(r.name)%uint64(2*time.Second)), r.boot)
+		}),
+	}
+}
+
+// redisFaults are what may happen to Redis.
+func redisFaults(w *sim.World, r *sim.Redis, failedOver func(since time.Time)) []sim.Event {
+	return []sim.Event{sim.Fault(fmt.Sprintf("Redis fails over, and forgets %d commands", r.Lag()), func() {
+		failedOver(r.Failover())
+	})}
+}

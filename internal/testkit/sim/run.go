@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+)
+
+// Result is how a run ended.
+type Result struct {
+	Seed  uint64
+	Steps int
+	Trace []string // a line for each step
+	Err   error    // the broken invariant; nil: none
+}
+
+// Run runs a world once. play lets it happen, and ends all that it has started.
+func Run(t *testing.T, seed uint64, play func(w *World)) (r Result) {
+	t.Helper()
+	cryptotest.SetGlobalRandom(t, seed)
+	var w *World
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(seed)
+		play(w)
+		w.actors.Wait()
+		w.flush()
+	})
+	return Result{Seed: seed, Steps: w.steps, Trace: w.trace, Err: w.failed}
+}
+
+// Stop ends the run: no event waits any more. The caller has ended the contexts of all actors.
+func (w *World) Stop() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	close(w.stopped)
+}
+
+// lastLines are the lines of a trace that a report has.
+const lastLines = 80
+
+// Differs returns the number of the first line in which the traces of two runs differ, and both; or -1.
+func (r *Result) Differs(other *Result) (at int, a, b string) {
+	for i := range max(len(r.Trace), len(other.Trace)) {
+		a, b = "the end", "the end"
+		if i < len(r.Trace) {
+			a = r.Trace[i]
+		}
+		if i < len(other.Trace) {
+			b = other.Trace[i]
+		}
+		if a != b {
+			return i, a, b
+		}
+	}
+	return -1, "", ""
+}
+
+// Report says how a run failed, and how to repeat it.
+func (r *Result) Report(test string) string {
+	end := r.Trace[max(len(r.Trace)-lastLines, 0):]
+	return fmt.Sprintf("seed %d, step %d: %v\n\nThe trace ends with:\n%s\n\nRepeat it with:\n"+
+		"go test ./internal/testkit/sim -run '^%s$' -seed %d", r.Seed, r.Steps, r.Err, strings.Join(end, "\n"), test, r.Seed)
+}

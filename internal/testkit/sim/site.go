@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Site is a process with virtual sockets, such as a replica.
+type Site struct {
+	w    *World
+	name string
+
+	mu     sync.Mutex
+	silent bool // nothing arrives or leaves
+	dead   bool // no connection succeeds
+	conns  []*Conn
+	made   int // connections so far
+}
+
+// Site returns a new process.
+func (w *World) Site(name string) *Site { return &Site{w: w, name: name} }
+
+// Dial connects to a server, which serve serves on the other end. It waits for its event.
+func (s *Site) Dial(ctx context.Context, server string, wire *Wire, serve func(*Conn)) (net.Conn, error) {
+	if err := s.w.await(ctx, &Event{Key: s.name + " → " + server + " connect", held: s.holds}); err != nil {
+		return nil, err
+	}
+	c, peer := newPipe(s, wire, server)
+	s.mu.Lock()
+	dead := s.dead
+	if !dead {
+		s.conns = append(s.conns, c)
+	}
+	s.mu.Unlock()
+	if dead {
+		return nil, ErrReset
+	}
+	serve(peer)
+	return c, nil
+}
+
+// next returns the number of the next connection.
+func (s *Site) next() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return s.made
+}
+
+func (s *Site) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.silent
+}
+
+// Before waits until a command may be sent. It is the Before of a Redis' client.
+func (s *Site) Before(ctx context.Context, command string) {
+	what, _, _ := strings.Cut(command, "\n")
+	actor, _ := ctx.Value(actorKey{}).(string)
+	e := &Event{Key: s.name + " sends " + fmt.Sprintf("%.60q", what), order: command, cause: actor, held: s.holds}
+	_ = s.w.await(ctx, e) // the command then fails
+}
+
+// forget drops a connection that has ended.
+func (s *Site) forget(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns = slices.DeleteFunc(s.conns, func(other *Conn) bool { return other == c || other.peer == c })
+}
+
+// Conns returns the number of open connections.
+func (s *Site) Conns() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Silence holds everything that arrives or leaves, until Silence(false).
+func (s *Site) Silence(silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = silent
+}
+
+// ResetOne resets the nth connection, if there is one, in the order of what they were used for last.
+func (s *Site) ResetOne(n uint64) {
+	s.mu.Lock()
+	all := slices.Clone(s.conns)
+	s.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b *Conn) int { return strings.Compare(a.use(), b.use()) })
+	if len(all) > 0 {
+		all[n%uint64(len(all))].Reset()
+	}
+}
+
+// Kill resets all connections, and lets later ones fail.
+func (s *Site) Kill() {
+	s.mu.Lock()
+	s.dead = true
+	s.mu.Unlock()
+	s.Cut()
+}
+
+// Cut resets all connections.
+func (s *Site) Cut() {
+	s.mu.Lock()
+	all := slices.Clone(s.conns)
+	s.mu.Unlock()
+	for _, c := range all {
+		c.Reset()
+	}
+}

@@ -1,0 +1,326 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+)
+
+// World is one run. Its methods for the driver, which is the goroutine of the test, are Chaos, Settle and Close.
+type World struct {
+	Seed uint64
+	// Faults returns what may go wrong now; nil: nothing.
+	Faults func() []Event
+	// Check returns a broken invariant. It runs after each step; nil: there is none.
+	Check func() error
+
+	rnd      *rand.Rand
+	began    time.Time
+	faults   float64 // share of the steps that are faults
+	lag      float64 // share of the steps that let time pass although events wait
+	arrived  chan struct{}
+	stopped  chan struct{} // closed by Stop
+	actors   sync.WaitGroup
+	settling bool
+
+	mu     sync.Mutex
+	events map[*Event]struct{}
+	alive  int    // actors
+	cause  string // of the event that happened last; "": time passed
+	closed bool
+	notes  []string
+	failed error
+	trace  []string
+	steps  int
+}
+
+// Event is something that happens when the World lets it.
+type Event struct {
+	Key   string // what the trace shows
+	order string // decides the order of events with the same key that became possible in the same step
+	cause string // then decides: the actor for whom it happens, or the cause of what made it possible
+	born  int    // that step
+	conn  int    // decides last: the number of the connection on which it happens, of its site
+	run   func()
+	held  func() bool // it cannot happen now; nil: it can
+}
+
+// Fault returns an event for World.Faults.
+func Fault(key string, run func()) Event { return Event{Key: "fault: " + key, run: run} }
+
+// newWorld returns a world for a seed, which also decides how many faults there are, and how slow everything is.
+func newWorld(seed uint64) *World {
+	w := &World{
+		Seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), arrived: make(chan struct{}, 1), stopped: make(chan struct{}),
+		events: map[*Event]struct{}{},
+	}
+	w.faults = pick(w.rnd, 0, 0.003, 0.01, 0.03) // an operation is some ten steps
+	w.lag = pick(w.rnd, 0, 0.05, 0.1, 0.3)
+	return w
+}
+
+func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
+
+// FaultRate changes the share of the steps that are faults, which the seed has decided.
+func (w *World) FaultRate(share float64) { w.faults = share }
+
+// Rand returns a source of random numbers for one user, which depends on the seed and the name.
+func (w *World) Rand(name string) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, sumOf(name))) }
+
+// Jitter returns a duration below d, which depends on the seed and the time.
+func (w *World) Jitter(d time.Duration) time.Duration {
+	return time.Duration(w.Draw(d.String()) % uint64(max(d, 1)))
+}
+
+// Draw returns a random number that depends on the seed, the time and the name.
+func (w *World) Draw(name string) uint64 {
+	return sumOf(fmt.Sprint(w.Seed, time.Since(w.began), name))
+}
+
+func sumOf(text string) uint64 {
+	sum := sha256.Sum256([]byte(text))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// Now returns the time since the beginning.
+func (w *World) Now() time.Duration { return time.Since(w.began) }
+
+// Settling reports whether the faults have ended.
+func (w *World) Settling() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.settling
+}
+
+// Note adds a line to the trace.
+func (w *World) Note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, fmt.Sprintf(format, args...))
+}
+
+// Fail records that an invariant is broken. The first one counts.
+func (w *World) Fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed == nil {
+		w.failed = fmt.Errorf(format, args...)
+	}
+}
+
+// add makes an event possible.
+func (w *World) add(e *Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	e.born = w.steps
+	if e.cause == "" {
+		e.cause = w.cause
+	}
+	w.events[e] = struct{}{}
+	w.poke()
+}
+
+// Always adds an event that can happen again and again, unless held.
+func (w *World) Always(key string, held func() bool, run func()) {
+	e := &Event{Key: key, held: held}
+	e.run = func() {
+		run()
+		w.add(e)
+	}
+	w.add(e)
+}
+
+// After calls f after a time, on a goroutine of its own.
+func (w *World) After(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		f()
+		w.poke()
+	})
+}
+
+// await waits until an event happens. It returns an error if ctx or the run ends before.
+func (w *World) await(ctx context.Context, e *Event) error {
+	happened := make(chan struct{})
+	e.run = func() { close(happened) }
+	w.add(e)
+	defer w.remove(e)
+	select {
+	case <-happened:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stopped:
+		return ErrReset
+	}
+}
+
+// poke ends the pause of the driver, as something may be possible now.
+func (w *World) poke() {
+	select {
+	case w.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (w *World) remove(e *Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.events, e)
+}
+
+// possible returns the events that can happen now, sorted.
+func (w *World) possible() []*Event {
+	w.mu.Lock()
+	all := make([]*Event, 0, len(w.events))
+	for e := range w.events {
+		all = append(all, e)
+	}
+	w.mu.Unlock()
+	all = slices.DeleteFunc(all, func(e *Event) bool { return e.held != nil && e.held() })
+	slices.SortFunc(all, func(a, b *Event) int {
+		return cmp.Or(strings.Compare(a.Key, b.Key), a.born-b.born, strings.Compare(a.order, b.order),
+			strings.Compare(a.cause, b.cause), a.conn-b.conn)
+	})
+	return all
+}
+
+// Chaos lets a number of steps happen, with faults. It returns early if an invariant breaks or all actors have ended.
+func (w *World) Chaos(steps int) {
+	for range steps {
+		if !w.step() {
+			return
+		}
+	}
+}
+
+// Settle ends the faults, and lets events happen as soon as they can until all actors have ended. It fails if they have
+// not after a time.
+func (w *World) Settle(limit time.Duration) {
+	w.mu.Lock()
+	w.settling = true
+	w.mu.Unlock()
+	w.Note("the faults end")
+	for until := w.Now() + limit; w.step(); {
+		if w.Now() > until {
+			w.Fail("%d actors still wait %v after the last fault", w.alive, limit)
+		}
+	}
+}
+
+// Pass lets events happen for a time, without faults.
+func (w *World) Pass(d time.Duration) {
+	w.mu.Lock()
+	w.settling = true
+	w.alive++ // the driver is not done
+	w.mu.Unlock()
+	for until := w.Now() + d; w.Now() < until && w.step(); {
+	}
+	w.mu.Lock()
+	w.alive--
+	w.mu.Unlock()
+}
+
+// step lets one thing happen. It returns false at the end of the run.
+func (w *World) step() bool {
+	synctest.Wait()
+	w.flush()
+	if w.Check != nil {
+		if err := w.Check(); err != nil {
+			w.Fail("%w", err)
+		}
+	}
+	w.mu.Lock()
+	over := w.failed != nil || w.alive == 0
+	w.steps++
+	w.mu.Unlock()
+	if over {
+		return false
+	}
+	if w.Faults != nil && !w.settling && w.rnd.Float64() < w.faults {
+		if all := w.Faults(); len(all) > 0 {
+			e := all[w.rnd.IntN(len(all))]
+			w.happen(&e)
+			return true
+		}
+	}
+	all := w.possible()
+	late := !w.settling && w.rnd.Float64() < w.lag
+	if len(all) == 0 || late {
+		w.pass(late)
+		return true
+	}
+	e := all[w.rnd.IntN(len(all))]
+	w.remove(e)
+	w.happen(e)
+	return true
+}
+
+// happen lets an event happen.
+func (w *World) happen(e *Event) {
+	w.record(e.Key)
+	w.because(e.cause)
+	e.run()
+}
+
+// because sets the cause of what becomes possible next.
+func (w *World) because(cause string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cause = cause
+}
+
+// reason returns the cause of what becomes possible now.
+func (w *World) reason() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cause
+}
+
+// pass lets time pass until something new can happen. While something can happen already, it is a random time.
+func (w *World) pass(late bool) {
+	w.because("")
+	d := time.Minute
+	if late {
+		d = time.Duration(w.rnd.ExpFloat64() * float64(100*time.Millisecond))
+	}
+	select { // what had arrived before
+	case <-w.arrived:
+	default:
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.arrived:
+	case <-t.C:
+	}
+}
+
+// record adds a line to the trace.
+func (w *World) record(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, fmt.Sprintf("%12s  %s", w.Now(), line))
+}
+
+// flush adds the notes of the last step to the trace.
+func (w *World) flush() {
+	w.mu.Lock()
+	notes := w.notes
+	w.notes = nil
+	w.mu.Unlock()
+	slices.Sort(notes)
+	for _, n := range notes {
+		w.record("    " + n)
+	}
+}
