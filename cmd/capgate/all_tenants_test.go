@@ -112,7 +112,11 @@ func TestOperatorsOfTenants(t *testing.T) {
 		"x-approval-id", second); err != nil {
 		t.Error(err)
 	}
-	w.run(t, 0, "approvals", "deny", first)
+	w.run(t, 0, "approvals", "deny", first, "--by", "Zoe")
+	if list = w.run(t, 0, "approvals", "list", "--state", "denied"); !strings.Contains(list, "ANSWERED BY") ||
+		!strings.Contains(list, "  Zoe  ") {
+		t.Errorf("%s", list)
+	}
 
 	if keys := w.run(t, 0, "keys", "list", "-"); !strings.Contains(keys, w.keys["acme"][3:19]) ||
 		!strings.Contains(keys, w.keys["globex"][3:19]) {

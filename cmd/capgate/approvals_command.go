@@ -112,11 +112,11 @@ func (c *approvalsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
 	})
 	return c.data(all, func(w io.Writer) {
-		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "TENANT")
+		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "ANSWERED BY", "TENANT")
 		t.color = colored(c.out)
 		for _, a := range all.GetApprovals() {
 			t.row(a.GetId(), stateOf(a), a.GetUser(), a.GetAgent(), a.GetCapability(), a.GetTool(),
-				ageOf(a.GetCreateTime()), ends(a.GetExpireTime()), a.GetTenant())
+				ageOf(a.GetCreateTime()), ends(a.GetExpireTime()), a.GetAnsweredBy(), a.GetTenant())
 		}
 		t.print(w)
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,6 +174,16 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	file = writeConfig(t, configOf("operators: {keys: ["+entry+"]}", "127.0.0.1:1"))
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
 		t.Errorf("%d %s", exit, errs)
+	}
+	var made configuredKey // for programs
+	if exit, stdout, errs = inProcess(t, "keys", "new", "--scopes", "read", "-o", "json"); exit != 0 || errs != "" ||
+		json.Unmarshal([]byte(stdout), &made) != nil || !strings.HasPrefix(made.Credential, "cg_"+made.Entry.ID+"_") ||
+		!slices.Equal(made.Entry.Scopes, []string{"read"}) || made.Entry.Hash == "" {
+		t.Errorf("%d %s%s", exit, stdout, errs)
+	}
+	if exit, stdout, errs = inProcess(t, "keys", "new", "--out", out+".2", "-o", "yaml"); exit != 0 || errs != "" ||
+		!strings.HasPrefix(stdout, "entry:\n") || strings.Contains(stdout, "cg_") {
+		t.Errorf("%d %s%s", exit, stdout, errs)
 	}
 	for _, wrong := range [][]string{{"--roles", "king"}, {"--roles", "admin", "--scopes", "read"}, {"--scopes", "fly"}, {"--asserts", "me"}, {"--expires", "soon"},
 		{"--name", "\xff"}, {"--out", out}} {

@@ -50,6 +50,8 @@ func newKeysCommand(std stdio) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return c.newKey() }}
 	c.keyFlags(local.Flags())
 	c.fileFlag(local.Flags())
+	c.addFlags(local.Flags())
+	completeOutput(local)
 	local.Flags().StringVar(&c.pepper, "pepper-file", "", "the configuration's pepper_file, if it has one")
 	local.Flags().StringVar(&c.roles, "roles", "",
 		"comma-separated `roles` of an operator's key, of "+operator.AllRoles+"; default: a tenant's key")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -56,34 +57,75 @@ func (c *keysCommand) newKey() error {
 		}
 	}
 	id, secret := tenant.NewCredential()
-	err := c.write(func() (string, string, error) { return id, tenant.Credential(id, secret), nil })
-	if err == nil {
+	made := configuredKey{Entry: c.entry(id, tenant.HashOf(secret, pepper))}
+	err := c.write(func() (string, string, error) {
+		credential := tenant.Credential(id, secret)
+		if c.format == tableFormat || c.file != "" {
+			return id, credential, nil
+		}
+		made.Credential = credential
+		var b bytes.Buffer
+		err := c.encode(&b, made, "  ")
+		return id, strings.TrimSuffix(b.String(), "\n"), err
+	})
+	switch {
+	case err != nil:
+		return err
+	case c.format == tableFormat:
 		where := "the tenant's keys"
 		if c.roles != "" {
 			where = "operators.keys"
 		}
-		fmt.Fprintf(c.err, "# of %s in the configuration:\n- %s\n", where, c.entry(id, tenant.HashOf(secret, pepper)))
+		fmt.Fprintf(c.err, "# of %s in the configuration:\n- %s\n", where, made.Entry)
+	case c.file != "":
+		return c.data(made, nil)
 	}
-	return err
+	return nil
 }
 
-// entry is the key in the configuration, which is YAML and so takes strings as JSON has them.
-func (c *keysCommand) entry(id string, hash fmt.Stringer) string {
-	fields := []string{"id: " + id, fmt.Sprintf("hash: %q", hash)}
-	if name := c.key.GetName(); name != "" {
-		text, _ := json.Marshal(name) // a string always encodes
+// configuredKey is a key for the configuration as data.
+type configuredKey struct {
+	Credential string   `json:"credential,omitempty"` // "": in the file of --out
+	Entry      keyEntry `json:"entry"`
+}
+
+// keyEntry is the key in the configuration.
+type keyEntry struct {
+	ID      string   `json:"id"`
+	Hash    string   `json:"hash"`
+	Name    string   `json:"name,omitempty"`
+	Scopes  []string `json:"scopes,omitempty"`
+	Asserts []string `json:"asserts,omitempty"`
+	Roles   []string `json:"roles,omitempty"`
+	Expires string   `json:"expires,omitempty"`
+}
+
+func (c *keysCommand) entry(id string, hash fmt.Stringer) keyEntry {
+	e := keyEntry{ID: id, Hash: hash.String(), Name: c.key.GetName(), Scopes: c.key.GetScopes(),
+		Asserts: c.key.GetAsserts(), Roles: commas(c.roles)}
+	if at := c.key.GetExpireTime(); at != nil {
+		e.Expires = at.AsTime().Format(time.RFC3339)
+	}
+	return e
+}
+
+// String returns the entry on one line of YAML, which takes strings as JSON has them.
+func (e keyEntry) String() string {
+	fields := []string{"id: " + e.ID, fmt.Sprintf("hash: %q", e.Hash)}
+	if e.Name != "" {
+		text, _ := json.Marshal(e.Name) // a string always encodes
 		fields = append(fields, "name: "+string(text))
 	}
 	for _, list := range []struct {
 		field string
 		names []string
-	}{{"scopes", c.key.GetScopes()}, {"asserts", c.key.GetAsserts()}, {"roles", commas(c.roles)}} {
+	}{{"scopes", e.Scopes}, {"asserts", e.Asserts}, {"roles", e.Roles}} {
 		if len(list.names) > 0 {
 			fields = append(fields, list.field+": ["+strings.Join(list.names, ", ")+"]")
 		}
 	}
-	if at := c.key.GetExpireTime(); at != nil {
-		fields = append(fields, "expires: "+at.AsTime().Format(time.RFC3339))
+	if e.Expires != "" {
+		fields = append(fields, "expires: "+e.Expires)
 	}
 	return "{" + strings.Join(fields, ", ") + "}"
 }

@@ -20,6 +20,7 @@ registration that is not renewed expires after --ttl. The gateway resolves HOST 
 
 // registerCommand is capgate register, as the command line describes it.
 type registerCommand struct {
+	output
 	req           *capgatepb.RegisterBackendRequest
 	ttl           time.Duration
 	weight, limit int
@@ -30,9 +31,11 @@ type registerCommand struct {
 func newRegisterCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "register CAPABILITY HOST:PORT",
 		Short: "register a backend at a gateway, and keep it registered", Long: registerHelp}
-	r := &registerCommand{req: new(capgatepb.RegisterBackendRequest)}
+	r := &registerCommand{output: output{stdio: std}, req: new(capgatepb.RegisterBackendRequest)}
 	admin := addAdmin(c)
+	r.registrationFlags(c.Flags())
 	r.addFlags(c.Flags())
+	completeOutput(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := r.take(args[0], args[1]); err != nil {
 			return err
@@ -43,7 +46,7 @@ func newRegisterCommand(std stdio) *cobra.Command {
 		}
 		defer func() { _ = conn.Close() }()
 		lease := &registrar{client: capgatepb.NewRegistryClient(conn), req: r.req, ttl: r.ttl,
-			log: newLogger("text", slog.LevelInfo, std.err)}
+			tell: r.teller()}
 		if err := lease.run(c.Context()); err != nil {
 			return explainedBy(err, func(err error) error { return explainAdmin(c.Context(), admin, err) })
 		}
@@ -57,7 +60,7 @@ func newRegisterCommand(std stdio) *cobra.Command {
 		"2 wrong command line; 3 the withdrawal failed.")
 }
 
-func (r *registerCommand) addFlags(fs *pflag.FlagSet) {
+func (r *registerCommand) registrationFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.req.Session, "session", "",
 		"`id` of the only session that the backend serves; its calls go nowhere else")
 	fs.StringVar(&r.req.Tenant, "tenant", "", "`id` of the tenant of --session, in a gateway with tenants")
@@ -71,6 +74,37 @@ func (r *registerCommand) addFlags(fs *pflag.FlagSet) {
 		"`file` of the capability's manifest.yaml, for a gateway with registration.manifests")
 	fs.IntVar(&r.limit, "max-concurrent", 0,
 		"maximum concurrent `calls` of all gateways together; 0: the fleet's setting")
+}
+
+// registrationState is a change of a registration as data.
+type registrationState struct {
+	State      string   `json:"state"` // registered, retrying or withdrawn
+	Capability string   `json:"capability"`
+	Addr       string   `json:"addr"`
+	Addrs      []string `json:"addrs,omitempty"` // that calls go to
+	TTL        string   `json:"ttl,omitempty"`
+	Error      string   `json:"error,omitempty"` // that is retried
+}
+
+// teller returns what reports the changes of the registration: people get log lines, and programs one object each.
+func (r *registerCommand) teller() func(registrationState) {
+	log := newLogger("text", slog.LevelInfo, r.err)
+	return func(s registrationState) {
+		s.Capability, s.Addr = r.req.GetCapability(), r.req.GetAddr()
+		of := log.With("capability", s.Capability, "addr", s.Addr)
+		switch {
+		case r.format != tableFormat:
+			if err := r.record(s, nil); err != nil {
+				of.Warn("not printed", "error", err)
+			}
+		case s.State == retrying:
+			of.Warn("not registered; retrying", "error", s.Error)
+		case s.State == registered:
+			of.Info("registered", "addresses", s.Addrs, "ttl", s.TTL)
+		default:
+			of.Info(s.State)
+		}
+	}
 }
 
 // take reads the command line, and the manifest that it names.

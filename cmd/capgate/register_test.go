@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -58,7 +59,7 @@ func TestRegister(t *testing.T) {
 	callOnce(t, client)
 	blocked := invoke(client, gatewaytest.Block)
 	gatewaytest.Wait(t, first.Blocked(), "the call that stays")
-	another := register(t, "http://"+admin, two.Addr, "--weight", "10000")
+	another := start(t, []string{"CAPGATE_ADMIN=http://" + admin}, "register", "caps", two.Addr, "--weight", "10000", "-o", "json")
 	waitBackends(t, admin, 2)
 	calls := startLoad(t, 3, client)
 	calls.more(t, 50)
@@ -79,6 +80,13 @@ func TestRegister(t *testing.T) {
 		t.Error("the registrar says nothing of its end, or the other backend got no calls")
 	}
 	another.stop(t)
+	for n, line := range strings.Split(strings.TrimSpace(another.stdout.String()), "\n") { // one object for each state
+		var is registrationState
+		if err := json.Unmarshal([]byte(line), &is); err != nil || is.Addr != two.Addr || is.Capability != "caps" ||
+			n < 1 && is.State != registered || n > 0 && is.State != withdrawn {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 	waitBackends(t, admin, 0)
 	p.stop(t)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -21,12 +20,19 @@ const (
 	withdrawTime = 5 * time.Second        // bounds the withdrawal, a gateway's restart included
 )
 
+// States of a registration.
+const (
+	registered = "registered"
+	retrying   = "retrying"
+	withdrawn  = "withdrawn"
+)
+
 // registrar keeps one backend registered.
 type registrar struct {
 	client   capgatepb.RegistryClient
 	req      *capgatepb.RegisterBackendRequest // with the lease, once there is one
 	ttl      time.Duration
-	log      *slog.Logger
+	tell     func(registrationState)
 	addrs    []string // that the last answer had
 	failures int      // in a row
 	told     string   // the last logged error
@@ -49,8 +55,7 @@ func (r *registrar) run(ctx context.Context) error {
 			r.failures++
 			if text := describeStatus(err); text != r.told {
 				r.told = text
-				r.log.Warn("not registered; retrying", "capability", r.req.GetCapability(), "addr",
-					r.req.GetAddr(), "error", text)
+				r.tell(registrationState{State: retrying, Error: text})
 			}
 		}
 		timer := time.NewTimer(wait - time.Duration(float64(wait)*0.2*rand.Float64()))
@@ -73,8 +78,7 @@ func (r *registrar) attempt(ctx context.Context) error {
 	r.req.Lease = resp.GetLease()
 	if r.told != "" || !slices.Equal(r.addrs, resp.GetAddrs()) {
 		r.told, r.addrs = "", resp.GetAddrs()
-		r.log.Info("registered", "capability", r.req.GetCapability(), "addr", r.req.GetAddr(), "addresses", r.addrs,
-			"ttl", r.ttl)
+		r.tell(registrationState{State: registered, Addrs: r.addrs, TTL: r.ttl.String()})
 	}
 	return nil
 }
@@ -104,7 +108,7 @@ func (r *registrar) withdraw() error {
 		}, grpc.WaitForReady(true))
 		switch status.Code(err) {
 		case codes.OK, codes.NotFound, codes.FailedPrecondition: // expired, or replaced
-			r.log.Info("withdrawn", "capability", r.req.GetCapability(), "addr", r.req.GetAddr())
+			r.tell(registrationState{State: withdrawn})
 			return nil
 		case codes.Unavailable:
 		default:

@@ -19,9 +19,13 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
+	everyone := by.operator && req.GetTenantId() == tenant.All
+	if everyone && s.Roster == nil { // the gateway has no tenants
+		return &capgatepb.ListKeysResponse{}, nil
+	}
 	var keys []*capgatepb.Key
 	var next string
-	if by.operator && len(by.some()) != 1 && req.GetTenantId() == tenant.All && s.Roster != nil {
+	if everyone && len(by.some()) != 1 {
 		all := paging.Across[*capgatepb.Key]{Owners: s.Roster.Page, List: s.listKeys}
 		if ids := by.some(); ids != nil {
 			all.Owners = func(ctx context.Context, after string, _ int) ([]string, string, error) {

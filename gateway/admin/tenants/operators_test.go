@@ -294,6 +294,10 @@ func TestWithoutAStore(t *testing.T) {
 		len(all.GetKeys()) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
+	if all, err := client.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: tenant.All}); err != nil ||
+		len(all.GetKeys()) != 0 {
+		t.Errorf("those of all: %v, %v", all, err)
+	}
 	_, err := client.GetTenant(ctx, &capgatepb.GetTenantRequest{TenantId: "acme"})
 	expect(t, "another", err, codes.NotFound, "TENANT_UNKNOWN")
 	_, err = client.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: "acme"}})

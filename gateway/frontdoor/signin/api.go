@@ -54,7 +54,7 @@ func (h *Handler) WriteMe(w http.ResponseWriter, r *http.Request, me Me, s *sess
 // Listed is a page of sessions.
 type Listed struct {
 	Sessions []session.Record `json:"sessions"`
-	Next     string           `json:"next_page_token"`
+	Next     string           `json:"next_page_token,omitempty"`
 }
 
 // Bounds of a page of sessions.
