@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/gateway/builtin/listing"
@@ -29,6 +30,7 @@ type MCP struct {
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
 	Keys     func(ctx context.Context) [][]byte
 	Settings mcp.Settings
+	Beat     time.Duration // how often a client is told that its call waits for a person; default 10 s
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals
 	Changes   *broadcast.Signal // sent when the tools of callers may have changed; nil: they do not change
@@ -73,7 +75,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus,
 		Catalog: toolsOf{cfg.MCP, cfg.Router, watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)},
-		Version: cfg.MCP.Version, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
+		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			who := &webRequestOf(r).Identity

@@ -93,6 +93,52 @@ func TestMCPHeldCalls(t *testing.T) {
 	}
 }
 
+// TestMCPHeldProgress: a client that asks for progress is told that its call waits, again and again, and then gets the
+// pieces of the answer. The numbers increase.
+func TestMCPHeldProgress(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	f := startMCP(t, askingMCP(d, gatewaytest.Patience), func(o *gatewaytest.Options) { o.MCP.Beat = time.Millisecond })
+	for _, revision := range revisions {
+		told, last := make(chan *sdk.ProgressNotificationParams, 10_000), -1.0
+		s := f.session(t, revision, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+			n *sdk.ProgressNotificationClientRequest) {
+			told <- n.Params
+		}})
+		next := func() string {
+			n := <-told
+			if n.Progress <= last {
+				t.Errorf("%s: %v after %v", revision, n.Progress, last)
+			}
+			last = n.Progress
+			return n.Message
+		}
+		p := echo(revision)
+		p.SetProgressToken("p")
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			r, err := s.CallTool(t.Context(), p)
+			if err != nil || r.IsError || !strings.Contains(textOf(t, r), revision) {
+				t.Errorf("%s: %+v %v", revision, r, err)
+			}
+		})
+		id := d.next(t, approvals.EventCreated).ID
+		for range 3 {
+			if got := next(); !strings.Contains(got, id) {
+				t.Errorf("%s: %q", revision, got)
+			}
+		}
+		d.approve(t, id)
+		for got := id; strings.Contains(got, id); {
+			got = next()
+		}
+		calling.Wait()
+	}
+	if n := len(f.capability.Seen()); n != len(revisions) {
+		t.Errorf("%d calls", n)
+	}
+}
+
 // TestMCPUnansweredCalls: a call that nobody approves in time is a tool's error with its approval, and the same call
 // attaches to it at another replica, once.
 func TestMCPUnansweredCalls(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/capgate/capgate/internal/idempotency"
@@ -40,11 +41,17 @@ type taskAnswer struct {
 }
 
 // outsideStore is a store whose connections are not the gateway's, also those that a call opens.
-type outsideStore struct{ idempotency.Store }
+type outsideStore struct {
+	idempotency.Store
+	claims func(*idempotency.Claim) // is called before a key is claimed; nil: nothing is
+}
 
 // Begin implements idempotency.Store, as the others.
 func (s outsideStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	outside()
+	if s.claims != nil && c.Limit > 0 {
+		s.claims(c)
+	}
 	return s.Store.Begin(ctx, c)
 }
 
@@ -65,10 +72,13 @@ func (d *desk) Withdraw(ctx context.Context, tenant, id string) error {
 }
 
 // startTaskReplicas runs gateways that share approvals and stored calls.
-func startTaskReplicas(t *testing.T, n int) (d *desk, all []*mcpFront) {
+func startTaskReplicas(t *testing.T, n int, claims ...func(*idempotency.Claim)) (d *desk, all []*mcpFront) {
 	t.Helper()
 	d = openDesk(t)
-	store := outsideStore{gatewaytest.OpenStore(t, "embedded").Idempotency()}
+	store := outsideStore{Store: gatewaytest.OpenStore(t, "embedded").Idempotency()}
+	if len(claims) > 0 {
+		store.claims = claims[0]
+	}
 	for range n {
 		stored, err := idempotency.New(store, idempotency.Options{Keys: [][]byte{make([]byte, aead.KeyBytes)}})
 		if err != nil {
@@ -144,6 +154,9 @@ func TestMCPTasks(t *testing.T) {
 	for i := range 12 {
 		asking.Go(func() {
 			a := all[i%3].about(t, "tasks/get", id)
+			for a.Result.Status == "working" { // until another request has begun the call
+				a = all[i%3].about(t, "tasks/get", id)
+			}
 			if r := a.Result; r.Status != "completed" || string(r.Result.StructuredContent) != `{"a":1}` {
 				t.Errorf("%+v", a)
 			}
@@ -155,6 +168,38 @@ func TestMCPTasks(t *testing.T) {
 	}
 	if again := all[1].create(t, gatewaytest.Echo, `{"a":1}`); again == id {
 		t.Error("one approval is good for two tasks")
+	}
+}
+
+// TestMCPTaskStarts: a task whose approval was used by a request that has not begun the call yet is working, not failed.
+func TestMCPTaskStarts(t *testing.T) {
+	t.Parallel()
+	var approved atomic.Bool
+	claiming, claim := make(chan struct{}), make(chan struct{})
+	d, all := startTaskReplicas(t, 2, func(*idempotency.Claim) {
+		if approved.CompareAndSwap(true, false) {
+			close(claiming)
+			<-claim
+		}
+	})
+	id := all[0].create(t, gatewaytest.Echo, `{"a":1}`)
+	d.approve(t, id)
+	approved.Store(true)
+	var first sync.WaitGroup
+	first.Go(func() { all[0].status(t, id) })
+	gatewaytest.Wait(t, claiming, "the claim")
+	if got := all[1].status(t, id); got != "working" {
+		t.Errorf("%q", got)
+	}
+	close(claim)
+	first.Wait()
+	for got := "working"; got != "completed"; {
+		if got = all[1].status(t, id); got != "completed" && got != "working" {
+			t.Fatalf("%q", got)
+		}
+	}
+	if n := calls(all); n != 1 {
+		t.Errorf("%d calls", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/call"
@@ -37,6 +38,9 @@ const (
 	taskCallKey      = "\x00mcp task "
 	taskCancelledKey = "\x00mcp task cancelled "
 )
+
+// taskStart is the time between the use of an approval and the claim of the call's key: that of a wait in the queue.
+const taskStart = time.Minute
 
 // request names what is stored of a task of the caller.
 func (t *mcpTasks) request(r *http.Request, key, task string) *idempotency.Request {
@@ -78,6 +82,9 @@ func (t *mcpTasks) State(r *http.Request, task string) (string, error) {
 	}
 	if err != nil {
 		return "", t.refusal(err)
+	}
+	if a.State == approvals.Used && time.Since(a.Changed) < taskStart {
+		return mcp.TaskStarts, nil
 	}
 	return a.State.String(), nil
 }

@@ -33,6 +33,17 @@ const glance = time.Second
 // pending is an approval that a call needs.
 type pending struct{ id, link, expires string }
 
+const needsPerson = "A person has to approve this call before it runs."
+
+// text tells of an approval that nobody has answered yet.
+func (p pending) text() string {
+	text := needsPerson + " Approval: " + p.id + "."
+	if p.link != "" {
+		text += " It can be answered at " + p.link + " ."
+	}
+	return text
+}
+
 // pendingOf returns the approval that a call was refused for; false: it was not.
 func pendingOf(err error) (p pending, ok bool) {
 	info := ownInfo(err)
@@ -85,8 +96,21 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.Invo
 			return h.asked(i, reply, err)
 		}
 	}
+	i.urls = false // the client waits; there may be no page either
+	return h.hold(ctx, i)
+}
+
+// hold makes a call that waits for a person's answer. A client that asks for progress is told so meanwhile.
+func (h *Handler) hold(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
+	if i.progress != nil {
+		reply, err = h.try(ctx, i, approvalWait, "0")
+		p, waits := pendingOf(err)
+		if !waits {
+			return reply, nil, err
+		}
+		defer i.told.repeat(ctx, h.cfg.Beat, p.text())()
+	}
 	reply, err = h.try(ctx, i, approvalWait, seconds(h.settings.Load().ApprovalWait))
-	i.urls = false // the client has waited; there may be no page either
 	return h.asked(i, reply, err)
 }
 
@@ -105,8 +129,7 @@ func (h *Handler) redeem(ctx context.Context, i *invocation) (reply *docpb.Invok
 	if ownInfo(err).GetReason() != "APPROVAL_PENDING" {
 		return reply, nil, err
 	}
-	reply, err = h.try(ctx, i, approvalWait, seconds(h.settings.Load().ApprovalWait))
-	return h.asked(i, reply, err)
+	return h.hold(ctx, i)
 }
 
 // try makes the call, with metadata about its approval.
@@ -129,11 +152,10 @@ func (h *Handler) asked(i *invocation, reply *docpb.InvokeResponse, err error) (
 	if !ok {
 		return reply, nil, err
 	}
-	const message = "A person has to approve this call before it runs."
 	if !i.urls || p.link == "" {
 		return nil, p.waiting(i.stateless), nil
 	}
-	page := &sdk.ElicitParams{Mode: "url", Message: message, URL: p.link, ElicitationID: p.id}
+	page := &sdk.ElicitParams{Mode: "url", Message: needsPerson, URL: p.link, ElicitationID: p.id}
 	if !i.stateless {
 		return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{page})
 	}
@@ -155,12 +177,8 @@ type inputRequired struct {
 
 // waiting is the result of a call that nobody has approved in time.
 func (p pending) waiting(stateless bool) *callResult {
-	text := "A person has to approve this call, and nobody has yet. The call has not run. Approval: " + p.id + "."
-	if p.link != "" {
-		text += " It can be answered at " + p.link + " ."
-	}
-	text += " The same call with the same arguments runs once it is approved."
-	r := failed(text, stateless)
+	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments runs "+
+		"once it is approved.", stateless)
 	r.StructuredContent, _ = json.Marshal(map[string]string{"status": "approval_required", "approval_id": p.id,
 		"approval_link": p.link, "expire_time": p.expires})
 	return r

@@ -28,10 +28,10 @@ type invocation struct {
 	about
 	exchange  *exchange
 	req       *docpb.InvokeRequest
-	session   *sdk.ServerSession
-	progress  any  // token of progress notifications; nil: none are asked for, or the client takes no events
-	stateless bool // the request is of a revision without sessions
-	relays    bool // the capability is an MCP server
+	told      *progress // tells of the progress
+	progress  any       // token of progress notifications; nil: none are asked for, or the client takes no events
+	stateless bool      // the request is of a revision without sessions
+	relays    bool      // the capability is an MCP server
 
 	tasks    bool   // the client takes a task for a result
 	urls     bool   // the client shows addresses to its user
@@ -78,7 +78,9 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 	case err == nil && i.relays:
 		return relayed(reply, i.stateless), nil
 	case err == nil:
-		return resultOf(reply, i.stateless), nil
+		result := resultOf(reply, i.stateless)
+		result.Content = append(result.Content, h.links(i, reply.GetResultJson())...)
+		return result, nil
 	case isArgumentError(err):
 		return failed(status.Convert(err).Message(), i.stateless), nil
 	}
@@ -113,7 +115,7 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	if refusal != nil {
 		return nil, refusal
 	}
-	i := &invocation{about: a, exchange: x, session: req.Session, tasks: h.takesTasks(x, p.Meta),
+	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x, p.Meta),
 		stateless: x.read.isStateless(), state: p.RequestState, declined: declined(p.InputResponses),
 		relays: h.cfg.Catalog.Relays(capability),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
@@ -121,6 +123,7 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	}
 	if x.read.streams {
 		i.progress = p.Meta["progressToken"]
+		i.told = &progress{session: req.Session, token: i.progress}
 	}
 	if i.urls = x.session.URLs || i.stateless && showsURLs(req.ClientCapabilities()); i.urls || i.state != "" {
 		i.seals = h.sealsFor(x.r.Context(), x.r)

@@ -11,12 +11,12 @@
 //	list.go      tools/list: the caller's catalog
 //	listen.go    streams that tell clients when their list has changed; events.go writes them
 //	search.go    tools that find and call others, for callers with many
-//	call.go      tools/call: one call of a capability; result.go has its answer
+//	call.go      tools/call: one call of a capability; result.go has its answer, links.go the files in it
 //	metadata.go  what a request says of its call, in headers and _meta
 //	approval.go  calls that a person has to approve; task.go such calls as tasks
 //	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
-//	stream.go    calls whose pieces are progress notifications
+//	stream.go    calls whose pieces are progress notifications; progress.go tells of them
 //	metrics.go   how long requests take
 //	refusal.go   every error, as a JSON-RPC error
 //

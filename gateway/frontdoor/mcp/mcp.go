@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -38,11 +39,13 @@ type Config struct {
 	Tasks   Tasks         // calls that wait for a person, as tasks; nil: there are none
 	MaxBody int64         // of a request, in bytes; default 4 MiB
 	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
+	Beat    time.Duration // how often a client is told that its call waits for a person; default 10 s
 }
 
 const (
 	defaultMaxBody      = 4 << 20
 	defaultApprovalWait = 45 * time.Second
+	defaultBeat         = 10 * time.Second
 )
 
 // Settings of a Handler may change while it serves. The zero value works.
@@ -88,6 +91,7 @@ type Tool struct {
 type Handler struct {
 	cfg          Config
 	capabilities docpb.CapabilityClient
+	files        capgatepb.ArtifactsClient
 	settings     atomic.Pointer[Settings]
 	running      running
 	operations   *operations
@@ -98,7 +102,9 @@ type Handler struct {
 // New returns the front door of a gateway.
 func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
-	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn), operations: newOperations()}
+	cfg.Beat = cmp.Or(cfg.Beat, defaultBeat)
+	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn),
+		files: capgatepb.NewArtifactsClient(cfg.Conn), operations: newOperations()}
 	h.Set(Settings{})
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Tasks != nil {

@@ -2,12 +2,9 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"unicode/utf8"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -49,7 +46,7 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 			reply.Error = c.GetError()
 			return reply, drained(stream)
 		}
-		if err := i.tell(ctx, pieces, c.GetData()); err != nil {
+		if err := i.told.piece(ctx, c.GetData(), i.relays); err != nil {
 			return nil, err
 		}
 	}
@@ -64,19 +61,4 @@ func drained(stream grpc.ServerStreamingClient[docpb.InvokeChunk]) error {
 			return err
 		}
 	}
-}
-
-// tell sends a piece as a progress notification. It waits for a client that reads slowly.
-func (i *invocation) tell(ctx context.Context, pieces int, data []byte) error {
-	p := &sdk.ProgressNotificationParams{ProgressToken: i.progress, Progress: float64(pieces)}
-	switch {
-	case i.relays && json.Unmarshal(data, p) == nil:
-		p.ProgressToken = i.progress
-	case utf8.Valid(data):
-		p.Message = string(data)
-	}
-	if err := i.session.NotifyProgress(ctx, p); err != nil {
-		return status.Error(codes.Canceled, "the client does not read its progress notifications")
-	}
-	return nil
 }

@@ -45,6 +45,7 @@ type Tasks interface {
 const (
 	TaskPending   = "pending"
 	TaskApproved  = "approved"
+	TaskStarts    = "starts" // a request has used the approval just now, and makes the call
 	TaskCancelled = "cancelled"
 )
 
@@ -210,23 +211,27 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	if mayComeAgain(err) {
 		return nil, h.refusalOf(x.r, err).rpc(x.r)
 	}
+	used := ownInfo(err).GetReason() == "APPROVAL_USED" // another request makes the call, or something else has used it
 	result, err := h.answerOf(i, reply, err)
 	t.Updated = time.Now().UTC()
 	if err == nil {
 		t.Status, t.Result = "completed", result
 		return t, nil
 	}
-	return h.failedTask(x, t, err)
+	return h.failedTask(x, t, err, used)
 }
 
-// failedTask returns a task whose call was refused; an error, if it may still run.
-func (h *Handler) failedTask(x *exchange, t *task, cause error) (sdk.Result, error) {
+// failedTask returns a task whose call was refused; an error, if it may still run. used says that its approval was used.
+func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.Result, error) {
 	var rpc *jsonrpc.Error
 	if !errors.As(cause, &rpc) {
 		return nil, cause
 	}
-	if state, err := h.cfg.Tasks.State(x.r, t.ID); err != nil || state == TaskApproved || state == TaskPending {
+	switch state, err := h.cfg.Tasks.State(x.r, t.ID); {
+	case err != nil || state == TaskApproved || state == TaskPending:
 		return nil, rpc
+	case state == TaskStarts && used:
+		return t, nil
 	}
 	t.Status, t.Message, t.Error = "failed", rpc.Message, &rpcError{rpc.Code, rpc.Message, rpc.Data}
 	return t, nil
