@@ -45,3 +45,23 @@ func TestMembershipLosesContent(t *testing.T) {
 		}
 	}
 }
+
+// A port that one replica finds closed and another one cannot reach is not known to be closed.
+func TestClosedPortOfOneReplica(t *testing.T) {
+	t.Parallel()
+	bubble(t, 2, 6, func(t *testing.T, c *cluster) {
+		victim := c.ownedBy("r0")
+		c.members[1].blackHole()
+		c.stop[victim]()
+		pass(3 * slow.Interval)
+		c.everyReplica(victim, health.Down)
+		if first, second := c.store.Observations("c", victim); !first.Refused || second == nil || second.Refused {
+			t.Fatalf("in the store: %+v, %+v", first, second)
+		}
+		for _, m := range c.members {
+			if b := m.backend(victim); b.Refused {
+				t.Errorf("%s: %+v", m.id, b)
+			}
+		}
+	})
+}

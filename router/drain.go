@@ -49,6 +49,7 @@ func (f *Fleet) drain(d drains) {
 	f.state.mu.Lock()
 	defer f.state.mu.Unlock()
 	f.rebuild(f.clock.now())
+	f.state.resumeReady()
 }
 
 // Draining reports whether the backend gets no new calls.

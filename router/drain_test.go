@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/router"
@@ -70,6 +71,35 @@ func TestDrainOfAll(t *testing.T) {
 	if _, _, refusal := w.fleet.Route(nil); refusal == nil || refusal.Reason != "NO_BACKEND" {
 		t.Errorf("%v", refusal)
 	}
+}
+
+// A drain of all backends ends the waits for them: nothing is left to come.
+func TestDrainEndsWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, router.FleetConfig{Backends: named(2), WaitForReady: time.Hour}, "")
+		w.health(refused, refused)
+		began, resumed := time.Now(), make(chan struct{})
+		wait := w.fleet.AwaitReady("acme", "", func() func() { return func() { close(resumed) } })
+		if wait == nil {
+			t.Fatal("the call does not wait")
+		}
+		w.router.SetDrains([]router.Drain{{Addr: "a0:1"}})
+		if w.fleet.Ready("acme", "") {
+			t.Error("ready, although a backend may come")
+		}
+		synctest.Wait()
+		select {
+		case <-resumed:
+			t.Error("resumed, although a backend may come")
+		default:
+		}
+		w.router.SetDrains([]router.Drain{{Addr: "a0:1"}, {Addr: "a1:1"}})
+		<-resumed
+		if waited := time.Since(began); wait.Cancel() || waited > 0 {
+			t.Errorf("resumed after %v", waited)
+		}
+	})
 }
 
 // Tables share their equal fleets.

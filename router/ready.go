@@ -100,8 +100,8 @@ func (w *ReadyWait) Cancel() bool {
 	return true
 }
 
-// resumeReady resumes the calls that wait no longer, as the health of the current fleet has changed. It does so on a
-// separate goroutine: the caller holds state.mu.
+// resumeReady resumes the calls that wait no longer, as the health or the drains of the current fleet have changed. It
+// does so on a separate goroutine: the caller holds state.mu.
 func (s *fleetState) resumeReady() {
 	r, f := &s.ready, s.fleet.Load()
 	r.mu.Lock()

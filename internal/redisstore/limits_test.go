@@ -141,6 +141,24 @@ func TestPlacesOfTenantsAreShared(t *testing.T) {
 	})
 }
 
+// TestPermitsAreCountedOnce: a message that arrives again, or after a later one, changes nothing.
+func TestPermitsAreCountedOnce(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		l := open().Limits("a")
+		five := tenant.Bounds{Concurrent: 5}
+		for _, c := range []struct{ need, seq, want int64 }{{1, 7, 1}, {3, 7, -1}, {3, 6, -1}, {3, 8, 3}} {
+			got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: "acme"}, []ratelimit.Demand{{Bounds: five, Need: c.need,
+				Seq: c.seq}})
+			if err != nil || got[0].Permits != c.want {
+				t.Errorf("%+v: %+v, %v", c, got, err)
+			}
+		}
+		if got := asking(t, open().Limits("b"))("acme", ratelimit.Demand{Bounds: five, Need: 5}); got.Permits != 2 {
+			t.Errorf("another replica gets %+v", got)
+		}
+	})
+}
+
 func TestManyAsksAreOneCommand(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()

@@ -3,8 +3,11 @@ package affinity_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/router"
@@ -95,5 +98,77 @@ func TestLastArtifactsAreStored(t *testing.T) {
 		}
 	default:
 		t.Error("the store was told nothing")
+	}
+}
+
+// settling is a store that settles claims with one verdict, when it is not away.
+type settling struct {
+	affinity.Store
+	owned bool
+	away  atomic.Bool
+}
+
+func (s *settling) Unavailable() bool { return s.away.Load() }
+
+func (*settling) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
+	<-ctx.Done()
+}
+
+func (s *settling) StoreLocations(_ context.Context, all []affinity.Location) ([]bool, error) {
+	return slices.Repeat([]bool{s.owned}, len(all)), nil
+}
+
+// TestUnsettledClaims: an artifact that a backend names to a tenant is the tenant's own once the store says so. While
+// the store is away, nobody knows.
+func TestUnsettledClaims(t *testing.T) {
+	t.Parallel()
+	for owned, want := range map[bool]string{true: "", false: "ARTIFACT_UNKNOWN"} {
+		t.Run(fmt.Sprint(owned), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { settleClaim(t, owned, want) })
+		})
+	}
+}
+
+func settleClaim(t *testing.T, owned bool, want string) {
+	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
+		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true,
+			ArtifactTTL: time.Hour},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, store := table.Fleet("mail"), &settling{owned: owned}
+	r := affinity.New(affinity.Config{Every: time.Second}, store)
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	running.Go(func() { r.Run(ctx) })
+	lookup := func(bound bool) (reason string, known bool) {
+		a, known := r.Lookup(&affinity.Query{Fleet: fleet, Tenant: "acme", Artifacts: []string{"x"}, OwnedOnly: bound})
+		if a.Refusal != nil {
+			return a.Refusal.Reason, known
+		}
+		return "", known
+	}
+	store.away.Store(true)
+	r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: "x", Backend: fleet.Backend("a:1"), OwnedOnly: true})
+	synctest.Wait()
+	if reason, known := lookup(true); reason != "ARTIFACTS_UNAVAILABLE" || !known {
+		t.Errorf("without the store: %q, %t", reason, known)
+	}
+	if reason, known := lookup(false); reason != "" || !known {
+		t.Errorf("a call that may name any artifact: %q, %t", reason, known)
+	}
+	store.away.Store(false)
+	if reason, known := lookup(true); known {
+		t.Errorf("before the store has settled it: %q", reason)
+	}
+	<-time.After(time.Second) // the next attempt to store it
+	synctest.Wait()
+	store.away.Store(true)
+	if reason, known := lookup(true); reason != want || !known {
+		t.Errorf("settled: %q, %t; want %q", reason, known, want)
 	}
 }

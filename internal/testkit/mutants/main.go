@@ -41,6 +41,7 @@ func check(ctx context.Context, run string, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
+	healthy := baseline{}
 	var noticed, excused int
 	var survivors, failures []string
 	for i := range all {
@@ -52,7 +53,7 @@ func check(ctx context.Context, run string, limit time.Duration) error {
 			fmt.Printf("excused   %s (%s)\n", at, m.Survives)
 		default:
 			began := time.Now()
-			killed, err := m.try(ctx, limit)
+			killed, err := m.try(ctx, limit, healthy)
 			word := "noticed"
 			switch {
 			case ctx.Err() != nil:
@@ -82,8 +83,26 @@ func check(ctx context.Context, run string, limit time.Duration) error {
 	return nil
 }
 
-// try reports whether one of the mutant's tests fails.
-func (m *mutant) try(ctx context.Context, limit time.Duration) (killed bool, err error) {
+// baseline is the tests that pass without a mutant, by package and arguments.
+type baseline map[string]bool
+
+// check runs the tests of a mutant without it: tests that fail anyway notice nothing.
+func (b baseline) check(ctx context.Context, m *mutant, arguments string, limit time.Duration) error {
+	key := m.dir + " " + arguments
+	if b[key] {
+		return nil
+	}
+	out, err := m.command(ctx, append([]string{"test", "-vet=off", "-failfast", "-timeout", limit.String()},
+		strings.Fields(arguments)...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test %s fails without the mutant: %s", arguments, bytes.TrimSpace(out))
+	}
+	b[key] = true
+	return nil
+}
+
+// try reports whether one of the mutant's tests fails, which passes without it.
+func (m *mutant) try(ctx context.Context, limit time.Duration, healthy baseline) (killed bool, err error) {
 	file, text, err := m.apply()
 	if err != nil {
 		return false, err
@@ -106,8 +125,10 @@ func (m *mutant) try(ctx context.Context, limit time.Duration) (killed bool, err
 		switch {
 		case bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("no tests to run")):
 			return false, fmt.Errorf("go test %s: %s", arguments, bytes.TrimSpace(out))
+		case ctx.Err() != nil:
+			return false, ctx.Err()
 		case err != nil:
-			return true, nil
+			return true, healthy.check(ctx, m, arguments, limit)
 		}
 	}
 	return false, nil

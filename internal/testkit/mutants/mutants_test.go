@@ -25,17 +25,20 @@ func TestMutantsApply(t *testing.T) {
 }
 
 // TestAMutant: a mutant is noticed by a test that looks, and survives one that does not.
+// A test that fails anyway notices nothing.
 func TestAMutant(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":    "module example.test/m\n\ngo 1.24\n",
-		"m.go":      "package m\n\ntype T struct{}\n\nfunc (*T) Most(a, b int) int { return max(a, b) }\n",
-		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif new(T).Most(1, 2) != 2 {\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestBlind(*testing.T) {}\n",
+		"go.mod": "module example.test/m\n\ngo 1.24\n",
+		"m.go":   "package m\n\ntype T struct{}\n\nfunc (*T) Most(a, b int) int { return max(a, b) }\n",
+		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif new(T).Most(1, 2) != 2 {\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestBlind(*testing.T) {}\n\n" +
+			"func TestBroken(t *testing.T) { t.Fatal() }\n",
 		list: `
 - {intent: the least is taken, func: (T).Most, old: max, new: min, tests: [-run Most]}
 - {intent: nobody looks, func: (T).Most, old: max, new: min, tests: [-run Blind]}
 - {intent: it does not compile, func: (T).Most, old: max, new: most}
+- {intent: its test fails anyway, func: (T).Most, old: max, new: min, tests: [-run Broken]}
 `,
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
@@ -46,14 +49,14 @@ func TestAMutant(t *testing.T) {
 		}
 	}
 	all, err := load(dir)
-	if err != nil || len(all) != 3 {
+	if err != nil || len(all) != 4 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	for i, want := range []struct {
 		killed bool
 		err    string
-	}{{true, ""}, {false, ""}, {false, "does not compile"}} {
-		killed, err := all[i].try(t.Context(), 0)
+	}{{true, ""}, {false, ""}, {false, "does not compile"}, {true, "fails without the mutant"}} {
+		killed, err := all[i].try(t.Context(), 0, baseline{})
 		if killed != want.killed || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
 			t.Errorf("%s: %t, %v", all[i].Intent, killed, err)
 		}
