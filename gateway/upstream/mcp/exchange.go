@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
 
-	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // exchange is one request of the protocol, as the transport sees it: what the SDK makes of the bytes loses some of
@@ -25,7 +26,10 @@ type exchange struct {
 	reached bool   // there was a connection, so the server may have the request
 	status  int    // of the HTTP response; 0: there was none
 	result  []byte // of the response, as JSON
+	failure *jsonrpc.Error
 	refused error  // the server's bytes, or why they did not come
+	resumes int    // requests for the rest of the response from lastID on
+	lastID  string // of the last event
 }
 
 type exchangeKey struct{}
@@ -83,6 +87,17 @@ func (ex *exchange) traced(r *http.Request) *http.Request {
 	}))
 }
 
+// resume counts the requests for the rest of a response from an event on.
+func (ex *exchange) resume(lastID string) (n int) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if lastID != ex.lastID {
+		ex.resumes, ex.lastID = 0, lastID
+	}
+	ex.resumes++
+	return ex.resumes
+}
+
 // responded takes note of an HTTP response, or of its absence.
 func (ex *exchange) responded(resp *http.Response, err error) {
 	ex.mu.Lock()
@@ -111,6 +126,15 @@ func (ex *exchange) unsent() (bool, error) {
 	return !ex.reached, ex.refused
 }
 
+// refuse takes note of a response that is not the protocol's.
+func (ex *exchange) refuse(err error) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.refused == nil {
+		ex.refused = err
+	}
+}
+
 // answer is what came back.
 func (ex *exchange) answer() (status int, result []byte, refused error) {
 	ex.mu.Lock()
@@ -118,37 +142,30 @@ func (ex *exchange) answer() (status int, result []byte, refused error) {
 	return ex.status, ex.result, ex.refused
 }
 
-// message takes note of a message. The error is that it is none, or that it has more than one reading.
-func (ex *exchange) message(data []byte, only bool) error {
-	if err := strictjson.Check(data); err != nil {
-		return fmt.Errorf("the MCP server's message %w", err)
-	}
-	if ex == nil {
-		return nil
-	}
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method *string         `json:"method"`
-		Params json.RawMessage `json:"params"`
-		Result json.RawMessage `json:"result"`
-		Error  json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		return fmt.Errorf("the MCP server's message is not of JSON-RPC")
-	}
-	if m.Method != nil {
-		if *m.Method == "notifications/progress" {
-			ex.progress(m.Params)
-		}
-		return nil
-	}
+// unanswered is a response that ends the request for the SDK, and says nothing: what is wrong is in the exchange. From
+// anything else that is wrong the SDK would end the session, and with it the calls of others.
+func (ex *exchange) unanswered() []byte {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"none"}}`, ex.id,
+		jsonrpc.CodeInternalError)
+}
+
+// response takes note of a response. only: the body has nothing else.
+func (ex *exchange) response(m *message, only bool) error {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	switch {
-	case string(m.ID) != ex.id && (only || !bytes.Equal(m.ID, []byte("null"))):
-		return fmt.Errorf("the MCP server answers another request")
-	case len(m.Result) > 0 && len(m.Error) == 0:
+	case string(m.ID) != ex.id && (only || len(m.Result) > 0 || !bytes.Equal(m.ID, []byte("null"))):
+		return errors.New("the MCP server answers another request")
+	case len(m.Result) > 0 && m.Error != nil:
+		return errors.New("the MCP server's response has a result and an error")
+	case len(m.Result) > 0:
 		ex.result = m.Result
+	case m.Error != nil:
+		ex.failure = m.Error
+	default:
+		return errors.New("the MCP server's response has no result and no error")
 	}
 	return nil
 }

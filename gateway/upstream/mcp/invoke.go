@@ -161,7 +161,7 @@ func (v *server) attempt(ctx context.Context, s *session, params *sdk.CallToolPa
 	case refused != nil && code != 0:
 		return nil, false, status.Error(codes.Internal, refused.Error())
 	}
-	return nil, false, failureStatus(code, err)
+	return nil, false, ex.failureStatus()
 }
 
 // notStarted is the error of a call that the server did not get.
@@ -173,12 +173,14 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 	return localgrpc.NotStarted(cause)
 }
 
-// failureStatus is the status of a call that the server may have begun, and did not answer with a result.
-func failureStatus(code int, err error) error {
-	// Without a response, the error is the SDK's own, of a connection that failed.
-	var wire *jsonrpc.Error
-	if code != 0 && errors.As(err, &wire) && wire.Code != 0 {
-		return status.Error(codeOf(wire.Code), fmt.Sprintf("MCP error %d: %s", wire.Code, clip(wire.Message, maxError)))
+// failureStatus is the status of a request that the server may have begun, and did not answer with a result.
+func (ex *exchange) failureStatus() error {
+	ex.mu.Lock()
+	code, failure := ex.status, ex.failure
+	ex.mu.Unlock()
+	if failure != nil {
+		return status.Error(codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
+			clip(failure.Message, maxError)))
 	}
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:

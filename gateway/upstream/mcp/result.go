@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,6 +13,8 @@ const maxError = 16 << 10
 
 // needsInput is the error of a tool that asks back, which no caller could answer.
 const needsInput = "the tool asks its caller for input (elicitation or sampling), which capgate does not pass on"
+
+var errNoResult = errors.New("not a result of tools/call")
 
 // toolResult is the result of tools/call in the words of the capability protocol.
 type toolResult struct {
@@ -35,8 +38,8 @@ func resultOf(raw []byte) (*toolResult, error) {
 		Type       string            `json:"resultType"`
 		Requests   json.RawMessage   `json:"inputRequests"`
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, err
+	if err := json.Unmarshal(raw, &r); err != nil || raw[0] != '{' {
+		return nil, errNoResult
 	}
 	if r.Type == "input_required" || len(r.Requests) > 0 {
 		return &toolResult{failure: needsInput}, nil

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -185,14 +186,7 @@ func (v *server) ready(ctx context.Context, s *session) (*sdk.ClientSession, err
 // learn has the SDK know the tools, of which some want arguments in headers. It is no matter if that fails: those
 // calls then do.
 func (v *server) learn(ctx context.Context, cs *sdk.ClientSession) {
-	params := &sdk.ListToolsParams{}
-	for range maxPages {
-		page, err := cs.ListTools(ctx, params)
-		if err != nil || page.NextCursor == "" || page.NextCursor == params.Cursor {
-			return
-		}
-		params = &sdk.ListToolsParams{Cursor: page.NextCursor}
-	}
+	_ = v.pages(ctx, cs, func([]json.RawMessage) {})
 }
 
 // lost takes a session out of use that the server does not know any more, or whose connection is over.

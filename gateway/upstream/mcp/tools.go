@@ -40,43 +40,56 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 		return nil, v.notStarted(ctx, err)
 	}
 	defer v.abandon(cs)
-	all, seen := []discovered{}, map[string]bool{"": true}
-	size, cursor := 0, ""
-	for page := 0; page == 0 || cursor != ""; page++ {
-		if page == maxPages {
-			return nil, status.Errorf(codes.Internal, "the MCP server's list of tools has more than %d pages", maxPages)
+	all := []discovered{}
+	err = v.pages(ctx, cs, func(list []json.RawMessage) {
+		for _, one := range list {
+			all = v.add(all, one)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return encode(all)
+}
+
+// pages asks for all pages of the list, within its bounds.
+func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]json.RawMessage)) error {
+	seen := map[string]bool{"": true}
+	size, tools, cursor := 0, 0, ""
+	for n := 0; n == 0 || cursor != ""; n++ {
+		if n == maxPages {
+			return status.Errorf(codes.Internal, "the MCP server's list of tools has more than %d pages", maxPages)
 		}
 		raw, err := v.page(ctx, cs, cursor)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var list struct {
 			Tools []json.RawMessage `json:"tools"`
 			Next  string            `json:"nextCursor"`
 		}
 		if err = json.Unmarshal(raw, &list); err != nil {
-			return nil, status.Error(codes.Internal, "the MCP server's list of tools is not one of tools/list")
+			return status.Error(codes.Internal, "the MCP server's list of tools is not one of tools/list")
 		}
-		if size += len(raw); size > manifest.MaxBytes || len(all)+len(list.Tools) > manifest.MaxTools {
-			return nil, status.Errorf(codes.Internal, "the MCP server lists more than %d tools, or than %d bytes of them",
+		size, tools = size+len(raw), tools+len(list.Tools)
+		if size > manifest.MaxBytes || tools > manifest.MaxTools {
+			return status.Errorf(codes.Internal, "the MCP server lists more than %d tools, or than %d bytes of them",
 				manifest.MaxTools, manifest.MaxBytes)
 		}
-		for _, one := range list.Tools {
-			all = v.add(all, one)
-		}
+		page(list.Tools)
 		if cursor = list.Next; cursor != "" && seen[cursor] {
-			return nil, status.Error(codes.Internal, "the MCP server's list of tools begins again")
+			return status.Error(codes.Internal, "the MCP server's list of tools begins again")
 		}
 		seen[cursor] = true
 	}
-	return encode(all)
+	return nil
 }
 
 // page asks for one page of the list.
 func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string) ([]byte, error) {
 	ex, end := begin(ctx, "tools/list", nil)
 	defer end()
-	_, err := cs.ListTools(ex.ctx, &sdk.ListToolsParams{Cursor: cursor})
+	_, _ = cs.ListTools(ex.ctx, &sdk.ListToolsParams{Cursor: cursor})
 	code, raw, refused := ex.answer()
 	switch {
 	case raw != nil && refused == nil:
@@ -85,10 +98,8 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 		return nil, status.FromContextError(ctx.Err()).Err()
 	case refused != nil && code != 0:
 		return nil, status.Error(codes.Internal, refused.Error())
-	case err == nil:
-		err = errors.New("no answer")
 	}
-	return nil, failureStatus(code, err)
+	return nil, ex.failureStatus()
 }
 
 // add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it.

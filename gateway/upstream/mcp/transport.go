@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,8 @@ const (
 	maxErrorBody  = 64 << 10         // bytes of a response that is no success
 	maxNotice     = 64 << 10         // bytes of a message that no request asked for
 	maxStreamSize = 4                // as many times the largest message may one response have, with what precedes it
+	maxResumes    = 2                // requests for the rest of a response, from one event on
+	asideTimeout  = 5 * time.Second  // of a message that expects no response
 )
 
 // transport is the HTTP client of one server. It adds the configured headers, follows no redirect, bounds responses,
@@ -29,6 +32,7 @@ type transport struct {
 	base       *http.Transport
 	header     http.Header
 	maxMessage int
+	questions  atomic.Int32 // requests of the server that are not answered yet
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
@@ -56,178 +60,122 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := traceOf(r.Context()); trace != "" {
 		out.Header.Set("Traceparent", trace)
 	}
-	if ex != nil {
-		out = ex.traced(out)
+	switch {
+	case ex == nil:
+		return t.plain(out)
+	case r.Method == http.MethodGet:
+		return t.resume(out, ex)
 	}
-	resp, err := t.base.RoundTrip(out)
-	if ex != nil {
-		ex.responded(resp, err)
-	}
+	resp, err := t.base.RoundTrip(ex.traced(out))
+	ex.responded(resp, err)
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = t.bounded(r, resp, ex)
+	return t.noted(resp, ex), nil
+}
+
+// plain sends what is no noted request.
+func (t *transport) plain(r *http.Request) (*http.Response, error) {
+	aside, answers := isAside(r)
+	if aside {
+		return t.aside(r, answers), nil
+	}
+	resp, err := t.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Method == http.MethodGet && !isGood(resp) { // the server has no stream of notices, whatever it says
+		resp.StatusCode = http.StatusMethodNotAllowed
+	}
+	b := &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage, total: -1}
+	switch {
+	case !isGood(resp):
+		resp.Body = &limited{body: resp.Body, left: maxErrorBody}
+	case isEvents(resp) && r.Method == http.MethodGet:
+		b.most = maxNotice
+		resp.Body = b
+	case isEvents(resp):
+		resp.Body = b
+	default:
+		resp.Body = &whole{of: t, limited: limited{body: resp.Body, left: t.maxMessage}}
+	}
 	return resp, nil
 }
 
-// bounded is the body of a response, of which no more is read than it may have.
-func (t *transport) bounded(r *http.Request, resp *http.Response, ex *exchange) io.ReadCloser {
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+// aside sends a message that expects no response. What becomes of it is no matter to the session.
+func (t *transport) aside(r *http.Request, answers bool) *http.Response {
+	ctx, cancel := context.WithTimeout(r.Context(), asideTimeout)
+	defer cancel()
+	resp, err := t.base.RoundTrip(r.WithContext(ctx))
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if answers {
+		t.questions.Add(-1)
+	}
+	return &http.Response{StatusCode: http.StatusAccepted, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+		Body: http.NoBody, Request: r}
+}
+
+// resume asks for the rest of a response. What fails ends the request alone.
+func (t *transport) resume(r *http.Request, ex *exchange) (*http.Response, error) {
+	n := ex.resume(r.Header.Get("Last-Event-Id"))
+	if n > maxResumes {
+		return ended(r, ex), nil
+	}
+	resp, err := t.base.RoundTrip(ex.traced(r))
 	switch {
-	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return &limited{body: resp.Body, left: maxErrorBody, ex: ex}
-	case kind == "text/event-stream":
-		b := &events{body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage, total: -1, ex: ex}
-		if ex != nil {
-			b.total = maxStreamSize * t.maxMessage
-		} else if r.Method == http.MethodGet {
-			b.most = maxNotice
-		}
-		return b
+	case err != nil && n < maxResumes:
+		return nil, err // the SDK tries again
+	case err != nil:
+		return ended(r, ex), nil
+	case !isGood(resp) || !isEvents(resp):
+		_ = resp.Body.Close()
+		return ended(r, ex), nil
 	}
-	return &whole{limited: limited{body: resp.Body, left: t.maxMessage, ex: ex}}
+	return t.noted(resp, ex), nil
 }
 
-// errTooMuch is the end of a response that is larger than it may be.
-func errTooMuch(most int) error {
-	return fmt.Errorf("the MCP server's response is larger than %d bytes", most)
+// ended is a response with events that has none but the end of a request.
+func ended(r *http.Request, ex *exchange) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"text/event-stream"}},
+		Body:   io.NopCloser(strings.NewReader("data: " + string(ex.unanswered()) + "\n\n"))}
 }
 
-// limited is a body that ends with an error where it is too long.
-type limited struct {
-	body io.ReadCloser
-	left int
-	read int
-	ex   *exchange
-}
-
-// Read implements io.Reader.
-func (b *limited) Read(p []byte) (int, error) {
-	if len(p) > b.left-b.read+1 {
-		p = p[:b.left-b.read+1]
+// noted is the response to a noted request, of which no more is read than it may have.
+func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	const asJSON = "application/json"
+	b := &whole{of: t, limited: limited{body: resp.Body, left: t.maxMessage, ex: ex}}
+	switch {
+	case resp.StatusCode == http.StatusNotFound && resp.Request.Header.Get("Mcp-Session-Id") != "":
+		resp.Body = &b.limited // the SDK ends the session
+		return resp
+	case isGood(resp) && isEvents(resp):
+		resp.Body = &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage,
+			total: maxStreamSize * t.maxMessage, ex: ex}
+		return resp
+	case !isGood(resp):
+		b.left, b.lenient = maxErrorBody, true
+	case resp.StatusCode == http.StatusAccepted, resp.StatusCode == http.StatusNoContent:
+		b.left = 0
+	case kind != asJSON:
+		ex.refuse(fmt.Errorf("the MCP server's response has the content type %q, and not application/json or text/event-stream",
+			clip(kind, maxName)))
+		b.left = 0
 	}
-	n, err := b.body.Read(p)
-	if b.read += n; b.read > b.left {
-		return 0, b.fail(errTooMuch(b.left))
-	}
-	return n, err
+	resp.StatusCode, resp.ContentLength, resp.Body = http.StatusOK, -1, b
+	resp.Header.Set("Content-Type", asJSON)
+	resp.Header.Del("Content-Length")
+	return resp
 }
 
-func (b *limited) fail(err error) error {
-	if b.ex != nil {
-		b.ex.fail(err)
-	}
-	return err
-}
+func isGood(resp *http.Response) bool { return resp.StatusCode >= 200 && resp.StatusCode <= 299 }
 
-// Close implements io.Closer.
-func (b *limited) Close() error { return b.body.Close() }
-
-// whole is a body with one message, which is read before the SDK sees it.
-type whole struct {
-	limited
-	text *bytes.Reader // nil: it was not read yet
-}
-
-// Read implements io.Reader.
-func (b *whole) Read(p []byte) (int, error) {
-	if b.text == nil {
-		text, err := io.ReadAll(&b.limited)
-		if err != nil {
-			return 0, err
-		}
-		if len(bytes.TrimSpace(text)) > 0 { // else it is that of a notification
-			if err = b.ex.message(text, true); err != nil {
-				return 0, b.fail(err)
-			}
-		}
-		b.text = bytes.NewReader(text)
-	}
-	return b.text.Read(p)
-}
-
-// events is a body with events (WHATWG HTML §9.2), each of which is read before the SDK sees it.
-type events struct {
-	body  io.ReadCloser
-	in    *bufio.Reader
-	most  int // bytes of an event
-	total int // bytes of all; -1: any number
-	ready []byte
-	ex    *exchange
-}
-
-// Read implements io.Reader.
-func (b *events) Read(p []byte) (int, error) {
-	for len(b.ready) == 0 {
-		event, err := b.next()
-		if err != nil {
-			return 0, err
-		}
-		b.ready = event
-	}
-	n := copy(p, b.ready)
-	b.ready = b.ready[n:]
-	return n, nil
-}
-
-// Close implements io.Closer.
-func (b *events) Close() error { return b.body.Close() }
-
-// next reads one event, with the empty line after it.
-func (b *events) next() (event []byte, err error) {
-	var data []byte
-	lines := 0
-	for {
-		line, err := b.line(len(event))
-		event = append(event, line...)
-		if err != nil {
-			return nil, err
-		}
-		text := bytes.TrimRight(line, "\r\n")
-		if len(text) == 0 {
-			break
-		}
-		if value, ok := bytes.CutPrefix(text, []byte("data:")); ok {
-			if lines++; lines > 1 {
-				data = append(data, '\n')
-			}
-			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
-		}
-	}
-	if len(data) > 0 {
-		if err = b.ex.message(data, false); err != nil {
-			return nil, b.fail(err)
-		}
-	}
-	return event, nil
-}
-
-// line reads one line of an event of which there are have bytes.
-func (b *events) line(have int) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := b.in.ReadSlice('\n')
-		line = append(line, part...)
-		if b.total >= 0 {
-			if b.total -= len(part); b.total < 0 {
-				return nil, b.fail(errTooMuch(maxStreamSize * b.most))
-			}
-		}
-		if have+len(line) > b.most {
-			return nil, b.fail(errTooMuch(b.most))
-		}
-		if err != bufio.ErrBufferFull { //nolint:errorlint // as ReadSlice documents it
-			return line, err
-		}
-	}
-}
-
-func (b *events) fail(err error) error {
-	if b.ex != nil {
-		b.ex.fail(err)
-	}
-	_ = b.body.Close() // nothing more of it is wanted
-	return err
+func isEvents(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind == "text/event-stream"
 }
 
 type traceKey struct{}

@@ -38,6 +38,8 @@ type remote struct {
 	began   chan struct{}
 	ended   chan error    // of calls of wait, or of their requests where the server has no sessions
 	release chan struct{} // closed: those calls end
+	freed   sync.Once
+	sent    atomic.Int64 // bytes of hostile answers
 	handler atomic.Pointer[http.Handler]
 
 	mu      sync.Mutex
@@ -89,7 +91,7 @@ func newRemote(t *testing.T, old bool) *remote {
 				r.ended <- ctx.Err()
 			case <-r.release:
 			}
-			return nil, context.Canceled
+			return &sdk.CallToolResult{}, ctx.Err()
 		})
 	r.mcp.AddTool(&sdk.Tool{Name: "count", Description: "counts the calls of a session", InputSchema: raw}, r.count())
 	served := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.mcp },
@@ -97,7 +99,7 @@ func newRemote(t *testing.T, old bool) *remote {
 	r.handler.Store(&served)
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(w, q, old) }))
 	t.Cleanup(func() {
-		close(r.release)
+		r.free()
 		r.CloseClientConnections()
 		r.Close()
 	})
@@ -114,6 +116,9 @@ func (r *remote) count() sdk.ToolHandler {
 		return &sdk.CallToolResult{StructuredContent: map[string]int{"calls": counts[q.Session.ID()]}}, nil
 	}
 }
+
+// free ends the calls of wait.
+func (r *remote) free() { r.freed.Do(func() { close(r.release) }) }
 
 // restart forgets all sessions, as a process that starts again.
 func (r *remote) restart() {
