@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 //go:embed page/index.html page/icon.svg dist/console.js.gz dist/console.css.gz
@@ -46,28 +47,39 @@ type asset struct {
 
 // Handler returns the handler of a mode's page and files, by the whole path of the request. It takes GET and HEAD.
 func Handler(m Mode) http.Handler {
-	h, err := handler(m)
+	all, err := handlers()
 	if err != nil { // not in a program that was built
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "the page is not in this program: "+err.Error(), http.StatusInternalServerError)
 		})
 	}
-	return h
+	return all[m]
 }
 
-func handler(m Mode) (http.Handler, error) {
-	mux := http.NewServeMux()
+// handlers unpacks the files once: all gateways of a process serve the same.
+var handlers = sync.OnceValues(func() (map[Mode]http.Handler, error) {
+	assets := map[string]*asset{}
+	for name, form := range map[string]string{"console.js": "text/javascript; charset=utf-8",
+		"console.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		var err error
+		if assets[name], err = load(name, form); err != nil {
+			return nil, err
+		}
+	}
 	page, err := files.ReadFile("page/index.html")
 	if err != nil {
 		return nil, err
 	}
-	text := strings.NewReplacer("{{mode}}", m.name, "{{title}}", m.title).Replace(string(page))
-	for name, form := range map[string]string{"console.js": "text/javascript; charset=utf-8",
-		"console.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"} {
-		a, err := load(name, form)
-		if err != nil {
-			return nil, err
-		}
+	return map[Mode]http.Handler{
+		Console: handler(Console, string(page), assets),
+		Inbox:   handler(Inbox, string(page), assets),
+	}, nil
+})
+
+func handler(m Mode, page string, assets map[string]*asset) http.Handler {
+	mux := http.NewServeMux()
+	text := strings.NewReplacer("{{mode}}", m.name, "{{title}}", m.title).Replace(page)
+	for name, a := range assets {
 		version := strings.Trim(a.tag, `"`)
 		text = strings.ReplaceAll(text, "{{"+name+"}}", m.assets+name+"?v="+version)
 		mux.HandleFunc("GET "+m.assets+name, a.serve(version))
@@ -78,7 +90,7 @@ func handler(m Mode) (http.Handler, error) {
 	}
 	whole := asset{form: "text/html; charset=utf-8", tag: tagOf([]byte(text)), plain: []byte(text)}
 	mux.HandleFunc("GET "+exact, whole.serve(""))
-	return mux, nil
+	return mux
 }
 
 func load(name, form string) (*asset, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"sync"
 )
 
 // MaxBytes is the approximate maximum size of a document. Tools that do not fit are left out, and the document has
@@ -68,7 +69,10 @@ type operation struct {
 }
 
 // New reads the fixed part of all documents.
-func New() (*Documents, error) {
+func New() (*Documents, error) { return fixed() }
+
+// fixed reads it once: all gateways of a process write the same.
+var fixed = sync.OnceValues(func() (*Documents, error) {
 	sum := sha256.Sum256(routes)
 	d := &Documents{version: hex.EncodeToString(sum[:])}
 	if err := json.Unmarshal(routes, &d.fixed); err != nil {
@@ -81,7 +85,7 @@ func New() (*Documents, error) {
 	var err error
 	d.names, err = fixedNames(&d.fixed)
 	return d, err
-}
+})
 
 // Version identifies the fixed part.
 func (d *Documents) Version() string { return d.version }
