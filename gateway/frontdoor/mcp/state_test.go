@@ -3,8 +3,10 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,12 +24,25 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// asking is a gateway that asks about each call without an approval.
+// asking is a gateway that asks about each call without an approval, and its front door.
 type asking struct {
 	grpc.ClientConnInterface
 	mcp.Catalog
-	t   *testing.T
-	ran int
+	*mcp.Handler
+	t      *testing.T
+	caller string
+	sent   []string // metadata of the last call, sorted
+	ran    int
+}
+
+func newAsking(t *testing.T) *asking {
+	t.Helper()
+	a := &asking{t: t, caller: "acme"}
+	a.Handler = mcp.New(mcp.Config{Conn: a, Unary: a.call, Catalog: a,
+		Authenticate: func(*http.Request) error { return nil }, HTTPStatus: func(codes.Code) int { return 400 },
+		Keys:   func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
+		Tenant: func(*http.Request) string { return a.caller }, Caller: func(*http.Request) string { return a.caller }})
+	return a
 }
 
 func (*asking) Known(string, string) bool { return true }
@@ -36,66 +51,179 @@ func (*asking) Relays(string) bool { return false }
 
 func (*asking) Schema(context.Context, string, string) []byte { return nil }
 
+func (*asking) Tools(_ context.Context, _ string, visit func(string, []mcp.Tool) bool) error {
+	tools := make([]mcp.Tool, 60)
+	for i := range tools {
+		tools[i] = mcp.Tool{Name: fmt.Sprint("echo-", i)}
+	}
+	visit("caps", tools)
+	return nil
+}
+
 func (a *asking) call(_ context.Context, q *relay.Request, _ []byte, r *relay.Response) {
+	a.sent = nil
 	for _, f := range q.Header {
-		if f.Name == "x-approval-id" {
-			a.ran++
-			text, err := proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{}`)})
-			if err != nil {
-				a.t.Error(err)
-			}
-			r.Message = text
-			return
-		}
+		a.sent = append(a.sent, f.Name+": "+f.Value)
 	}
-	asked, err := status.New(codes.FailedPrecondition, "a person has to approve it").WithDetails(&errdetails.ErrorInfo{
-		Domain: problem.OwnDomain, Reason: "APPROVAL_REQUIRED",
-		Metadata: map[string]string{"approval": "apr_1", "approval_link": "https://capgate.example.com/inbox"}})
-	if err != nil {
-		a.t.Fatal(err)
+	slices.Sort(a.sent)
+	var refusal error
+	if slices.ContainsFunc(q.Header, func(f relay.Field) bool { return f.Name == "x-approval-id" }) {
+		a.ran++
+		r.Message, refusal = proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{}`)})
+	} else {
+		asked := status.New(codes.FailedPrecondition, "a person has to approve it")
+		asked, refusal = asked.WithDetails(&errdetails.ErrorInfo{Domain: problem.OwnDomain, Reason: "APPROVAL_REQUIRED",
+			Metadata: map[string]string{"approval": "apr_1", "approval_link": "https://capgate.example.com/inbox"}})
+		r.Status = relay.Status{Code: uint32(codes.FailedPrecondition), Message: asked.Message()}
+		r.Status.Details, _ = proto.Marshal(asked.Proto())
 	}
-	details, err := proto.Marshal(asked.Proto())
-	if err != nil {
-		a.t.Error(err)
+	if refusal != nil {
+		a.t.Error(refusal)
 	}
-	r.Status = relay.Status{Code: uint32(codes.FailedPrecondition), Message: asked.Message(), Details: details}
+}
+
+// send sends a message. header are names and values in turn.
+func (a *asking) send(body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(a.t.Context(), http.MethodPost, mcp.Path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	return w
+}
+
+// invoke calls a tool in the newest revision. more are further params.
+func (a *asking) invoke(args, more string, header ...string) string {
+	return a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+
+		`{"elicitation":{"url":{}}}},"name":"caps__echo","arguments":`+args+more+`}}`, append([]string{
+		"Mcp-Name", "caps__echo", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call"}, header...)...).
+		Body.String()
+}
+
+// state returns the state that a call is asked to bring back.
+func (a *asking) state() string {
+	a.t.Helper()
+	var asked struct{ Result struct{ RequestState string } }
+	if text := a.invoke(`{"a":1,"b":2}`, ``); json.Unmarshal([]byte(text), &asked) != nil || asked.Result.RequestState == "" {
+		a.t.Fatal(text)
+	}
+	return asked.Result.RequestState
+}
+
+func with(state string) string { return `,"requestState":"` + state + `"` }
+
+// forged changes one character of a sealed text.
+func forged(text string) string {
+	other := "A"
+	if text[40] == 'A' {
+		other = "B"
+	}
+	return text[:40] + other + text[41:]
 }
 
 // TestStateExpires: what a client brings back with its call is good for an hour.
 func TestStateExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := &asking{t: t}
-		h := mcp.New(mcp.Config{Conn: a, Unary: a.call, Catalog: a,
-			Authenticate: func(*http.Request) error { return nil }, HTTPStatus: func(codes.Code) int { return 400 },
-			Keys:   func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
-			Tenant: func(*http.Request) string { return "acme" }, Caller: func(*http.Request) string { return "acme" }})
-		state := ""
-		send := func() (text string) {
-			body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{` +
-				`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
-				`{"elicitation":{"url":{}}}},"name":"caps__echo","arguments":{}` + state + `}}`
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, mcp.Path, strings.NewReader(body))
-			for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Name": "caps__echo",
-				"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"} {
-				r.Header.Set(name, value)
-			}
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			return w.Body.String()
-		}
-		var asked struct{ Result struct{ RequestState string } }
-		if text := send(); json.Unmarshal([]byte(text), &asked) != nil || asked.Result.RequestState == "" {
-			t.Fatal(text)
-		}
-		state = `,"requestState":"` + asked.Result.RequestState + `"`
+		a := newAsking(t)
+		state := with(a.state())
 		<-time.After(time.Hour - time.Second)
-		if text := send(); a.ran != 1 || !strings.Contains(text, `"resultType":"complete"`) {
+		if text := a.invoke(`{"b":2,"a":1}`, state); a.ran != 1 || !strings.Contains(text, `"resultType":"complete"`) {
 			t.Errorf("in time: %s", text)
 		}
 		<-time.After(2 * time.Second)
-		if text := send(); a.ran != 1 || !strings.Contains(text, "MCP_STATE_INVALID") {
+		if text := a.invoke(`{"a":1,"b":2}`, state); a.ran != 1 || !strings.Contains(text, "MCP_STATE_INVALID") {
 			t.Errorf("too late: %s", text)
 		}
 	})
+}
+
+// TestStateIsBound: a state is good for its call and its caller alone, and not as a session. A session is no state.
+func TestStateIsBound(t *testing.T) {
+	t.Parallel()
+	a := newAsking(t)
+	begun := a.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` +
+		`{"elicitation":{"url":{}}},"clientInfo":{"name":"x","version":"1"}}}`)
+	state, session := a.state(), begun.Header().Get("Mcp-Session-Id")
+	for name, c := range map[string]struct{ caller, args, state string }{
+		"forged":             {"acme", `{"a":1,"b":2}`, forged(state)},
+		"cut":                {"acme", `{"a":1,"b":2}`, state[:20]},
+		"long":               {"acme", `{"a":1,"b":2}`, strings.Repeat("A", 3000)},
+		"of other arguments": {"acme", `{"a":1,"b":3}`, state},
+		"of another caller":  {"globex", `{"a":1,"b":2}`, state},
+		"a session":          {"acme", `{"a":1,"b":2}`, session},
+	} {
+		a.caller = c.caller
+		if text := a.invoke(c.args, with(c.state)); !strings.Contains(text, "MCP_STATE_INVALID") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	for name, c := range map[string]struct {
+		caller, session string
+		known           bool
+	}{
+		"its own":           {"acme", session, true},
+		"forged":            {"acme", forged(session), false},
+		"of another caller": {"globex", session, false},
+		"a state":           {"acme", state, false},
+	} {
+		a.caller = c.caller
+		w := a.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.session, "Mcp-Protocol-Version", "2025-11-25")
+		if known := w.Code == http.StatusOK; known != c.known || !known && (w.Code != http.StatusNotFound ||
+			!strings.Contains(w.Body.String(), "MCP_SESSION_UNKNOWN")) {
+			t.Errorf("a session, %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	a.caller = "acme"
+	text := a.invoke(`{"a":1,"b":2}`, with(state)+`,"inputResponses":{"approval":{"action":"decline"}}`)
+	if !strings.Contains(text, `"isError":true`) || a.ran > 0 {
+		t.Errorf("declined: %s, %d calls", text, a.ran)
+	}
+}
+
+// TestMetadata: a call gets what is about it, and no credential and no other header of the request.
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	a := newAsking(t)
+	a.invoke(`{}`, ``, "Authorization", "Bearer secret", "X-Api-Key", "secret", "Cookie", "a=b", "X-Capgate-Tenant", "other",
+		"X-User-Id", "ann", "X-Approval-Id", "apr_2", "X-Other", "x")
+	if got := strings.Join(a.sent, ", "); got != "x-approval-wait: 1, x-user-id: ann" {
+		t.Errorf("the call has %s", got)
+	}
+	a.sent = nil
+	text := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","_meta":{`+
+		`"dev.capgate/session-id":"a\nb"}}}`, "Mcp-Protocol-Version", "2025-11-25").Body.String()
+	if !strings.Contains(text, "INVALID_HEADER") || a.sent != nil {
+		t.Errorf("a line break in metadata: %s, %v", text, a.sent)
+	}
+}
+
+// TestSearchPerTenant: the callers of some tenants get two tools in place of all, with bounded answers.
+func TestSearchPerTenant(t *testing.T) {
+	t.Parallel()
+	a := newAsking(t)
+	a.Set(mcp.Settings{Search: []string{"acme"}})
+	listed := func(method, params string) int {
+		text := a.send(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, "Mcp-Protocol-Version",
+			"2025-11-25").Body.String()
+		return strings.Count(text, `"inputSchema"`)
+	}
+	for tenant, want := range map[string]int{"acme": 2, "globex": 60} {
+		a.caller = tenant
+		if n := listed("tools/list", `{}`); n != want {
+			t.Errorf("%s: %d tools", tenant, n)
+		}
+	}
+	a.caller = "acme"
+	for arguments, want := range map[string]int{
+		`{"query":"echo"}`: 10, `{"query":"echo","limit":50}`: 50, `{"query":"echo","limit":51}`: 0, `{"query":""}`: 0,
+		`{"query":"echo","limit":0}`: 0, `{"query":"` + strings.Repeat("echo ", 300) + `"}`: 0,
+	} {
+		if n := listed("tools/call", `{"name":"search_tools","arguments":`+arguments+`}`); n != want {
+			t.Errorf("%.40s: %d tools", arguments, n)
+		}
+	}
 }
