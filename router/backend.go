@@ -21,13 +21,12 @@ type Backend struct {
 	// with the backend is in force, and never changes.
 	Attached any
 
-	hash       uint64 // of Addr
-	configured call.Dialect
-	detected   atomic.Uint32 // call.Dialect, detected by health
-	warming    atomic.Pointer[warming]
-	// drainedSince is in ns since 1970; 0: not drained.
-	drainedSince atomic.Int64
-	state        *fleetState // of the fleet
+	hash         uint64 // of Addr
+	configured   call.Dialect
+	detected     atomic.Uint32 // call.Dialect, detected by health
+	warming      atomic.Pointer[warming]
+	drained      atomic.Pointer[Drain] // nil: not drained
+	state        *fleetState           // of the fleet
 	load         *load
 	availability availability
 }

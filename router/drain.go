@@ -7,19 +7,20 @@ type Drain struct {
 	Capability string // the fleet's; "": every fleet that has the backend
 	Addr       string
 	Since      time.Time
+	By         string // the operator who began it; "": unknown
 }
 
 // drains are Drains by address.
 type drains map[string][]Drain
 
-// since returns the start of a backend's drain in ns since 1970; 0: not drained.
-func (d drains) since(b *Backend) int64 {
+// of returns a backend's drain; nil: not drained.
+func (d drains) of(b *Backend) *Drain {
 	for i := range d[b.Addr] {
 		if x := &d[b.Addr][i]; x.Capability == "" || x.Capability == b.Capability {
-			return max(x.Since.UnixNano(), 1)
+			return x
 		}
 	}
-	return 0
+	return nil
 }
 
 // SetDrains replaces all drains. They also apply to later tables.
@@ -40,8 +41,9 @@ func (r *Router) SetDrains(all []Drain) {
 func (f *Fleet) drain(d drains) {
 	changed := false
 	for _, b := range f.Backends {
-		since := d.since(b)
-		changed = b.drainedSince.Swap(since) != since || changed
+		next := d.of(b)
+		was := b.drained.Swap(next)
+		changed = (was == nil) != (next == nil) || changed
 	}
 	if !changed {
 		return
@@ -53,7 +55,7 @@ func (f *Fleet) drain(d drains) {
 }
 
 // Draining reports whether the backend gets no new calls.
-func (b *Backend) Draining() bool { return b.drainedSince.Load() != 0 }
+func (b *Backend) Draining() bool { return b.drained.Load() != nil }
 
 // configured reports whether the configuration lets a member have calls.
 func (m *member) configured() bool { return m.weight > 0 && !m.Draining() }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/capgate/capgate/health"
@@ -88,10 +89,11 @@ func (f *Fleet) status(i int, usable map[*Backend]bool, now time.Duration) Backe
 // explain fills in State, Why and Since. The caller holds state.mu.
 func (f *Fleet) explain(s *BackendStatus, m member, now time.Duration) {
 	s.State, s.Reason, s.Since = s.Health.State.String(), s.Health.Reason, s.Health.Since
+	drain := m.drained.Load()
 	ramp := time.Duration(m.availability.rampUntil.Load())
 	switch {
-	case m.Draining():
-		s.State, s.Reason, s.Since = "draining", "drained by an operator", time.Unix(0, m.drainedSince.Load())
+	case drain != nil:
+		s.State, s.Reason, s.Since = "draining", "drained by "+cmp.Or(drain.By, "an operator"), drain.Since
 	case m.weight == 0:
 		s.State, s.Reason, s.Since = "off", "its weight is 0", time.Time{}
 	case !s.Health.State.Usable():

@@ -19,7 +19,7 @@ type drainedFleets struct{ routing *router.Router }
 func (f drainedFleets) SetDrains(all []drains.Drain) {
 	next := make([]router.Drain, len(all))
 	for i, d := range all {
-		next[i] = router.Drain{Capability: d.Capability, Addr: d.Addr, Since: d.Since}
+		next[i] = router.Drain{Capability: d.Capability, Addr: d.Addr, Since: d.Since, By: d.By}
 	}
 	f.routing.SetDrains(next)
 }

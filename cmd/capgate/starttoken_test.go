@@ -32,8 +32,10 @@ func TestStartToken(t *testing.T) {
 			t.Errorf("%q: %d %s", credential, status, text)
 		}
 	}
-	if exit, stdout, stderr := runProgram(t, env, "status", "--admin", admin); exit != 0 {
-		t.Errorf("a command of the same user: %d %s%s", exit, stdout, stderr)
+	drained, out, errs := runProgram(t, env, "drain", "127.0.0.1:1", "--force", "--admin", admin)
+	if exit, stdout, stderr := runProgram(t, env, "status", "--admin", admin); exit != 0 || drained != 0 ||
+		!strings.Contains(stdout, "drained by start token") {
+		t.Errorf("commands of the same user: %d %s%s, %d %s%s", drained, out, errs, exit, stdout, stderr)
 	}
 	if exit, _, stderr := runProgram(t, append(env, "XDG_RUNTIME_DIR="+t.TempDir()), "status", "--admin", admin); exit == 0 {
 		t.Errorf("a command without the token: %s", stderr)

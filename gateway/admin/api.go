@@ -18,7 +18,7 @@ import (
 
 // Drains stores the drained backends for all replicas.
 type Drains interface {
-	Set(ctx context.Context, keys []drains.Key, drained bool) (shared bool, err error)
+	Set(ctx context.Context, keys []drains.Key, drained bool, by string) (shared bool, err error)
 	Remaining(drains.Key) drains.Remaining
 }
 

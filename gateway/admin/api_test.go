@@ -28,10 +28,10 @@ type kept struct {
 	err     error
 
 	mu  sync.Mutex
-	all map[drains.Key]time.Time
+	all map[drains.Key]router.Drain
 }
 
-func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool) (bool, error) {
+func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool, by string) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.err != nil {
@@ -39,12 +39,13 @@ func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool) (bool, er
 	}
 	for _, key := range keys {
 		if delete(k.all, key); drained {
-			k.all[key] = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			k.all[key] = router.Drain{Capability: key.Capability, Addr: key.Addr, By: by,
+				Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		}
 	}
 	var all []router.Drain
-	for key, since := range k.all {
-		all = append(all, router.Drain{Capability: key.Capability, Addr: key.Addr, Since: since})
+	for _, d := range k.all {
+		all = append(all, d)
 	}
 	k.routing.SetDrains(all)
 	return true, nil
@@ -53,8 +54,8 @@ func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool) (bool, er
 func (k *kept) Remaining(key drains.Key) drains.Remaining {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	since, drained := k.all[key]
-	return drains.Remaining{Since: since, Drained: drained, Shared: true, Calls: 3, Replicas: 2, Unacknowledged: 1}
+	d, drained := k.all[key]
+	return drains.Remaining{Since: d.Since, By: d.By, Drained: drained, Shared: true, Calls: 3, Replicas: 2, Unacknowledged: 1}
 }
 
 const (
@@ -75,7 +76,7 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 		t.Fatal(err)
 	}
 	routing = router.New(table)
-	k = &kept{routing: routing, all: map[drains.Key]time.Time{}}
+	k = &kept{routing: routing, all: map[drains.Key]router.Drain{}}
 	mux := guard.NewMux()
 	admin.New(admin.Config{
 		Router: routing, Drains: k,
@@ -197,7 +198,7 @@ func TestDrainAndBack(t *testing.T) {
 		t.Fatalf("%d %+v", status, b)
 	}
 	f := fleet(t, url, "weather")
-	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Usable || !f.Backends[1].Usable {
+	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Why != "drained by an operator" || f.Backends[0].Usable || !f.Backends[1].Usable {
 		t.Errorf("%+v", f)
 	}
 	status, b = ask[admin.BackendDrains](t, "GET", url+"/v1/backends/"+addr1, "")

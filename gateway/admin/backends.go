@@ -31,9 +31,10 @@ type Drain struct {
 	Capability string     `json:"capability"`
 	Drained    bool       `json:"drained"`
 	Since      *time.Time `json:"since,omitempty"`
-	InFlight   int64      `json:"in_flight"` // calls in flight at all replicas
-	Replicas   int        `json:"replicas"`  // number of replicas in the count
-	Unheard    int        `json:"unheard"`   // replicas that do not drain it yet
+	By         string     `json:"by,omitempty"` // the operator who began it
+	InFlight   int64      `json:"in_flight"`    // calls in flight at all replicas
+	Replicas   int        `json:"replicas"`     // number of replicas in the count
+	Unheard    int        `json:"unheard"`      // replicas that do not drain it yet
 }
 
 // DrainRequest is the body of :drain and :undrain.
@@ -93,7 +94,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 				": they would be refused; set force to drain it all the same")
 		return
 	}
-	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained)
+	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained, operator.Authenticated(r.Context()))
 	if errors.Is(err, drains.ErrFull) {
 		refuse(w, r, http.StatusTooManyRequests, codes.ResourceExhausted, "TOO_MANY_DRAINS", err.Error())
 		return
@@ -136,7 +137,7 @@ func (a *API) backend(addr string, fleets []*router.Fleet) BackendDrains {
 			Unheard: left.Unacknowledged}
 		if left.Drained {
 			since := left.Since.UTC().Truncate(time.Second)
-			d.Since = &since
+			d.Since, d.By = &since, left.By
 		} else {
 			d.Unheard = 0
 		}

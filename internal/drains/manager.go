@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	busyInterval = time.Second     // interval of exchanges while any backend is drained
 	idleInterval = 5 * time.Second // interval while none is
 	lastTimeout  = 5 * time.Second // timeout of the final exchange
+	maxName      = 256             // bytes of an operator's name that are kept
 )
 
 // ErrFull rejects a drain beyond Most.
@@ -40,17 +42,17 @@ type Manager struct {
 	exchangeMu sync.Mutex // held during an exchange
 
 	mu        sync.Mutex
-	active    map[Key]time.Time // drains in force here, with their start
-	pending   map[Key]bool      // changes that the store lacks: true: begun, false: ended
-	view      View              // the latest
-	storeAway bool              // the last exchange failed
+	active    map[Key]Drain // drains in force here
+	pending   map[Key]bool  // changes that the store lacks: true: begun, false: ended
+	view      View          // the latest
+	storeAway bool          // the last exchange failed
 }
 
 // New returns a Keeper. replica is its unique name.
 func New(replica string, board Store, fleets Fleets, log *slog.Logger) *Manager {
 	return &Manager{
 		replica: replica, store: board, fleets: fleets, log: log, wake: make(chan struct{}, 1),
-		active: map[Key]time.Time{}, pending: map[Key]bool{},
+		active: map[Key]Drain{}, pending: map[Key]bool{},
 	}
 }
 
@@ -104,9 +106,12 @@ func (k *Manager) pause() time.Duration {
 	return idleInterval
 }
 
-// Set begins or ends drains, here at once. It reports whether the other replicas know them already; if
-// not, they will when the store is back.
-func (k *Manager) Set(ctx context.Context, keys []Key, drained bool) (shared bool, err error) {
+// Set begins or ends drains for an operator, here at once. It reports whether the other replicas know them already;
+// if not, they will when the store is back.
+func (k *Manager) Set(ctx context.Context, keys []Key, drained bool, by string) (shared bool, err error) {
+	if len(by) > maxName {
+		by = strings.ToValidUTF8(by[:maxName], "")
+	}
 	k.mu.Lock()
 	if drained && len(k.active)+len(keys) > MaxDrains {
 		k.mu.Unlock()
@@ -115,7 +120,7 @@ func (k *Manager) Set(ctx context.Context, keys []Key, drained bool) (shared boo
 	for _, key := range keys {
 		k.pending[key] = drained
 		if _, already := k.active[key]; drained && !already {
-			k.active[key] = time.Now()
+			k.active[key] = Drain{key, time.Now(), by}
 		} else if !drained {
 			delete(k.active, key)
 		}
@@ -158,9 +163,9 @@ func (k *Manager) exchange(ctx context.Context) error {
 	if view.Written {
 		maps.DeleteFunc(k.pending, func(key Key, drained bool) bool { was, ok := reported[key]; return ok && was == drained })
 	}
-	next := make(map[Key]time.Time, len(view.Drains))
+	next := make(map[Key]Drain, len(view.Drains))
 	for _, d := range view.Drains {
-		next[d.Key] = d.Since
+		next[d.Key] = d
 	}
 	for key, drained := range k.pending {
 		if !drained {
@@ -193,8 +198,8 @@ func (k *Manager) report() (r Report, sent map[Key]bool) {
 			r.End = append(r.End, key)
 		}
 	}
-	for key, since := range k.active {
-		r.Active = append(r.Active, Drain{key, since})
+	for key, d := range k.active {
+		r.Active = append(r.Active, d)
 		n, known := k.fleets.Calls(key)
 		if known {
 			r.Known = append(r.Known, key)
@@ -206,16 +211,13 @@ func (k *Manager) report() (r Report, sent map[Key]bool) {
 
 // apply hands the drains in force to the router. The caller holds k.mu.
 func (k *Manager) apply() {
-	all := make([]Drain, 0, len(k.active))
-	for key, since := range k.active {
-		all = append(all, Drain{key, since})
-	}
-	k.fleets.SetDrains(all)
+	k.fleets.SetDrains(slices.Collect(maps.Values(k.active)))
 }
 
 // Remaining is the state of one drained backend.
 type Remaining struct {
 	Since          time.Time
+	By             string // the operator who began the drain; "": unknown
 	Drained        bool
 	Shared         bool  // the fields below include the other replicas
 	Calls          int64 // in flight
@@ -228,8 +230,9 @@ func (k *Manager) Remaining(key Key) Remaining {
 	own, _ := k.fleets.Calls(key)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	since, drained := k.active[key]
-	l := Remaining{Since: since, Drained: drained, Shared: !k.storeAway && k.view.Epoch != "", Calls: own, Replicas: 1}
+	d, drained := k.active[key]
+	l := Remaining{Since: d.Since, By: d.By, Drained: drained, Shared: !k.storeAway && k.view.Epoch != "", Calls: own,
+		Replicas: 1}
 	if !l.Shared {
 		return l
 	}

@@ -130,7 +130,7 @@ func newManager(b *board) (*drains.Manager, *fleets) {
 
 func set(t *testing.T, m *drains.Manager, drained, shared bool, keys ...drains.Key) {
 	t.Helper()
-	if got, err := m.Set(t.Context(), keys, drained); err != nil || got != shared {
+	if got, err := m.Set(t.Context(), keys, drained, "ann"); err != nil || got != shared {
 		t.Fatalf("drained %v of %v: shared %v, %v", drained, keys, got, err)
 	}
 }
@@ -235,10 +235,10 @@ func TestChangeMeanwhile(t *testing.T) {
 	b.begun, b.proceed = make(chan struct{}), make(chan struct{})
 	m, f := newManager(b)
 	var changing sync.WaitGroup
-	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, true) })
+	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, true, "") })
 	<-b.begun
 	f.changed = make(chan struct{}, 1)
-	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, false) })
+	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, false, "") })
 	<-f.changed
 	b.proceed <- struct{}{}
 	<-b.begun
@@ -254,13 +254,13 @@ func TestMostDrains(t *testing.T) {
 	t.Parallel()
 	b := newBoard()
 	m, f := newManager(b)
-	if _, err := m.Set(t.Context(), make([]drains.Key, drains.MaxDrains+1), true); !errors.Is(err, drains.ErrFull) {
+	if _, err := m.Set(t.Context(), make([]drains.Key, drains.MaxDrains+1), true, ""); !errors.Is(err, drains.ErrFull) {
 		t.Errorf("too many at once: %v", err)
 	}
 	for n := range drains.MaxDrains {
 		b.drained[drains.Key{Capability: "other", Addr: string(rune('A' + n))}] = time.Now()
 	}
-	if shared, err := m.Set(t.Context(), []drains.Key{one}, true); shared || !errors.Is(err, drains.ErrFull) {
+	if shared, err := m.Set(t.Context(), []drains.Key{one}, true, ""); shared || !errors.Is(err, drains.ErrFull) {
 		t.Errorf("shared %v, %v", shared, err)
 	}
 	if f.drained(one) {

@@ -15,6 +15,7 @@ type Key struct{ Capability, Addr string }
 type Drain struct {
 	Key
 	Since time.Time // by the store's clock, once it knows the drain
+	By    string    // the operator who began it; "": unknown
 }
 
 // Store holds the drains, shared by all replicas, and how many calls are left at each.

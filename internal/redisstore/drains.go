@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,22 +21,29 @@ func (s *Store) Drains() *Drains { return &Drains{s.client(Health)} }
 
 // Exchange implements drains.Store.
 func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, error) {
-	var held, calls strings.Builder
+	var held, calls, names strings.Builder
 	for _, x := range r.Active {
-		held.WriteString(strconv.FormatInt(x.Since.UnixMilli(), 10) + " " + drainField(x.Key) + "\n")
+		since := strconv.FormatInt(x.Since.UnixMilli(), 10)
+		held.WriteString(since + " " + drainField(x.Key) + "\n")
+		if slices.Contains(r.Set, x.Key) {
+			since = "-" // the store's clock will say it
+		}
+		if x.By != "" {
+			names.WriteString(since + " " + drainField(x.Key) + " " + url.PathEscape(x.By) + "\n")
+		}
 	}
 	for key, n := range r.Calls {
 		calls.WriteString(strconv.FormatInt(n, 10) + " " + drainField(key) + "\n")
 	}
 	t := tag{"drains"}
-	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state"), d.key(t, "ended")}
+	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state"), d.key(t, "ended"), d.key(t, "by")}
 	answer, err := d.run(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
 		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving,
-		drains.MaxDrains).Slice()
+		drains.MaxDrains, names.String()).Slice()
 	if err != nil {
 		return drains.View{}, err
 	}
-	if len(answer) != 5 {
+	if len(answer) != 6 {
 		return drains.View{}, errors.New("exchange drains: the script returned an unexpected answer")
 	}
 	var v drains.View
@@ -42,6 +51,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 	written, _ := answer[1].(int64)
 	full, _ := answer[2].(int64)
 	v.Written, v.Full = written == 1, full == 1
+	by := pairs(answer[5])
 	for field, value := range pairs(answer[3]) {
 		since, _, _ := strings.Cut(value, " ")
 		key, n, ok := parseDrain(since + " " + field)
@@ -49,7 +59,11 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 			d.malformed(keys[0])
 			continue
 		}
-		v.Drains = append(v.Drains, drains.Drain{Key: key, Since: time.UnixMilli(n)})
+		name, err := url.PathUnescape(by[field])
+		if err != nil {
+			d.malformed(keys[4])
+		}
+		v.Drains = append(v.Drains, drains.Drain{Key: key, Since: time.UnixMilli(n), By: name})
 	}
 	v.Calls = map[string]map[drains.Key]int64{}
 	for replica, value := range pairs(answer[4]) {
@@ -104,7 +118,7 @@ func pairs(v any) map[string]string {
 
 // drainsScript writes with pcall: a Redis without free memory can still be read.
 var drainsScript = newScript(`
-local backends, calls, state, ended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local backends, calls, state, ended, by = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local channel, new, replica, known_epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most = tonumber(ARGV[11])
 local t = redis.call('TIME')
@@ -162,9 +176,28 @@ for i, v in ipairs(redis.call('HGETALL', calls)) do
 end
 if changed then redis.call('PUBLISH', channel, '') end
 local drained = redis.call('HGETALL', backends)
+local since_of = {}
+for i = 1, #drained, 2 do since_of[drained[i]] = string.match(drained[i + 1], '^%d+') end
+-- A name holds for the drain that began at its time. Replicas of earlier versions begin and end drains without names.
+for since, field, who in string.gmatch(ARGV[12], '(%S+) (%S+ %S+) (%S+)\n') do
+  local at = since_of[field]
+  if at and (since == '-' or since == at) and string.match(redis.call('HGET', by, field) or '', '^%d+') ~= at then
+    write('HSET', by, field, at .. ' ' .. who)
+  end
+end
+local named = {}
+for i, v in ipairs(redis.call('HGETALL', by)) do
+  if i % 2 == 1 then field = v else
+    local at, who = string.match(v, '^(%d+) (%S+)$')
+    if at and at == since_of[field] then
+      named[#named + 1] = field
+      named[#named + 1] = who
+    else write('HDEL', by, field) end
+  end
+end
 local counted = {}
 if #drained > 0 then counted = redis.call('HGETALL', calls) end
-return {epoch, written, full, drained, counted}
+return {epoch, written, full, drained, counted, named}
 `)
 
 var _ drains.Store = (*Drains)(nil)

@@ -104,6 +104,7 @@ func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Remaining) b
 func TestDrains(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
+		const ann = "Ann 100%, issuer ü\n"
 		one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "news",
 			Addr: "[::1]:2"}
 		a, _ := join(t, "a", open())
@@ -111,20 +112,20 @@ func TestDrains(t *testing.T) {
 		a.has(one, 2)
 		b.has(one, 3)
 		b.has(two, 0)
-		if shared, err := a.Set(ctx, []drains.Key{one, two}, true); err != nil || !shared {
+		if shared, err := a.Set(ctx, []drains.Key{one, two}, true, ann); err != nil || !shared {
 			t.Fatal(shared, err)
 		}
 		a.wait(t, one, two)
 		b.wait(t, one, two)
 		a.left(t, one, func(l drains.Remaining) bool {
-			return l.Drained && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unacknowledged == 0
+			return l.Drained && l.By == ann && l.Shared && l.Calls == 5 && l.Replicas == 2 && l.Unacknowledged == 0
 		})
 		// of another replica than a
-		b.left(t, two, func(l drains.Remaining) bool { return l.Replicas == 2 && l.Unacknowledged == 0 })
+		b.left(t, two, func(l drains.Remaining) bool { return l.By == ann && l.Replicas == 2 && l.Unacknowledged == 0 })
 		b.has(one, 0)
 		a.has(one, 0)
 		a.left(t, one, func(l drains.Remaining) bool { return l.Calls == 0 })
-		if shared, err := b.Set(ctx, []drains.Key{two}, false); err != nil || !shared {
+		if shared, err := b.Set(ctx, []drains.Key{two}, false, "bob"); err != nil || !shared {
 			t.Fatal(shared, err)
 		}
 		a.wait(t, one)
@@ -132,6 +133,7 @@ func TestDrains(t *testing.T) {
 		a.left(t, one, func(l drains.Remaining) bool { return l.Replicas == 1 })
 		late, _ := join(t, "late", open())
 		late.wait(t, one)
+		late.left(t, one, func(l drains.Remaining) bool { return l.By == ann })
 	})
 }
 
@@ -142,13 +144,13 @@ func TestDrainsAreGivenBack(t *testing.T) {
 		key := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}
 		a, _ := join(t, "a", store)
 		a.has(key, 0)
-		if _, err := a.Set(t.Context(), []drains.Key{key}, true); err != nil {
+		if _, err := a.Set(t.Context(), []drains.Key{key}, true, "ann"); err != nil {
 			t.Fatal(err)
 		}
 		p := store.Probe()
 		err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state"),
-				p.KeyOf("drains", "ended")).Err()
+				p.KeyOf("drains", "ended"), p.KeyOf("drains", "by")).Err()
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -156,6 +158,7 @@ func TestDrainsAreGivenBack(t *testing.T) {
 		b, _ := join(t, "b", open())
 		b.wait(t, key)
 		a.wait(t, key)
+		b.left(t, key, func(l drains.Remaining) bool { return l.By == "ann" })
 	})
 }
 
@@ -179,6 +182,19 @@ func TestDrainsEndedStayEnded(t *testing.T) {
 			t.Error(got)
 		}
 		if got := exchange(drains.Report{Replica: "a", Set: []drains.Key{key}}); len(got) != 2 {
+			t.Error(got)
+		}
+		// A name of another drain of the backend is no name of this one.
+		old := drains.Drain{Key: key, Since: time.UnixMilli(1), By: "ann"}
+		for _, d := range exchange(drains.Report{Replica: "b", Active: []drains.Drain{old}}) {
+			if d.By != "" {
+				t.Errorf("%+v", d)
+			}
+		}
+		again := drains.Report{Replica: "a", Set: []drains.Key{key}, Active: []drains.Drain{{Key: key, By: "bob"}}}
+		exchange(again)
+		again.Active[0].By = "carol" // the backend is drained already
+		if got := exchange(again); len(got) != 2 || got[0].By+got[1].By != "bob" {
 			t.Error(got)
 		}
 	})
@@ -223,13 +239,13 @@ func TestDrainsWithoutABoard(t *testing.T) {
 				r.has(one, 0)
 				r.has(two, 0)
 			}
-			if shared, err := a.Set(t.Context(), []drains.Key{one}, true); err != nil || !shared {
+			if shared, err := a.Set(t.Context(), []drains.Key{one}, true, "ann"); err != nil || !shared {
 				t.Fatal(shared, err)
 			}
 			b.wait(t, one)
 			breaks(board).Store(true)
 			for key, drained := range map[drains.Key]bool{one: false, two: true} {
-				if shared, err := a.Set(t.Context(), []drains.Key{key}, drained); err != nil || shared {
+				if shared, err := a.Set(t.Context(), []drains.Key{key}, drained, "ann"); err != nil || shared {
 					t.Fatal(shared, err)
 				}
 			}
@@ -255,15 +271,15 @@ func TestDrainsAreBounded(t *testing.T) {
 	for i := range keys {
 		keys[i] = drains.Key{Capability: "weather", Addr: fmt.Sprintf("10.0.0.1:%d", i+1)}
 	}
-	if _, err := a.Set(t.Context(), keys, true); !errors.Is(err, drains.ErrFull) {
+	if _, err := a.Set(t.Context(), keys, true, ""); !errors.Is(err, drains.ErrFull) {
 		t.Fatal(err)
 	}
 	a.wait(t)
-	if _, err := a.Set(t.Context(), keys[:drains.MaxDrains], true); err != nil {
+	if _, err := a.Set(t.Context(), keys[:drains.MaxDrains], true, ""); err != nil {
 		t.Fatal(err)
 	}
 	b.wait(t, keys[:drains.MaxDrains]...)
-	if _, err := b.Set(t.Context(), keys[drains.MaxDrains:], true); !errors.Is(err, drains.ErrFull) {
+	if _, err := b.Set(t.Context(), keys[drains.MaxDrains:], true, ""); !errors.Is(err, drains.ErrFull) {
 		t.Fatal(err)
 	}
 }
