@@ -55,9 +55,10 @@ TESTTIME ?= 40m
 RACELESS = ./console ./deploy/... ./internal/config/... ./internal/testkit/difftest ./internal/testkit/mutants
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
+# Without GORACE, each program under the race detector waits a second at its end.
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
-	CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
 	go test -vet=off -timeout $(TESTTIME) $(RACELESS)
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$|^TestStarvedByOthers$$' ./gateway ./gateway/relay ./cmd/capgate
 	go test -vet=off ./internal/testkit/sim
