@@ -109,7 +109,7 @@ func sendWeb(t *testing.T, client *http.Client, url, contentType, body string, h
 }
 
 func TestWebMessagesAreBounded(t *testing.T) {
-	eachWeb(t, func(t *testing.T, f *front, client *webClient) {
+	eachWebOnce(t, func(t *testing.T, f *front, client *webClient) {
 		_, err := client.invoke.CallUnary(t.Context(),
 			connect.NewRequest(request(gatewaytest.Echo, strings.Repeat("0", 17<<20))))
 		if connect.CodeOf(err) != connect.CodeResourceExhausted {

@@ -56,9 +56,21 @@ func newWebClient(client *http.Client, url string, options ...connect.ClientOpti
 // eachWeb runs a test by every protocol, over both versions of HTTP.
 func eachWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient)) {
 	t.Parallel()
-	for _, d := range webDialects {
+	someWeb(t, test, func(int, int) bool { return true })
+}
+
+// eachWebOnce runs an expensive test by every protocol, over the versions of HTTP by turns. It suits what the protocol
+// decides, and the version of HTTP does not.
+func eachWebOnce(t *testing.T, test func(t *testing.T, f *front, client *webClient)) {
+	t.Parallel()
+	someWeb(t, test, func(dialect, major int) bool { return major-1 == dialect%2 })
+}
+
+func someWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient), chosen func(dialect, major int) bool) {
+	t.Helper()
+	for i, d := range webDialects {
 		for _, p := range protocols {
-			if d.name == "gRPC" && p.major < 2 {
+			if d.name == "gRPC" && p.major < 2 || d.name != "gRPC" && !chosen(i, p.major) {
 				continue
 			}
 			t.Run(d.name+" over "+p.name, func(t *testing.T) {

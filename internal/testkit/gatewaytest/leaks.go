@@ -20,15 +20,14 @@ func newLabel(t testing.TB, g *Gateway) string { return fmt.Sprintf("%s %p", t.N
 func assertNothingLeft(t testing.TB, label string) {
 	t.Helper()
 	timeout := time.After(Patience)
-	again := time.NewTicker(time.Millisecond) // no event follows the end of a goroutine
-	defer again.Stop()
-	for {
+	// No event follows the end of a goroutine. A look reads the stacks of all tests, so looks become rarer.
+	for again := time.Millisecond; ; again = min(2*again, 100*time.Millisecond) {
 		left := goroutines(t, label)
 		if len(left) == 0 {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-time.After(again):
 		case <-timeout:
 			t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
 			return
