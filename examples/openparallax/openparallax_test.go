@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long anything may take.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 

@@ -303,7 +303,7 @@ func request(path string, more ...string) []string {
 }
 
 // patience is how long a test waits for what should come at once.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // waitFor polls until ready returns nil.
 func waitFor(t testing.TB, ready func() error) {

@@ -56,7 +56,7 @@ func TestSlowPeers(t *testing.T) {
 			}
 			all.Go(func() {
 				err := trickleUntilClosed(c, tc.trickle)
-				if d := time.Since(start); err != nil || d < limit/2 || d > patience/2 {
+				if d := time.Since(start); err != nil || d < limit/2 || d > patience {
 					t.Errorf("%s: ended after %v: %v", name, d, err)
 				}
 				_ = c.Close()

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is the longest wait for an event that should come at once.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // shared are the servers that the tests of this package share: each kind is started when a test first needs it, and
 // ends with the last test.

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is the longest wait for an event.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // world is a registry that runs.
 type world struct {

@@ -160,7 +160,7 @@ func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 }
 
 // patience is a timeout that suffices on any machine.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long anything may take.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // served is an engine that serves.
 type served struct {

@@ -28,7 +28,7 @@ const (
 	// root is the root of the repository.
 	root = "../../.."
 	// patience is the longest wait for an event that should come at once. Other tests may run concurrently.
-	patience = 60 * time.Second
+	patience = 30 * time.Second
 )
 
 // run is a backend's report of a call, as its own decoders read it.

@@ -45,7 +45,7 @@ import (
 )
 
 // Patience is the longest wait for an event that should come at once.
-const Patience = time.Minute
+const Patience = 30 * time.Second
 
 // Options configure the gateway under test. Only Fleets is required.
 type Options struct {

@@ -29,7 +29,7 @@ import (
 )
 
 // Patience is the longest wait for an event that should come at once.
-const Patience = time.Minute
+const Patience = 30 * time.Second
 
 // Issuer is a running issuer.
 type Issuer struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is the longest wait for an event that should come at once.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // Span is a received span.
 type Span struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds the wait for a peer's prompt response; it is long enough for a busy machine.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // Conn is one end of a connection. It is for one reader and one writer at a time.
 type Conn struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // Patience is the longest wait for an event that should come at once.
-const Patience = time.Minute
+const Patience = 30 * time.Second
 
 // TB is the needed part of testing.TB.
 type TB interface {
