@@ -138,6 +138,7 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 			if u.Schema != nil {
 				tools[i].InputSchema = u.Schema.JSON()
 			}
+			tools[i].OutputSchema = u.Output.JSON()
 		}
 		return visit(capability, tools)
 	})

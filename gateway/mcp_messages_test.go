@@ -30,6 +30,7 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	req.Host = req.Header.Get("Host") // "": that of the URL
 	client := f.gateway.HTTP1(t)
 	client.Timeout = 0 // of streams
 	resp, err := client.Do(req)
@@ -108,6 +109,14 @@ func TestMCPHostileMessages(t *testing.T) {
 			`"name":"caps__echo"}}`, header: newest, status: 400, code: -32602},
 		"a revision in the body alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
 			status: 400, code: -32020},
+		"a huge method": {body: `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 1<<20) + `"}`, status: 400,
+			code: -32600},
+		"a huge state": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
+			`,"name":"caps__echo","requestState":"` + strings.Repeat("x", 1<<20) + `"}}`, header: newest, status: 400, code: -32602},
+		"a forged state": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
+			`,"name":"caps__echo","requestState":"e30"}}`, header: newest, status: 400, code: -32602},
+		"another host, by DNS rebinding": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, status: 421,
+			header: []string{"Host", "evil.example", "Origin", "http://evil.example"}},
 		"a text": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: []string{"Content-Type", "text/plain"},
 			status: 415, code: -32600},
 	} {
@@ -274,6 +283,11 @@ func TestMCPSignIn(t *testing.T) {
 	if challenge = resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized ||
 		!strings.Contains(challenge, `error="invalid_token"`) || !strings.Contains(challenge, "resource_metadata=") {
 		t.Errorf("%d %q %s", resp.StatusCode, challenge, text)
+	}
+	other := i.Token(t, map[string]any{"aud": "https://other.example"})
+	if resp, text = f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization", "Bearer "+other); resp.
+		StatusCode != http.StatusUnauthorized {
+		t.Errorf("a token for another service: %d %s", resp.StatusCode, text)
 	}
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil, "Authorization", "Bearer "+i.Token(t, nil))

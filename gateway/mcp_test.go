@@ -56,7 +56,8 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 	f := &mcpFront{capability: gatewaytest.NewCapability("b1"), known: known}
 	f.declare(t, allTools...)
 	options := policy.Options{Source: known, Timeout: gatewaytest.Patience,
-		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block}}}
+		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block,
+			on("caps", "asks"): call.Ask}}}
 	decider, err := policy.New(options)
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ func ParseTools(answer []byte) ([]Tool, error) {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
 		Schema      json.RawMessage `json:"input_schema"`
+		Output      json.RawMessage `json:"output_schema"`
 		Confirm     bool            `json:"requires_confirmation"`
 		Recommended any             `json:"recommended_policy"`
 		Terminal    bool            `json:"terminal_on_success"`
@@ -58,6 +59,11 @@ func ParseTools(answer []byte) ([]Tool, error) {
 		}
 		seen[found.Name] = true
 		t := Tool{Name: found.Name, Description: found.Description, Schema: schema, TerminalOnSuccess: found.Terminal}
+		if len(found.Output) > 0 && string(found.Output) != "null" {
+			if t.Output, err = toolschema.Compile(found.Output); err != nil {
+				return nil, fmt.Errorf("tool %d, %q: output_schema %w", i+1, found.Name, err)
+			}
+		}
 		policy, _ := found.Recommended.(string)
 		t.Recommended, t.Recommends = recommendation(policy, found.Confirm)
 		tools = append(tools, t)

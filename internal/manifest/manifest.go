@@ -28,10 +28,14 @@ type Tool struct {
 	Name              string
 	Description       string
 	Schema            *toolschema.Schema // of its arguments
+	Output            *toolschema.Schema // of its result; nil: unknown
 	Recommends        bool               // the author recommends a policy
 	Recommended       call.Verdict       // the policy; Block without a recommendation
 	TerminalOnSuccess bool               // it ends an agent's loop
 }
+
+// Hash identifies what an agent learns of the tool.
+func (t *Tool) Hash() toolschema.Hash { return t.Schema.Hash(t.Description, t.Output) }
 
 // Network is the network access of the capability.
 type Network struct {

@@ -23,6 +23,7 @@ func (s *Store) Versions() *Versions { return &Versions{s.client(Policy)} }
 type versionText struct {
 	Description string `json:"description"`
 	Schema      []byte `json:"schema"`
+	Output      []byte `json:"output,omitempty"`
 }
 
 func (v *Versions) versionsKey(capability string) string {
@@ -33,7 +34,8 @@ func (v *Versions) versionsKey(capability string) string {
 func (v *Versions) Save(ctx context.Context, capability string, versions map[string]catalog.Version) error {
 	fields := make([]any, 0, 2*len(versions))
 	for tool := range versions {
-		text, err := json.Marshal(versionText{versions[tool].Description, versions[tool].Schema})
+		v := versions[tool]
+		text, err := json.Marshal(versionText{v.Description, v.Schema, v.Output})
 		if err != nil {
 			return err
 		}
@@ -67,7 +69,7 @@ func (v *Versions) Load(ctx context.Context, capability string, tools []string) 
 			v.malformed(v.versionsKey(capability))
 			continue
 		}
-		all[tools[i]] = catalog.Version{Description: one.Description, Schema: one.Schema}
+		all[tools[i]] = catalog.Version{Description: one.Description, Schema: one.Schema, Output: one.Output}
 	}
 	return all, err
 }

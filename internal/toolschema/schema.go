@@ -74,15 +74,23 @@ func Compile(text []byte) (*Schema, error) {
 	return &Schema{compiled: compiled, graph: graph, canonical: canonical}, nil
 }
 
-// JSON is the schema as canonical JSON. The caller must not change it.
-func (s *Schema) JSON() []byte { return s.canonical }
+// JSON is the schema as canonical JSON; nil of no schema. The caller must not change it.
+func (s *Schema) JSON() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.canonical
+}
 
-// Hash returns the hash of a tool with this schema and a description.
-func (s *Schema) Hash(description string) (h Hash) {
+// Hash returns the hash of a tool with this schema, a description, and a schema of its result; nil: it has none.
+func (s *Schema) Hash(description string, output *Schema) (h Hash) {
 	sum := sha256.New()
 	text, _ := json.Marshal(description) // a string never fails
 	sum.Write(text)                      // the closing quote separates it from the schema
 	sum.Write(s.canonical)
+	if output != nil {
+		sum.Write(output.canonical) // the closing brace separates it
+	}
 	sum.Sum(h[:0])
 	return h
 }

@@ -101,7 +101,7 @@ func TestHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Hash(description)
+		return s.Hash(description, nil)
 	}
 	first := hash("d", `{"type":"object","required":["a"]}`)
 	if hash("d", "{ \"required\": [\"\\u0061\"],\n\"type\": \"object\" }") != first {
@@ -110,6 +110,10 @@ func TestHash(t *testing.T) {
 	if hash("e", `{"type":"object","required":["a"]}`) == first ||
 		hash("d", `{"type":"object","required":["b"]}`) == first {
 		t.Error("a changed schema has the same hash")
+	}
+	s, err := toolschema.Compile([]byte(`{"type":"object","required":["a"]}`))
+	if err != nil || s.Hash("d", nil) != first || s.Hash("d", s) == first {
+		t.Error("the schema of a result is no part of the hash")
 	}
 }
 

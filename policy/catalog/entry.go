@@ -85,7 +85,7 @@ func (e *entry) setManifest(shared bool) {
 func toolsOf(all []manifest.Tool) []Tool {
 	tools := make([]Tool, len(all))
 	for i := range all {
-		tools[i] = Tool{Tool: all[i], Hash: all[i].Schema.Hash(all[i].Description)}
+		tools[i] = Tool{Tool: all[i], Hash: all[i].Hash()}
 	}
 	return tools
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -14,6 +15,7 @@ type Version struct {
 	Hash        toolschema.Hash
 	Description string
 	Schema      []byte // JSON Schema of its arguments
+	Output      []byte // of its result; nil: it has none
 }
 
 // Versions stores the accepted versions of tools, which their hashes alone could not show. Errors mean that it does
@@ -54,10 +56,10 @@ func (c *Catalog) saveVersions(ctx context.Context, to Versions, saved map[strin
 		for i := range of.tools {
 			t := &of.tools[i]
 			if t.Drifted || t.Schema == nil || saved[id][t.Name] == t.Hash ||
-				len(t.Description)+len(t.Schema.JSON()) > maxVersion {
+				len(t.Description)+len(t.Schema.JSON())+len(t.Output.JSON()) > maxVersion {
 				continue
 			}
-			fresh[t.Name] = Version{t.Hash, t.Description, t.Schema.JSON()}
+			fresh[t.Name] = Version{t.Hash, t.Description, t.Schema.JSON(), t.Output.JSON()}
 		}
 		if len(fresh) == 0 || to.Save(ctx, id, fresh) != nil {
 			continue
@@ -97,10 +99,25 @@ func (c *Catalog) AcceptedVersions(ctx context.Context, from Versions, capabilit
 	}
 	all := map[string]Version{}
 	for tool, v := range found {
-		hash, known := accepted[tool]
-		if s, err := toolschema.Compile(v.Schema); known && err == nil && s.Hash(v.Description) == hash {
-			all[tool] = Version{hash, v.Description, s.JSON()}
+		if hash, known := accepted[tool]; known && v.hash() == hash {
+			v.Hash = hash
+			all[tool] = v
 		}
 	}
 	return all
+}
+
+// hash returns the hash of what is stored; the zero value, which no tool has, of what is no version.
+func (v *Version) hash() toolschema.Hash {
+	t := manifest.Tool{Description: v.Description}
+	var err error
+	if t.Schema, err = toolschema.Compile(v.Schema); err != nil {
+		return toolschema.Hash{}
+	}
+	if len(v.Output) > 0 {
+		if t.Output, err = toolschema.Compile(v.Output); err != nil {
+			return toolschema.Hash{}
+		}
+	}
+	return t.Hash()
 }

@@ -91,7 +91,7 @@ func TestCatalogByJSON(t *testing.T) {
 	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), gateway.GRPCStatus, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
 	other, _ := c.Describe("weather", "other")
-	accepted := tool.Schema.Hash("one")
+	accepted := tool.Schema.Hash("one", nil)
 	const path = "/v1/capabilities/weather/tools/get.it-now_1:accept"
 	for _, step := range []struct {
 		method, path, body string

@@ -68,8 +68,9 @@ func ownInfo(err error) *errdetails.ErrorInfo {
 // state is what a client brings back with the call that was to be approved (2026-07-28, Multi Round-Trip Requests).
 type state struct {
 	Approval string `json:"a"`
-	Call     string `json:"c"` // digest of the call
-	Expires  int64  `json:"e"` // Unix time
+	Call     string `json:"c"`           // digest of the call
+	Form     bool   `json:"f,omitempty"` // its caller was asked to approve it in a form
+	Expires  int64  `json:"e"`           // Unix time
 }
 
 // stateTTL is how long a state is good: longer than an approval.
@@ -97,6 +98,16 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.Invo
 		}
 	}
 	i.urls = false // the client waits; there may be no page either
+	if i.forms {
+		reply, err = h.try(ctx, i, approvalWait, "0")
+		p, waits := pendingOf(err)
+		if !waits {
+			return reply, nil, err
+		}
+		if form := h.form(i.exchange.r.Context(), i, p.id); form != nil {
+			return nil, i.inputRequired(form, state{Approval: p.id, Form: true}), nil
+		}
+	}
 	return h.hold(ctx, i)
 }
 
@@ -114,6 +125,8 @@ func (h *Handler) hold(ctx context.Context, i *invocation) (reply *docpb.InvokeR
 	return h.asked(i, reply, err)
 }
 
+const wasDeclined = "The approval of this call was declined. The call has not run."
+
 // redeem makes the call of a client that has shown its user the page of the approval. If there is no answer yet, the
 // call waits for it.
 func (h *Handler) redeem(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
@@ -122,8 +135,16 @@ func (h *Handler) redeem(ctx context.Context, i *invocation) (reply *docpb.Invok
 	case !i.seals.open(sealedState, i.state, &s) || s.Call != i.digest() || time.Now().Unix() > s.Expires:
 		return nil, nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
 			"requestState is not that of this call and caller, or it has expired; make the call without it")
-	case i.declined:
-		return nil, failed("The approval of this call was declined. The call has not run.", i.stateless), nil
+	case !s.Form && i.answer != nil && i.answer.Action != "accept":
+		return nil, failed(wasDeclined, i.stateless), nil
+	case s.Form:
+		approved, err := h.answerForm(i.exchange.r.Context(), i, s.Approval)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !approved {
+			return nil, failed(wasDeclined, i.stateless), nil
+		}
 	}
 	reply, err = h.try(ctx, i, approvalID, s.Approval)
 	if ownInfo(err).GetReason() != "APPROVAL_PENDING" {
@@ -159,9 +180,14 @@ func (h *Handler) asked(i *invocation, reply *docpb.InvokeResponse, err error) (
 	if !i.stateless {
 		return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{page})
 	}
-	s := state{Approval: p.id, Call: i.digest(), Expires: time.Now().Add(stateTTL).Unix()}
-	return nil, &inputRequired{ResultType: "input_required", Requests: sdk.InputRequestMap{inputApproval: page},
-		State: i.seals.seal(sealedState, s)}, nil
+	return nil, i.inputRequired(page, state{Approval: p.id}), nil
+}
+
+// inputRequired asks the user of the client for something, with a state for the call that is to be approved.
+func (i *invocation) inputRequired(of *sdk.ElicitParams, s state) *inputRequired {
+	s.Call, s.Expires = i.digest(), time.Now().Add(stateTTL).Unix()
+	return &inputRequired{ResultType: "input_required", Requests: sdk.InputRequestMap{inputApproval: of},
+		State: i.seals.seal(sealedState, s)}
 }
 
 // inputApproval is the key of the only input that a call asks for.
@@ -179,8 +205,8 @@ type inputRequired struct {
 func (p pending) waiting(stateless bool) *callResult {
 	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments runs "+
 		"once it is approved.", stateless)
-	r.StructuredContent, _ = json.Marshal(map[string]string{"status": "approval_required", "approval_id": p.id,
-		"approval_link": p.link, "expire_time": p.expires})
+	// Structured content would have to match the schema of the tool's result.
+	r.Meta = sdk.Meta{metaApproval: map[string]string{"id": p.id, "link": p.link, "expire_time": p.expires}}
 	return r
 }
 

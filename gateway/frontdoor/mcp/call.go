@@ -33,11 +33,12 @@ type invocation struct {
 	stateless bool      // the request is of a revision without sessions
 	relays    bool      // the capability is an MCP server
 
-	tasks    bool   // the client takes a task for a result
-	urls     bool   // the client shows addresses to its user
-	seals    seals  // of the caller
-	state    string // of an earlier attempt; "": this is the first
-	declined bool   // the user has declined what that attempt has asked
+	tasks  bool              // the client takes a task for a result
+	urls   bool              // the client shows addresses to its user
+	forms  bool              // it shows forms
+	seals  seals             // of the caller
+	state  string            // of an earlier attempt; "": this is the first
+	answer *sdk.ElicitResult // of the user to what that attempt has asked; nil: none
 }
 
 // call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
@@ -116,7 +117,7 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 		return nil, refusal
 	}
 	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x, p.Meta),
-		stateless: x.read.isStateless(), state: p.RequestState, declined: declined(p.InputResponses),
+		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
 		relays: h.cfg.Catalog.Relays(capability),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
 			CapabilityId: capability, ThreadId: a.thread},
@@ -125,17 +126,19 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 		i.progress = p.Meta["progressToken"]
 		i.told = &progress{session: req.Session, token: i.progress}
 	}
-	if i.urls = x.session.URLs || i.stateless && showsURLs(req.ClientCapabilities()); i.urls || i.state != "" {
+	i.urls = x.session.URLs || i.stateless && showsURLs(req.ClientCapabilities())
+	i.forms = i.stateless && showsForms(req.ClientCapabilities())
+	if i.urls || i.forms || i.state != "" {
 		i.seals = h.sealsFor(x.r.Context(), x.r)
-		i.urls = i.urls && i.seals.on()
+		i.urls, i.forms = i.urls && i.seals.on(), i.forms && i.seals.on()
 	}
 	return i, nil
 }
 
-// declined reports whether the user of a client has declined to see the page of an approval.
-func declined(responses sdk.InputResponseMap) bool {
-	r, ok := responses[inputApproval].(*sdk.ElicitResult)
-	return ok && r.Action != "accept"
+// answerOf returns what the user of a client has answered to the page of an approval, or a form; nil: nothing.
+func answerOf(responses sdk.InputResponseMap) *sdk.ElicitResult {
+	r, _ := responses[inputApproval].(*sdk.ElicitResult)
+	return r
 }
 
 // unary makes a call that is answered by one message.

@@ -42,7 +42,8 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 				"cursor is not one that this server has made").rpc(r)
 		}
 	}
-	p := &page{h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{}}
+	p := &page{h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{},
+		stateless: exchangeOf(ctx).read.isStateless()}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
 	}
@@ -64,6 +65,8 @@ type page struct {
 	last  place
 	bytes int
 	next  string // cursor of the next page; "": this is the last one
+
+	stateless bool // it is for a client of a revision without sessions
 }
 
 // add adds the tools of a capability. It is false when the page is full.
@@ -79,7 +82,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 			return false
 		}
 		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema)
-		p.tools, p.last = append(p.tools, toolOf(name, t)), place{capability, t.Name}
+		p.tools, p.last = append(p.tools, toolOf(name, t, p.stateless)), place{capability, t.Name}
 	}
 	return true
 }
@@ -117,11 +120,11 @@ func readCursor(cursor string) (p place, ok bool) {
 // anyObject is the schema of a tool that has none: MCP requires one.
 const anyObject = `{"type":"object"}`
 
-// toolOf returns a tool as MCP has it.
-func toolOf(name string, t *Tool) *sdk.Tool {
+// toolOf returns a tool as MCP has it. Before 2026-07-28 a result is an object, so that other results have no schema.
+func toolOf(name string, t *Tool, stateless bool) *sdk.Tool {
 	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema),
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}}
-	if len(t.OutputSchema) > 0 {
+	if len(t.OutputSchema) > 0 && (stateless || isObjectSchema(t.OutputSchema)) {
 		tool.OutputSchema = json.RawMessage(t.OutputSchema)
 	}
 	if t.Asks {
@@ -129,6 +132,14 @@ func toolOf(name string, t *Tool) *sdk.Tool {
 		tool.Annotations.DestructiveHint = &asks
 	}
 	return tool
+}
+
+// isObjectSchema reports whether the type at the top of a schema is object.
+func isObjectSchema(schema []byte) bool {
+	var top struct {
+		Type json.RawMessage `json:"type"`
+	}
+	return json.Unmarshal(schema, &top) == nil && string(top.Type) == `"object"`
 }
 
 // objectSchema returns a schema whose type is object, as MCP requires it at the top. Arguments are objects anyway.

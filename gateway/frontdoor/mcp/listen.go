@@ -107,7 +107,7 @@ func (h *Handler) fingerprint(r *http.Request) (sum [sha256.Size]byte, err error
 	err = h.cfg.Catalog.Tools(r.Context(), "", func(capability string, tools []Tool) bool {
 		for i := range tools {
 			if name, ok := names.Of(capability, tools[i].Name, h.cfg.Catalog.Known); ok {
-				text, _ := json.Marshal(toolOf(name, &tools[i])) // schemas are JSON
+				text, _ := json.Marshal(toolOf(name, &tools[i], true)) // schemas are JSON
 				hash.Write(text)
 			}
 		}

@@ -92,6 +92,7 @@ type Handler struct {
 	cfg          Config
 	capabilities docpb.CapabilityClient
 	files        capgatepb.ArtifactsClient
+	approvals    capgatepb.ApprovalsClient
 	settings     atomic.Pointer[Settings]
 	running      running
 	operations   *operations
@@ -104,7 +105,7 @@ func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	cfg.Beat = cmp.Or(cfg.Beat, defaultBeat)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn),
-		files: capgatepb.NewArtifactsClient(cfg.Conn), operations: newOperations()}
+		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn), operations: newOperations()}
 	h.Set(Settings{})
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Tasks != nil {

@@ -16,6 +16,7 @@ const (
 	metaIdempotency = "dev.capgate/idempotency-key"
 	metaSession     = "dev.capgate/session-id"
 	metaThread      = "dev.capgate/thread-id"
+	metaApproval    = "dev.capgate/approval" // of a result: the approval that its call waits for
 )
 
 // RequestHeaders are the headers of MCP that CORS has to allow.

@@ -150,24 +150,27 @@ func TestDiscovery(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var all []struct{ Name, Description string }
+				var all []struct {
+					Name   string
+					Output json.RawMessage `json:"output_schema"`
+				}
 				if err := json.Unmarshal(got.GetResultJson(), &all); err != nil {
 					t.Fatal(err)
 				}
 				var names []string
 				for _, one := range all {
-					names = append(names, one.Name)
+					names = append(names, one.Name+string(one.Output))
 				}
 				return strings.Join(names, " ")
 			}
-			if got := names(); got != "count echo fail image progress structured wait" {
+			if got := names(); got != "count echo fail image progress structured{\"type\":\"object\"} wait" {
 				t.Errorf("%s", got)
 			}
 			r.mcp.RemoveTools("count", "wait")
 			if got := <-w.changes; got != id {
 				t.Errorf("%s has changed", got)
 			}
-			if got := names(); got != "echo fail image progress structured" {
+			if got := names(); got != "echo fail image progress structured{\"type\":\"object\"}" {
 				t.Errorf("%s", got)
 			}
 		})

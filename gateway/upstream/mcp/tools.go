@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // maxPages is how many pages the list of one server's tools may have.
@@ -23,6 +24,7 @@ type tool struct {
 	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"inputSchema"`
+	Output      json.RawMessage `json:"outputSchema"`
 }
 
 // discovered is the same in the words of a discovery tool, see manifest.ParseTools.
@@ -30,6 +32,7 @@ type discovered struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
+	Output      json.RawMessage `json:"output_schema,omitempty"`
 }
 
 // tools asks for the tools of the server, as the answer of a discovery tool. A session of its own has no list that the
@@ -112,7 +115,10 @@ func (v *server) add(all []discovered, raw json.RawMessage) []discovered {
 	if s := bytes.TrimSpace(t.Schema); len(s) == 0 || string(s) == "null" {
 		t.Schema = json.RawMessage(`{"type":"object"}`)
 	}
-	found := discovered{t.Name, cmp.Or(t.Description, t.Title, t.Name), t.Schema}
+	if _, err := toolschema.Compile(t.Output); err != nil { // the tool works without it
+		t.Output = nil
+	}
+	found := discovered{t.Name, cmp.Or(t.Description, t.Title, t.Name), t.Schema, t.Output}
 	text, err := encode([]discovered{found})
 	if err == nil {
 		_, err = manifest.ParseTools(text)

@@ -65,7 +65,8 @@ func newRemote(t *testing.T, old bool) *remote {
 			return nil, nil, fmt.Errorf("no such city")
 		})
 	raw := json.RawMessage(`{"type":"object"}`)
-	r.mcp.AddTool(&sdk.Tool{Name: "structured", Description: "has structured content", InputSchema: raw},
+	r.mcp.AddTool(&sdk.Tool{Name: "structured", Description: "has structured content", InputSchema: raw,
+		OutputSchema: raw},
 		func(_ context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "x"}},
 				StructuredContent: q.Params.Arguments}, nil

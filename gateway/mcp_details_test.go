@@ -1,0 +1,89 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// TestMCPToolDetails: a tool says whether its calls change anything, may be repeated, and need approval, and of what
+// schema its results are. Before 2026-07-28 these are objects.
+func TestMCPToolDetails(t *testing.T) {
+	t.Parallel()
+	object, list := `{"properties":{"n":{"type":"integer"}},"type":"object"}`, `{"type":"array"}`
+	schema := func(text string) *toolschema.Schema {
+		s, err := toolschema.Compile([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	args := schema(`{}`)
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Fleets[0].Sources = []string{"reads"} })
+	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
+		Tools: []manifest.Tool{{Name: "reads", Description: "d", Schema: args, Output: schema(object)},
+			{Name: "asks", Description: "d", Schema: args, Output: schema(list)},
+			{Name: gatewaytest.Echo, Description: "d", Schema: args}}}}})
+	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
+		list, err := s.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, tool := range list.Tools {
+			output, _ := json.Marshal(tool.OutputSchema)
+			a := tool.Annotations
+			got += fmt.Sprintf("%s %t %t %t %s; ", tool.Name, a.ReadOnlyHint, a.IdempotentHint,
+				a.DestructiveHint != nil && *a.DestructiveHint, output)
+		}
+		of := "null"
+		if revision == revisions[0] {
+			of = `{"type":"array"}`
+		}
+		if want := "caps__reads true false false " + object + "; caps__asks false false true " + of +
+			"; caps__echo false true false null; "; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+}
+
+// TestMCPMeta: what _meta says of a call reaches its backend, in place of what headers say. A call with an idempotency key
+// runs once.
+func TestMCPMeta(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.Answers = gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{})
+	})
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	for _, revision := range revisions {
+		s := f.session(t, revision, nil, "X-Session-Id", "of-header", "X-Thread-Id", "of-header")
+		for range 2 {
+			r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Meta: sdk.Meta{
+				"dev.capgate/idempotency-key": revision, "dev.capgate/session-id": "s1", "dev.capgate/thread-id": "t1",
+				"traceparent": "00-" + trace + "-b7ad6b7169203331-01"}})
+			if err != nil || textOf(t, r) != "{}" {
+				t.Errorf("%s: %+v %v", revision, r, err)
+			}
+		}
+	}
+	seen := f.capability.Seen()
+	if len(seen) != len(revisions) {
+		t.Errorf("%d calls", len(seen))
+	}
+	for _, s := range seen {
+		if s.Request.GetSessionId() != "s1" || s.Request.GetThreadId() != "t1" ||
+			!strings.Contains(strings.Join(s.Metadata.Get("traceparent"), ""), trace) {
+			t.Errorf("%v %v", s.Request, s.Metadata)
+		}
+	}
+}
