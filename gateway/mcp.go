@@ -28,7 +28,9 @@ type MCP struct {
 	Describe func(capability, tool string) (catalog.Tool, bool)
 	Version  string // of the program
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
-	Keys     func(ctx context.Context) [][]byte
+	Keys func(ctx context.Context) [][]byte
+	// Cancel has the other replicas call CancelMCP; nil: there is no other one. It may wait until ctx ends.
+	Cancel   func(ctx context.Context, request string)
 	Settings mcp.Settings
 	Beat     time.Duration // how often a client is told that its call waits for a person; default 10 s
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
@@ -50,6 +52,13 @@ type Usable interface {
 func (g *Gateway) SetMCP(s mcp.Settings) {
 	if g.mcp != nil {
 		g.mcp.Set(s)
+	}
+}
+
+// CancelMCP ends a request over MCP that was cancelled at another replica, if this one serves it.
+func (g *Gateway) CancelMCP(request string) {
+	if g.mcp != nil {
+		g.mcp.Cancelled(request)
 	}
 }
 
@@ -75,7 +84,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus,
 		Catalog: toolsOf{cfg.MCP, cfg.Router, watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)},
-		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
+		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Cancel: cfg.MCP.Cancel, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			who := &webRequestOf(r).Identity

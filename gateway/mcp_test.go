@@ -275,6 +275,36 @@ func TestMCPCancel(t *testing.T) {
 	f.gateway.Stop(t) // which waits for calls
 }
 
+// TestMCPCancelElsewhere: a client of a revision with sessions may send the cancellation to another replica.
+func TestMCPCancelElsewhere(t *testing.T) {
+	t.Parallel()
+	keys := func(o *gatewaytest.Options) {
+		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+	}
+	a := startMCP(t, keys)
+	b := startMCP(t, keys, func(o *gatewaytest.Options) {
+		o.MCP.Cancel = func(_ context.Context, request string) { a.gateway.CancelMCP(request) }
+	})
+	for _, revision := range revisions[1:] {
+		resp, _ := b.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+
+			`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+		of := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", revision}
+		var calling sync.WaitGroup
+		calling.Go(func() {
+			if _, text := a.post(t, `{"jsonrpc":"2.0","id":"r","method":"tools/call","params":{"name":"caps__block"}}`,
+				of...); strings.Contains(text, `"result"`) {
+				t.Errorf("%s: %s", revision, text)
+			}
+		})
+		gatewaytest.Wait(t, a.capability.Blocked(), "the call")
+		if resp, text := b.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"r"}}`,
+			of...); resp.StatusCode != http.StatusAccepted {
+			t.Errorf("%s: %d %s", revision, resp.StatusCode, text)
+		}
+		calling.Wait()
+	}
+}
+
 // TestMCPKeys: a caller needs a credential for everything, and sees what its tenant may use.
 func TestMCPKeys(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
@@ -24,7 +26,10 @@ func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
 	return gateway.MCP{Usable: p.listing, Settings: mcpOf(cfg, first), Version: version, Keys: p.signatures.Keys,
 		Approvals: p.approvals, Changes: &p.toolsChanged, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
-		Describe:   p.tools.Describe}
+		Cancel: func(ctx context.Context, request string) {
+			_ = p.store.Cancellations().Publish(ctx, request) // else the call ends with its connection
+		},
+		Describe: p.tools.Describe}
 }
 
 // mcpOf returns the settings of MCP.

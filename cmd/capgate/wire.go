@@ -319,6 +319,9 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(func() { p.auth.follow(probing) })
 	p.persons.sessions.Read(ctx) // no revoked session is good
 	watchers.Go(func() { p.persons.sessions.Run(probing) })
+	watchers.Go(recovery.Loop(probing, "cancellations", func() {
+		p.store.Cancellations().Watch(probing, p.gateway.CancelMCP, func() {})
+	}))
 	watchers.Go(recovery.Loop(probing, "bandwidth", func() { p.gateway.WatchRates(probing, p.auth.directory) }))
 	p.tools.Read(ctx) // no call finds a tool that has drifted, and is not known to have
 	watchers.Go(func() { p.tools.Run(probing) })

@@ -35,7 +35,9 @@ type Config struct {
 	Keys   func(ctx context.Context) [][]byte
 	Tenant func(*http.Request) string // of the caller of a request
 	// Caller identifies the caller of a request; required with Keys.
-	Caller  func(*http.Request) string
+	Caller func(*http.Request) string
+	// Cancel has the other replicas call Cancelled with a request; nil: there is no other one. It may wait until ctx ends.
+	Cancel  func(ctx context.Context, request string)
 	Tasks   Tasks         // calls that wait for a person, as tasks; nil: there are none
 	MaxBody int64         // of a request, in bytes; default 4 MiB
 	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
@@ -211,7 +213,7 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 		serve = h.events
 	}
 	if m.cancels != "" {
-		h.running.cancel(requestKey{s.ID, m.cancels})
+		h.cancel(r.Context(), requestKey{s.ID, m.cancels})
 	}
 	ctx, done := h.running.begin(r.Context(), requestKey{s.ID, string(m.id)})
 	defer done()

@@ -1,0 +1,31 @@
+package redisstore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/internal/redisstore"
+)
+
+// TestCancellations: a replica learns the names of requests that were cancelled at another one.
+func TestCancellations(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		a, b := open().Cancellations(), open().Cancellations()
+		ctx, stop := context.WithCancel(t.Context())
+		connected, got := make(chan struct{}, 10), make(chan string, 10)
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			b.Watch(ctx, func(request string) { got <- request }, func() { connected <- struct{}{} })
+		})
+		<-connected
+		if err := a.Publish(ctx, "s1\n7"); err != nil {
+			t.Fatal(err)
+		}
+		if request := <-got; request != "s1\n7" {
+			t.Errorf("%q", request)
+		}
+		stop()
+		watching.Wait()
+	})
+}
