@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -150,6 +151,7 @@ func TestMCPApprovalsOfAllReplicas(t *testing.T) {
 			}
 		}
 	}
+	c.cancelled(t)
 	came := c.came(t)
 	for _, text := range all {
 		if came[mcpArgs(text)] != 1 {
@@ -158,6 +160,32 @@ func TestMCPApprovalsOfAllReplicas(t *testing.T) {
 	}
 	if len(came) != len(all) {
 		t.Errorf("to the backends came %v", came)
+	}
+}
+
+// cancelled cancels a call that is held at one replica, by a notification to another one.
+func (c *mcpApprovals) cancelled(t *testing.T) {
+	t.Helper()
+	resp, _ := postMCP(t, c.began, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+	of := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"}
+	ended := make(chan string, 1)
+	go func() {
+		_, text := postMCP(t, c.began, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"caps__echo",`+
+			`"arguments":`+mcpArgs("cancelled")+`}}`, of...)
+		ended <- text
+	}()
+	c.next(t)
+	for {
+		postMCP(t, c.fetched, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, of...)
+		select {
+		case text := <-ended:
+			if strings.Contains(text, `"result"`) {
+				t.Errorf("a call that was cancelled at another replica: %s", text)
+			}
+			return
+		case <-time.After(20 * time.Millisecond): // the replica may not be connected yet
+		}
 	}
 }
 
