@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,8 @@ type Config struct {
 	Store    Store                     // shared by replicas
 	Replicas func() int                // number of replicas, 0: unknown; must not block; default unknown
 	Meter    func(tenant string) Meter // default none
+	// Jitter returns a random duration below its argument; default rand.N.
+	Jitter func(time.Duration) time.Duration
 }
 
 // Limiter enforces tenants' limits. Run must run while calls come.
@@ -45,6 +48,9 @@ type Limiter struct {
 // New returns a Limiter.
 func New(cfg Config) *Limiter {
 	l := &Limiter{cfg: cfg, stripes: 1, started: time.Now(), wake: make(chan struct{}, 1)}
+	if l.cfg.Jitter == nil {
+		l.cfg.Jitter = rand.N[time.Duration]
+	}
 	for l.stripes < runtime.GOMAXPROCS(0) && l.stripes < 64 {
 		l.stripes *= 2
 	}
@@ -144,33 +150,27 @@ func (l *Limiter) discard(a *tenantState) {
 
 // acquire takes a call and a permit of one scope, both or neither.
 func (s *scope) acquire(b *tenant.Bounds, shard uint32, p *Permit) (missing, concurrent bool) {
-	counted := counts(b)
+	counted, ok, lowCalls, lowPermits := counts(b), false, false, false
 	if counted {
-		ok, low := s.calls.take(shard)
-		if low && s.denied(false, 0) == nil {
-			s.of.limiter.refill(s)
-		}
-		if !ok {
+		if ok, lowCalls = s.calls.take(shard); !ok {
 			return true, false
 		}
 	}
-	if b.Concurrent == 0 {
-		return false, false
+	if b.Concurrent > 0 {
+		if ok, lowPermits = s.permits.take(shard); !ok {
+			if counted {
+				s.calls.put(shard)
+			}
+			return true, true
+		}
+		if !s.acquired.Load() {
+			s.acquired.Store(true)
+		}
+		p.add(s)
 	}
-	ok, low := s.permits.take(shard)
-	if low && s.denied(true, 0) == nil {
+	if lowCalls && s.denied(false, 0) == nil || lowPermits && s.denied(true, 0) == nil {
 		s.of.limiter.refill(s)
 	}
-	if !ok {
-		if counted {
-			s.calls.put(shard)
-		}
-		return true, true
-	}
-	if !s.acquired.Load() {
-		s.acquired.Store(true)
-	}
-	p.add(s)
 	return false, false
 }
 

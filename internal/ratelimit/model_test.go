@@ -165,7 +165,7 @@ func (r replica) place(a *ratelimit.Demand, now time.Time) (held, sharing, other
 	free := max(int64(a.Bounds.Concurrent)-others-held, 0)
 	more := min(a.Need, free)
 	if waiting > 0 {
-		more = max(min(more, max(int64(a.Bounds.Concurrent)/sharing, 1)-held), 0)
+		more = max(min(more, (int64(a.Bounds.Concurrent)+sharing-1)/sharing-held), 0)
 	}
 	held += more
 	if waiting == 0 {

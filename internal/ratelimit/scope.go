@@ -193,7 +193,7 @@ func (s *scope) apply(demand *Demand, got *Grant, now time.Duration) {
 	s.calls.add(got.Calls)
 	s.granted += got.Calls
 	if got.Calls < demand.Want {
-		s.callsDenied.Store(s.deny(got.Short, now+min(max(got.Wait, pause()), maxDenial), got.Wait))
+		s.callsDenied.Store(s.deny(got.Short, now+min(max(got.Wait, s.of.limiter.pause()), maxDenial), got.Wait))
 	} else if demand.Want > 0 {
 		s.callsDenied.Store(nil)
 	}

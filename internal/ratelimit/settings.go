@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -28,7 +27,9 @@ const (
 )
 
 // pause returns the least validity of a denial: long enough for some calls to gather, and different at each replica.
-func pause() time.Duration { return 20*time.Millisecond + rand.N(10*time.Millisecond) }
+func (l *Limiter) pause() time.Duration {
+	return 20*time.Millisecond + l.cfg.Jitter(10*time.Millisecond)
+}
 
 var refusedWaiting = &call.Refusal{Kind: call.Unavailable, Reason: "LIMITS_OVERLOADED", RetryAfter: time.Second,
 	Message: "too many calls wait for the limits of their tenants; try again later"}

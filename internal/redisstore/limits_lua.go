@@ -74,7 +74,7 @@ local function places(key, limit, use, had, need, spare, seq)
 	spare = spare + had - held
 	local free = math.max(limit - others - held, 0)
 	local more = math.min(need, free)
-	if waiting > 0 then more = math.min(more, math.max(math.floor(limit / sharing), 1) - held) end
+	if waiting > 0 then more = math.min(more, math.ceil(limit / sharing) - held) end -- it returns what the division leaves
 	more = math.max(more, 0)
 	held = held + more
 	if waiting == 0 then held = held + math.min(spare, free - more) end

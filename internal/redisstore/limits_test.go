@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,6 +156,25 @@ func TestPermitsAreCountedOnce(t *testing.T) {
 		}
 		if got := asking(t, open().Limits("b"))("acme", ratelimit.Demand{Bounds: five, Need: 5}); got.Permits != 2 {
 			t.Errorf("another replica gets %+v", got)
+		}
+	})
+}
+
+// TestPlacesThatTheDivisionLeaves: replicas that all wait use the whole limit, although it is no multiple of them.
+func TestPlacesThatTheDivisionLeaves(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		five := tenant.Bounds{Concurrent: 5}
+		a, b, c := asking(t, open().Limits("a")), asking(t, open().Limits("b")), asking(t, open().Limits("c"))
+		for _, ask := range []func(string, ratelimit.Demand) ratelimit.Grant{a, b, c} { // all wait; one has them all
+			ask("acme", ratelimit.Demand{Bounds: five, Need: 9})
+		}
+		got := []int64{
+			a("acme", ratelimit.Demand{Bounds: five, Used: 1, Retain: 1, Need: 4}).Permits,
+			b("acme", ratelimit.Demand{Bounds: five, Need: 4}).Permits,
+			c("acme", ratelimit.Demand{Bounds: five, Need: 4}).Permits,
+		}
+		if !slices.Equal(got, []int64{2, 2, 1}) {
+			t.Errorf("%v of 5 permits, want 2, 2 and 1", got)
 		}
 	})
 }

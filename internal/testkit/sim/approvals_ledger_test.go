@@ -134,7 +134,7 @@ func (l *ledger) ran() bool {
 }
 
 // forget drops answers that a failover may have forgotten.
-func (l *ledger) forget(since time.Time) {
+func (l *ledger) forget(since time.Time, _ int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.recent = false

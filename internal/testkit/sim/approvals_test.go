@@ -16,63 +16,45 @@ const (
 	approvalTTL = 3 * time.Second
 	sessionTTL  = 5 * time.Second
 	sessionHeld = 2 * time.Second // in memory
-	// callLimit is the longest time for one operation: each command and each wait for a replica of Redis is bounded.
-	callLimit = 4 * time.Second
 )
 
 // TestApprovals: whatever happens to replicas and to Redis, an approval is redeemed once, by the call that was approved,
 // in time, and not after a denial. Every operation ends, and when the faults end, everything works again.
-func TestApprovals(t *testing.T) { check(t, func(w *sim.World) { playApprovals(w, nil) }) }
+func TestApprovals(t *testing.T) { check(t, playApprovals) }
 
 // approvalsWorld is a run of callers and approvers at several replicas.
 type approvalsWorld struct {
-	*sim.World
-	ctx      context.Context
-	redis    *sim.Redis
-	replicas []*replica[*approvals.Service]
-	ledger   *ledger
+	*cluster[*approvals.Service]
+	ledger *ledger
 }
 
-// playApprovals plays a run. breaks makes the store wrong; nil: it is right.
-func playApprovals(w *sim.World, breaks func(approvals.Store) approvals.Store) {
-	ctx, end := context.WithCancel(context.Background())
-	p := &approvalsWorld{World: w, ctx: ctx, redis: w.NewRedis()}
-	p.ledger = &ledger{w: w, all: map[string]*entry{}}
-	for i := range 3 {
-		p.replicas = append(p.replicas, newReplica(w, p.redis, fmt.Sprintf("replica%d", i),
-			func(_ context.Context, s *redisstore.Store, _ int) (*approvals.Service, func(context.Context)) {
-				var store approvals.Store = s.Approvals()
-				if breaks != nil {
-					store = breaks(store)
-				}
-				k, err := approvals.New(store, approvals.Options{TTL: approvalTTL, SessionTTL: sessionTTL,
-					SessionCacheTTL: sessionHeld, Jitter: w.Jitter})
-				if err != nil {
-					panic(err)
-				}
-				return k, k.Run
-			}))
-	}
+func playApprovals(w *sim.World) {
+	p := &approvalsWorld{ledger: &ledger{w: w, all: map[string]*entry{}}}
+	p.cluster = newCluster(w, 3, func(_ context.Context, s *redisstore.Store, _ string) (
+		*approvals.Service, func(context.Context),
+	) {
+		k, err := approvals.New(s.Approvals(), approvals.Options{TTL: approvalTTL, SessionTTL: sessionTTL,
+			SessionCacheTTL: sessionHeld, Jitter: w.Jitter})
+		if err != nil {
+			panic(err)
+		}
+		return k, k.Run
+	})
 	most := uint64(20) // commands that the replica of Redis gets at a time
 	lags := w.Seed%3 == 0
 	if lags {
 		most = 1
 		w.FaultRate(0.2)
 	}
-	w.Always("redis: its replica gets commands", func() bool { return p.redis.Lag() == 0 },
-		func() { p.redis.Replicate(1 + w.Draw("replicate")%most) })
+	p.copies(most)
 	w.Faults = func() []sim.Event {
-		if lags && (p.redis.Lag() == 0 || !p.ledger.ran()) {
-			return nil // a failover that could forget that a call runs is what matters then
+		switch {
+		case !lags:
+			return p.faults(p.ledger.forget)
+		case p.redis.Lag() > 0 && p.ledger.ran():
+			return []sim.Event{p.failover(p.ledger.forget)} // it could forget that a call runs
 		}
-		all := redisFaults(w, p.redis, p.ledger.forget)
-		if lags {
-			return all
-		}
-		for _, r := range p.replicas {
-			all = append(all, r.faults()...)
-		}
-		return all
+		return nil
 	}
 	w.Check = p.check
 	for i := range 4 {
@@ -85,56 +67,7 @@ func playApprovals(w *sim.World, breaks func(approvals.Store) approvals.Store) {
 	w.Settle(time.Minute)
 	w.Go("finally", p.finally)
 	w.Settle(time.Minute)
-	end()
-	w.Stop()
-	for _, r := range p.replicas {
-		r.close()
-	}
-	p.redis.Close()
-}
-
-// at calls f for an actor with a replica that is up, and checks that it ends in time. f's result is lost if the replica crashes
-// meanwhile: then at returns false.
-func (p *approvalsWorld) at(a *sim.Actor, r *replica[*approvals.Service], what string, limit time.Duration,
-	f func(ctx context.Context, k *approvals.Service)) bool {
-	l := r.now()
-	if l == nil {
-		return false
-	}
-	ctx, cancel := context.WithCancel(a.As(l.ctx))
-	defer cancel()
-	stop := context.AfterFunc(p.ctx, cancel)
-	defer stop()
-	began := p.Now()
-	f(ctx, l.part)
-	if took := p.Now() - began; took > limit {
-		p.Fail("%s at %s took %v", what, r.name, took)
-	}
-	return l.ctx.Err() == nil
-}
-
-// turn waits until it is an actor's turn, and a replica is up.
-func (p *approvalsWorld) turn(a *sim.Actor, what string) bool {
-	return a.TurnWhen(p.ctx, what, func() bool { return len(p.up()) > 0 })
-}
-
-// up returns the replicas that are up.
-func (p *approvalsWorld) up() (all []*replica[*approvals.Service]) {
-	for _, r := range p.replicas {
-		if r.now() != nil {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// some returns a replica, one that is up if there is any.
-func (p *approvalsWorld) some(a *sim.Actor) *replica[*approvals.Service] {
-	all := p.up()
-	if len(all) == 0 {
-		all = p.replicas
-	}
-	return all[a.IntN(len(all))]
+	p.end()
 }
 
 // wanted is the nth kind of call.

@@ -15,25 +15,25 @@ type replica[P any] struct {
 	name  string
 	w     *sim.World
 	redis *sim.Redis
-	start func(ctx context.Context, s *redisstore.Store, life int) (part P, run func(context.Context))
+	start func(ctx context.Context, s *redisstore.Store, name string) (part P, run func(context.Context))
 
 	mu   sync.Mutex
 	life *life[P] // nil: it is down
 	n    int      // of lives
+	over bool     // it does not start again
 	site *sim.Site
+	end  context.CancelFunc // of the last life
 	all  sync.WaitGroup
 }
 
 // life is the time between a start and a crash.
 type life[P any] struct {
-	part  P
-	ctx   context.Context // ends with it
-	end   context.CancelFunc
-	store *redisstore.Store
+	part P
+	ctx  context.Context // ends with it
 }
 
 func newReplica[P any](w *sim.World, r *sim.Redis, name string,
-	start func(ctx context.Context, s *redisstore.Store, life int) (P, func(context.Context))) *replica[P] {
+	start func(ctx context.Context, s *redisstore.Store, name string) (P, func(context.Context))) *replica[P] {
 	n := &replica[P]{name: name, w: w, redis: r, start: start}
 	n.boot()
 	return n
@@ -42,11 +42,16 @@ func newReplica[P any](w *sim.World, r *sim.Redis, name string,
 // boot starts it in the background, as Redis may not answer.
 func (r *replica[P]) boot() {
 	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return
+	}
 	r.n++
 	site, number := r.w.Site(r.name), r.n
 	r.site = site
-	r.mu.Unlock()
 	ctx, end := context.WithCancel(context.Background())
+	r.end = end
+	r.mu.Unlock()
 	r.all.Go(func() {
 		store, err := redisstore.Open(redisstore.Config{URL: "redis://virtual:6379", Dialer: r.redis.Dialer(site),
 			Before: site.Before, Jitter: r.w.Jitter, WaitReplicas: 1})
@@ -54,9 +59,9 @@ func (r *replica[P]) boot() {
 			panic(err)
 		}
 		defer store.Close()
-		part, run := r.start(ctx, store, number)
+		part, run := r.start(ctx, store, fmt.Sprint(r.name, ".", number))
 		r.mu.Lock()
-		r.life = &life[P]{part, ctx, end, store}
+		r.life = &life[P]{part, ctx}
 		r.mu.Unlock()
 		run(ctx)
 		<-ctx.Done()
@@ -73,18 +78,20 @@ func (r *replica[P]) now() *life[P] {
 // crash ends it without a farewell.
 func (r *replica[P]) crash() {
 	r.mu.Lock()
-	l, site := r.life, r.site
+	site, end := r.site, r.end
 	r.life = nil
 	r.mu.Unlock()
 	site.Kill()
-	l.end()
+	end()
 }
 
 // close ends it at the end of the run.
 func (r *replica[P]) close() {
-	if r.now() != nil {
-		r.crash()
-	}
+	r.mu.Lock()
+	r.over, r.life = true, nil
+	r.mu.Unlock()
+	r.site.Kill()
+	r.end()
 	r.all.Wait()
 }
 
@@ -110,9 +117,9 @@ func (r *replica[P]) faults() []sim.Event {
 	}
 }
 
-// redisFaults are what may happen to Redis.
-func redisFaults(w *sim.World, r *sim.Redis, failedOver func(since time.Time)) []sim.Event {
-	return []sim.Event{sim.Fault(fmt.Sprintf("Redis fails over, and forgets %d commands", r.Lag()), func() {
-		failedOver(r.Failover())
-	})}
+// crashes returns how often it has started again.
+func (r *replica[P]) crashes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.n - 1
 }

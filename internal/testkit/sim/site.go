@@ -26,6 +26,9 @@ func (w *World) Site(name string) *Site { return &Site{w: w, name: name} }
 
 // Dial connects to a server, which serve serves on the other end. It waits for its event.
 func (s *Site) Dial(ctx context.Context, server string, wire *Wire, serve func(*Conn)) (net.Conn, error) {
+	if s.gone() {
+		return nil, ErrReset
+	}
 	if err := s.w.await(ctx, &Event{Key: s.name + " → " + server + " connect", held: s.holds}); err != nil {
 		return nil, err
 	}
@@ -57,8 +60,18 @@ func (s *Site) holds() bool {
 	return s.silent
 }
 
+// gone reports whether the process was killed: what it still does concerns nobody.
+func (s *Site) gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
 // Before waits until a command may be sent. It is the Before of a Redis' client.
 func (s *Site) Before(ctx context.Context, command string) {
+	if s.gone() {
+		return
+	}
 	what, _, _ := strings.Cut(command, "\n")
 	actor, _ := ctx.Value(actorKey{}).(string)
 	e := &Event{Key: s.name + " sends " + fmt.Sprintf("%.60q", what), order: command, cause: actor, held: s.holds}
