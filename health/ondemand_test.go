@@ -20,13 +20,18 @@ type dials struct {
 	mu   sync.Mutex
 	at   []time.Time
 	fail error // of every dial, instead of the world's answer
+	hang bool  // dials do not end
 }
 
 func (d *dials) dial(ctx context.Context, addr string) (net.Conn, error) {
 	d.mu.Lock()
 	d.at = append(d.at, time.Now())
-	fail := d.fail
+	fail, hang := d.fail, d.hang
 	d.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if fail != nil {
 		return nil, fail
 	}
@@ -134,7 +139,10 @@ func TestExpedite(t *testing.T) {
 		p, stop := d.start(slow, "b:1")
 		defer stop()
 		pass(10 * time.Minute) // the backoff has grown
-		d.take()
+		for d.take(); d.take() == nil; {
+			pass(100 * time.Millisecond)
+		}
+		pass(time.Second) // between two probes
 		began := time.Now()
 		for range 1000 {
 			p.Expedite("c")
@@ -153,6 +161,56 @@ func TestExpedite(t *testing.T) {
 		pass(time.Minute)
 		if at := d.take(); len(at) > 1 {
 			t.Errorf("%d connections to a backend that is up", len(at))
+		}
+	})
+}
+
+// Calls that wait for many fleets cause a bounded number of probes.
+func TestExpediteManyFleets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &dials{world: newWorld(t)}
+		fleets := make([]health.Fleet, 80)
+		for i := range fleets {
+			fleets[i] = health.Fleet{Capability: fmt.Sprint("c", i), Config: slow}
+			for j := range 8 {
+				fleets[i].Backends = append(fleets[i].Backends, fmt.Sprintf("b%d-%d:1", i, j))
+			}
+		}
+		p := health.New(fleets, health.Options{Dial: d.dial})
+		defer d.keep(p)()
+		pass(15 * time.Second) // each was probed a few times
+		d.take()
+		for i := range fleets {
+			p.Expedite(fleets[i].Capability)
+		}
+		pass(10 * time.Millisecond)
+		if n := len(d.take()); n < 400 || n > 600 {
+			t.Errorf("%d probes of 640 backends at once, at 500 a second", n)
+		}
+	})
+}
+
+// A backend that refused connections and does not answer any more is not known to be closed.
+func TestHangAfterRefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &dials{world: newWorld(t)}
+		p, stop := d.start(slow, "b:1")
+		defer stop()
+		pass(time.Minute)
+		if b := p.Snapshot("c").Backends[0]; !b.Refused {
+			t.Errorf("%+v", b)
+		}
+		d.mu.Lock()
+		d.hang = true
+		d.mu.Unlock()
+		for d.take(); d.take() == nil; {
+			pass(100 * time.Millisecond)
+		}
+		pass(slow.Timeout + 100*time.Millisecond) // the end of that probe
+		if b := p.Snapshot("c").Backends[0]; b.State != health.Down || b.Refused {
+			t.Errorf("%+v", b)
 		}
 	})
 }
