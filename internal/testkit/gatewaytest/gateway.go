@@ -323,9 +323,6 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 // Bodies is the used fraction of Options.MaxBodies.
 func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
-// CancelMCP is the gateway's.
-func (g *Gateway) CancelMCP(request string) { g.gateway.CancelMCP(request) }
-
 // WatchRates calls that of gateway.Gateway.
 func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	g.gateway.WatchRates(ctx, tenants)
