@@ -78,7 +78,7 @@ func curlSpeaks(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "curl", "--version").Output()
 	if err != nil {
-		t.Skip("there is no curl")
+		t.Fatalf("curl is missing; make setup installs it: %v", err)
 	}
 	all := map[string]string{"1.1": "--http1.1"}
 	if bytes.Contains(out, []byte("HTTP2")) {

@@ -203,12 +203,15 @@ func clients(t *testing.T, gateways []*member) []docpb.CapabilityClient {
 	return all
 }
 
+// underCallers is the number of callers of a gateway.
+const underCallers = 4
+
 // under lets calls run, reads and writes, by every one of some gateways, before, while
 // and after something happens. None may fail that is not excused.
 func (c *cluster) under(t *testing.T, what string, gateways []*member, excuse func(failure) bool, happens func()) {
 	t.Helper()
 	l := &load{tools: []string{readTool, writeTool}, excuse: excuse}
-	l.start(t, 4, clients(t, gateways)...)
+	l.start(t, underCallers, clients(t, gateways)...)
 	l.during(t, what, happens)
 	l.end()
 }

@@ -41,11 +41,15 @@ func TestDeadlineToldUpstream(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			left := make(chan time.Duration, 1)
+			type timeout struct {
+				left     time.Duration
+				deadline time.Time
+			}
+			told := make(chan timeout, 1)
 			w := newWorld(t, relay.Config{DeadlineMargin: 50 * time.Millisecond}, grpc.StreamInterceptor(
 				func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 					deadline, _ := ss.Context().Deadline()
-					left <- time.Until(deadline)
+					told <- timeout{time.Until(deadline), deadline}
 					return next(srv, ss)
 				}))
 			margin := time.Duration(0)
@@ -53,6 +57,8 @@ func TestDeadlineToldUpstream(t *testing.T) {
 				w.h.capped(c.limit)
 				margin = 50 * time.Millisecond
 			}
+			const rounding = 10 * time.Millisecond // grpc-timeout has a unit
+			earliest := time.Now().Add(c.most - margin - rounding)
 			ctx, cancel := context.Background(), func() {}
 			if c.asked > 0 {
 				ctx, cancel = context.WithTimeout(ctx, c.asked)
@@ -61,8 +67,13 @@ func TestDeadlineToldUpstream(t *testing.T) {
 			if _, err := unary(ctx, w.cc, "Echo", nil); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-left; got > c.most-margin || got < c.most/4 {
-				t.Errorf("the backend has %v of %v", got, c.most)
+			// The header has the time that is left, so a slow machine makes the backend's deadline later, never earlier.
+			got := <-told
+			if got.left > c.most-margin {
+				t.Errorf("the backend has %v of %v", got.left, c.most)
+			}
+			if early := earliest.Sub(got.deadline); early > 0 {
+				t.Errorf("the backend's deadline is %v too early", early)
 			}
 		})
 	}
