@@ -26,6 +26,22 @@ type jsonRoute struct {
 	peer  peers.Spec
 	path  string
 	body  string
+	// header has further fields of the request, names in lower case.
+	header [][2]string
+}
+
+// comparison says which route others are compared with, and which of them has to reach the goal.
+type comparison struct {
+	head         string // of the column
+	goal         float64
+	base, judged func(jsonRoute) bool
+}
+
+// withEnvoy compares JSON requests with Envoy's transcoder.
+func withEnvoy() comparison {
+	return comparison{head: "Envoy", goal: jsonGoal,
+		base:   func(r jsonRoute) bool { return r.peer.Name == "envoy-json" },
+		judged: func(r jsonRoute) bool { return r.peer.Name == "capgate" }}
 }
 
 const jsonSize = 1024 // bytes of arguments, and of the result
@@ -40,11 +56,11 @@ func jsonRoutes(o options) []jsonRoute {
 	mapped := fmt.Sprintf(`{"tool_name":%q,"args_json":%q,"session_id":"bench-session-1"}`,
 		work, base64.StdEncoding.EncodeToString([]byte(args)))
 	routes := []jsonRoute{
-		{"**capgate**, invoke", capgate, base + "/invoke",
-			fmt.Sprintf(`{"tool_name":%q,"args":%s,"session_id":"bench-session-1"}`, work, args)},
-		{"**capgate**, a tool's route", capgate, base + "/tools/" + work.String(), args},
-		{"Envoy's transcoder", peers.EnvoyTranscoder(o.envoy), base + "/invoke", mapped},
-		{"grpc-gateway", peers.GRPCGateway(), base + "/invoke", mapped},
+		{title: "**capgate**, invoke", peer: capgate, path: base + "/invoke",
+			body: fmt.Sprintf(`{"tool_name":%q,"args":%s,"session_id":"bench-session-1"}`, work, args)},
+		{title: "**capgate**, a tool's route", peer: capgate, path: base + "/tools/" + work.String(), body: args},
+		{title: "Envoy's transcoder", peer: peers.EnvoyTranscoder(o.envoy), path: base + "/invoke", body: mapped},
+		{title: "grpc-gateway", peer: peers.GRPCGateway(), path: base + "/invoke", body: mapped},
 	}
 	if o.before != "" {
 		before := routes[0]
@@ -57,17 +73,23 @@ func jsonRoutes(o options) []jsonRoute {
 // jsonTable is what was measured over one protocol, a cell for each route.
 type jsonTable struct {
 	title  string
+	by     comparison
 	routes []jsonRoute
 	cells  []*cell
-	envoy  int // which of the routes is Envoy's; -1: it is not there
+	base   int // which of the routes others are compared with; -1: it is not there
 }
 
 // json measures JSON requests, saturated, interleaved.
 func (b *bench) json(ctx context.Context) (string, error) {
+	return b.requests(ctx, "JSON", jsonRoutes(b.opts), withEnvoy())
+}
+
+// requests measures each route over HTTP/1.1 and HTTP/2. what is the kind of requests.
+func (b *bench) requests(ctx context.Context, what string, all []jsonRoute, by comparison) (string, error) {
 	var notes strings.Builder
 	alive := map[string]*peers.Peer{}
 	var routes []jsonRoute
-	for _, r := range jsonRoutes(b.opts) {
+	for _, r := range all {
 		if why := b.missing(r.peer); why != "" {
 			fmt.Fprintf(&notes, "- %s left out: %s\n", r.title, why)
 			continue
@@ -81,7 +103,7 @@ func (b *bench) json(ctx context.Context) (string, error) {
 		}
 		routes = append(routes, r)
 	}
-	tables := []jsonTable{newJSONTable("HTTP/1.1", routes), newJSONTable("HTTP/2", routes)}
+	tables := []jsonTable{newJSONTable(what+" over HTTP/1.1", routes, by), newJSONTable(what+" over HTTP/2", routes, by)}
 	for round := range b.opts.rounds {
 		for i, t := range tables {
 			for at := range routes {
@@ -104,12 +126,12 @@ func (b *bench) json(ctx context.Context) (string, error) {
 	return out.String(), nil
 }
 
-func newJSONTable(title string, routes []jsonRoute) jsonTable {
-	t := jsonTable{title: title, routes: routes, envoy: -1}
+func newJSONTable(title string, routes []jsonRoute, by comparison) jsonTable {
+	t := jsonTable{title: title, by: by, routes: routes, base: -1}
 	for i, r := range routes {
 		t.cells = append(t.cells, &cell{})
-		if r.peer.Name == "envoy-json" {
-			t.envoy = i
+		if by.base(r) {
+			t.base = i
 		}
 	}
 	return t
@@ -118,7 +140,7 @@ func newJSONTable(title string, routes []jsonRoute) jsonTable {
 const jsonInFlight = 64
 
 func jsonLoad(r jsonRoute, http1 bool) load.Config {
-	cfg := load.Config{Mode: load.Closed, JSON: &load.JSON{Path: r.path, Body: r.body, HTTP1: http1}}
+	cfg := load.Config{Mode: load.Closed, JSON: &load.JSON{Path: r.path, Body: r.body, Header: r.header, HTTP1: http1}}
 	if http1 {
 		cfg.Conns = jsonInFlight
 	} else {
@@ -152,18 +174,18 @@ func (b *bench) jsonWindow(ctx context.Context, p *peers.Peer, cfg load.Config, 
 		}
 		c.rounds = append(c.rounds, m)
 	}
-	progress("json "+t.title, p.Spec.Name, c, res)
+	progress(t.title, p.Spec.Name, c, res)
 }
 
 func (t jsonTable) write(out *strings.Builder, keep string) {
 	fmt.Fprintf(out,
-		"| JSON over %s | µs CPU a request | × Envoy | goal %.2f | rounds | allocations | their bytes | done |"+
+		"| %s | µs CPU a request | × %s | goal %.2f | rounds | allocations | their bytes | done |"+
 			" proxy busy | p50 / p99 | others busy |\n"+
-			"|---|---|---|---|---|---|---|---|---|---|---|\n", t.title, jsonGoal)
-	var envoy measured
+			"|---|---|---|---|---|---|---|---|---|---|---|\n", t.title, t.by.head, t.by.goal)
+	var base measured
 	known := false
-	if t.envoy >= 0 && t.cells[t.envoy].failed == "" {
-		envoy, known = t.cells[t.envoy].keep(keep)
+	if t.base >= 0 && t.cells[t.base].failed == "" {
+		base, known = t.cells[t.base].keep(keep)
 	}
 	for i, r := range t.routes {
 		m, ok := t.cells[i].keep(keep)
@@ -174,9 +196,9 @@ func (t jsonTable) write(out *strings.Builder, keep string) {
 		}
 		ratio, verdict := "–", ""
 		if known {
-			ratio = fmt.Sprintf("%.2f", m.cost/envoy.cost)
-			if r.peer.Name == "capgate" {
-				verdict = goalReached(m.cost/envoy.cost, jsonGoal)
+			ratio = fmt.Sprintf("%.2f", m.cost/base.cost)
+			if t.by.judged(r) {
+				verdict = goalReached(m.cost/base.cost, t.by.goal)
 			}
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %.0f requests/s | %s | %s | %s |\n",

@@ -11,7 +11,7 @@ import (
 
 func TestJSONTableComparesWithEnvoy(t *testing.T) {
 	t.Parallel()
-	table := newJSONTable("HTTP/1.1", jsonRoutes(options{envoy: "envoy"}))
+	table := newJSONTable("JSON over HTTP/1.1", jsonRoutes(options{envoy: "envoy"}), withEnvoy())
 	const requests = 1000
 	for i, cpu := range []time.Duration{60, 40, 100, 150} {
 		res := load.Result{Seconds: 1, Calls: requests, ProxyCPU: cpu * time.Millisecond}

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/bench/grpcproxy"
 	"github.com/capgate/capgate/bench/jsonproxy"
 	"github.com/capgate/capgate/bench/load"
+	"github.com/capgate/capgate/bench/mcpproxy"
 	"github.com/capgate/capgate/bench/peers"
 	"github.com/capgate/capgate/bench/tcprelay"
 )
@@ -59,6 +60,8 @@ func start(ctx context.Context, args []string) error {
 			return asGRPCProxy(args[1:])
 		case peers.RoleJSONProxy:
 			return asJSONProxy(args[1:])
+		case peers.RoleMCPProxy:
+			return asMCPProxy(args[1:])
 		case peers.RoleTCPRelay:
 			return asTCPRelay(args[1:])
 		}
@@ -123,6 +126,22 @@ func asJSONProxy(args []string) error {
 		return err
 	}
 	p, err := jsonproxy.New(to)
+	if err != nil {
+		return err
+	}
+	return p.Serve(ln)
+}
+
+// asMCPProxy has the tool as a further argument.
+func asMCPProxy(args []string) error {
+	if len(args) < 1 {
+		return errors.New("want a tool, an address to listen on and a backend's")
+	}
+	ln, to, err := listenAndBackend(args[1:])
+	if err != nil {
+		return err
+	}
+	p, err := mcpproxy.New(to, args[0])
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type options struct {
 	neighbour bool
 	files     bool
 	json      bool
+	mcp       bool
 	envoy     string // path of Envoy's binary, or its name in PATH
 	capgate   peers.Capgate
 	before    string // path of another build of capgate, to be compared with
@@ -75,6 +76,8 @@ func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.json, "json", false,
 		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, "+
 			"instead of the scenarios")
+	fs.BoolVar(&o.mcp, "mcp", false,
+		"measure tools/call over MCP, beside JSON and a proxy of the Go SDK, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 }
@@ -102,7 +105,7 @@ func parseOptions(args []string) (options, error) {
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
 	fs.StringVar(&o.out, "out", "",
 		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
-			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->) "+
+			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->, <!-- mcp -->) "+
 			"markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

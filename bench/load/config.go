@@ -73,9 +73,11 @@ type Config struct {
 
 // JSON is a request that is repeated. Its response must have the status 200.
 type JSON struct {
-	Path  string
-	Body  string
-	HTTP1 bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
+	Path string
+	Body string
+	// Header has further fields, names in lower case.
+	Header [][2]string
+	HTTP1  bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
 }
 
 // Result of one window.

@@ -23,9 +23,12 @@ type http1 struct {
 
 func newHTTP1(r *run) *http1 {
 	j := r.cfg.JSON
-	return &http1{run: r, request: fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", j.Path, r.cfg.Target, userAgent, len(j.Body),
-		j.Body)}
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n", j.Path, r.cfg.Target, userAgent, len(j.Body))
+	for _, field := range j.Header {
+		request = fmt.Appendf(request, "%s: %s\r\n", field[0], field[1])
+	}
+	return &http1{run: r, request: fmt.Appendf(request, "\r\n%s", j.Body)}
 }
 
 func (c *http1) attach(s *loop.Conn) { c.socket = s }

@@ -68,7 +68,7 @@ func (r *requests) fields(s *h2.Session) []int {
 		scheme = "https"
 	}
 	if j := r.cfg.JSON; j != nil {
-		return []int{
+		fields := []int{
 			s.Field(":method", "POST"),
 			s.Field(":scheme", scheme),
 			s.Field(":path", j.Path),
@@ -78,6 +78,10 @@ func (r *requests) fields(s *h2.Session) []int {
 			s.Field("user-agent", userAgent),
 			s.Field("accept", "*/*"),
 		}
+		for _, field := range j.Header {
+			fields = append(fields, s.Field(field[0], field[1]))
+		}
+		return fields
 	}
 	f := []int{
 		s.Field(":method", "POST"),

@@ -10,6 +10,7 @@ const (
 	RoleGRPCProxy = "as-grpc-proxy"
 	RoleTCPRelay  = "as-tcp-relay"
 	RoleJSONProxy = "as-json-proxy"
+	RoleMCPProxy  = "as-mcp-proxy"
 )
 
 // GRPCGo is package grpcproxy.
@@ -22,9 +23,16 @@ func TCPRelay() Spec {
 	return s
 }
 
-// GRPCGateway is package jsonproxy. It serves metrics where it serves JSON.
-func GRPCGateway() Spec {
-	s := played("grpc-gateway", "grpc-gateway", RoleJSONProxy)
+// GRPCGateway is package jsonproxy.
+func GRPCGateway() Spec { return measured(played("grpc-gateway", "grpc-gateway", RoleJSONProxy)) }
+
+// MCPProxy is package mcpproxy with a tool.
+func MCPProxy(tool string) Spec {
+	return measured(played("go-sdk", "Go SDK proxy", RoleMCPProxy, tool))
+}
+
+// measured is a peer that serves metrics where it serves calls.
+func measured(s Spec) Spec {
 	build := s.build
 	s.build = func(env Env, dir string, listen netip.AddrPort) (command, error) {
 		c, err := build(env, dir, listen)
@@ -34,9 +42,9 @@ func GRPCGateway() Spec {
 	return s
 }
 
-func played(name, title, role string) Spec {
+func played(name, title, role string, more ...string) Spec {
 	return Spec{Name: name, Title: title, build: func(env Env, _ string, listen netip.AddrPort) (command, error) {
-		return command{path: env.Self, args: []string{role, listen.String(), env.Backend.String()}, env: procs(1)}, nil
+		return command{path: env.Self, args: append(append([]string{role}, more...), listen.String(), env.Backend.String()), env: procs(1)}, nil
 	}}
 }
 
