@@ -33,6 +33,26 @@ func TestJSONTableComparesWithEnvoy(t *testing.T) {
 	}
 }
 
+func TestMCPTableComparesWithJSON(t *testing.T) {
+	t.Parallel()
+	table := newJSONTable("tools/call over HTTP/2", mcpRoutes(options{}), toJSON())
+	for i, cost := range []float64{50, 110, 500} {
+		table.cells[i].rounds = []measured{{cost: cost, result: load.Result{Seconds: 1, Calls: 1000}}}
+	}
+	var out strings.Builder
+	table.write(&out, "quiet")
+	for _, want := range []string{
+		"| tools/call over HTTP/2 | µs CPU a request | × JSON | goal 2.00 |",
+		"a tool's route | 50.0 | 1.00 |  |",
+		"| **capgate**, MCP | 110 | 2.20 | **missed by 10%** |",
+		"| Go SDK proxy, MCP | 500 | 10.00 |  |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestEnvoyThatIsMissingIsLeftOutWithAWord(t *testing.T) {
 	t.Parallel()
 	for _, s := range []peers.Spec{peers.Envoy("/nowhere/envoy"), peers.EnvoyTranscoder("/nowhere/envoy")} {

@@ -19,7 +19,8 @@ func mcpRoutes(o options) []jsonRoute {
 	args := `{"text":"` + strings.Repeat("x", jsonSize-frame) + `"}`
 	capgate, proxy := peers.CapgateSpec(o.capgate), peers.MCPProxy(work)
 	routes := []jsonRoute{
-		{title: "**capgate**, JSON: a tool's route", peer: capgate, path: "/v1/capabilities/weather/tools/" + work, body: args},
+		{title: "**capgate**, JSON: a tool's route", peer: capgate, path: "/v1/capabilities/weather/tools/" + work,
+			body: args},
 		toolsCall("**capgate**, MCP", capgate, "weather__"+work, args),
 		toolsCall("Go SDK proxy, MCP", proxy, work, args),
 	}
@@ -46,7 +47,11 @@ func toolsCall(title string, peer peers.Spec, tool, args string) jsonRoute {
 
 // mcp measures tools/call over MCP, saturated, interleaved.
 func (b *bench) mcp(ctx context.Context) (string, error) {
-	return b.requests(ctx, "tools/call", mcpRoutes(b.opts), comparison{head: "JSON", goal: mcpGoal,
-		base:   func(r jsonRoute) bool { return r.path != "/mcp" },
-		judged: func(r jsonRoute) bool { return r.path == "/mcp" && r.peer.Name == "capgate" }})
+	return b.requests(ctx, "tools/call", mcpRoutes(b.opts), toJSON())
+}
+
+// toJSON compares calls over MCP with the same over JSON.
+func toJSON() comparison {
+	return comparison{head: "JSON", goal: mcpGoal, base: func(r jsonRoute) bool { return r.path != "/mcp" },
+		judged: func(r jsonRoute) bool { return r.path == "/mcp" && r.peer.Name == "capgate" }}
 }

@@ -126,8 +126,11 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 		i.progress = p.Meta["progressToken"]
 		i.told = &progress{session: req.Session, token: i.progress}
 	}
-	i.urls = x.session.URLs || i.stateless && showsURLs(req.ClientCapabilities())
-	i.forms = i.stateless && showsForms(req.ClientCapabilities())
+	i.urls = x.session.URLs
+	if i.stateless && asksUsers(p.Meta) {
+		capabilities := req.ClientCapabilities()
+		i.urls, i.forms = i.urls || showsURLs(capabilities), showsForms(capabilities)
+	}
 	if i.urls || i.forms || i.state != "" {
 		i.seals = h.sealsFor(x.r.Context(), x.r)
 		i.urls, i.forms = i.urls && i.seals.on(), i.forms && i.seals.on()

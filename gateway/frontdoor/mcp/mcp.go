@@ -98,8 +98,10 @@ type Handler struct {
 	settings     atomic.Pointer[Settings]
 	running      running
 	operations   *operations
-	whole        http.Handler // answers with one JSON object
-	events       http.Handler // answers with events, the last of which is the response
+	self         *sdk.Implementation
+	direct       sdk.MethodHandler // answers a call that the SDK does not see
+	whole        http.Handler      // answers with one JSON object
+	events       http.Handler      // answers with events, the last of which is the response
 }
 
 // New returns the front door of a gateway.
@@ -113,12 +115,13 @@ func New(cfg Config) *Handler {
 	if cfg.Tasks != nil {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
-	server := sdk.NewServer(&sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")},
-		&sdk.ServerOptions{
-			Capabilities:              capabilities,
-			SupportedProtocolVersions: versions(),
-			SetCacheable:              cacheable,
-		})
+	h.self = &sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")}
+	h.direct = h.measured(h.receive(nil))
+	server := sdk.NewServer(h.self, &sdk.ServerOptions{
+		Capabilities:              capabilities,
+		SupportedProtocolVersions: versions(),
+		SetCacheable:              cacheable,
+	})
 	server.AddReceivingMiddleware(h.measured, h.receive)
 	if cfg.Tasks != nil {
 		h.addTasks(server)
@@ -219,6 +222,10 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	defer done()
 	r = r.WithContext(ctx)
 	ctx = context.WithValue(ctx, exchangeKey{}, &exchange{r: r, out: out, read: m, session: s})
+	if call := m.direct(r.Header); call != nil {
+		h.serveDirect(ctx, out, m, call)
+		return
+	}
 	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))
 }
 

@@ -52,3 +52,10 @@ func (h *Handler) resume(r *http.Request) (s session, f *refusal) {
 func showsURLs(c *sdk.ClientCapabilities) bool {
 	return c != nil && c.Elicitation != nil && c.Elicitation.URL != nil
 }
+
+// asksUsers reports whether a client says with a request that it shows or asks its user something. What that is, the SDK
+// reads, whose decoder costs as much as a call.
+func asksUsers(meta sdk.Meta) bool {
+	capabilities, _ := meta[sdk.MetaKeyClientCapabilities].(map[string]any)
+	return capabilities["elicitation"] != nil
+}
