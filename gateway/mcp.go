@@ -109,6 +109,7 @@ func withMCP(h *mcpDoor, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.Serves(r.URL.Path) {
+			webRequestOf(r).client.MCP = true
 			h.ServeHTTP(w, r)
 			return
 		}

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -84,6 +86,27 @@ func TestMCPMeta(t *testing.T) {
 		if s.Request.GetSessionId() != "s1" || s.Request.GetThreadId() != "t1" ||
 			!strings.Contains(strings.Join(s.Metadata.Get("traceparent"), ""), trace) {
 			t.Errorf("%v %v", s.Request, s.Metadata)
+		}
+	}
+}
+
+// TestMCPCallsAreTraced: the spans of a call continue the trace of its request, and say that it is a tools/call.
+func TestMCPCallsAreTraced(t *testing.T) {
+	t.Parallel()
+	collector := oteltest.Start(t)
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Tracer = newTracer(t, collector, 0) })
+	for _, revision := range revisions {
+		before := len(collector.Spans(t, 0))
+		s := f.session(t, revision, nil)
+		if _, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__echo",
+			Meta: sdk.Meta{"traceparent": sampled}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, span := range collector.Spans(t, before+2)[before:] {
+			want := map[otlp.Span_SpanKind]string{otlp.Span_SPAN_KIND_SERVER: "tools/call", otlp.Span_SPAN_KIND_CLIENT: ""}
+			if got := span.Of["mcp.method.name"]; span.Trace != aTrace || got != want[span.GetKind()] {
+				t.Errorf("%s: %s of the trace %s is %q", revision, span.GetName(), span.Trace, got)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ type Client struct {
 	Address string           // IP address; "" where it is not known
 	At      *tenant.Listener // where it came in; nil: the public port, or the process itself
 	Peer    *tenant.Peer     // of the connection's certificate; nil: there is none
+	MCP     bool             // the call is a tools/call over MCP
 	Told    bool             // by a trusted proxy, which also says what the client asked it for:
 	Proto   string
 	Host    string

@@ -38,6 +38,9 @@ func (f Filter) Note(t *filter.Call) {
 	if sampled {
 		t.Span = f.tracer.Start(parent, state, &t.Info, s.Started())
 		t.Trace = t.Span.TraceID()
+		if t.Client.MCP {
+			t.Span.OverMCP()
+		}
 	}
 }
 

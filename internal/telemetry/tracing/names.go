@@ -36,6 +36,9 @@ const (
 
 var executeTool = attribute.String("gen_ai.operation.name", "execute_tool")
 
+// mcpToolsCall is of calls that are requests of MCP. Requests of other methods are no calls.
+var mcpToolsCall = attribute.String("mcp.method.name", "tools/call")
+
 // Attributes of the process.
 const (
 	serviceName     = attribute.Key("service.name")

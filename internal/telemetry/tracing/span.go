@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,6 +41,9 @@ func (s *Span) Traceparent() string {
 	}
 	return text(s.server.SpanContext())
 }
+
+// OverMCP records that the call is a tools/call over MCP.
+func (s *Span) OverMCP() { s.server.SetAttributes(mcpToolsCall) }
 
 // Causes of waits.
 const (
@@ -87,7 +91,7 @@ func (s *Span) StartAttempt(addr, path string) string {
 	s.attempts++
 	name, attrs := rpc(path)
 	attrs = append(attrs, capgateAttempt.Int(s.attempts))
-	if host, port, err := net.SplitHostPort(addr); err == nil {
+	if host, port, err := net.SplitHostPort(authority(addr)); err == nil {
 		attrs = append(attrs, serverAddress.String(plain(host)))
 		if n, err := strconv.Atoi(port); err == nil {
 			attrs = append(attrs, serverPort.Int(n))
@@ -98,6 +102,22 @@ func (s *Span) StartAttempt(addr, path string) string {
 		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attrs...))
 	return text(s.client.SpanContext())
+}
+
+// authority returns the host and the port of a backend, which may be a URL.
+func authority(addr string) string {
+	scheme, rest, isURL := strings.Cut(addr, "://")
+	if !isURL {
+		return addr
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	if scheme == "https" {
+		return net.JoinHostPort(strings.Trim(host, "[]"), "443")
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), "80")
 }
 
 // AttemptFailed ends an attempt that did not start, or is retried.

@@ -116,6 +116,27 @@ func TestSpansArrive(t *testing.T) {
 	}
 }
 
+// TestAddresses: the address of an attempt is that of the backend, which may be a URL.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	tracer, _ := open(t, tracing.Config{Endpoint: c.Addr, Sample: 1})
+	for i, test := range []struct{ backend, host, port string }{
+		{"10.0.0.7:50051", "10.0.0.7", "50051"},
+		{"http://mcp.example:8000/mcp", "mcp.example", "8000"},
+		{"https://mcp.example/mcp", "mcp.example", "443"},
+		{"http://[2001:db8::7]/mcp", "2001:db8::7", "80"},
+	} {
+		s := tracer.Start(tracing.Parent{}, "", &call.Call{Path: "/a.B/C"}, time.Now())
+		s.StartAttempt(test.backend, "/a.B/C")
+		s.AttemptFailed()
+		span := c.Spans(t, i+1)[i]
+		if host, port := span.Of["server.address"], span.Of["server.port"]; host != test.host || port != test.port {
+			t.Errorf("%s: %s, port %s", test.backend, host, port)
+		}
+	}
+}
+
 // TestNobodyTakesSpans: calls do not wait, lost spans are counted, and the log has one line about the loss and one
 // about the return.
 func TestNobodyTakesSpans(t *testing.T) {
