@@ -32,6 +32,14 @@ func TestCheck(t *testing.T) {
 		"fleets:\n- {capability: a, backends: [], manifest: "+static+
 			", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
 			"- {capability: b, backends: [], manifest: "+dynamic+", validate_arguments: true, discovery: {interval: 1m}}\n")
+	declares := func(id, tool string) string {
+		return write(id+".manifest.yaml", "id: "+id+"\nimage: i\ntools: [{name: "+tool+
+			", description: d, input_schema: {type: object}}]\n")
+	}
+	toolNames := write("toolnames.yaml", "fleets:\n"+
+		"- {capability: c, policy: ask, backends: ['b:1'], mcp: {name: none}, manifest: "+declares("c", "same")+"}\n"+
+		"- {capability: d, policy: ask, backends: ['b:1'], mcp: {name: none}, manifest: "+declares("d", "same")+"}\n"+
+		"- {capability: e, policy: ask, backends: ['b:1'], manifest: "+declares("e", strings.Repeat("n", 126))+"}\n")
 	wrong := write("wrong.yaml", "fleet: []\nimage: i\n")
 	recommendsNothing := write("blocks.yaml",
 		"id: weather\nimage: i\ntools: [{name: t, description: d, input_schema: {type: object}}]\n")
@@ -66,6 +74,10 @@ func TestCheck(t *testing.T) {
 			misfits + ":2: fleet a: validate_arguments: " + static + " has no tools", misfits +
 				":2: fleet a: discovery: " + static + " does not have tool_source: dynamic",
 			misfits + ":3: fleet b: manifest: " + dynamic + " belongs to the capability files"}},
+		"names of tools over MCP": {[]string{"--config", toolNames}, 1, nil, []string{
+			": fleet d: mcp: name: none is not possible: c also has a tool same, and its names have no prefix either",
+			": fleet e: mcp: the name of the tool nnnn", "would have more than 128 bytes with the prefix e; give the fleet a " +
+				"shorter mcp.name"}},
 		"no such file": {[]string{"--config", dir + "/none"}, 1, nil,
 			[]string{dir + "/none: cannot be read: no such file"}},
 		"both":          {[]string{"--config", good, good}, 2, nil, []string{"want FILE or --config, not both"}},

@@ -214,6 +214,11 @@ func TestParseErrors(t *testing.T) {
 				`set manifest`}},
 		"insecure": {fleet[:len(fleet)-3] + ", tls: {insecure: true, ca_file: c}}]\n",
 			[]string{`f:1: fleets[0].tls.insecure: true accepts any certificate`}},
+		"names of tools over MCP": {"fleets:\n- {capability: a, backends: ['b:1']}\n" +
+			"- {capability: b, backends: ['b:2'], mcp: {name: a}}\n" +
+			"- {capability: c, backends: ['b:3'], mcp: {name: a__b}}\n", []string{
+			`f:3: fleets[1].mcp.name: the tools of a already begin with "a"; give one of the fleets another mcp.name`,
+			`f:4: fleets[2].mcp.name: "a__b" is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and`}},
 		"dialect": {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n",
 			[]string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
 	} {

@@ -130,7 +130,7 @@ func (c *Config) checkFleets(at strictyaml.At) {
 		f, here := &c.Fleets[i], at.Item(i)
 		if p := f.ToolPrefix(); p != "" {
 			if other := prefixes[p]; other != "" && other != f.Capability {
-				here.Fail("mcp", "name: the tools of %s already begin with %q; give one of the fleets another mcp.name", other, p)
+				here.Field("mcp").Fail("name", "the tools of %s already begin with %q; give one of the fleets another mcp.name", other, p)
 			}
 			prefixes[p] = f.Capability
 		}
