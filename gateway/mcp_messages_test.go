@@ -15,7 +15,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
-	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
 // open sends a request. header are names and values in turn.
@@ -249,50 +248,6 @@ func TestMCPNames(t *testing.T) {
 		_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
 		if _, data := refusalOf(t, err); data["reason"] != "CAPABILITY_UNKNOWN" {
 			t.Errorf("%q: %v", prefix, data)
-		}
-	}
-}
-
-// TestMCPSignIn: a client without a credential learns where it gets one, and the token of that issuer is one.
-func TestMCPSignIn(t *testing.T) {
-	t.Parallel()
-	i := issuertest.Start(t)
-	f := startMCP(t, func(o *gatewaytest.Options) {
-		o.Authenticator = verifier(t, i)
-		o.MCP.Settings.Issuers = []string{i.URL}
-	})
-	resp, _ := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	challenge := resp.Header.Get("WWW-Authenticate")
-	_, address, _ := strings.Cut(challenge, `resource_metadata="`)
-	address, _, _ = strings.Cut(address, `"`)
-	if resp.StatusCode != http.StatusUnauthorized || address != f.gateway.URL("/.well-known/oauth-protected-resource/mcp") {
-		t.Fatalf("%d %q", resp.StatusCode, challenge)
-	}
-	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
-		resp, text := getJSON(t, f.gateway, path)
-		var metadata struct {
-			Resource string
-			Servers  []string `json:"authorization_servers"`
-		}
-		if err := json.Unmarshal([]byte(text), &metadata); err != nil || resp.StatusCode != 200 ||
-			metadata.Resource != f.gateway.URL(mcp.Path) || !slices.Equal(metadata.Servers, []string{i.URL}) {
-			t.Errorf("%d %s %v", resp.StatusCode, text, err)
-		}
-	}
-	resp, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization", "Bearer forged.token.here")
-	if challenge = resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized ||
-		!strings.Contains(challenge, `error="invalid_token"`) || !strings.Contains(challenge, "resource_metadata=") {
-		t.Errorf("%d %q %s", resp.StatusCode, challenge, text)
-	}
-	other := i.Token(t, map[string]any{"aud": "https://other.example"})
-	if resp, text = f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization", "Bearer "+other); resp.
-		StatusCode != http.StatusUnauthorized {
-		t.Errorf("a token for another service: %d %s", resp.StatusCode, text)
-	}
-	for _, revision := range revisions {
-		s := f.session(t, revision, nil, "Authorization", "Bearer "+i.Token(t, nil))
-		if list, err := s.ListTools(t.Context(), nil); err != nil || len(list.Tools) == 0 {
-			t.Errorf("%s: %v", revision, err)
 		}
 	}
 }

@@ -50,6 +50,16 @@ func identified(t *testing.T, by authenticate.Authenticator, client, backend cal
 	return f
 }
 
+// issuersFor is an issuer of tokens for an audience.
+func issuersFor(i *issuertest.Issuer, audience string) []token.Issuer {
+	return []token.Issuer{{
+		Name: "corp", URL: i.URL, Audiences: []string{audience}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
+		Leeway: time.Minute,
+		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", ScopeNames: tenant.ScopesByName()},
+		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
+	}}
+}
+
 // verifier verifies the tokens of an issuer until the test ends.
 func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	t.Helper()
@@ -63,12 +73,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Replace([]token.Issuer{{
-		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
-		Leeway: time.Minute,
-		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", ScopeNames: tenant.ScopesByName()},
-		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
-	}})
+	v.Replace(issuersFor(i, "capgate"))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

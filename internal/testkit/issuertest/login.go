@@ -16,6 +16,7 @@ import (
 // login is what a code stands for: an authorization request (OpenID Connect Core §3.1) that its person has granted.
 type login struct {
 	client, redirect, challenge, nonce string
+	resource                           string         // that the access token is for (RFC 8707); "": any
 	claims                             map[string]any // of the person
 	used                               bool
 }
@@ -40,8 +41,8 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown client or redirect_uri", http.StatusBadRequest)
 		return
 	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" ||
-		q.Get("nonce") == "" || len(q.Get("code_challenge")) != 43:
-		http.Error(w, "a code with PKCE (S256), state and nonce is required", http.StatusBadRequest)
+		q.Get("nonce") == "" && q.Get("resource") == "" || len(q.Get("code_challenge")) != 43:
+		http.Error(w, "a code with PKCE (S256), state and nonce, or a resource, is required", http.StatusBadRequest)
 		return
 	}
 	back := url.Values{"state": {q.Get("state")}}
@@ -52,7 +53,8 @@ func (s *server) authorize(w http.ResponseWriter, r *http.Request) {
 	default:
 		code := rand.Text()
 		s.people.codes[code] = &login{client: q.Get("client_id"), redirect: q.Get("redirect_uri"),
-			challenge: q.Get("code_challenge"), nonce: q.Get("nonce"), claims: maps.Clone(s.people.person)}
+			challenge: q.Get("code_challenge"), nonce: q.Get("nonce"), resource: q.Get("resource"),
+			claims: maps.Clone(s.people.person)}
 		back.Set("code", code)
 	}
 	switch s.behave {
@@ -91,15 +93,19 @@ func (s *server) token(w http.ResponseWriter, r *http.Request) {
 	}
 	l.used = true
 	s.people.logins++
+	access := rand.Text()
+	if l.resource != "" {
+		access = s.jwt(l, l.resource)
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": 300,
-		"id_token": s.idToken(l)})
+	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": 300,
+		"id_token": s.jwt(l, l.client)})
 }
 
-// idToken returns the ID token of a login.
-func (s *server) idToken(l *login) string {
+// jwt returns a token of a login: for a client the ID token, for a resource the access token.
+func (s *server) jwt(l *login, audience string) string {
 	now := time.Now()
-	claims := map[string]any{"iss": s.url, "aud": l.client, "sub": "ann", "tenant_id": "acme", "scope": "invoke read",
+	claims := map[string]any{"iss": s.url, "aud": audience, "sub": "ann", "tenant_id": "acme", "scope": "invoke read",
 		"iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "nonce": l.nonce}
 	maps.Copy(claims, l.claims)
 	switch s.behave {

@@ -74,7 +74,8 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	doc := map[string]any{"issuer": s.url, "jwks_uri": s.url + "/keys", "authorization_endpoint": s.url + "/auth",
-		"token_endpoint": s.url + "/token", "authorization_response_iss_parameter_supported": true}
+		"token_endpoint": s.url + "/token", "response_types_supported": []string{"code"},
+		"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true}
 	switch s.behave {
 	case "other issuer":
 		doc["issuer"] = "https://other.example.com"
@@ -85,6 +86,7 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) {
 	case "cleartext keys":
 		doc["jwks_uri"] = "http://keys.example.com/keys"
 	}
+	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(doc)
 }
 
