@@ -2,10 +2,13 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -109,4 +112,39 @@ func TestMCPCallsAreTraced(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMCPPages: a long list comes in pages, each tool once; a cursor that no server has made is refused.
+func TestMCPPages(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	var want []string
+	for i := range 1200 {
+		want = append(want, fmt.Sprintf("tool%04d", i))
+	}
+	f.declare(t, want...)
+	f.inEachRevision(t, func(t *testing.T, _ string, s *sdk.ClientSession) {
+		var got []string
+		pages := 0
+		for params := new(sdk.ListToolsParams); pages == 0 || params.Cursor != ""; pages++ {
+			list, err := s.ListTools(t.Context(), params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range list.Tools {
+				got = append(got, strings.TrimPrefix(tool.Name, "caps__"))
+			}
+			params.Cursor = list.NextCursor
+		}
+		if pages != 3 || !slices.Equal(got, want) {
+			t.Errorf("%d tools in %d pages, want %d in 3", len(got), pages, len(want))
+		}
+		for _, cursor := range []string{"%", "YQ", strings.Repeat("YQpi", 100)} {
+			_, err := s.ListTools(t.Context(), &sdk.ListToolsParams{Cursor: cursor})
+			var rpc *jsonrpc.Error
+			if !errors.As(err, &rpc) || rpc.Code != jsonrpc.CodeInvalidParams {
+				t.Errorf("%.20q: %v", cursor, err)
+			}
+		}
+	})
 }
