@@ -87,6 +87,10 @@ func TestGRPCService(t *testing.T) {
 	if got, _ := called.StructuredContent.(map[string]any); got["cityName"] != "Ulm" {
 		t.Errorf("%+v", called.StructuredContent)
 	}
+	counted, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Count", Arguments: map[string]any{"to": 3}})
+	if err != nil || counted.IsError || strings.Count(counted.Content[0].(*sdk.TextContent).Text, `"number"`) != 3 {
+		t.Errorf("a stream: %+v, %v", counted, err)
+	}
 	if code, body := postTool(t, public, "Echo", `{"city_name":"Ulm"}`); code != http.StatusBadRequest {
 		t.Errorf("%d %s", code, body)
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,10 +24,18 @@ type cityArgs struct {
 // mcpServer is an MCP server with the tool weather, which wants a credential.
 func mcpServer(t *testing.T, want *atomic.Value) (server *sdk.Server, url string) {
 	t.Helper()
+	server, web := newMCPServer(t, want)
+	web.Start()
+	return server, web.URL + "/mcp"
+}
+
+// newMCPServer is mcpServer before its start.
+func newMCPServer(t *testing.T, want *atomic.Value) (server *sdk.Server, web *httptest.Server) {
+	t.Helper()
 	server = sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
 	addWeather(server, "tells the weather")
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != want.Load() {
 			http.Error(w, "no", http.StatusUnauthorized)
 			return
@@ -36,7 +46,7 @@ func mcpServer(t *testing.T, want *atomic.Value) (server *sdk.Server, url string
 		web.CloseClientConnections()
 		web.Close()
 	})
-	return server, web.URL + "/mcp"
+	return server, web
 }
 
 func addWeather(server *sdk.Server, description string) {
@@ -44,6 +54,33 @@ func addWeather(server *sdk.Server, description string) {
 		func(_ context.Context, _ *sdk.CallToolRequest, in cityArgs) (*sdk.CallToolResult, any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "sun in " + in.City}}}, nil, nil
 		})
+}
+
+// TestMCPServerOverTLS: an MCP server behind https is called with a credential of the environment, and only if its
+// certificate is trusted.
+func TestMCPServerOverTLS(t *testing.T) {
+	t.Parallel()
+	var want atomic.Value
+	want.Store("Bearer of-the-environment")
+	_, web := newMCPServer(t, &want)
+	cert, caFile := selfSigned(t)
+	web.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
+	web.StartTLS()
+	fleet := func(capability, secure string) string {
+		return mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+"}")
+	}
+	p, public, _ := serve(t, []string{"WEATHER_HEADERS=authorization: Bearer of-the-environment"}, "--config",
+		writeConfig(t, mcpConfig("", fleet("trusted", "ca_file: "+caFile), fleet("untrusted", ""))))
+	waitTools(t, public, "trusted__weather")
+	if text := askMCP(t, public, "tools/call", `{"name":"trusted__weather","arguments":{"city":"Ulm"}}`); !strings.Contains(
+		text, "sun in Ulm") {
+		t.Error(text)
+	}
+	p.stderr.wait(t, p, "certificate signed by unknown authority")
+	if text := askMCP(t, public, "tools/list", `{}`); strings.Contains(text, "untrusted__weather") {
+		t.Error(text)
+	}
 }
 
 // TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a changed tool needs approval;
