@@ -61,7 +61,7 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answer := func(params string) [4]any {
+			answer := func(params string) [5]any {
 				var header []string
 				for name, value := range c.header {
 					header = append(header, name, value)
@@ -78,7 +78,8 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 				if all == nil {
 					whole = strings.TrimSpace(text)
 				}
-				return [4]any{resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("Cache-Control"), whole}
+				return [5]any{resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("Cache-Control"), whole,
+					strings.Count(strings.TrimSpace(text), "\n")}
 			}
 			got, want := answer(c.params), answer(c.params+`,"another":1`)
 			if !reflect.DeepEqual(got, want) {

@@ -31,9 +31,10 @@ func TestMCPConformance(t *testing.T) {
 			fleet := mcpFleet("suite", server, "name: none")
 			_, public, _ = serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
 			waitTools(t, public, "test_simple_text")
-			failures, err := filepath.Abs(filepath.Join("testdata", "mcp", revision+".yaml"))
+			data, err := filepath.Abs(filepath.Join("testdata", "mcp"))
 			must(t, err)
-			cmd := exec.CommandContext(t.Context(), node, suite, "server", "--url", "http://"+public+"/mcp",
+			failures := filepath.Join(data, revision+".yaml")
+			cmd := exec.CommandContext(t.Context(), node, "--require", filepath.Join(data, "patient.cjs"), suite, "server", "--url", "http://"+public+"/mcp",
 				"--requirements", revision, "--expected-failures", failures)
 			cmd.Dir, cmd.Env = t.TempDir(), cleanEnv()
 			out, err := cmd.CombinedOutput()

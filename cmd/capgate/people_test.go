@@ -126,11 +126,11 @@ func startPeople(t *testing.T, more string) *peopleRig {
 	initech, ofInitech = makeKey(t, "--asserts", "user")
 	r.others = map[string]string{"globex": globex, "initech": initech}
 	r.config = func(people, keys string) string {
-		return strings.Replace(configOf(fmt.Sprintf("redis: %s\npolicies: {}\ntenants: [{id: acme, capabilities: ['*'], "+
+		return strings.Replace(configOf(fmt.Sprintf("%s\npolicies: {}\ntenants: [{id: acme, capabilities: ['*'], "+
 			"keys: [%s]}, {id: globex, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*'], "+
 			"keys: [%s]}]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
 			"ca_file: %s, claims: {scopes: scope, groups: groups}}]\noperators: {sign_in: [{issuer: corp, client_id: gate, "+
-			"title: Example Corp}], people: [%s]}\n", redis, keys, ofGlobex, ofInitech, r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
+			"title: Example Corp}], people: [%s]}\n", patientRedis(redis), keys, ofGlobex, ofInitech, r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
 			"policy: allow", "policy: ask", 1)
 	}
 	r.keys = r.ofKey + ", " + ofApprover

@@ -164,7 +164,9 @@ func (w *writer) member(name string, value any) {
 func (w *writer) value(value any) {
 	if err := w.encoder.Encode(value); err != nil {
 		w.err = err
+		return
 	}
+	w.text.Truncate(w.text.Len() - 1) // the encoder's end of a line: clients may read a message as one
 }
 
 // result writes a result; self is whose it is. One of texts is written piece by piece: the encoder would look at each
