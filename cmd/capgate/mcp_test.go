@@ -70,14 +70,14 @@ func TestMCPServerOverTLS(t *testing.T) {
 	fleet := func(capability, secure string) string {
 		return mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+"}")
 	}
-	p, public, _ := serve(t, []string{"WEATHER_HEADERS=authorization: Bearer of-the-environment"}, "--config",
+	_, public, admin := serve(t, []string{"WEATHER_HEADERS=authorization: Bearer of-the-environment"}, "--config",
 		writeConfig(t, mcpConfig("", fleet("trusted", "ca_file: "+caFile), fleet("untrusted", ""))))
 	waitTools(t, public, "trusted__weather")
 	if text := askMCP(t, public, "tools/call", `{"name":"trusted__weather","arguments":{"city":"Ulm"}}`); !strings.Contains(
 		text, "sun in Ulm") {
 		t.Error(text)
 	}
-	p.stderr.wait(t, p, "certificate signed by unknown authority")
+	waitPage(t, "http://"+admin+"/v1/fleets", "certificate signed by unknown authority") // of the newest probe
 	if text := askMCP(t, public, "tools/list", `{}`); strings.Contains(text, "untrusted__weather") {
 		t.Error(text)
 	}
