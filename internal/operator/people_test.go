@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ func TestPeople(t *testing.T) {
 		{Issuer: "corp", Group: "acme", Roles: operator.Approve, Tenant: "acme"},
 		{Issuer: "corp", Group: "globex", Roles: operator.Admin, Tenant: "globex"},
 		{Issuer: "corp", User: "dan", Roles: operator.Admin, Tenant: "acme"},
+		{Issuer: "corp", User: "fay", Group: "ops", Roles: operator.Admin, Tenant: "acme"},
 		{Issuer: "other", User: "ann", Roles: operator.Admin},
 		{Issuer: "corp", Roles: operator.Admin}, // no entry of the configuration names nobody
 	}
@@ -33,6 +35,9 @@ func TestPeople(t *testing.T) {
 		"two tenants":               {"corp", "bob", []string{"globex", "acme"}, "; acme: approver; globex: admin"},
 		"two entries of one tenant": {"corp", "dan", []string{"acme"}, "; acme: approver,admin"},
 		"another issuer":            {"other", "ann", []string{"ops"}, "admin"},
+		"a user in a group":         {"corp", "fay", []string{"ops"}, "operator; acme: admin"},
+		"a user without the group":  {"corp", "fay", nil, ""},
+		"another user of the group": {"corp", "gil", []string{"ops"}, "operator"},
 		"nobody":                    {"corp", "eve", []string{"OPS", "ann"}, ""},
 		"no user":                   {"corp", "", nil, ""},
 		"no issuer":                 {"", "ann", []string{"ops"}, ""},
@@ -44,6 +49,37 @@ func TestPeople(t *testing.T) {
 	}
 	if !people.Named("ops") || people.Named("ann") {
 		t.Error("named groups")
+	}
+}
+
+// TestRoles: the role admin includes all, operator and approver include viewer, and none includes another.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	all := []operator.Roles{operator.View, operator.Operate, operator.Approve, operator.Admin}
+	for i, want := range [][]bool{{true, false, false, false}, {true, true, false, false}, {true, false, true, false},
+		{true, true, true, true}} {
+		for j, role := range all {
+			if all[i].Include(role) != want[j] {
+				t.Errorf("%s includes %s: %t", all[i], role, !want[j])
+			}
+		}
+	}
+}
+
+// TestNames: what authenticated an operator names it; what a request says of itself counts where nothing did.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	none, insecure := t.Context(), operator.NewContext(t.Context(), &operator.Identity{Name: "x", Via: operator.ViaInsecure})
+	ann := operator.NewContext(t.Context(), &operator.Identity{Name: "ann", Via: operator.ViaKey})
+	for _, test := range []struct {
+		ctx               context.Context
+		said, want, known string
+	}{{none, "", "operator", ""}, {none, "bob", "bob", ""}, {insecure, "bob", "bob", ""}, {insecure, "", "operator", ""},
+		{ann, "bob", "ann", "ann"}} {
+		if got, known := operator.NameOf(test.ctx, test.said), operator.Authenticated(test.ctx); got != test.want ||
+			known != test.known {
+			t.Errorf("%q: %q, authenticated %q; want %q, %q", test.said, got, known, test.want, test.known)
+		}
 	}
 }
 
