@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	upstream "github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/broadcast"
@@ -148,7 +149,7 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 			if u.Schema != nil {
 				tools[i].InputSchema = u.Schema.JSON()
 			}
-			tools[i].OutputSchema = u.Output.JSON()
+			tools[i].OutputSchema = u.Output
 		}
 		return visit(capability, tools)
 	})
@@ -210,12 +211,22 @@ func (t toolsOf) Schema(ctx context.Context, capability, tool string) []byte {
 	return of.Schema.JSON()
 }
 
-// Relays implements mcp.Catalog.
-func (t toolsOf) Relays(capability string) bool {
+// Results implements mcp.Catalog.
+func (t toolsOf) Results(capability, tool string) (r mcp.Results) {
 	fleet := t.router.Table().Fleet(capability)
 	if fleet == nil {
-		return false
+		return r
 	}
-	_, is := fleet.Protocol().(*upstream.Settings)
-	return is
+	switch fleet.Protocol().(type) {
+	case *upstream.Settings:
+		r.Relayed = true
+	case *grpcservice.Settings:
+		r.Listed = true
+		return r // its results are made as the schema says
+	}
+	if t.Describe != nil {
+		of, _ := t.Describe(capability, tool)
+		r.Schema = of.Output
+	}
+	return r
 }

@@ -62,6 +62,75 @@ func TestMCPToolDetails(t *testing.T) {
 	})
 }
 
+// TestMCPResultsMatchTheirSchemas: a result that does not match the schema of its tool is an error with the same content,
+// where the client was told of the schema.
+func TestMCPResultsMatchTheirSchemas(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	of := func(name, output string) manifest.Tool {
+		s, err := toolschema.Compile([]byte(output))
+		if err != nil {
+			t.Fatal(err)
+		}
+		any, err := toolschema.Compile([]byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return manifest.Tool{Name: name, Description: "d", Schema: any, Output: s}
+	}
+	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
+		Tools: []manifest.Tool{of(gatewaytest.Echo, `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`),
+			of(gatewaytest.Empty, `{"type":"object"}`), of(gatewaytest.Fail, `{"type":"object"}`),
+			of(gatewaytest.Hold, `{"type":["object","array"],"minProperties":1}`)}}}})
+	f.capability.Release() // calls of Hold
+	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
+		for name, c := range map[string]struct{ tool, args, wrong string }{
+			"matches":               {gatewaytest.Echo, `{"n":1,"N":"x","m":2}`, ""},
+			"another type":          {gatewaytest.Echo, `{"n":"secret"}`, `at "/n": got string, want integer`},
+			"a member missing":      {gatewaytest.Echo, `{}`, `missing property 'n'`},
+			"too large to tell":     {gatewaytest.Echo, `{"m":[0` + strings.Repeat(",0", 1<<17) + `]}`, ""},
+			"no result":             {gatewaytest.Empty, `{}`, "it has no structured content"},
+			"the tool's own error":  {gatewaytest.Fail, `{}`, "own"},
+			"clients are not told":  {gatewaytest.Hold, `{}`, "unless old"},
+			"it matches and is old": {gatewaytest.Hold, `{"n":1}`, ""},
+		} {
+			for _, token := range []any{nil, "t1"} {
+				params := &sdk.CallToolParams{Name: "caps__" + c.tool, Arguments: json.RawMessage(c.args), Meta: sdk.Meta{}}
+				if token != nil {
+					params.SetProgressToken(token)
+				}
+				wrong := c.wrong
+				if wrong == "unless old" {
+					wrong = map[bool]string{true: "minProperties: got 0, want 1"}[revision == revisions[0]]
+				}
+				r, err := s.CallTool(t.Context(), params)
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", name, err)
+				case wrong == "own":
+					if text, ok := r.Content[0].(*sdk.TextContent); !r.IsError || !ok || strings.Contains(text.Text, "schema") {
+						t.Errorf("%s: %+v", name, r)
+					}
+				case wrong == "":
+					if r.IsError || r.StructuredContent == nil || textOf(t, r) != c.args {
+						t.Errorf("%s: %.200s", name, textOf(t, r))
+					}
+				default:
+					text, _ := r.Content[0].(*sdk.TextContent)
+					if !r.IsError || r.StructuredContent != nil || text == nil || !strings.Contains(text.Text, wrong) ||
+						strings.Contains(text.Text, "secret") {
+						t.Errorf("%s: %+v, %+v", name, r, text)
+					}
+					if last, ok := r.Content[len(r.Content)-1].(*sdk.TextContent); c.tool != gatewaytest.Empty &&
+						(!ok || len(r.Content) != 2 || last.Text != c.args) {
+						t.Errorf("%s: %+v", name, r.Content)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestMCPMeta: what _meta says of a call reaches its backend, in place of what headers say. A call with an idempotency key
 // runs once.
 func TestMCPMeta(t *testing.T) {

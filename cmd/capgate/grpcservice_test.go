@@ -76,8 +76,9 @@ func TestGRPCService(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	echo := list.Tools[at]
-	if !strings.HasPrefix(echo.Description, "Echo returns what it gets.") {
-		t.Errorf("%q", echo.Description)
+	if output, _ := echo.OutputSchema.(map[string]any); output["type"] != "object" ||
+		!strings.HasPrefix(echo.Description, "Echo returns what it gets.") {
+		t.Errorf("%+v", echo)
 	}
 	called, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Echo",
 		Arguments: map[string]any{"cityName": "Ulm"}})
@@ -87,9 +88,18 @@ func TestGRPCService(t *testing.T) {
 	if got, _ := called.StructuredContent.(map[string]any); got["cityName"] != "Ulm" {
 		t.Errorf("%+v", called.StructuredContent)
 	}
-	counted, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Count", Arguments: map[string]any{"to": 3}})
-	if err != nil || counted.IsError || strings.Count(counted.Content[0].(*sdk.TextContent).Text, `"number"`) != 3 {
-		t.Errorf("a stream: %+v, %v", counted, err)
+	for _, token := range []any{nil, "t1"} {
+		for to := range 3 {
+			params := &sdk.CallToolParams{Name: "caps__Count", Arguments: map[string]any{"to": to}, Meta: sdk.Meta{}}
+			if token != nil {
+				params.SetProgressToken(token)
+			}
+			counted, err := client.CallTool(t.Context(), params)
+			must(t, err)
+			if list, ok := counted.StructuredContent.([]any); counted.IsError || !ok || len(list) != to {
+				t.Errorf("a stream: %+v", counted)
+			}
+		}
 	}
 	if code, body := postTool(t, public, "Echo", `{"city_name":"Ulm"}`); code != http.StatusBadRequest {
 		t.Errorf("%d %s", code, body)

@@ -23,6 +23,7 @@ type clientRun struct {
 	Echo      map[string]string
 	Refused   []any // code and reason
 	Failed    bool  // a tool's own error
+	Wrong     []any // isError, and the content, of a result that does not match the schema
 	Count     string
 	Progress  [][3]any // progress, total, message
 	Cancelled bool
@@ -63,9 +64,9 @@ func TestMCPClients(t *testing.T) {
 			out := tells(t, dir, c.program, c.script, "http://"+public+"/mcp", "http://"+admin, c.mode)
 			var got clientRun
 			must(t, json.Unmarshal([]byte(out), &got))
-			want := clientRun{Version: c.version, Tools: []string{"ask__block", "ask__count", "ask__echo", "ask__fail", "block",
-				"count", "echo", "fail"}, Echo: map[string]string{"text": "hi"}, Refused: []any{-32602.0, "CAPABILITY_UNKNOWN"},
-				Failed: true, Count: "done", Progress: [][3]any{{1.0, 3.0, "one"}, {2.0, 3.0, "two"}, {3.0, 3.0, "three"}},
+			want := clientRun{Version: c.version, Tools: []string{"ask__block", "ask__count", "ask__echo", "ask__fail", "ask__wrong",
+				"block", "count", "echo", "fail", "wrong"}, Echo: map[string]string{"text": "hi"}, Refused: []any{-32602.0, "CAPABILITY_UNKNOWN"},
+				Failed: true, Wrong: []any{true, "text", "image"}, Count: "done", Progress: [][3]any{{1.0, 3.0, "one"}, {2.0, 3.0, "two"}, {3.0, 3.0, "three"}},
 				Cancelled: true, Page: []string{"url", "https://gate.example/inbox"},
 				Elicited: map[string]string{"text": "page"}, Held: map[string]string{"text": "held"}}
 			if c.version != "2026-07-28" {
@@ -100,6 +101,12 @@ func startForClients(t *testing.T) (public, admin string, blocked chan error) {
 	addTool(server, "fail", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "failed"}}}, nil
 	})
+	server.AddTool(&sdk.Tool{Name: "wrong", Description: "d", InputSchema: map[string]any{"type": "object"},
+		OutputSchema: map[string]any{"type": "object", "required": []string{"n"}}},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{Data: []byte("x"), MIMEType: "image/png"}},
+				StructuredContent: map[string]any{"m": 1}}, nil
+		})
 	addTool(server, "count", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i, message := range []string{"one", "two", "three"} {
 			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),

@@ -19,6 +19,7 @@ type Discovered struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
+	Output      json.RawMessage `json:"output_schema,omitempty"`
 }
 
 // Check returns the tool as the catalog takes it. The error says why it cannot.

@@ -52,7 +52,28 @@ func (s *Schema) Check(ctx context.Context, args []byte) error {
 		return c.ambiguousName()
 	case valid:
 		return nil
-	case len(c.found) == 0:
+	}
+	return c.violation()
+}
+
+// CheckResult returns what is wrong with the result of a tool, which is JSON; nil: nothing, or the check would take too
+// long. Names that differ only in case are different names.
+func (s *Schema) CheckResult(ctx context.Context, result []byte) *Violation {
+	r := strictjson.Get()
+	defer r.Release()
+	if r.Read(result, strictjson.Options{Keep: true, Values: MaxValues}) != nil {
+		return nil
+	}
+	c := &checker{ctx: ctx, graph: s.graph, left: maxSteps + min(len(result), stepsForSize), exactNames: true}
+	if c.check(s.compiled, r.Root(), nil) || c.stopped != nil {
+		return nil
+	}
+	return c.violation()
+}
+
+// violation returns the violations that were found.
+func (c *checker) violation() *Violation {
+	if len(c.found) == 0 {
 		return &Violation{Reason: "is not allowed"}
 	}
 	// The first is the one to report where there is room for one only.
@@ -73,6 +94,8 @@ type checker struct {
 	quiet     int // more than 0: violations are not recorded
 	found     []Violation
 	path      []segment
+
+	exactNames bool // names that differ only in case are different names
 
 	ambiguous map[int]string // by the index of a name that differs only in case from a declared one, which is the value
 	exact     map[int]bool   // such names that are declared, too

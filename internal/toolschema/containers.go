@@ -63,7 +63,7 @@ func (c *checker) member(s *jsonschema.Schema, name, v strictjson.Value) (applie
 	if declared {
 		applies, valid = true, c.at(at, sub, v)
 	}
-	if s.Properties != nil {
+	if s.Properties != nil && !c.exactNames {
 		c.checkCase(s, name, declared)
 	}
 	for re, sub := range s.PatternProperties {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gowebpki/jcs"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -27,7 +28,7 @@ func ParseHash(text string) (h Hash, ok bool) {
 	return h, err == nil && n == len(h) && len(text) == 2*n
 }
 
-// Schema is the compiled schema of one tool's arguments. It is immutable.
+// Schema is the compiled schema of one tool's arguments, or of its results. It is immutable.
 type Schema struct {
 	compiled  *jsonschema.Schema
 	graph     *graph
@@ -80,6 +81,12 @@ func (s *Schema) JSON() []byte {
 		return nil
 	}
 	return s.canonical
+}
+
+// IsOfObject reports whether the type at the top of the schema is object, and no other.
+func (s *Schema) IsOfObject() bool {
+	types := s.compiled.Types
+	return types != nil && slices.Equal(types.ToStrings(), []string{"object"})
 }
 
 // Hash returns the hash of a tool with this schema, a description, and a schema of its result; nil: it has none.

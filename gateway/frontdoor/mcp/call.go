@@ -31,7 +31,7 @@ type invocation struct {
 	told      *progress // tells of the progress
 	progress  any       // token of progress notifications; nil: none are asked for, or the client takes no events
 	stateless bool      // the request is of a revision without sessions
-	relays    bool      // the capability is an MCP server
+	results   Results   // of the tool
 
 	tasks  bool              // the client takes a task for a result
 	urls   bool              // the client shows addresses to its user
@@ -76,12 +76,12 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 // answerOf returns the result of a call, or its JSON-RPC error.
 func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error) (sdk.Result, error) {
 	switch {
-	case err == nil && i.relays:
-		return relayed(reply, i.stateless), nil
+	case err == nil && i.results.Relayed:
+		return conforming(i, relayed(reply, i.stateless)), nil
 	case err == nil:
 		result := resultOf(reply, i.stateless)
 		result.Content = append(result.Content, h.links(i, reply.GetResultJson())...)
-		return result, nil
+		return conforming(i, result), nil
 	case isArgumentError(err):
 		return failed(status.Convert(err).Message(), i.stateless), nil
 	}
@@ -118,7 +118,7 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	}
 	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x, p.Meta),
 		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
-		relays: h.cfg.Catalog.Relays(capability),
+		results: h.cfg.Catalog.Results(capability, tool),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
 			CapabilityId: capability, ThreadId: a.thread},
 	}

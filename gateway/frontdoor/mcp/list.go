@@ -10,6 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 const (
@@ -81,7 +83,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 			p.next = p.last.cursor()
 			return false
 		}
-		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema)
+		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema.JSON())
 		p.tools, p.last = append(p.tools, toolOf(name, t, p.stateless)), place{capability, t.Name}
 	}
 	return true
@@ -124,8 +126,8 @@ const anyObject = `{"type":"object"}`
 func toolOf(name string, t *Tool, stateless bool) *sdk.Tool {
 	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema),
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}}
-	if len(t.OutputSchema) > 0 && (stateless || isObjectSchema(t.OutputSchema)) {
-		tool.OutputSchema = json.RawMessage(t.OutputSchema)
+	if promises(t.OutputSchema, stateless) {
+		tool.OutputSchema = json.RawMessage(t.OutputSchema.JSON())
 	}
 	if t.Asks {
 		asks := true
@@ -134,12 +136,9 @@ func toolOf(name string, t *Tool, stateless bool) *sdk.Tool {
 	return tool
 }
 
-// isObjectSchema reports whether the type at the top of a schema is object.
-func isObjectSchema(schema []byte) bool {
-	var top struct {
-		Type json.RawMessage `json:"type"`
-	}
-	return json.Unmarshal(schema, &top) == nil && string(top.Type) == `"object"`
+// promises reports whether clients are told of the schema of a tool's results.
+func promises(output *toolschema.Schema, stateless bool) bool {
+	return output != nil && (stateless || output.IsOfObject())
 }
 
 // objectSchema returns a schema whose type is object, as MCP requires it at the top. Arguments are objects anyway.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -75,18 +76,25 @@ type Catalog interface {
 	// Schema returns the JSON Schema of the arguments of a tool; nil: the caller of ctx does not see its capability, or it
 	// is unknown. It answers from memory.
 	Schema(ctx context.Context, capability, tool string) []byte
-	// Relays reports whether the backends of a capability are MCP servers, whose results are passed on as they are.
-	Relays(capability string) bool
+	// Results returns of what form the results of a tool are. It answers from memory.
+	Results(capability, tool string) Results
 }
 
 // Tool is a tool that a caller may use.
 type Tool struct {
 	Name, Description string
-	InputSchema       []byte // JSON Schema of the arguments; nil: unknown
-	OutputSchema      []byte // of the result; nil: unknown
-	Asks              bool   // a person has to approve each call
-	Idempotent        bool   // a call may be repeated
-	ReadOnly          bool   // calls change nothing
+	InputSchema       []byte             // JSON Schema of the arguments; nil: unknown
+	OutputSchema      *toolschema.Schema // of the result; nil: unknown
+	Asks              bool               // a person has to approve each call
+	Idempotent        bool               // a call may be repeated
+	ReadOnly          bool               // calls change nothing
+}
+
+// Results are of a form.
+type Results struct {
+	Relayed bool               // they are those of an MCP server, which are passed on as they are
+	Listed  bool               // the pieces of a stream are the items of a list
+	Schema  *toolschema.Schema // that they are checked against; nil: none
 }
 
 // Handler serves MCP. It is safe for concurrent use and has nothing to close.

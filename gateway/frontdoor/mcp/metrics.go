@@ -97,13 +97,24 @@ func (h *Handler) isKnown(name string) bool {
 // failureOf returns the error.type of an operation; "": it succeeded.
 func failureOf(result sdk.Result, err error) string {
 	var rpc *jsonrpc.Error
-	switch r, ok := result.(*callResult); {
+	switch {
 	case errors.As(err, &rpc):
 		return strconv.FormatInt(rpc.Code, 10)
 	case err != nil:
 		return strconv.Itoa(jsonrpc.CodeInternalError)
-	case ok && r.IsError:
+	case isError(result):
 		return "tool_error"
 	}
 	return ""
+}
+
+// isError reports whether a result is a tool's error.
+func isError(result sdk.Result) bool {
+	switch r := result.(type) {
+	case *callResult:
+		return r.IsError
+	case *relayedResult:
+		return r.IsError
+	}
+	return false
 }

@@ -75,6 +75,7 @@ type relayedResult struct {
 	ResultType        string          `json:"resultType,omitempty"` // of revisions without sessions
 	Content           json.RawMessage `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+	IsError           bool            `json:"isError,omitempty"`
 }
 
 // relayed returns the answer of an MCP server as it was before it became one of a capability: a string is its text, an

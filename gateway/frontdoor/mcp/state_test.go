@@ -47,7 +47,7 @@ func newAsking(t *testing.T) *asking {
 
 func (*asking) Known(string, string) bool { return true }
 
-func (*asking) Relays(string) bool { return false }
+func (*asking) Results(string, string) (none mcp.Results) { return none }
 
 func (*asking) Schema(context.Context, string, string) []byte { return nil }
 

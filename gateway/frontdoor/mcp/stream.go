@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -14,7 +15,7 @@ import (
 )
 
 // stream makes a call whose answer comes in pieces, each of which is told as progress. The answer is all pieces
-// together, or the last one of an MCP server. A backend that does not stream gets the call as one of Invoke.
+// together, the list of them, or the last one of an MCP server. A backend that does not stream gets the call as one of Invoke.
 func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -39,14 +40,19 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 		if pieces++; len(reply.GetResultJson())+len(c.GetData()) > maxReply {
 			return nil, status.Error(codes.ResourceExhausted, "the answer of the capability is too long")
 		}
-		if last || !i.relays { // what an MCP server says of the progress is no part of its result
-			reply.ResultJson = append(reply.ResultJson, c.GetData()...)
+		switch piece := c.GetData(); {
+		case i.results.Listed && !last:
+			reply.ResultJson = append(append(reply.ResultJson, bytes.TrimSpace(piece)...), ',')
+		case i.results.Listed && len(piece) == 0 && c.GetError() == "":
+			reply.ResultJson = append(append([]byte("["), bytes.TrimSuffix(reply.GetResultJson(), []byte(","))...), ']')
+		case last || !i.results.Relayed: // what an MCP server says of the progress is no part of its result
+			reply.ResultJson = append(reply.ResultJson, piece...)
 		}
 		if last {
 			reply.Error = c.GetError()
 			return reply, drained(stream)
 		}
-		if err := i.told.piece(ctx, c.GetData(), i.relays); err != nil {
+		if err := i.told.piece(ctx, c.GetData(), i.results.Relayed); err != nil {
 			return nil, err
 		}
 	}

@@ -249,7 +249,7 @@ func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *
 	if err := proto.Unmarshal(kept.Request, i.req); err != nil {
 		return nil, unknownTask()
 	}
-	i.relays = h.cfg.Catalog.Relays(i.req.GetCapabilityId())
+	i.results = h.cfg.Catalog.Results(i.req.GetCapabilityId(), i.req.GetToolName())
 	var refusal *refusal
 	i.about, refusal = aboutCall(x.r.Header, map[string]any{
 		metaSession: i.req.GetSessionId(), metaThread: i.req.GetThreadId(), metaIdempotency: "", // those of the task

@@ -49,6 +49,12 @@ func define(files *protoregistry.Files, methods []string, names ToolNames) (*Def
 		}
 	}
 	listed, err := upstream.Encode(found)
+	if err == nil && len(listed) > manifest.MaxBytes { // the tools work without the schemas of their results
+		for i := range found {
+			found[i].Output = nil
+		}
+		listed, err = upstream.Encode(found)
+	}
 	if err == nil && len(listed) > manifest.MaxBytes {
 		err = fmt.Errorf("the schemas of the methods have %d bytes together; at most %d are allowed", len(listed),
 			manifest.MaxBytes)
@@ -142,6 +148,13 @@ func (d *definer) add(m protoreflect.MethodDescriptor) error {
 		return fmt.Errorf("cannot be a tool: %w", err)
 	}
 	d.tools[name] = &tool{method: m, path: "/" + path, schema: tools.Schema, types: d.types}
+	if output, err := outputOf(m); err == nil {
+		with := one
+		with.Output = output
+		if _, err = upstream.Check(with); err == nil { // the tool works without it
+			one = with
+		}
+	}
 	d.found = append(d.found, one)
 	return nil
 }

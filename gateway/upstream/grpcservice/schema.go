@@ -17,11 +17,11 @@ import (
 // object is a JSON object of a schema.
 type object = map[string]any
 
-// schemaOf returns the JSON Schema of a message's JSON form (protobuf.dev/programming-guides/json). Each message and
-// enum is there once, below $defs, so that recursion ends. A field has the name that the JSON form gives it, and no
-// other: policies decide on these names.
+// schemaOf returns the JSON Schema of the arguments that are a message's JSON form
+// (protobuf.dev/programming-guides/json). Each message and enum is there once, below $defs, so that recursion ends. A
+// field has the name that the JSON form gives it, and no other: policies decide on these names.
 func schemaOf(m protoreflect.MessageDescriptor) (json.RawMessage, error) {
-	b := &schemaBuilder{root: m, defs: object{}, known: map[protoreflect.FullName]bool{m.FullName(): true}}
+	b := &schemaBuilder{root: m, at: "#", defs: object{}, known: map[protoreflect.FullName]bool{m.FullName(): true}}
 	schema := b.message(m)
 	if wellKnown(m) != nil {
 		// A tool's arguments are an object, and so is the form of few such types.
@@ -29,6 +29,24 @@ func schemaOf(m protoreflect.MessageDescriptor) (json.RawMessage, error) {
 			return nil, fmt.Errorf("is not an object: the JSON form of %s is another value", m.FullName())
 		}
 	}
+	return b.finish(schema)
+}
+
+// outputOf returns the JSON Schema of the result of a method: the JSON form of its response, or a list of them. It
+// accepts more than the descriptors have: a backend may be newer than the list of tools that a client has.
+func outputOf(method protoreflect.MethodDescriptor) (json.RawMessage, error) {
+	m := method.Output()
+	b := &schemaBuilder{root: m, at: "#", output: true, defs: object{},
+		known: map[protoreflect.FullName]bool{m.FullName(): true}}
+	if method.IsStreamingServer() {
+		b.at = "#/items"
+		return b.finish(object{"type": "array", "items": b.message(m)})
+	}
+	return b.finish(b.message(m))
+}
+
+// finish adds the messages and enums that a schema refers to.
+func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 	for len(b.todo) > 0 && b.size <= toolschema.MaxBytes {
 		next := b.todo[0]
 		b.todo = b.todo[1:]
@@ -40,7 +58,8 @@ func schemaOf(m protoreflect.MessageDescriptor) (json.RawMessage, error) {
 		}
 	}
 	if b.size > toolschema.MaxBytes {
-		return nil, fmt.Errorf("has more than %d bytes, as %s has too many fields", toolschema.MaxBytes, m.FullName())
+		return nil, fmt.Errorf("has more than %d bytes, as %s has too many fields", toolschema.MaxBytes,
+			b.root.FullName())
 	}
 	if len(b.defs) > 0 {
 		schema["$defs"] = b.defs
@@ -50,11 +69,13 @@ func schemaOf(m protoreflect.MessageDescriptor) (json.RawMessage, error) {
 
 // schemaBuilder builds the schema of one message.
 type schemaBuilder struct {
-	root  protoreflect.MessageDescriptor
-	defs  object
-	known map[protoreflect.FullName]bool // messages and enums that have a schema, or will
-	todo  []protoreflect.Descriptor
-	size  int // about how many bytes the schema has; beyond the limit, nothing more is added
+	root   protoreflect.MessageDescriptor
+	at     string // JSON pointer to the schema of root
+	output bool   // the schema is of a result, not of arguments
+	defs   object
+	known  map[protoreflect.FullName]bool // messages and enums that have a schema, or will
+	todo   []protoreflect.Descriptor
+	size   int // about how many bytes the schema has; beyond the limit, nothing more is added
 }
 
 // message returns the schema of a message.
@@ -65,7 +86,7 @@ func (b *schemaBuilder) message(m protoreflect.MessageDescriptor) object {
 	fields, properties, required := m.Fields(), object{}, []string{}
 	for i := 0; i < fields.Len() && b.size <= toolschema.MaxBytes; i++ {
 		f := fields.Get(i)
-		if !takesInput(f) {
+		if !b.output && !takesInput(f) {
 			continue
 		}
 		schema := b.field(f)
@@ -75,11 +96,14 @@ func (b *schemaBuilder) message(m protoreflect.MessageDescriptor) object {
 		}
 		b.size += len(f.JSONName()) + perField
 		properties[f.JSONName()] = schema
-		if f.Cardinality() == protoreflect.Required || hasBehavior(f, annotations.FieldBehavior_REQUIRED) {
+		if !b.output && (f.Cardinality() == protoreflect.Required || hasBehavior(f, annotations.FieldBehavior_REQUIRED)) {
 			required = append(required, f.JSONName())
 		}
 	}
-	schema := object{"type": "object", "properties": properties, "additionalProperties": false}
+	schema := object{"type": "object", "properties": properties}
+	if !b.output {
+		schema["additionalProperties"] = false
+	}
 	if len(required) > 0 {
 		schema["required"] = required
 	}
@@ -180,14 +204,14 @@ func (b *schemaBuilder) value(f protoreflect.FieldDescriptor) object {
 		return b.reference(f.Enum())
 	}
 	b.size += perField
-	return scalar(f.Kind())
+	return b.scalar(f.Kind())
 }
 
 // reference refers to the schema of a message or enum.
 func (b *schemaBuilder) reference(d protoreflect.Descriptor) object {
 	b.size += len(d.FullName()) + perField
 	if d.FullName() == b.root.FullName() {
-		return object{"$ref": "#"}
+		return object{"$ref": b.at}
 	}
 	if !b.known[d.FullName()] {
 		b.known[d.FullName()] = true
@@ -196,7 +220,7 @@ func (b *schemaBuilder) reference(d protoreflect.Descriptor) object {
 	return object{"$ref": "#/$defs/" + string(d.FullName())}
 }
 
-// enum returns the schema of an enum: the names of its values.
+// enum returns the schema of an enum: the names of its values. In a result, a value without a name is its number.
 func (b *schemaBuilder) enum(e protoreflect.EnumDescriptor) object {
 	var names []string
 	var text strings.Builder
@@ -209,6 +233,9 @@ func (b *schemaBuilder) enum(e protoreflect.EnumDescriptor) object {
 		}
 	}
 	schema := object{"type": "string", "enum": names}
+	if b.output {
+		schema = object{"anyOf": []object{schema, {"type": "integer"}}}
+	}
 	if all := strings.TrimSpace(commentOf(e) + "\n" + text.String()); all != "" {
 		schema["description"] = all
 		b.size += len(all)
@@ -216,8 +243,8 @@ func (b *schemaBuilder) enum(e protoreflect.EnumDescriptor) object {
 	return schema
 }
 
-// scalar returns the schema of a scalar.
-func scalar(kind protoreflect.Kind) object {
+// scalar returns the schema of a scalar. A result has a 64-bit integer as a string.
+func (b *schemaBuilder) scalar(kind protoreflect.Kind) object {
 	switch kind {
 	case protoreflect.BoolKind:
 		return object{"type": "boolean"}
@@ -226,8 +253,14 @@ func scalar(kind protoreflect.Kind) object {
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
 		return object{"type": "integer", "minimum": 0, "maximum": math.MaxUint32}
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		if b.output {
+			return object{"type": "string", "pattern": "^(0|-?[1-9][0-9]*)$"}
+		}
 		return object{"type": []string{"integer", "string"}, "pattern": "^(0|-?[1-9][0-9]*)$"}
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		if b.output {
+			return object{"type": "string", "pattern": "^(0|[1-9][0-9]*)$"}
+		}
 		return object{"type": []string{"integer", "string"}, "minimum": 0, "pattern": "^(0|[1-9][0-9]*)$"}
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		return object{"anyOf": []object{{"type": "number"}, {"enum": []string{"NaN", "Infinity", "-Infinity"}}}}

@@ -1,6 +1,7 @@
 package grpcservice_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // schema is that of the tool Echo, whose arguments have a field of each type.
@@ -62,6 +64,56 @@ func TestSchema(t *testing.T) {
 	}
 	if all["additionalProperties"] != false {
 		t.Error("unknown fields are accepted")
+	}
+}
+
+// TestOutputSchemas: the schema of a tool's results has the fields of the response, and accepts each result.
+func TestOutputSchemas(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil, grpctest.Start(t, grpctest.Options{}).Addr)
+	tools := w.listed(t)
+	for tool, want := range map[string]string{
+		"Fail": `{"properties":{},"type":"object"}`,
+		"Count": `{"items":{"properties":{"filler":{"type":"string"},"number":{"maximum":2147483647,"minimum":-2147483648,` +
+			`"type":"integer"}},"type":"object"},"type":"array"}`,
+	} {
+		if got := string(tools[tool].Output); got != want {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	var echo struct{ Properties map[string]json.RawMessage }
+	if err := json.Unmarshal(tools["Echo"].Output, &echo); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{
+		"int64":   `{"pattern":"^(0|-?[1-9][0-9]*)$","type":"string"}`,
+		"uint64":  `{"pattern":"^(0|[1-9][0-9]*)$","type":"string"}`,
+		"wrapped": `{"pattern":"^(0|-?[1-9][0-9]*)$","type":"string"}`,
+		"next":    `{"$ref":"#"}`,
+	} {
+		if got := string(echo.Properties[field]); got != want {
+			t.Errorf("%s: %s", field, got)
+		}
+	}
+	raw := func(message string) string {
+		return `{"message":"` + base64.StdEncoding.EncodeToString([]byte(message)) + `"}`
+	}
+	for _, c := range []struct{ tool, args string }{
+		{"Echo", everything}, {"Echo", `{}`}, {"Echo", `{"number":"NaN","small":"-Infinity","value":null,"struct":{}}`},
+		{"Count", `{"to":3}`}, {"Count", `{}`},
+		{"Raw", raw("\x40\x07")},                // an enum without a name
+		{"Raw", raw("\x82\x01\x00")},            // an Any without a message
+		{"Raw", raw("\x82\x01\x05\x0a\x03a/b")}, // of an unknown type
+		{"Raw", raw("\xf8\x07\x01")},            // an unknown field
+	} {
+		schema, err := toolschema.Compile(tools[c.tool].Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := w.result(t, c.tool, c.args)
+		if wrong := schema.CheckResult(t.Context(), []byte(result)); wrong != nil {
+			t.Errorf("%s %.40s: %v in %s", c.tool, c.args, wrong, result)
+		}
 	}
 }
 

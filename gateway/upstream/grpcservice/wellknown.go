@@ -45,12 +45,19 @@ func wellKnown(m protoreflect.MessageDescriptor) func(*schemaBuilder, protorefle
 	case "Value":
 		return fixed(object{})
 	case "Any":
-		return fixed(object{"type": "object", "properties": object{"@type": object{"type": "string"}},
-			"required":    []string{"@type"},
-			"description": "A message with its type in @type, as in type.googleapis.com/package.Message."})
+		return func(b *schemaBuilder, _ protoreflect.MessageDescriptor) object {
+			schema := object{"type": "object", "properties": object{"@type": object{"type": "string"}},
+				"description": "A message with its type in @type, as in type.googleapis.com/package.Message."}
+			if !b.output { // one without a message is {}
+				schema["required"] = []string{"@type"}
+			}
+			return schema
+		}
 	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue",
 		"BytesValue":
-		return fixed(scalar(m.Fields().ByNumber(1).Kind()))
+		return func(b *schemaBuilder, m protoreflect.MessageDescriptor) object {
+			return b.scalar(m.Fields().ByNumber(1).Kind())
+		}
 	}
 	return nil
 }

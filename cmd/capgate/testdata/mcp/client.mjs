@@ -47,6 +47,8 @@ async function calls(client) {
     got.refused = [e.code, e.data.reason];
   }
   got.failed = (await callTool(client, { name: "fail", arguments: {} })).isError;
+  const wrong = await callTool(client, { name: "wrong", arguments: {} }); // the SDK throws if it is no error
+  got.wrong = [wrong.isError, ...wrong.content.map(({ type }) => type)];
   got.progress = [];
   const onprogress = ({ progress, total, message }) => got.progress.push([progress, total, message]);
   got.count = (await callTool(client, { name: "count", arguments: {} }, { onprogress })).content[0].text;

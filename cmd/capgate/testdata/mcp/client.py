@@ -39,6 +39,8 @@ async def calls(client: Client) -> None:
     except MCPError as e:
         got["refused"] = [e.error.code, e.error.data["reason"]]
     got["failed"] = (await client.call_tool("fail", {})).is_error
+    wrong = await client.call_tool("wrong", {})  # the SDK raises if it is no error
+    got["wrong"] = [wrong.is_error, *(content.type for content in wrong.content)]
 
     progress = []
 
