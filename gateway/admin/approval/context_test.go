@@ -17,6 +17,9 @@ func caller(ctx context.Context, tenantName, user string) context.Context {
 // called is the context of a call whose caller is known, as the gateway makes it.
 func called(ctx context.Context) context.Context {
 	md, _ := metadata.FromIncomingContext(ctx)
+	if as := md.Get("test-as"); len(as) == 1 {
+		return tenant.NewContext(ctx, identities()[as[0]])
+	}
 	names, users := md.Get("test-tenant"), md.Get("test-user")
 	if len(names) != 1 {
 		return ctx

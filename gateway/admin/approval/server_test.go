@@ -70,22 +70,26 @@ func (r *rules) Set(_ context.Context, rule policy.Rule) error {
 	return r.err
 }
 
-func serve(t *testing.T) *ports {
+func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	t.Helper()
 	p := &ports{log: &log{}, rules: &rules{}}
+	store := gatewaytest.OpenStore(t, "embedded").Approvals()
 	var err error
-	if p.backing, err = approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(),
-		approvals.Options{Rules: p.rules}); err != nil {
+	if p.backing, err = approvals.New(store, approvals.Options{Rules: p.rules}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.backing.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	p.service = approval.New(approval.Config{
-		Approvals: outside{p.backing}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	cfg := approval.Config{
+		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	p.service = approval.New(cfg)
 	p.Services = gatewaytest.ServeOperators(t, p.service.Operators())
 	p.client = capgatepb.NewApprovalsClient(p.Conn)
 	p.callers = p.serveCallers(t)
