@@ -61,7 +61,7 @@ RACELESS = ./console ./deploy/... ./internal/config/... ./internal/testkit/difft
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
 	go test -vet=off -timeout $(TESTTIME) $(RACELESS)
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$|^TestStarvedByOthers$$' ./gateway ./gateway/relay ./cmd/capgate
+	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$' ./gateway ./gateway/relay
 	go test -vet=off ./internal/testkit/sim
 
 SEEDS ?= 10000

@@ -21,7 +21,8 @@
 // The primary replica of a backend probes it. While its observation is Down, the secondary
 // probes too, and only both together take the backend out of service: a replica that lost its
 // network evicts no backend. A backend that no live replica probes becomes Unknown, which is
-// usable. An empty or silent store erases no replica's knowledge.
+// usable. An empty or silent store erases no replica's knowledge. All replicas show the newest reason of a backend that
+// stays Down, which is published twice a minute at most.
 //
 // A backend that refuses connections, or whose name does not exist, is probed again after a backoff from 100 ms. While
 // calls wait for a fleet without a ready backend (Prober.Expedite, ondemand.go), every replica with such calls probes;

@@ -9,6 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
+// reasonInterval is the least time between two reasons of a backend that stays Down, which other replicas are told.
+const reasonInterval = 30 * time.Second
+
 // role reports whether this replica probes ep, and in which role.
 func (r *Replica) role(ep *endpoint) (Role, bool) {
 	if role, probe := r.duty(ep); probe || !ep.wanted {
@@ -200,6 +203,13 @@ func (r *Replica) updateState(now time.Time, ep *endpoint, probed bool) {
 	case b.By != old.By:
 		b.Reason = old.Reason
 		r.stage(ep, b, false)
+	case b.State == Down && b.Reason != old.Reason && !(probed && now.Before(ep.nextReason)):
+		ep.nextReason = now.Add(reasonInterval)
+		r.stage(ep, b, false)
+		if ep.observedHere(Primary) {
+			ep.published[Primary] = false
+			r.enqueue(ep, Primary)
+		}
 	}
 }
 

@@ -98,6 +98,7 @@ type endpoint struct {
 	orphan       bool            // probed here because its owner is unknown
 	wanted       bool            // probed on demand, unless in another role
 	reached      *Observation    // Up, as found on demand; nil: it was not
+	nextReason   time.Time       // earliest time of another reason for the same state
 }
 
 // addr returns the backend's address.

@@ -360,22 +360,3 @@ func TestEmptyStoreIsNotReadByAll(t *testing.T) {
 		c.allUp("after it")
 	})
 }
-
-// Only transitions are published: nothing while nothing changes, and for a failed backend the
-// observations of its primary and its secondary.
-func TestOnlyTransitionsArePublished(t *testing.T) {
-	t.Parallel()
-	bubble(t, 3, 9, func(t *testing.T, c *cluster) {
-		publishes, reports := c.store.Reports()
-		pass(30 * time.Minute)
-		if now, _ := c.store.Reports(); now != publishes {
-			t.Errorf("%d publishes in half an hour without a change", now-publishes)
-		}
-		c.stop["b4:1"]()
-		pass(10 * time.Minute)
-		c.everyReplica("b4:1", health.Down)
-		if _, now := c.store.Reports(); now-reports < 2 || now-reports > 3 {
-			t.Errorf("%d observations were published of one that failed", now-reports)
-		}
-	})
-}

@@ -68,7 +68,8 @@ func TestMCPServerOverTLS(t *testing.T) {
 	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
 	web.StartTLS()
 	fleet := func(capability, secure string) string {
-		return mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+"}")
+		text := mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+"}")
+		return strings.Replace(text, "interval: 200ms", "interval: 5s, timeout: 5s", 1) // the first probe decides
 	}
 	_, public, admin := serve(t, []string{"WEATHER_HEADERS=authorization: Bearer of-the-environment"}, "--config",
 		writeConfig(t, mcpConfig("", fleet("trusted", "ca_file: "+caFile), fleet("untrusted", ""))))
