@@ -70,7 +70,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.Stream.TapResponse(s)
 	}
 	if c.Span != nil { // the backend's spans are children of the attempt's
-		c.Stream.SetHeader(tracing.Traceparent, c.Span.StartAttempt(c.Endpoint.Addr, path))
+		c.Stream.SetHeader(tracing.Traceparent, startSpan(c, path))
 	}
 	c.Attempt.Started = true
 	upstream := UpstreamOf(c.Endpoint)
@@ -78,6 +78,22 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.Stream.SetHeader(filter.TenantHeader, c.Info.Tenant)
 	}
 	return c.Forward(upstream)
+}
+
+// MCPFleet is a protocol of fleets whose backends are MCP servers.
+type MCPFleet interface {
+	// MCPMethod returns the method of MCP that calls a tool, and the tool; "": the method has none.
+	MCPMethod(tool string) (method, name string)
+}
+
+// startSpan starts the span of an attempt, and returns its traceparent.
+func startSpan(c *filter.Call, path string) string {
+	invokes := c.Info.Method == call.Invoke || c.Info.Method == call.StreamInvoke
+	if p, is := c.Fleet.Protocol().(MCPFleet); is && invokes {
+		method, tool := p.MCPMethod(c.Info.Tool)
+		return c.Span.StartMCPAttempt(c.Endpoint.Addr, method, tool)
+	}
+	return c.Span.StartAttempt(c.Endpoint.Addr, path)
 }
 
 // UpstreamOf returns the connections to a backend.
@@ -88,15 +104,15 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	if !r.Final {
 		return
 	}
+	if s.scanned {
+		c.Outcome = filter.OutcomeOf(&s.outcome)
+	}
 	if c.Span != nil {
 		var first time.Time
 		if r.FirstByte > 0 {
 			first = r.Started.Add(r.FirstByte)
 		}
-		c.Span.EndAttempt(r.Code, first, r.Started.Add(r.Ended))
-	}
-	if s.scanned {
-		c.Outcome = filter.OutcomeOf(&s.outcome)
+		c.Span.EndAttempt(r.Code, c.Outcome, first, r.Started.Add(r.Ended))
 	}
 }
 

@@ -6,16 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/oteltest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 )
@@ -108,6 +114,58 @@ func collect(t *testing.T, w *world, req *docpb.InvokeRequest) (all []string) {
 		}
 		all = append(all, string(bytes.TrimSpace(c.GetData())))
 		done = c.GetDone()
+	}
+}
+
+// TestAttemptsAreTraced: the span of an attempt has the names of OpenTelemetry's conventions of MCP, and the server gets
+// its trace context.
+func TestAttemptsAreTraced(t *testing.T) {
+	t.Parallel()
+	collector := oteltest.Start(t)
+	tracer, err := tracing.New(tracing.Config{Endpoint: collector.Addr, Sample: 1, Delay: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
+		defer cancel()
+		tracer.Close(ctx)
+	})
+	r := newRemote(t, false)
+	w := startWith(t, gatewaytest.Options{Tracer: tracer}, nil, r.URL)
+	at, err := url.Parse(r.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ tool, span, method, failure string }{
+		{"structured", "tools/call structured", "tools/call", ""},
+		{"fail", "tools/call fail", "tools/call", "tool_error"},
+		{"no_such_tool", "tools/call no_such_tool", "tools/call", "INVALID_ARGUMENT"},
+		{mcp.DiscoveryTool, "tools/list", "tools/list", ""},
+	} {
+		_, _ = w.Invoke(within(t), request(c.tool, `{"text":""}`))
+		spans := collector.Spans(t, 2*(i+1))[2*i:]
+		client := slices.IndexFunc(spans, func(s *oteltest.Span) bool { return s.GetKind() == otlp.Span_SPAN_KIND_CLIENT })
+		if client < 0 {
+			t.Fatalf("%s: %v", c.tool, spans)
+		}
+		span, tool := spans[client], strings.TrimPrefix(strings.TrimPrefix(c.span, c.method), " ")
+		for name, want := range map[string]string{"mcp.method.name": c.method, "gen_ai.tool.name": tool,
+			"error.type": c.failure, "rpc.method": "", "rpc.response.status_code": "", "server.port": at.Port(),
+			"gen_ai.operation.name": map[bool]string{true: "execute_tool"}[tool != ""]} {
+			if got := span.Of[name]; got != want {
+				t.Errorf("%s: %s is %q, want %q", c.tool, name, got, want)
+			}
+		}
+		if failed := span.GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR; span.GetName() != c.span ||
+			failed != (c.failure != "") {
+			t.Errorf("%s: %s, %v", c.tool, span.GetName(), span.GetStatus())
+		}
+		r.mu.Lock()
+		if got := r.headers.Get("Traceparent"); tool != "" && got != "00-"+span.Trace+"-"+span.ID+"-01" {
+			t.Errorf("%s: the server got the trace context %q", c.tool, got)
+		}
+		r.mu.Unlock()
 	}
 }
 

@@ -13,6 +13,14 @@ type Settings struct {
 	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"8MiB"`
 }
 
+// MCPMethod implements forward.MCPFleet.
+func (*Settings) MCPMethod(tool string) (method, name string) {
+	if tool == DiscoveryTool {
+		return "tools/list", ""
+	}
+	return "tools/call", tool
+}
+
 // ReservedHeader says whether the protocol, or HTTP, sets a header of requests, so that the configuration cannot.
 func ReservedHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {

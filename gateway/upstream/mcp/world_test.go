@@ -162,6 +162,12 @@ type world struct {
 // start runs a gateway. edit may change the fleets.
 func start(t *testing.T, edit func(*mcp.Fleet, *gatewaytest.Fleet), urls ...string) *world {
 	t.Helper()
+	return startWith(t, gatewaytest.Options{}, edit, urls...)
+}
+
+// startWith is start with further options.
+func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatewaytest.Fleet), urls ...string) *world {
+	t.Helper()
 	w := &world{changes: make(chan string, 100)}
 	w.servers = mcp.New(mcp.Options{Version: "test", Changed: func(c string) {
 		select {
@@ -176,8 +182,9 @@ func start(t *testing.T, edit func(*mcp.Fleet, *gatewaytest.Fleet), urls ...stri
 		edit(&fleet, &of)
 	}
 	w.servers.Set([]mcp.Fleet{fleet})
-	w.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{of}, Closed: w.servers.Close,
-		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return w.servers.Serve(f.Capability, addr) }})
+	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.servers.Close
+	o.Local = func(f *router.Fleet, addr string) gateway.LocalServer { return w.servers.Serve(f.Capability, addr) }
+	w.gateway = gatewaytest.Start(t, o)
 	conn, err := grpc.NewClient("passthrough:///"+w.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -36,8 +36,8 @@ const (
 
 var executeTool = attribute.String("gen_ai.operation.name", "execute_tool")
 
-// mcpToolsCall is of calls that are requests of MCP. Requests of other methods are no calls.
-var mcpToolsCall = attribute.String("mcp.method.name", "tools/call")
+// mcpMethod is of calls that are requests of MCP, tools/call, and of attempts at MCP servers.
+const mcpMethod = attribute.Key("mcp.method.name")
 
 // Attributes of the process.
 const (

@@ -24,6 +24,7 @@ type Span struct {
 	client       trace.Span // of the current attempt; nil: none
 	attemptStart time.Time  // of the current attempt
 	attempts     int
+	overMCP      bool // the attempts are requests of MCP
 }
 
 // TraceID returns zero for nil.
@@ -43,7 +44,7 @@ func (s *Span) Traceparent() string {
 }
 
 // OverMCP records that the call is a tools/call over MCP.
-func (s *Span) OverMCP() { s.server.SetAttributes(mcpToolsCall) }
+func (s *Span) OverMCP() { s.server.SetAttributes(mcpMethod.String("tools/call")) }
 
 // Causes of waits.
 const (
@@ -88,8 +89,25 @@ func (s *Span) Approved(traceparent string) {
 
 // StartAttempt starts the span of an attempt at a backend with a path, and returns its traceparent.
 func (s *Span) StartAttempt(addr, path string) string {
-	s.attempts++
 	name, attrs := rpc(path)
+	return s.start(addr, name, attrs)
+}
+
+// StartMCPAttempt starts the span of an attempt at an MCP server with a method, and returns its traceparent. tool is that
+// of tools/call; "": the method has none.
+func (s *Span) StartMCPAttempt(addr, method, tool string) string {
+	name, attrs := method, []attribute.KeyValue{mcpMethod.String(method)}
+	if tool != "" {
+		tool = plain(tool)
+		name, attrs = method+" "+tool, append(attrs, executeTool, toolName.String(tool))
+	}
+	s.overMCP = true
+	return s.start(addr, name, attrs)
+}
+
+// start starts the span of an attempt.
+func (s *Span) start(addr, name string, attrs []attribute.KeyValue) string {
+	s.attempts++
 	attrs = append(attrs, capgateAttempt.Int(s.attempts))
 	if host, port, err := net.SplitHostPort(authority(addr)); err == nil {
 		attrs = append(attrs, serverAddress.String(plain(host)))
@@ -123,15 +141,21 @@ func authority(addr string) string {
 // AttemptFailed ends an attempt that did not start, or is retried.
 func (s *Span) AttemptFailed() {
 	if s != nil {
-		s.endAttempt(codeUnavailable, time.Now())
+		s.endAttempt(codeUnavailable, telemetry.NoOutcome, time.Now())
 	}
 }
 
-func (s *Span) endAttempt(code uint32, at time.Time) {
+func (s *Span) endAttempt(code uint32, outcome telemetry.Outcome, at time.Time) {
 	if s.client == nil {
 		return
 	}
 	attrs, status := ended(code, ^uint32(1))
+	if s.overMCP {
+		attrs = attrs[1:] // the status of RPC is not one of JSON-RPC
+		if outcome == telemetry.ToolError {
+			attrs, status = append(attrs, errorType.String(toolError)), codes.Error
+		}
+	}
 	s.client.SetAttributes(attrs...)
 	s.client.SetStatus(status, "")
 	if at.Before(s.attemptStart) { // the relay reads its clock once per turn
@@ -142,15 +166,15 @@ func (s *Span) endAttempt(code uint32, at time.Time) {
 }
 
 // EndAttempt ends the attempt that got the call's response, which may be changed for the caller. Its first byte came at
-// firstByte; zero: none came.
-func (s *Span) EndAttempt(code uint32, firstByte, ended time.Time) {
+// firstByte; zero: none came. A tool's own error is one of an attempt at an MCP server, by the conventions of MCP.
+func (s *Span) EndAttempt(code uint32, outcome telemetry.Outcome, firstByte, ended time.Time) {
 	if s == nil || s.client == nil {
 		return
 	}
 	if !firstByte.IsZero() {
 		s.client.AddEvent(firstByteEvent, trace.WithTimestamp(firstByte))
 	}
-	s.endAttempt(code, ended)
+	s.endAttempt(code, outcome, ended)
 }
 
 // End ends the call's spans. It does not retain rec.
@@ -159,7 +183,7 @@ func (s *Span) End(rec *telemetry.Record) {
 		return
 	}
 	at := rec.Started.Add(rec.Ended)
-	s.endAttempt(rec.Code, at)
+	s.endAttempt(rec.Code, rec.Outcome, at)
 	c := rec.Call
 	attrs, status := ended(rec.Code, serverErrors)
 	if rec.Outcome == telemetry.ToolError {
