@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,7 +17,7 @@ func (s *Store) client(p Purpose) client { return client{s, p} }
 
 // do lets f send commands, all within Config.Timeout, with the context that it gets.
 func (c client) do(ctx context.Context, f func(ctx context.Context, r redis.Cmdable) error) error {
-	ctx, cancel := context.WithTimeout(withPurpose(ctx, c.purpose), c.store.cfg.Timeout)
+	ctx, cancel := withPurpose(ctx, c.purpose, c.store.cfg.Timeout)
 	defer cancel()
 	return f(ctx, c.store.redis)
 }
@@ -28,7 +29,7 @@ func newScript(lua string) script { return script{redis.NewScript(lua)} }
 
 // run runs a script by its hash, and loads it on a miss. All keys have one hash tag.
 func (c client) run(ctx context.Context, s script, keys []string, args ...any) *redis.Cmd {
-	ctx, cancel := context.WithTimeout(withPurpose(ctx, c.purpose), c.store.cfg.Timeout)
+	ctx, cancel := withPurpose(ctx, c.purpose, c.store.cfg.Timeout)
 	defer cancel()
 	return s.lua.Run(ctx, c.store.redis, keys, args...)
 }
@@ -44,9 +45,21 @@ func (c client) malformed(key string) {
 	c.store.cfg.Log.Debug("malformed value in redis", "key", key)
 }
 
-// purposeKey is the context key of the purpose of commands.
+// purposeKey is the context key of the bound of commands.
 type purposeKey struct{}
 
-func withPurpose(ctx context.Context, p Purpose) context.Context {
-	return context.WithValue(ctx, purposeKey{}, p)
+// bound is what commands are for, and when they time out, whatever the caller's deadline is.
+type bound struct {
+	purpose Purpose
+	ends    time.Time // zero: never
+}
+
+// withPurpose bounds commands by a timeout of the store's own.
+func withPurpose(ctx context.Context, p Purpose, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithValue(ctx, purposeKey{}, bound{p, time.Now().Add(timeout)}), timeout)
+}
+
+func boundOf(ctx context.Context) bound {
+	b, _ := ctx.Value(purposeKey{}).(bound)
+	return b
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -16,10 +17,11 @@ func failed(err error) bool {
 	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
-// unreachable reports whether an error means that Redis cannot be reached, so that the next command would fail too.
+// unreachable reports whether an error means that Redis cannot be reached, so that the next command would fail too. A
+// caller that leaves, or whose deadline is earlier than the store's timeout, says nothing about Redis.
 func unreachable(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, redis.ErrClosed) {
-		return false // canceled by the caller
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, redis.ErrClosed) || outOfTime(ctx, err) {
+		return false
 	}
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -31,4 +33,11 @@ func unreachable(ctx context.Context, err error) bool {
 		}
 	}
 	return false
+}
+
+// outOfTime reports whether a command ended with its caller's deadline, before the store's own timeout.
+func outOfTime(ctx context.Context, err error) bool {
+	deadline, bounded := ctx.Deadline()
+	var timeout net.Error // context.DeadlineExceeded is one
+	return bounded && deadline.Before(boundOf(ctx).ends) && errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,28 @@ func TestAway(t *testing.T) {
 			await(t, "a command to succeed", func() bool { return p.Set(ctx, p.Key("a"), "4") == nil })
 		})
 	}
+}
+
+// TestCallersDeadlines: a caller's deadline that ends before Redis answers ends its own command alone.
+func TestCallersDeadlines(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, redisstore.Config{URL: server.URL(), Timeout: patience, Dial: patience})
+	p := s.Probe()
+	must(t, p.Set(t.Context(), p.Key("a"), "1"))
+	server.Delay(100 * time.Millisecond)
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := p.Set(ctx, p.Key("a"), "2"); !errors.Is(err, context.DeadlineExceeded) &&
+			!errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("with a deadline of a millisecond: %v", err)
+		}
+		cancel()
+		if s.Unavailable() {
+			t.Fatal("Redis counts as unavailable because of a caller's deadline")
+		}
+	}
+	must(t, p.Set(t.Context(), p.Key("a"), "3"))
 }
 
 // Open succeeds without a Redis. The log has one line about it, without the password.

@@ -53,7 +53,7 @@ func (h hook) before(ctx context.Context, cmds ...redis.Cmder) {
 
 // process sends n commands unless the breaker is open, and evaluates their result.
 func (h hook) process(ctx context.Context, n int, send func() error) error {
-	purpose, _ := ctx.Value(purposeKey{}).(Purpose)
+	purpose := boundOf(ctx).purpose
 	b := h.store.breaker
 	if purpose != Watch && b.open() {
 		h.store.counts.errors.Add(int64(n))

@@ -26,7 +26,7 @@ func (c client) runReplicated(
 	if cfg.WaitReplicas == 0 {
 		return c.run(ctx, s, keys, args...).Slice()
 	}
-	ctx, cancel := context.WithTimeout(withPurpose(ctx, c.purpose), cfg.Timeout+cfg.WaitTimeout)
+	ctx, cancel := withPurpose(ctx, c.purpose, cfg.Timeout+cfg.WaitTimeout)
 	defer cancel()
 	err = c.onMaster(ctx, keys[0], func(conn *redis.Conn) error {
 		if reply, err = s.lua.Run(ctx, conn, keys, args...).Slice(); err != nil || !granted(reply) {

@@ -95,7 +95,7 @@ func (s *Store) OnReconnect(f func()) { s.breaker.onReconnect(f) }
 
 // ping checks whether Redis can serve, on a Cluster every master.
 func (s *Store) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(withPurpose(ctx, Watch), s.cfg.Timeout)
+	ctx, cancel := withPurpose(ctx, Watch, s.cfg.Timeout)
 	defer cancel()
 	var err error
 	if cluster, ok := s.redis.(*redis.ClusterClient); ok {

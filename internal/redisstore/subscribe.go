@@ -40,7 +40,7 @@ func (c client) listen(ctx context.Context, channel string, onMessage func(strin
 	if c.store.Unavailable() {
 		return
 	}
-	ctx = withPurpose(ctx, Listen)
+	ctx = context.WithValue(ctx, purposeKey{}, bound{purpose: Listen})
 	c.store.counts.commands[Listen].Add(1) // the hook does not see subscriptions
 	if before := c.store.cfg.Before; before != nil {
 		before(ctx, "subscribe "+channel)

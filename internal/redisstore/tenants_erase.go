@@ -98,7 +98,7 @@ func (t *Tenants) scan(
 	ctx context.Context, node redis.Cmdable, pattern string, each func(context.Context, []string) error,
 ) error {
 	for cursor := uint64(0); ; {
-		step, cancel := context.WithTimeout(withPurpose(ctx, t.purpose), t.store.cfg.Timeout)
+		step, cancel := withPurpose(ctx, t.purpose, t.store.cfg.Timeout)
 		keys, next, err := node.Scan(step, cursor, pattern, scanBatch).Result()
 		if err == nil && len(keys) > 0 {
 			err = each(step, keys)
