@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -41,11 +43,9 @@ func TestDrainOfPacedStreams(t *testing.T) {
 				_, err := f.client.Upload(context.WithoutCancel(acme), file(2<<20))
 				ended <- err
 			}()
-			for deadline := time.Now().Add(gatewaytest.Patience); f.gateway.Metrics(t)[slowed] == 0; {
-				if time.Now().After(deadline) {
-					t.Fatal("it is not held up")
-				}
-			}
+			check.Until(t, "the upload to be held up", func() (bool, string) {
+				return f.gateway.Metrics(t)[slowed] > 0, "none is counted"
+			})
 			f.gateway.Drain()
 			f.gateway.Log.Wait(t, `"msg":"draining"`)
 			change(test.rate)
@@ -95,10 +95,13 @@ func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend ca
 		t.Fatal(err)
 	}
 	keys := tenant.NewKeys(nil)
-	keys.Replace(ring.keys, map[string]*tenant.Settings{
-		"acme": {ID: "acme", Capabilities: all, Limits: l}, "globex": {ID: "globex", Capabilities: all},
-	}, nil)
 	f = &front{capability: gatewaytest.NewCapability("b1")}
+	f.limit = func(l tenant.Limits) {
+		keys.Replace(ring.keys, map[string]*tenant.Settings{
+			"acme": {ID: "acme", Capabilities: all, Limits: l}, "globex": {ID: "globex", Capabilities: all},
+		}, nil)
+	}
+	f.limit(l)
 	f.capability.SetLists(func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil })
 	f.backend = f.capability.Serve(t, backend)
 	o.Fleets, o.Authenticator = []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, keys
@@ -131,24 +134,17 @@ func TestRatesChangeUnderAStream(t *testing.T) {
 	}()
 	chunks <- struct{}{}
 	change(slow)
-	for deadline := time.Now().Add(gatewaytest.Patience); f.gateway.Metrics(t)[slowed] == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("it goes on as fast as it was")
-		}
+	check.Until(t, "the stream to be held up", func() (bool, string) {
 		select {
 		case chunks <- struct{}{}:
 		default:
 		}
-	}
+		return f.gateway.Metrics(t)[slowed] > 0, "none is counted"
+	})
 	change(fast)
 	close(chunks)
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(gatewaytest.Patience):
-		t.Error("it goes on as slowly as it was to")
+	if err := check.Received(t, ended, "the stream to continue"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -255,27 +251,29 @@ func TestBytesPerSecond(t *testing.T) {
 	if _, err := f.client.Invoke(globex, big); err != nil {
 		t.Error(err)
 	}
-	// The answer is short, and the message is read as it comes. What it owes may be worked off
-	// before a slow machine makes the next call.
-	big = request("none", `"`+string(file(4*rate).Data)+`"`)
-	err = nil
-	for tries := 0; err == nil && tries < 10; tries++ {
-		if _, err := f.client.Invoke(acme, big); status.Code(err) != codes.InvalidArgument {
-			t.Error(err)
-		}
-		_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
-	}
+	f.limit(tenant.Limits{BytesPerSecond: 1})
+	before, ended := f.gateway.Metrics(t)[slowed], make(chan error, 1)
+	go func() {
+		_, err := f.client.Upload(acme, file(2*rate))
+		ended <- err
+	}()
+	check.Until(t, "an upload to be held up", func() (bool, string) {
+		n := f.gateway.Metrics(t)[slowed]
+		return n > before, fmt.Sprintf("%v are counted, %v before", n, before)
+	})
+	_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
 	isQuota(t, err, "BANDWIDTH_LIMITED", "bytes_per_second")
-	after := retryDelay(err)
-	if after < time.Second || after > 6*time.Second {
-		t.Errorf("come again after %v", after)
+	if after := retryDelay(err); after < time.Second || after > 2*rate*time.Second {
+		t.Errorf("retry after %v", after)
 	}
-	<-time.After(after)
+	if n := f.gateway.Metrics(t)[slowed]; n != before+2 {
+		t.Errorf("%v are counted after %v, an upload and a call", n, before)
+	}
+	f.limit(tenant.Limits{BytesPerSecond: 1 << 30})
 	if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{}`)); err != nil {
 		t.Error(err)
 	}
-	n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`]
-	if n < 2 {
-		t.Errorf("%v are counted", n)
+	if err := check.Received(t, ended, "the upload to continue"); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -21,6 +22,7 @@ type front struct {
 	backend    *gatewaytest.Backend
 	client     gatewaytest.Client
 	conn       *grpc.ClientConn
+	limit      func(tenant.Limits) // changes those of acme; nil: it has none
 }
 
 // startFront starts one backend as the capability "caps", in front of it a gateway,

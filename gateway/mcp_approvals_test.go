@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/call"
@@ -41,38 +39,18 @@ func (d *desk) approveNext(t *testing.T) (id string) {
 	return id
 }
 
-// approve approves an approval. On a busy machine the store may answer too late, although it has the answer.
+// approve approves an approval.
 func (d *desk) approve(t *testing.T, id string) {
 	t.Helper()
-	for until := time.Now().Add(gatewaytest.Patience); ; {
-		_, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"})
-		late := err != nil && strings.Contains(err.Error(), "APPROVALS_UNAVAILABLE") && time.Now().Before(until)
-		if err == nil || strings.Contains(err.Error(), "APPROVAL_NOT_PENDING") {
-			return
-		}
-		if !late {
-			t.Error(err)
-			return
-		}
+	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
+		t.Error(err)
 	}
 }
 
 // callEcho calls the tool.
 func callEcho(t *testing.T, s *sdk.ClientSession, text string) (*sdk.CallToolResult, error) {
 	t.Helper()
-	return callPatiently(t, s, echo(text))
-}
-
-// callPatiently calls a tool. On a busy machine the store of approvals may answer too late.
-func callPatiently(t *testing.T, s *sdk.ClientSession, p *sdk.CallToolParams) (*sdk.CallToolResult, error) {
-	t.Helper()
-	for until := time.Now().Add(gatewaytest.Patience); ; {
-		r, err := s.CallTool(t.Context(), p)
-		var e *jsonrpc.Error
-		if !errors.As(err, &e) || !strings.Contains(string(e.Data), "APPROVALS_UNAVAILABLE") || time.Now().After(until) {
-			return r, err
-		}
-	}
+	return s.CallTool(t.Context(), echo(text))
 }
 
 func echo(text string) *sdk.CallToolParams {

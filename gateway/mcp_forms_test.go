@@ -66,7 +66,7 @@ func TestMCPForms(t *testing.T) {
 		if c.tool != "" {
 			p.Name = "caps__" + c.tool
 		}
-		r, err := callPatiently(t, s, p)
+		r, err := s.CallTool(t.Context(), p)
 		if err != nil || !strings.Contains(textOf(t, r), c.text) || r.IsError != (c.calls == 0) {
 			t.Errorf("%s: %+v %v", name, r, err)
 		}

@@ -57,10 +57,11 @@ func (p *party) join(t *testing.T, admin string) (key string) {
 	return key
 }
 
-// at is the tenant at one gateway. No operation ends its first key.
-func (p *party) at(t *testing.T, key, addr string) *stranger {
+// at is the tenant at a port of a gateway. No operation ends its first key.
+func (p *party) at(t *testing.T, key string, w world, addr string) *stranger {
 	t.Helper()
 	s := newStranger(t, p.id, key, addr)
+	s.admin = w.admin
 	kind := "own"
 	if p.key != "" {
 		kind = "key"

@@ -47,9 +47,10 @@ func TestTenantsAreApart(t *testing.T) {
 		port = func(w world) string { return w.listener }
 	}
 
-	acme := []*stranger{ofAcme.at(t, keys[0], together[0].public), ofAcme.at(t, keys[0], together[1].public)}
+	acme := []*stranger{ofAcme.at(t, keys[0], together[0], together[0].public),
+		ofAcme.at(t, keys[0], together[1], together[1].public)}
 	acme[1].pools = acme[0].pools
-	globex := ofGlobex.at(t, keys[1], port(together[0]))
+	globex := ofGlobex.at(t, keys[1], together[0], port(together[0]))
 	globex.alone = true
 	methods := publicMethods(t, globex)
 	gen := &generator{t: t, random: random, methods: methods, of: globex.pools, theirs: acme[0].pools}
@@ -90,7 +91,7 @@ func TestTenantsAreApart(t *testing.T) {
 			t.Errorf("acme has no %s that could be seen", kind)
 		}
 	}
-	again := ofGlobex.at(t, keysAlone[0], port(alone[0]))
+	again := ofGlobex.at(t, keysAlone[0], alone[0], port(alone[0]))
 	again.alone = true
 	for i := range ops {
 		want := again.perform(&ops[i])
@@ -109,8 +110,8 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// world has the ports of a gateway for clients: the public one, and the listener of the tenant globex.
-type world struct{ public, listener string }
+// world has the ports of a gateway: the public one, the listener of the tenant globex, and the operators'.
+type world struct{ public, listener, admin string }
 
 // startWorld runs gateways with one Redis, and returns their ports and the first key of each tenant.
 func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (ports []world, keys []string) {
@@ -144,7 +145,7 @@ func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (por
 		p, public, operators := serve(t, nil, "--config", file)
 		admin = operators
 		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
-		ports = append(ports, world{public, addressesOf(t, p)[0]})
+		ports = append(ports, world{public, addressesOf(t, p)[0], admin})
 	}
 	for _, p := range tenants {
 		keys = append(keys, p.join(t, admin))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -118,35 +119,17 @@ func (m *member) fleet(t *testing.T) *admin.Fleet {
 	return &all.Fleets[0]
 }
 
-// wait waits until a condition holds at all of some gateways, and returns the time that it took.
+// wait waits until a condition holds at all of some gateways.
 func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*admin.Fleet) bool) {
 	t.Helper()
-	began := time.Now()
-	var first time.Duration // when one of them knew
-	for deadline := began.Add(2 * patience); ; {
-		n := 0
-		var last *admin.Fleet
-		for _, g := range gateways {
-			if f := g.fleet(t); so(f) {
-				n++
-			} else {
-				last = f
+	check.Until(t, what, func() (bool, string) {
+		for i, g := range gateways {
+			if f := g.fleet(t); !so(f) {
+				return false, fmt.Sprintf("gateway %d of %d says %+v", i, len(gateways), f)
 			}
 		}
-		took := time.Since(began)
-		if n > 0 && first == 0 {
-			first = took
-		}
-		if n == len(gateways) {
-			t.Logf("%s: %v, for the first of %d gateways %v", what, took.Round(time.Millisecond), len(gateways),
-				first.Round(time.Millisecond))
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s; a gateway says %+v", what, last)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+		return true, ""
+	})
 }
 
 func allUp(f *admin.Fleet) bool {

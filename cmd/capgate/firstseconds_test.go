@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,14 +45,13 @@ func TestCapabilityAfterItsGateways(t *testing.T) {
 			}
 			type answer struct {
 				gateway string
-				at      time.Time
 				err     error
 			}
 			answers := make(chan answer, len(c.gateways))
 			for i, client := range clients(t, c.gateways) {
 				go func() {
 					_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: writeTool})
-					answers <- answer{c.gateways[i].id, time.Now(), err}
+					answers <- answer{c.gateways[i].id, err}
 				}()
 			}
 			for _, g := range c.gateways {
@@ -59,10 +59,8 @@ func TestCapabilityAfterItsGateways(t *testing.T) {
 					func(n float64) bool { return n > 0 }) // that of a call that waits
 			}
 			c.startBackend(t, b)
-			listening := time.Now()
 			for range c.gateways {
 				a := <-answers
-				t.Logf("answered after %v", a.at.Sub(listening).Round(time.Millisecond))
 				if a.err != nil {
 					t.Errorf("%s: %v", a.gateway, a.err)
 				}
@@ -115,29 +113,24 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 	}
 }
 
-// A client that calls again and again, with the default wait, is answered soon after the capability listens.
+// A client that calls again and again, with the default wait, is answered once the capability listens.
 func TestCapabilityAfterItsGatewayIsPolled(t *testing.T) {
 	t.Parallel()
 	c, b := beforeBackend(t, "1s")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	first := make(chan time.Time, len(c.gateways))
+	var calling sync.WaitGroup
 	for _, client := range clients(t, c.gateways) {
-		go func() {
+		calling.Go(func() {
 			for ctx.Err() == nil {
 				if _, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: readTool}); err == nil {
 					break
 				}
 			}
-			first <- time.Now()
-		}()
+		})
 	}
 	c.startBackend(t, b)
-	listening := time.Now()
-	for range c.gateways {
-		at := <-first
-		t.Logf("answered after %v", at.Sub(listening).Round(time.Millisecond))
-	}
+	calling.Wait()
 	if ctx.Err() != nil {
 		t.Error("a client was not answered")
 	}

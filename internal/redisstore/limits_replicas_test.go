@@ -24,13 +24,11 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: rate, Burst: burst}}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running, callers sync.WaitGroup
-	var stores []*redisstore.Store
 	var admitted, asked atomic.Int64
 	var ends atomic.Bool
 	begun := time.Now()
 	for i, workers := range []int{12, 3, 1} {
 		store := open(t, redisstore.Config{URL: url})
-		stores = append(stores, store)
 		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return 3 }})
 		running.Go(func() { l.Run(ctx) })
 		for range workers {
@@ -51,14 +49,8 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	took := time.Since(begun)
 	stop()
 	running.Wait()
-	var commands int64
-	for _, store := range stores {
-		commands += store.Stats().Commands[redisstore.Limits]
-	}
 	n := admitted.Load()
 	due := rate * took.Seconds()
-	t.Logf("%d admitted of %d in %v: %+.1f%% of the limit; %d commands for 10,000 calls; stood still for %v", n,
-		asked.Load(), took, (float64(n)/due-1)*100, commands*10_000/max(asked.Load(), 1), stalled)
 	if most := due + burst + 3*rate/4; float64(n) > most {
 		t.Errorf("%d calls, want %v at most", n, most)
 	}

@@ -1,0 +1,66 @@
+// Package check ends a test that cannot continue: after an error, or when an event that it waits for does not come.
+// Its functions are called by the goroutine that runs the test.
+package check
+
+import "time"
+
+// Patience bounds each wait. It lets a failing test fail soon, and a busy machine take its time.
+const Patience = 30 * time.Second
+
+// gap is the time between two looks at a state that no event announces.
+const gap = 5 * time.Millisecond
+
+// TB is the part of testing.TB that the functions need.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Must ends the test if err is not nil.
+func Must(t TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// Until looks again and again until a condition holds. The test fails with what it saw last.
+func Until(t TB, what string, look func() (done bool, seen string)) {
+	t.Helper()
+	UntilEvent(t, what, func() (bool, string, <-chan time.Time) {
+		done, seen := look()
+		if done {
+			return true, seen, nil
+		}
+		return false, seen, time.After(gap)
+	})
+}
+
+// UntilEvent looks again after each event until a condition holds. A look that finds it does not hold returns the
+// channel of the next event.
+func UntilEvent[E any](t TB, what string, look func() (done bool, seen string, next <-chan E)) {
+	t.Helper()
+	for end := time.After(Patience); ; {
+		done, seen, next := look()
+		if done {
+			return
+		}
+		select {
+		case <-next:
+		case <-end:
+			t.Fatalf("waited %v for %s: %s", Patience, what, seen)
+			return
+		}
+	}
+}
+
+// Received waits for a value, or for the end of the channel.
+func Received[T any](t TB, from <-chan T, what string) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(Patience):
+		t.Fatalf("waited %v for %s", Patience, what)
+	}
+	return value
+}

@@ -1,0 +1,78 @@
+package check_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// recorder is a test that only records how it ends.
+type recorder struct{ says string }
+
+func (*recorder) Helper() {}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.says = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// TestChecks: a check returns as soon as it holds, and otherwise ends the test with what it saw last.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	// after becomes true after a number of looks.
+	after := func(n int) func() (bool, string) {
+		looks := 0
+		return func() (bool, string) {
+			looks++
+			return looks > n, fmt.Sprintf("look %d", looks)
+		}
+	}
+	never := func() (bool, string) { return false, "nothing" }
+	sending := func(after time.Duration) chan int {
+		ch := make(chan int, 1)
+		time.AfterFunc(after, func() { ch <- 7 })
+		return ch
+	}
+	for name, tt := range map[string]struct {
+		check func(check.TB)
+		takes time.Duration
+		says  string
+	}{
+		"no error":   {func(t check.TB) { check.Must(t, nil) }, 0, ""},
+		"an error":   {func(t check.TB) { check.Must(t, errors.New("100% lost")) }, 0, "100% lost"},
+		"at once":    {func(t check.TB) { check.Until(t, "x", after(0)) }, 0, ""},
+		"soon":       {func(t check.TB) { check.Until(t, "x", after(20)) }, 100 * time.Millisecond, ""},
+		"never":      {func(t check.TB) { check.Until(t, "x", never) }, check.Patience, "waited 30s for x: nothing"},
+		"a value":    {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
+		"no value":   {func(t check.TB) { check.Received(t, make(chan int), "y") }, check.Patience, "waited 30s for y"},
+		"an event":   {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},
+		"few events": {func(t check.TB) { onEvent(t, sending(time.Second), never) }, check.Patience, "waited 30s for z: nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began, r, done := time.Now(), &recorder{}, make(chan struct{})
+				go func() {
+					defer close(done)
+					tt.check(r)
+				}()
+				<-done
+				if took := time.Since(began); r.says != tt.says || took.Round(10*time.Millisecond) != tt.takes {
+					t.Errorf("after %v: %q, want %q after %v", took, r.says, tt.says, tt.takes)
+				}
+			})
+		})
+	}
+}
+
+func onEvent(t check.TB, events <-chan int, look func() (bool, string)) {
+	check.UntilEvent(t, "z", func() (bool, string, <-chan int) {
+		done, seen := look()
+		return done, seen, events
+	})
+}
