@@ -1,0 +1,72 @@
+package mcp_test
+
+import (
+	"net/http"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
+)
+
+// TestSessionsOfTenants: sessions of two tenants with the same id are two at the server.
+func TestSessionsOfTenants(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, true)
+	servers := mcp.New(mcp.Options{})
+	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: true}})
+	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
+	grants, err := tenant.ParseGrants([]string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []tenant.Key
+	for _, of := range []string{"acme", "globex"} {
+		key, secret := tenant.NewCredential()
+		settings[of], credentials[of] = &tenant.Settings{ID: of, Capabilities: grants}, tenant.Credential(key, secret)
+		all = append(all, tenant.Key{ID: key, Tenant: of, Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke})
+	}
+	keys.Replace(all, settings, nil)
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: id, Backends: []string{r.URL}, Dialect: call.Doc, Protocol: &mcp.Settings{},
+			Asks: servers.Probe(id), Affinity: router.Affinity{Sessions: true}}},
+		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys}), Closed: servers.Close,
+		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return servers.Serve(f.Capability, addr) },
+	})
+	client := docpb.NewCapabilityClient(g.Conn(t))
+	for _, test := range []struct{ of, session, want string }{
+		{"acme", "a", `{"calls":1}`}, {"globex", "a", `{"calls":1}`}, {"acme", "a", `{"calls":2}`}, {"acme", "b", `{"calls":1}`},
+	} {
+		req := request("count", `{}`)
+		req.SessionId = test.session
+		got, err := client.Invoke(metadata.AppendToOutgoingContext(within(t), "authorization", "Bearer "+credentials[test.of]), req)
+		if err != nil || string(got.GetResultJson()) != test.want {
+			t.Errorf("%s, session %s: %s, %v; want %s", test.of, test.session, got.GetResultJson(), err, test.want)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range []string{"Authorization", "X-Capgate-Tenant", "X-Session-Id"} {
+		if got := r.headers.Values(name); len(got) > 0 {
+			t.Errorf("the server saw %s: %d values", name, len(got))
+		}
+	}
+}
+
+// TestReservedHeaders: the configuration sets none that the protocol sets.
+func TestReservedHeaders(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"mcp-session-id": true, "MCP-Protocol-Version": true, "Mcp-Param-City": true,
+		"host": true, "Content-Type": true, "last-event-id": true, "te": true, "Authorization": false, "X-Api-Key": false,
+		"Mcp-": false, "Mcpx": false} {
+		if mcp.ReservedHeader(name) != want {
+			t.Errorf("%s: %t", http.CanonicalHeaderKey(name), !want)
+		}
+	}
+}
