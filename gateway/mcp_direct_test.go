@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -87,4 +88,32 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMCPCallsAtOnce: calls use memory again that others have used. Each gets its own result, whatever its length.
+func TestMCPCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for _, length := range []int{1, 100_000, 10, 5_000} {
+				args := `{"a":"` + strings.Repeat(string(rune('a'+i)), length) + `"}`
+				_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":`+
+					args+`}}`)
+				var answer struct {
+					Result struct {
+						Content           []struct{ Text string }
+						StructuredContent json.RawMessage
+					}
+				}
+				err := json.Unmarshal([]byte(text), &answer)
+				if r := answer.Result; err != nil || len(r.Content) != 1 || r.Content[0].Text != args ||
+					string(r.StructuredContent) != args {
+					t.Errorf("the call with %d of %c has the answer %.200s", length, 'a'+i, text)
+				}
+			}
+		})
+	}
+	callers.Wait()
 }

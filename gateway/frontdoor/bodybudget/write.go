@@ -12,14 +12,14 @@ const slice = 64 << 10
 // would hold a call's goroutine and memory as long as its connection lives.
 type Writer struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	stall   time.Duration
 }
 
 // WriteTimeout returns a response whose Write fails after the client has read nothing for the duration stall. End is
 // called after the response.
 func WriteTimeout(w http.ResponseWriter, stall time.Duration) *Writer {
-	return &Writer{ResponseWriter: w, control: http.NewResponseController(w), stall: stall}
+	return &Writer{ResponseWriter: w, control: *http.NewResponseController(w), stall: stall}
 }
 
 // Write implements io.Writer.

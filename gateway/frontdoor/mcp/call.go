@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -64,7 +65,9 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 	if refused != nil {
 		return nil, refused.rpc(x.r)
 	}
-	ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys})
+	if len(i.keys) > 0 {
+		ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys})
+	}
 	problem.Called(ctx)
 	reply, asked, err := h.approve(ctx, i)
 	if asked != nil {
@@ -80,7 +83,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 		return conforming(i, relayed(reply, i.stateless)), nil
 	case err == nil:
 		result := resultOf(reply, i.stateless)
-		result.Content = append(result.Content, h.links(i, reply.GetResultJson())...)
+		result.more = append(result.more, h.links(i, reply.GetResultJson())...)
 		return conforming(i, result), nil
 	case isArgumentError(err):
 		return failed(status.Convert(err).Message(), i.stateless), nil
@@ -112,11 +115,11 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY",
 			"arguments is a JSON object")
 	}
-	a, refusal := aboutCall(x.r.Header, p.Meta)
+	a, refusal := aboutCall(x.r.Header, &x.read.meta)
 	if refusal != nil {
 		return nil, refusal
 	}
-	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x, p.Meta),
+	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x),
 		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
 		results: h.cfg.Catalog.Results(capability, tool),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
@@ -127,9 +130,8 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 		i.told = &progress{session: req.Session, token: i.progress}
 	}
 	i.urls = x.session.URLs
-	if i.stateless && asksUsers(p.Meta) {
-		capabilities := req.ClientCapabilities()
-		i.urls, i.forms = i.urls || showsURLs(capabilities), showsForms(capabilities)
+	if i.stateless {
+		i.urls, i.forms = i.urls || x.read.meta.URLs, x.read.meta.Forms
 	}
 	if i.urls || i.forms || i.state != "" {
 		i.seals = h.sealsFor(x.r.Context(), x.r)
@@ -144,20 +146,26 @@ func answerOf(responses sdk.InputResponseMap) *sdk.ElicitResult {
 	return r
 }
 
-// unary makes a call that is answered by one message.
+// unary makes a call that is answered by one message. The reply is good until the memory of the exchange is used again.
 func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
-	msg, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, relay.Headroom, relay.Headroom+proto.Size(i.req)), i.req)
+	of := i.exchange.memory
+	if of == nil {
+		of = new(memory)
+	}
+	var room [relay.Headroom]byte
+	var err error
+	of.message, err = proto.MarshalOptions{}.MarshalAppend(append(of.message[:0], room[:]...), i.req)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "the call cannot be written as a message: a text is not UTF-8")
 	}
-	var response relay.Response
+	response := &of.response
 	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
-		Header: i.fields, MaxMessage: maxReply}, msg, &response)
+		Header: i.fields, MaxMessage: maxReply}, of.message, response)
 	if err := localgrpc.StatusError(response.Status); err != nil {
 		return nil, err
 	}
 	reply := new(docpb.InvokeResponse)
-	if err := proto.Unmarshal(response.Message, reply); err != nil {
+	if reply.ResultJson, reply.Error, err = dialect.ReadResult(response.Message); err != nil || response.Compressed {
 		return nil, status.Error(codes.Internal, "the answer of the capability is not an InvokeResponse")
 	}
 	return reply, nil

@@ -23,7 +23,7 @@ type requestKey struct{ session, id string }
 // begin returns a context that a cancellation ends, and what is called after the request.
 func (r *running) begin(ctx context.Context, key requestKey) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	if key.session == "" || key.id == "" {
+	if key.id == "" {
 		return ctx, cancel
 	}
 	r.mu.Lock()

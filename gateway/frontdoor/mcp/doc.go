@@ -12,7 +12,8 @@
 //	listen.go    streams that tell clients when their list has changed; events.go writes them
 //	search.go    tools that find and call others, for callers with many
 //	call.go      tools/call: one call of a capability; result.go has its answer, links.go the files in it
-//	metadata.go  what a request says of its call, in headers and _meta
+//	direct.go    calls that the SDK does not see; write.go writes their responses
+//	metadata.go  what a request says of its call, in headers and _meta, which meta.go reads
 //	approval.go  calls that a person has to approve; form.go by their caller; task.go such calls as tasks
 //	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers

@@ -17,11 +17,6 @@ const approveField = "approve"
 const formSchema = `{"type":"object","properties":{"approve":{"type":"boolean","title":"Run this call",` +
 	`"default":false}},"required":["approve"]}`
 
-// showsForms reports whether a client shows forms to its user.
-func showsForms(c *sdk.ClientCapabilities) bool {
-	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
-}
-
 // form returns a form to approve a call; nil: the caller may not approve its own call, or not without a comment. The
 // gateway decides on that as for any answer of the caller.
 func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.ElicitParams {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -107,6 +108,7 @@ type Handler struct {
 	running      running
 	operations   *operations
 	self         *sdk.Implementation
+	about        []byte            // JSON of _meta with self
 	direct       sdk.MethodHandler // answers a call that the SDK does not see
 	whole        http.Handler      // answers with one JSON object
 	events       http.Handler      // answers with events, the last of which is the response
@@ -124,7 +126,10 @@ func New(cfg Config) *Handler {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
 	h.self = &sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")}
-	h.direct = h.measured(h.receive(nil))
+	h.about, _ = json.Marshal(map[string]any{sdk.MetaKeyServerInfo: h.self}) // texts always have JSON
+	h.direct = h.measured(func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
+		return h.call(ctx, req.(*sdk.CallToolRequest))
+	})
 	server := sdk.NewServer(h.self, &sdk.ServerOptions{
 		Capabilities:              capabilities,
 		SupportedProtocolVersions: versions(),
@@ -165,6 +170,7 @@ type exchange struct {
 	out     http.ResponseWriter // the SDK writes the response to it
 	read    *message
 	session session
+	memory  *memory // of a call that the SDK does not see; nil: of none
 }
 
 type exchangeKey struct{}
@@ -174,7 +180,7 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header()["X-Content-Type-Options"] = noSniff
 	if r.URL.Path != Path {
 		h.metadata(w, r)
 		return
@@ -226,12 +232,15 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	if m.cancels != "" {
 		h.cancel(r.Context(), requestKey{s.ID, m.cancels})
 	}
-	ctx, done := h.running.begin(r.Context(), requestKey{s.ID, string(m.id)})
-	defer done()
-	r = r.WithContext(ctx)
-	ctx = context.WithValue(ctx, exchangeKey{}, &exchange{r: r, out: out, read: m, session: s})
-	if call := m.direct(r.Header); call != nil {
-		h.serveDirect(ctx, out, m, call)
+	if s.ID != "" {
+		ctx, done := h.running.begin(r.Context(), requestKey{s.ID, string(m.id)})
+		defer done()
+		r = r.WithContext(ctx)
+	}
+	x := &exchange{r: r, out: out, read: m, session: s}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	if m.call != nil {
+		h.serveDirect(ctx, out, x)
 		return
 	}
 	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))

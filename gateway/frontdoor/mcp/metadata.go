@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"google.golang.org/grpc/metadata"
@@ -34,37 +33,30 @@ type about struct {
 	keys            []string // idempotency keys
 }
 
-// forwarded are the headers of requests that are metadata of their calls.
-func forwarded() []string {
-	return []string{problem.RequestID, "X-User-Id", "X-Agent-Id", "Traceparent", "Tracestate", "Baggage"}
+// forwarded are the headers of requests that are metadata of their calls, and that metadata.
+func forwarded() [6]struct{ header, name string } {
+	return [...]struct{ header, name string }{{problem.RequestID, "x-request-id"}, {"X-User-Id", "x-user-id"},
+		{"X-Agent-Id", "x-agent-id"}, {"Traceparent", "traceparent"}, {"Tracestate", "tracestate"}, {"Baggage", "baggage"}}
 }
 
 // aboutCall reads what headers and _meta say. A value in _meta takes the place of the header's.
-func aboutCall(header http.Header, meta map[string]any) (a about, f *refusal) {
-	for _, name := range forwarded() {
-		value := header.Get(name)
-		switch key := strings.ToLower(name); key {
+func aboutCall(header http.Header, m *meta) (a about, f *refusal) {
+	for _, of := range forwarded() {
+		value := header.Get(of.header)
+		switch of.name {
 		case "traceparent", "tracestate", "baggage":
-			value = valueOf(meta, key, value)
+			value = m.text(of.name, value)
 		}
-		if f = a.add(name, value); f != nil {
+		if f = a.add(of.name, value); f != nil {
 			return a, f
 		}
 	}
-	a.session = valueOf(meta, metaSession, header.Get("X-Session-Id"))
-	a.thread = valueOf(meta, metaThread, header.Get("X-Thread-Id"))
-	if key := valueOf(meta, metaIdempotency, header.Get("Idempotency-Key")); key != "" {
+	a.session = m.text(metaSession, header.Get("X-Session-Id"))
+	a.thread = m.text(metaThread, header.Get("X-Thread-Id"))
+	if key := m.text(metaIdempotency, header.Get("Idempotency-Key")); key != "" {
 		a.keys = []string{key}
 	}
-	return a, a.add("X-Session-Id", a.session)
-}
-
-// valueOf returns the text of _meta under a key, or other.
-func valueOf(meta map[string]any, key, other string) string {
-	if text, ok := meta[key].(string); ok {
-		return text
-	}
-	return other
+	return a, a.add("x-session-id", a.session)
 }
 
 func (a *about) add(name, value string) *refusal {
@@ -74,10 +66,10 @@ func (a *about) add(name, value string) *refusal {
 	for i := range len(value) {
 		if value[i] < 0x20 || value[i] > 0x7e {
 			return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_HEADER",
-				name+" may hold printable ASCII only")
+				http.CanonicalHeaderKey(name)+" may hold printable ASCII only")
 		}
 	}
-	a.fields = append(a.fields, relay.Field{Name: strings.ToLower(name), Value: value})
+	a.fields = append(a.fields, relay.Field{Name: name, Value: value})
 	return nil
 }
 

@@ -96,25 +96,15 @@ func (h *Handler) isKnown(name string) bool {
 
 // failureOf returns the error.type of an operation; "": it succeeded.
 func failureOf(result sdk.Result, err error) string {
+	if err == nil {
+		if r, ok := result.(*callResult); ok && r.failed {
+			return "tool_error"
+		}
+		return ""
+	}
 	var rpc *jsonrpc.Error
-	switch {
-	case errors.As(err, &rpc):
+	if errors.As(err, &rpc) {
 		return strconv.FormatInt(rpc.Code, 10)
-	case err != nil:
-		return strconv.Itoa(jsonrpc.CodeInternalError)
-	case isError(result):
-		return "tool_error"
 	}
-	return ""
-}
-
-// isError reports whether a result is a tool's error.
-func isError(result sdk.Result) bool {
-	switch r := result.(type) {
-	case *callResult:
-		return r.IsError
-	case *relayedResult:
-		return r.IsError
-	}
-	return false
+	return strconv.Itoa(jsonrpc.CodeInternalError)
 }

@@ -29,13 +29,15 @@ const (
 // message is a JSON-RPC message that has one reading.
 type message struct {
 	body    []byte
-	id      []byte            // JSON; nil: none
-	method  string            // "": a response
-	version string            // of the protocol, in the header; "" where it has none
-	streams bool              // it is answered with events
-	cancels string            // id of the request that it cancels; "": none
-	tool    string            // that it calls; "": none, or its name is too long
-	batch   []json.RawMessage // messages that were sent together; the other fields are unset; nil: it is one message
+	id      []byte // JSON; nil: none
+	method  string // "": a response
+	version string // of the protocol, in the header; "" where it has none
+	streams bool   // it is answered with events
+	cancels string // id of the request that it cancels; "": none
+	tool    string // that it calls; "": none, or its name is too long
+	meta    meta
+	call    *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil: it has to
+	batch   []json.RawMessage    // messages that were sent together; the other fields are unset; nil: it is one message
 }
 
 // isStateless reports whether the request is of a revision without sessions.
@@ -63,7 +65,11 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, *refus
 
 // checkHeader validates what a header says of its message.
 func (m *message) checkHeader(header http.Header) *refusal {
-	if typ, _, err := mime.ParseMediaType(header.Get("Content-Type")); err != nil || typ != "application/json" {
+	typ := header.Get("Content-Type")
+	if typ != jsonType[0] {
+		typ, _, _ = mime.ParseMediaType(typ) // "" with an error
+	}
+	if typ != jsonType[0] {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_MEDIA_TYPE",
 			"an MCP message is JSON: send it with Content-Type: application/json")
 	}
@@ -91,8 +97,10 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) *
 		return h.tooLarge()
 	}
 	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
-	body, err := io.ReadAll(bodybudget.FromContext(r.Context()).Reader(in, copies*r.ContentLength))
-	if m.body = body; err == nil {
+	// One read fills the buffer, and another one finds the end of the body.
+	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxRetained)+bytes.MinRead))
+	_, err := body.ReadFrom(bodybudget.FromContext(r.Context()).Reader(in, copies*r.ContentLength))
+	if m.body = body.Bytes(); err == nil {
 		return nil
 	}
 	var large *http.MaxBytesError
@@ -160,16 +168,30 @@ func (m *message) parse(header http.Header) *refusal {
 	case m.id != nil && m.method != "" && !m.isServed():
 		return m.unknownMethod()
 	}
-	m.streams = m.method == "subscriptions/listen" || hasParams && hasProgressToken(params) && acceptsEvents(header)
-	if !hasParams {
-		return nil
+	if hasParams {
+		m.readParams(params)
 	}
-	return m.readParams(params, header)
+	m.streams = m.method == "subscriptions/listen" || m.meta.progress && acceptsEvents(header)
+	switch {
+	case !hasParams:
+	case m.method == "tools/call":
+		m.call = m.readDirect(params, header)
+	case slices.Contains(taskMethods(), m.method):
+		return m.checkTask(params, header)
+	}
+	return nil
 }
 
 // readParams takes what is needed of the params.
-func (m *message) readParams(params strictjson.Value, header http.Header) *refusal {
+func (m *message) readParams(params strictjson.Value) {
+	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
+		m.meta.read(meta)
+	}
 	switch m.method {
+	case "initialize":
+		if capabilities, ok := params.Get("capabilities"); ok {
+			m.meta.readCapabilities(capabilities)
+		}
 	case "notifications/cancelled":
 		m.readCancelled(params)
 	case "tools/call":
@@ -177,7 +199,6 @@ func (m *message) readParams(params strictjson.Value, header http.Header) *refus
 			m.tool = string(name.Bytes())
 		}
 	}
-	return m.checkTask(params, header)
 }
 
 // readID takes a request's id. MCP has no null (Base Protocol, "Requests").
@@ -211,7 +232,7 @@ func (m *message) isServed() bool {
 // compares the names of tools.
 func (m *message) checkTask(params strictjson.Value, header http.Header) *refusal {
 	name := header.Get("Mcp-Name")
-	if name == "" || !slices.Contains(taskMethods(), m.method) {
+	if name == "" {
 		return nil
 	}
 	if id, ok := params.Get("taskId"); ok && id.Kind() == strictjson.String && string(id.Bytes()) == name {
@@ -232,16 +253,6 @@ func (m *message) unknownMethod() *refusal {
 
 func invalid(detail string) *refusal {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", detail)
-}
-
-// hasProgressToken reports whether a request asks for progress notifications.
-func hasProgressToken(params strictjson.Value) bool {
-	meta, ok := params.Get("_meta")
-	if !ok || meta.Kind() != strictjson.Object {
-		return false
-	}
-	_, ok = meta.Get("progressToken")
-	return ok
 }
 
 func acceptsEvents(header http.Header) bool {

@@ -14,29 +14,22 @@ import (
 // callResult is the result of tools/call. The SDK's own would decode and encode the structured content again.
 type callResult struct {
 	sdk.ResultBase
-	ResultType        string          `json:"resultType,omitempty"` // of revisions without sessions
-	Content           []sdk.Content   `json:"content"`
-	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
-	IsError           bool            `json:"isError,omitempty"`
+	text       []byte        // the first content; nil: there is none
+	items      []byte        // JSON of further ones, with commas between; nil: there are none
+	more       []sdk.Content // further ones
+	structured []byte        // JSON; nil: none
+	failed     bool          // the content is a tool's own error
+	stateless  bool          // it is for a client of a revision without sessions
 }
 
 // newResult returns a result of one text; "": of none.
-func newResult(text string, stateless bool) *callResult {
-	r := &callResult{Content: []sdk.Content{}}
-	if text != "" {
-		r.Content = append(r.Content, &sdk.TextContent{Text: text})
-	}
-	if stateless {
-		r.ResultType = "complete"
-	}
-	return r
+func newResult(text []byte, stateless bool) *callResult {
+	return &callResult{text: text, stateless: stateless}
 }
 
 // failed returns the result of a call with a tool's own error, which a model is to read.
 func failed(text string, stateless bool) *callResult {
-	r := newResult(text, stateless)
-	r.IsError = true
-	return r
+	return &callResult{text: []byte(text), failed: true, stateless: stateless}
 }
 
 // resultURI identifies a result that is neither JSON nor text.
@@ -49,38 +42,27 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	if reply.GetError() != "" {
 		r := failed(reply.GetError(), stateless)
 		if len(data) > 0 && utf8.Valid(data) {
-			r.Content = append(r.Content, &sdk.TextContent{Text: string(data)})
+			r.more = append(r.more, &sdk.TextContent{Text: string(data)})
 		}
 		return r
 	}
 	if !utf8.Valid(data) {
-		r := newResult("", stateless)
-		r.Content = append(r.Content, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{
-			URI: resultURI, MIMEType: "application/octet-stream", Blob: data}})
-		return r
+		return &callResult{stateless: stateless, more: []sdk.Content{&sdk.EmbeddedResource{
+			Resource: &sdk.ResourceContents{URI: resultURI, MIMEType: "application/octet-stream", Blob: data}}}}
 	}
-	r := newResult(string(data), stateless)
+	r := newResult(data, stateless)
 	reader := strictjson.Get()
 	defer reader.Release()
 	if reader.Read(data, strictjson.Options{Keep: true}) == nil &&
 		(stateless || reader.Root().Kind() == strictjson.Object) {
-		r.StructuredContent = data
+		r.structured = data
 	}
 	return r
 }
 
-// relayedResult is the result of an MCP server, whose content is passed on as it is.
-type relayedResult struct {
-	sdk.ResultBase
-	ResultType        string          `json:"resultType,omitempty"` // of revisions without sessions
-	Content           json.RawMessage `json:"content"`
-	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
-	IsError           bool            `json:"isError,omitempty"`
-}
-
 // relayed returns the answer of an MCP server as it was before it became one of a capability: a string is its text, an
 // object with content is both, and anything else is structured content (docs/systems/mcp.md, "Calls").
-func relayed(reply *docpb.InvokeResponse, stateless bool) sdk.Result {
+func relayed(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	data := reply.GetResultJson()
 	if reply.GetError() != "" || len(data) == 0 {
 		return resultOf(reply, stateless)
@@ -88,9 +70,9 @@ func relayed(reply *docpb.InvokeResponse, stateless bool) sdk.Result {
 	var text string
 	switch {
 	case string(data) == "null":
-		return newResult("", stateless)
+		return newResult(nil, stateless)
 	case data[0] == '"' && json.Unmarshal(data, &text) == nil:
-		return newResult(text, stateless)
+		return newResult([]byte(text), stateless)
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil || !bytes.HasPrefix(members["content"], []byte("[")) {
@@ -100,12 +82,10 @@ func relayed(reply *docpb.InvokeResponse, stateless bool) sdk.Result {
 	if both != (len(members) == 2) || len(members) > 2 {
 		return resultOf(reply, stateless)
 	}
-	r := &relayedResult{Content: members["content"]}
-	if stateless {
-		r.ResultType = "complete"
-	}
+	content := members["content"]
+	r := &callResult{items: bytes.TrimSpace(content[1 : len(content)-1]), stateless: stateless}
 	if stateless || bytes.HasPrefix(structured, []byte("{")) {
-		r.StructuredContent = structured
+		r.structured = structured
 	}
 	return r
 }

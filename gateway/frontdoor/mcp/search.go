@@ -102,8 +102,8 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 	if err != nil {
 		return nil, h.refusalOf(x.r, err)
 	}
-	r := newResult(string(text), x.read.isStateless())
-	r.StructuredContent = text
+	r := newResult(text, x.read.isStateless())
+	r.structured = text
 	return r, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/relay"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -74,11 +75,8 @@ type task struct {
 }
 
 // takesTasks reports whether the client of a request takes a task for a result.
-func (h *Handler) takesTasks(x *exchange, meta sdk.Meta) bool {
-	capabilities, _ := meta[sdk.MetaKeyClientCapabilities].(map[string]any)
-	extensions, _ := capabilities["extensions"].(map[string]any)
-	_, declared := extensions[tasksExtension]
-	return declared && h.cfg.Tasks != nil && x.read.isStateless()
+func (h *Handler) takesTasks(x *exchange) bool {
+	return x.read.meta.tasks && h.cfg.Tasks != nil && x.read.isStateless()
 }
 
 // createTask returns the task of a call that waits for its approval; nil: it cannot be one.
@@ -157,7 +155,7 @@ func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (
 
 // keptCall returns the call of a task.
 func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, *refusal) {
-	if p == nil || !h.takesTasks(x, p.Meta) {
+	if p == nil || !h.takesTasks(x) {
 		f := refused(http.StatusBadRequest, sdk.CodeMissingRequiredClientCapabilities, "MCP_CAPABILITY_MISSING",
 			"tasks are for clients that declare the extension "+tasksExtension+" in this request")
 		f.more = sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{
@@ -251,9 +249,9 @@ func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *
 	}
 	i.results = h.cfg.Catalog.Results(i.req.GetCapabilityId(), i.req.GetToolName())
 	var refusal *refusal
-	i.about, refusal = aboutCall(x.r.Header, map[string]any{
-		metaSession: i.req.GetSessionId(), metaThread: i.req.GetThreadId(), metaIdempotency: "", // those of the task
-	})
+	i.about, refusal = aboutCall(x.r.Header, &meta{texts: []relay.Field{ // those of the task
+		{Name: metaSession, Value: i.req.GetSessionId()}, {Name: metaThread, Value: i.req.GetThreadId()}, {Name: metaIdempotency},
+	}})
 	if i.keys = slices.Clone(kept.Keys); len(i.keys) == 0 {
 		i.keys = []string{"mcp-task-" + id}
 	}

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -281,27 +281,11 @@ func (d *directCall) result() (result []byte, toolError string, err error) {
 	if d.response.Compressed { // the request accepts no encoding
 		return nil, "", status.Error(codes.Internal, "the answer is compressed")
 	}
-	if result, ok := onlyResult(d.response.Message); ok {
-		return result, "", nil
+	result, toolError, err = dialect.ReadResult(d.response.Message)
+	if err != nil {
+		return nil, "", status.Error(codes.Internal, err.Error())
 	}
-	reply := new(docpb.InvokeResponse)
-	if err := proto.Unmarshal(d.response.Message, reply); err != nil {
-		return nil, "", status.Errorf(codes.Internal, "unmarshal a message: %v", err)
-	}
-	return reply.GetResultJson(), reply.GetError(), nil
-}
-
-// resultField is the number of InvokeResponse.result_json.
-const resultField = 1
-
-// onlyResult returns the result of an InvokeResponse that has no other field. It is part of msg.
-func onlyResult(msg []byte) (result []byte, ok bool) {
-	number, typ, n := protowire.ConsumeTag(msg)
-	if n < 0 || number != resultField || typ != protowire.BytesType {
-		return nil, false
-	}
-	result, m := protowire.ConsumeBytes(msg[n:])
-	return result, m >= 0 && n+m == len(msg)
+	return result, toolError, nil
 }
 
 // Values of headers that many answers have.

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode"
@@ -149,6 +150,34 @@ func unescape(to, s []byte) []byte {
 		to = append(to, c)
 	}
 	return to
+}
+
+// AppendString appends a text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendString(to, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
+	}
+	to = append(to, '"')
+	for {
+		n := skipPlain(text, 0)
+		if to = append(to, text[:n]...); n == len(text) {
+			return append(to, '"')
+		}
+		switch c := text[n]; c {
+		case '"', '\\':
+			to = append(to, '\\', c)
+		case '\n':
+			to = append(to, '\\', 'n')
+		case '\r':
+			to = append(to, '\\', 'r')
+		case '\t':
+			to = append(to, '\\', 't')
+		default:
+			to = append(to, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+		}
+		text = text[n+1:]
+	}
 }
 
 // Fold returns a name as readers see it that ignore case: as encoding/json folds, by Unicode's simple folding.

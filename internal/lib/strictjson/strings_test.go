@@ -2,6 +2,8 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +31,26 @@ func TestSkipPlain(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	t.Parallel()
+	every := make([]byte, 0, 512)
+	for c := range 256 {
+		every = append(every, byte(c), 'x')
+	}
+	const before = "before "
+	for _, text := range []string{"", "plain", `"\`, "a long text with\nlines\tand\rmore \x00\x1f", "ü€😀\u2028",
+		"\xff", "a\xc3", string(every)} {
+		got := bytes.TrimPrefix(AppendString([]byte(before), []byte(text)), []byte(before))
+		var back string
+		if err := json.Unmarshal(got, &back); err != nil || back != strings.ToValidUTF8(text, "\ufffd") {
+			t.Errorf("%q became %s: %q, %v", text, got, back, err)
+		}
+		if err := Check(got); err != nil {
+			t.Errorf("%q became %s: %v", text, got, err)
 		}
 	}
 }

@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"net/http"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+// meta is what is needed of the _meta of a request.
+type meta struct {
+	texts       []relay.Field // texts about a call, by their keys
+	revision    string        // of the request
+	hasRevision bool          // there is one, which may be no text
+	progress    bool          // the client asks for progress notifications
+	tasks       bool          // the client takes tasks for results
+	shows                     // what the client shows to its user
+	plain       bool          // the SDK takes what a client says of itself, which is also all that a client has to say
+}
+
+// shows is what a client shows to its user.
+type shows struct {
+	URLs  bool `json:"u,omitempty"` // addresses (URL elicitation)
+	Forms bool `json:"f,omitempty"` // forms (form elicitation)
+}
+
+// text returns the text under a key, or other.
+func (m *meta) text(key, other string) string {
+	for i := range m.texts {
+		if m.texts[i].Name == key {
+			return m.texts[i].Value
+		}
+	}
+	return other
+}
+
+// read reads an object.
+func (m *meta) read(object strictjson.Value) {
+	described, plain := false, true
+	for name, v := range object.Members() {
+		switch key := string(name.Bytes()); key {
+		case metaIdempotency, metaSession, metaThread, "traceparent", "tracestate", "baggage":
+			if v.Kind() == strictjson.String {
+				m.texts = append(m.texts, relay.Field{Name: key, Value: string(v.Bytes())})
+			}
+		case "progressToken":
+			m.progress = true
+		case sdk.MetaKeyProtocolVersion:
+			m.hasRevision = true
+			if v.Kind() == strictjson.String {
+				m.revision = string(v.Bytes())
+			}
+		case sdk.MetaKeyClientInfo:
+			plain = plain && isPlainInfo(v)
+		case sdk.MetaKeyClientCapabilities:
+			described = isPlainCapabilities(v)
+			m.readCapabilities(v)
+		}
+	}
+	m.plain = described && plain
+}
+
+// readCapabilities reads what a client declares.
+func (m *meta) readCapabilities(capabilities strictjson.Value) {
+	if capabilities.Kind() != strictjson.Object {
+		return
+	}
+	if extensions, ok := capabilities.Get("extensions"); ok && extensions.Kind() == strictjson.Object {
+		_, m.tasks = extensions.Get(tasksExtension)
+	}
+	if elicitation, ok := capabilities.Get("elicitation"); ok {
+		m.shows = showsOf(elicitation)
+	}
+}
+
+// showsOf reads the capability elicitation. One that names no mode is for forms (2026-07-28, Elicitation,
+// "Capabilities").
+func showsOf(elicitation strictjson.Value) shows {
+	if elicitation.Kind() != strictjson.Object {
+		return shows{}
+	}
+	form, hasForm := elicitation.Get("form")
+	url, hasURL := elicitation.Get("url")
+	hasForm, hasURL = hasForm && form.Kind() == strictjson.Object, hasURL && url.Kind() == strictjson.Object
+	return shows{URLs: hasURL, Forms: hasForm || !hasURL}
+}
+
+// isPlain reports whether the SDK would have nothing against a call, in its revision.
+func (m *message) isPlain(header http.Header) bool {
+	if m.meta.progress {
+		return false
+	}
+	if !m.isStateless() {
+		return !m.meta.hasRevision
+	}
+	return m.meta.revision == m.version && isOnly(header, "Mcp-Protocol-Version", m.version) &&
+		isOnly(header, "Mcp-Method", m.method) && isOnly(header, "Mcp-Name", m.tool) && m.meta.plain
+}
+
+// isOnly reports whether a header is there once, with a value.
+func isOnly(header http.Header, name, value string) bool {
+	values := header.Values(name)
+	return len(values) == 1 && values[0] == value
+}
+
+// isPlainInfo reports whether a client says who it is in a form that the SDK takes.
+func isPlainInfo(info strictjson.Value) bool {
+	if info.Kind() != strictjson.Object {
+		return false
+	}
+	for name, v := range info.Members() {
+		switch string(name.Bytes()) {
+		case "name", "version", "title":
+		default:
+			return false
+		}
+		if v.Kind() != strictjson.String {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainCapabilities reports whether a client says what it can in a form that the SDK takes.
+func isPlainCapabilities(capabilities strictjson.Value) bool {
+	if capabilities.Kind() != strictjson.Object {
+		return false
+	}
+	for name, v := range capabilities.Members() {
+		switch string(name.Bytes()) {
+		case "extensions", "elicitation", "sampling", "roots":
+		default:
+			return false
+		}
+		if v.Kind() != strictjson.Object {
+			return false
+		}
+		for _, member := range v.Members() {
+			if member.Kind() != strictjson.Object || member.Len() > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
