@@ -132,8 +132,7 @@ func TestFlagsThatGoTogether(t *testing.T) {
 	for line, want := range map[string]string{
 		"status --every 1s":                  "--every requires --watch",
 		"status --tenants weather":           "takes no CAPABILITY",
-		"drain h:1 --undo --force":           "--undo takes neither --force",
-		"drain h:1 --undo --timeout 1s":      "--undo takes neither --force nor --timeout",
+		"drain h:1 --timeout -1s":            "--timeout must not be negative",
 		"invoke --wait-timeout 1s caps echo": "--wait-timeout requires --wait",
 		"conform --args {} 127.0.0.1:1":      "--args requires --tool",
 		"register c h:1 --tenant x":          "--tenant requires --session",

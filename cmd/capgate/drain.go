@@ -16,17 +16,16 @@ import (
 
 const drainHelp = `The command drains the backend at all replicas of the gateway, and waits until it has no calls in
 flight. A draining backend gets no new calls, except those of sessions pinned to it, until capgate
-drain --undo ends the drain. A drain survives a restart of the gateway.`
+undrain ends the drain. A drain survives a restart of the gateway.`
 
 // drainPoll is the interval of requests for the remaining calls.
 const drainPoll = 250 * time.Millisecond
 
-// drainCommand is the command line of capgate drain.
+// drainCommand is the command line of capgate drain and capgate undrain.
 type drainCommand struct {
 	port    *adminClient
 	backend string
 	request admin.DrainRequest
-	undo    bool
 	timeout time.Duration
 	output
 }
@@ -34,50 +33,71 @@ type drainCommand struct {
 // newDrainCommand is capgate drain.
 func newDrainCommand(std stdio) *cobra.Command {
 	d := &drainCommand{output: output{stdio: std}}
-	c := &cobra.Command{Use: "drain HOST:PORT", Short: "drain a backend without failing calls, or end the drain",
-		Long: drainHelp}
-	fs := c.Flags()
-	admin := addAdmin(c)
-	d.addFlags(fs)
-	fs.StringVar(&d.request.Capability, "capability", "",
-		"only in the fleet of the capability with this `name`; default all fleets with the backend")
-	fs.BoolVar(&d.request.Force, "force", false,
+	c := &cobra.Command{Use: "drain HOST:PORT", Short: "drain a backend without failing calls", Long: drainHelp}
+	connect := d.addTo(c)
+	c.Flags().BoolVar(&d.request.Force, "force", false,
 		"drain even the last backend of a fleet; its calls are then rejected")
-	fs.BoolVar(&d.undo, "undo", false, "end the drain of the backend")
-	fs.DurationVar(&d.timeout, "timeout", 2*time.Minute, "maximum `duration` to wait for calls to end; 0: do not wait")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		switch {
-		case d.undo && (fs.Changed("force") || fs.Changed("timeout")):
-			return usageError("--undo takes neither --force nor --timeout")
-		case d.timeout < 0:
+	c.Flags().DurationVar(&d.timeout, "timeout", 2*time.Minute,
+		"maximum `duration` to wait for calls to end; 0: do not wait")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if d.timeout < 0 {
 			return usageError("--timeout must not be negative")
 		}
-		d.backend = args[0]
-		if d.port, err = newAdminClient(admin); err != nil {
+		if err := connect(args[0]); err != nil {
 			return err
 		}
-		return d.run(c.Context())
+		return d.drain(c.Context())
 	}
 	return exits(c, "0 success; 1 the gateway rejected the request, or calls are left after --timeout (the\n"+
 		"drain stays); 2 wrong command line; 3 the gateway cannot be reached.")
 }
 
-func (d *drainCommand) run(ctx context.Context) error {
-	path := "/v1/backends/" + url.PathEscape(d.backend)
-	var state admin.BackendDrains
-	if d.undo {
-		d.request.Force = false
-		if err := d.port.do(ctx, http.MethodPost, path+":undrain", d.request, &state); err != nil {
+// newUndrainCommand is capgate undrain.
+func newUndrainCommand(std stdio) *cobra.Command {
+	d := &drainCommand{output: output{stdio: std}}
+	c := &cobra.Command{Use: "undrain HOST:PORT", Short: "end the drain of a backend",
+		Long: "The command ends the drain of the backend at all replicas of the gateway. The backend gets new calls again."}
+	connect := d.addTo(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := connect(args[0]); err != nil {
 			return err
 		}
-		return d.record(state, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is back in %s\n", d.backend, fleetsOf(state))
-			if !state.Shared {
-				fmt.Fprintln(w, "redis is unavailable: the other replicas will learn of it when it is back")
-			}
-		})
+		return d.undrain(c.Context())
 	}
-	if err := d.port.do(ctx, http.MethodPost, path+":drain", d.request, &state); err != nil {
+	return exits(c, "0 success; 1 the gateway rejected the request; 2 wrong command line; 3 the gateway cannot be reached.")
+}
+
+// addTo adds what both commands have. The result of it takes the backend, once the command line is known.
+func (d *drainCommand) addTo(c *cobra.Command) (connect func(backend string) error) {
+	admin := addAdmin(c)
+	d.addFlags(c.Flags())
+	c.Flags().StringVar(&d.request.Capability, "capability", "",
+		"only in the fleet of the capability with this `name`; default all fleets with the backend")
+	return func(backend string) (err error) {
+		d.backend = backend
+		d.port, err = newAdminClient(admin)
+		return err
+	}
+}
+
+func (d *drainCommand) path() string { return "/v1/backends/" + url.PathEscape(d.backend) }
+
+func (d *drainCommand) undrain(ctx context.Context) error {
+	var state admin.BackendDrains
+	if err := d.port.do(ctx, http.MethodPost, d.path()+":undrain", d.request, &state); err != nil {
+		return err
+	}
+	return d.record(state, func(w io.Writer) {
+		fmt.Fprintf(w, "%s is back in %s\n", d.backend, fleetsOf(state))
+		if !state.Shared {
+			fmt.Fprintln(w, "redis is unavailable: the other replicas will learn of it when it is back")
+		}
+	})
+}
+
+func (d *drainCommand) drain(ctx context.Context) error {
+	var state admin.BackendDrains
+	if err := d.port.do(ctx, http.MethodPost, d.path()+":drain", d.request, &state); err != nil {
 		return err
 	}
 	if err := d.record(state, func(w io.Writer) {
@@ -85,11 +105,12 @@ func (d *drainCommand) run(ctx context.Context) error {
 	}); err != nil || d.timeout == 0 {
 		return err
 	}
-	return d.await(ctx, path)
+	return d.await(ctx)
 }
 
 // await waits until no replica has calls left.
-func (d *drainCommand) await(ctx context.Context, path string) error {
+func (d *drainCommand) await(ctx context.Context) error {
+	path := d.path()
 	if d.request.Capability != "" {
 		path += "?capability=" + url.QueryEscape(d.request.Capability)
 	}

@@ -41,9 +41,21 @@ func (r *replicas) config(t *testing.T, more string) string {
 // drain runs capgate drain to its end, which must be good.
 func drain(t *testing.T, admin string, args ...string) (stdout string) {
 	t.Helper()
-	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"drain"}, args...)...)
+	return runGood(t, admin, append([]string{"drain"}, args...)...)
+}
+
+// undrain runs capgate undrain to its end, which must be good.
+func undrain(t *testing.T, admin string, args ...string) (stdout string) {
+	t.Helper()
+	return runGood(t, admin, append([]string{"undrain"}, args...)...)
+}
+
+// runGood runs a command at an admin API to its end, which must be good.
+func runGood(t *testing.T, admin string, args ...string) (stdout string) {
+	t.Helper()
+	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, args...)
 	if exit != 0 || stderr != "" {
-		t.Fatalf("capgate drain %q: exit status %d: %s%s", args, exit, stdout, stderr)
+		t.Fatalf("capgate %q: exit status %d: %s%s", args, exit, stdout, stderr)
 	}
 	return stdout
 }
@@ -74,7 +86,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	}
 	blocked := invoke(clientB, gatewaytest.Block)
 	gatewaytest.Wait(t, r.first.Blocked(), "the call at the only backend that is not drained")
-	drain(t, adminB, r.two, "--undo")
+	undrain(t, adminB, r.two)
 	waitPage(t, "http://"+adminA+"/v1/fleets", `"usable":2`)
 
 	loadA, loadB := startLoad(t, 2, clientA), startLoad(t, 2, clientB)
@@ -104,7 +116,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	if n := len(r.first.Seen()) - before; n > 0 {
 		t.Errorf("%d calls came to a drained backend by a replica that started later", n)
 	}
-	drain(t, adminB, r.one, "--undo")
+	undrain(t, adminB, r.one)
 	for _, admin := range []string{adminA, adminB} {
 		waitPage(t, "http://"+admin+"/v1/fleets", `"usable":2`)
 	}
@@ -127,7 +139,7 @@ func TestDrainWithoutRedis(t *testing.T) {
 	r.redis.Kill()
 	waitPage(t, "http://"+admin+"/readyz", `"redis":"away"`)
 
-	drain(t, admin, r.one, "--undo")
+	undrain(t, admin, r.one)
 	exit, stdout, stderr := runProgram(t, nil, "drain", r.two, "--timeout", "1ms", "--admin", admin)
 	if exit != 1 || !strings.Contains(stderr, "the drain stays") || !strings.Contains(stdout+stderr, r.two) {
 		t.Errorf("exit status %d: %s%s", exit, stdout, stderr)
@@ -155,19 +167,21 @@ func TestDrainRefused(t *testing.T) {
 		exit int
 		want string
 	}{
-		{[]string{"10.0.0.9:1"}, 1, "no fleet has the backend 10.0.0.9:1"},
-		{[]string{"10.0.0.9:1", "--undo"}, 1, "no fleet has the backend 10.0.0.9:1"},
-		{[]string{backend.Addr, "--capability", "none"}, 1, "no fleet none has the backend " + backend.Addr},
-		{[]string{backend.Addr}, 1, "no other backend could take the calls of caps"},
-		{[]string{backend.Addr, "--admin", nobody}, 3, "--admin or CAPGATE_ADMIN sets its address"},
-		{[]string{backend.Addr, "--admin", backend.Addr}, 3, ""},
-		{nil, 2, "HOST:PORT is missing"},
-		{[]string{backend.Addr, "--timeout", "-1s"}, 2, "--timeout must not be negative"},
-		{[]string{backend.Addr, "--admin", "nowhere"}, 2, "want host:port or a URL"},
-		{[]string{backend.Addr, "--admin", "ftp://user:hush@h"}, 2, "http or https"},
-		{[]string{backend.Addr, "h:1"}, 2, "unexpected argument"},
+		{[]string{"drain", "10.0.0.9:1"}, 1, "no fleet has the backend 10.0.0.9:1"},
+		{[]string{"undrain", "10.0.0.9:1"}, 1, "no fleet has the backend 10.0.0.9:1"},
+		{[]string{"drain", backend.Addr, "--capability", "none"}, 1, "no fleet none has the backend " + backend.Addr},
+		{[]string{"drain", backend.Addr}, 1, "no other backend could take the calls of caps"},
+		{[]string{"drain", backend.Addr, "--admin", nobody}, 3, "--admin or CAPGATE_ADMIN sets its address"},
+		{[]string{"drain", backend.Addr, "--admin", backend.Addr}, 3, ""},
+		{[]string{"drain"}, 2, "HOST:PORT is missing"},
+		{[]string{"undrain"}, 2, "HOST:PORT is missing"},
+		{[]string{"undrain", backend.Addr, "--force"}, 2, "unknown flag --force"},
+		{[]string{"drain", backend.Addr, "--timeout", "-1s"}, 2, "--timeout must not be negative"},
+		{[]string{"drain", backend.Addr, "--admin", "nowhere"}, 2, "want host:port or a URL"},
+		{[]string{"drain", backend.Addr, "--admin", "ftp://user:hush@h"}, 2, "http or https"},
+		{[]string{"drain", backend.Addr, "h:1"}, 2, "unexpected argument"},
 	} {
-		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"drain"}, test.args...)...)
+		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, test.args...)
 		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit status %d: %s%s", test.args, exit, stdout, stderr)
 		}

@@ -60,7 +60,7 @@ func TestDrainsForPrograms(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	var state map[string]any
-	if err := yaml.Unmarshal([]byte(drain(t, admin, r.two, "--undo", "-o", "yaml")), &state); err != nil ||
+	if err := yaml.Unmarshal([]byte(undrain(t, admin, r.two, "-o", "yaml")), &state); err != nil ||
 		state["drains"] == nil {
 		t.Errorf("%v, %v", state, err)
 	}
