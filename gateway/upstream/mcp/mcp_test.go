@@ -23,7 +23,6 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
-	"github.com/capgate/capgate/router"
 )
 
 // TestCalls: tools of servers of both eras are called as those of a capability.
@@ -232,30 +231,6 @@ func TestDiscovery(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 		})
-	}
-}
-
-// TestSessions: with affinity, each session of a tenant has its own at the server, which is opened anew when the server
-// does not know it any more.
-func TestSessions(t *testing.T) {
-	t.Parallel()
-	r := newRemote(t, true)
-	w := start(t, func(f *mcp.Fleet, of *gatewaytest.Fleet) {
-		f.Sessions, of.Affinity = true, router.Affinity{Sessions: true}
-	}, r.URL)
-	in := func(session string) *docpb.InvokeRequest {
-		req := request("count", `{}`)
-		req.SessionId = session
-		return req
-	}
-	w.wantResult(t, in("a"), `{"calls":1}`)
-	w.wantResult(t, in("a"), `{"calls":2}`)
-	w.wantResult(t, in("b"), `{"calls":1}`)
-	before := r.calls.Load()
-	r.restart()
-	w.wantResult(t, in("a"), `{"calls":1}`)
-	if n := r.calls.Load() - before; n != 2 { // one that was answered with 404
-		t.Errorf("%d calls", n)
 	}
 }
 
