@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"io"
 	"log"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 type cityArgs struct {
@@ -33,7 +36,7 @@ func mcpServer(t *testing.T, want *atomic.Value) (server *sdk.Server, url string
 func newMCPServer(t *testing.T, want *atomic.Value) (server *sdk.Server, web *httptest.Server) {
 	t.Helper()
 	server = sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
-	addWeather(server, "tells the weather")
+	addWeather(server, `{"type":"object"}`)
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
 	web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != want.Load() {
@@ -49,10 +52,11 @@ func newMCPServer(t *testing.T, want *atomic.Value) (server *sdk.Server, web *ht
 	return server, web
 }
 
-func addWeather(server *sdk.Server, description string) {
-	sdk.AddTool(server, &sdk.Tool{Name: "weather", Description: description},
+func addWeather(server *sdk.Server, output string) {
+	sdk.AddTool(server, &sdk.Tool{Name: "weather", Description: "tells the weather",
+		OutputSchema: json.RawMessage(output)},
 		func(_ context.Context, _ *sdk.CallToolRequest, in cityArgs) (*sdk.CallToolResult, any, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "sun in " + in.City}}}, nil, nil
+			return nil, map[string]string{"weather": "sun in " + in.City}, nil
 		})
 }
 
@@ -84,17 +88,19 @@ func TestMCPServerOverTLS(t *testing.T) {
 	}
 }
 
-// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a changed tool needs approval;
-// a new credential is used without a restart.
+// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a tool whose results have another
+// schema needs approval, also after a restart, until that is accepted; a new credential is used without a restart.
 func TestMCPServer(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value
 	want.Store("Bearer one")
 	server, url := mcpServer(t, &want)
 	headers := writeConfig(t, "authorization: Bearer one\n")
-	text := strings.Replace(configOf("", url), "backends:",
+	redis := "redis: {url: '" + redistest.Start(t).URL() + "'}"
+	text := strings.Replace(configOf(redis, url), "backends:",
 		"protocol: mcp, health: {interval: 200ms}, validate_arguments: true, mcp_server: {headers_file: "+headers+"}, backends:", 1)
-	p, public, _ := serve(t, nil, "--config", writeConfig(t, text))
+	file := writeConfig(t, text)
+	p, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "", "weather", codes.InvalidArgument) // it wants a city
 	post := func(body string) (int, string) {
@@ -129,7 +135,21 @@ func TestMCPServer(t *testing.T) {
 	}
 	untilCode(http.StatusOK)
 	server.RemoveTools("weather")
-	addWeather(server, "tells something else")
+	addWeather(server, `{"type":"object","properties":{"weather":{"type":"string"}}}`)
 	untilCode(http.StatusAccepted) // of an approval, as the tool has changed
+	p.stop(t)
+
+	p, public, admin := serve(t, nil, "--config", file)
+	waitTools(t, public, "caps__weather")
+	if code, body := post(`{"city":"Ulm"}`); code != http.StatusAccepted {
+		t.Errorf("after a restart: %d %s", code, body)
+	}
+	var entry struct{ Tools []struct{ Hash string } }
+	must(t, json.Unmarshal([]byte(waitPage(t, "http://"+admin+"/v1/capabilities/caps", `"drifted":true`)), &entry))
+	resp, err := http.Post("http://"+admin+"/v1/capabilities/caps/tools/weather:accept", "application/json",
+		strings.NewReader(`{"hash":"`+entry.Tools[0].Hash+`"}`))
+	must(t, err)
+	must(t, resp.Body.Close())
+	untilCode(http.StatusOK)
 	p.stop(t)
 }

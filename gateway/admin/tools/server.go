@@ -136,7 +136,7 @@ func (s *server) show(ctx context.Context, capability string) (*capgatepb.Catalo
 		for _, t := range entry.GetTools() {
 			if v, known := accepted[t.GetName()]; known && t.GetDrifted() {
 				t.Accepted = &capgatepb.CatalogEntry_Version{Hash: v.Hash.String(), Description: v.Description,
-					InputSchema: string(v.Schema)}
+					InputSchema: string(v.Schema), OutputSchema: string(v.Output)}
 			}
 		}
 	}
@@ -178,6 +178,7 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 		if t.Schema != nil {
 			shown.InputSchema = string(t.Schema.JSON())
 		}
+		shown.OutputSchema = string(t.Output.JSON())
 		e.Tools = append(e.Tools, shown)
 	}
 	return e

@@ -17,18 +17,31 @@ import (
 // authored are the tools of a manifest, with a description.
 func authored(t *testing.T, description string) map[string]catalog.Declaration {
 	t.Helper()
-	schema, err := toolschema.Compile([]byte(`{"type": "object"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := compiled(t, `{"type": "object"}`)
 	return map[string]catalog.Declaration{
 		"bare":    {},
 		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}},
 		"weather": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{
-			{Name: "get.it-now_1", Description: description, Schema: schema, Recommends: true, Recommended: call.Ask},
+			{Name: "get.it-now_1", Description: description, Schema: schema, Output: output(t, description), Recommends: true,
+				Recommended: call.Ask},
 			{Name: "other", Description: "the same", Schema: schema},
 		}}},
 	}
+}
+
+func compiled(t *testing.T, text string) *toolschema.Schema {
+	t.Helper()
+	schema, err := toolschema.Compile([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// output is the schema of the result of the tool that is authored with a description.
+func output(t *testing.T, description string) *toolschema.Schema {
+	t.Helper()
+	return compiled(t, `{"title":"`+description+`"}`)
 }
 
 // plain is JSON without the blanks that protojson puts in at random.
@@ -68,7 +81,8 @@ func TestForgedVersion(t *testing.T) {
 		c.Read(t.Context())
 	}
 	for _, v := range []catalog.Version{{Description: "forged", Schema: []byte(`{"type":"object"}`)},
-		{Description: "one", Schema: []byte(`{`)}, {}} {
+		{Description: "one", Schema: []byte(`{`)}, {Description: "one", Schema: []byte(`{"type":"object"}`)},
+		{Description: "one", Schema: []byte(`{"type":"object"}`), Output: []byte(`{"title":"another"}`)}, {}} {
 		if err := store.Versions().Save(t.Context(), "weather", map[string]catalog.Version{"get.it-now_1": v}); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +105,7 @@ func TestCatalogByJSON(t *testing.T) {
 	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), gateway.GRPCStatus, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
 	other, _ := c.Describe("weather", "other")
-	accepted := tool.Schema.Hash("one", nil)
+	accepted := tool.Schema.Hash("one", output(t, "one"))
 	const path = "/v1/capabilities/weather/tools/get.it-now_1:accept"
 	for _, step := range []struct {
 		method, path, body string
@@ -110,7 +124,8 @@ func TestCatalogByJSON(t *testing.T) {
 		{"GET", "/v1/capabilities/weather", "", 200,
 			`{"name":"get.it-now_1","description":"another","recommended_policy":"ask","hash":"` +
 				tool.Hash.String() + `","drifted":true,"input_schema":"{\"type\":\"object\"}","accepted":{"hash":"` +
-				accepted.String() + `","description":"one","input_schema":"{\"type\":\"object\"}"}}`},
+				accepted.String() + `","description":"one","input_schema":"{\"type\":\"object\"}",` +
+				`"output_schema":"{\"title\":\"one\"}"},"output_schema":"{\"title\":\"another\"}"}`},
 		{"POST", path, `{"hash":"` + other.Hash.String() + `"}`, 400, "TOOL_CHANGED"},
 		{"POST", path, `{"hash":"12"}`, 400, "CATALOG_INVALID"},
 		{"POST", path, `{}`, 400, "CATALOG_INVALID"},

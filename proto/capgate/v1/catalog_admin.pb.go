@@ -560,7 +560,7 @@ type CatalogEntry_Tool struct {
 	Description string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The author's recommendation: allow, ask or block; empty: none.
 	RecommendedPolicy string `protobuf:"bytes,3,opt,name=recommended_policy,json=recommendedPolicy,proto3" json:"recommended_policy,omitempty"`
-	// Hash of the description and the input_schema.
+	// Hash of the description, the input_schema and the output_schema.
 	Hash string `protobuf:"bytes,4,opt,name=hash,proto3" json:"hash,omitempty"`
 	// The tool differs from the accepted version. Calls that would be allowed need approval.
 	Drifted           bool `protobuf:"varint,5,opt,name=drifted,proto3" json:"drifted,omitempty"`
@@ -568,7 +568,9 @@ type CatalogEntry_Tool struct {
 	// JSON Schema of the arguments, as JSON text. Not in lists.
 	InputSchema string `protobuf:"bytes,7,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
 	// Of a drifted tool: the version that was accepted. Unset if it is not known any more. Not in lists.
-	Accepted      *CatalogEntry_Version `protobuf:"bytes,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	Accepted *CatalogEntry_Version `protobuf:"bytes,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	// JSON Schema of the result, as JSON text; empty: none. Not in lists.
+	OutputSchema  string `protobuf:"bytes,9,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -659,12 +661,20 @@ func (x *CatalogEntry_Tool) GetAccepted() *CatalogEntry_Version {
 	return nil
 }
 
+func (x *CatalogEntry_Tool) GetOutputSchema() string {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return ""
+}
+
 // Version is a tool at some time.
 type CatalogEntry_Version struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hash          string                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
 	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	InputSchema   string                 `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	OutputSchema  string                 `protobuf:"bytes,4,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +730,13 @@ func (x *CatalogEntry_Version) GetInputSchema() string {
 	return ""
 }
 
+func (x *CatalogEntry_Version) GetOutputSchema() string {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return ""
+}
+
 var File_capgate_v1_catalog_admin_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
@@ -758,7 +775,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x15DiscoverToolsResponse\x128\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x18.capgate.v1.CatalogEntryR\n" +
-	"capability\"\xd2\x06\n" +
+	"capability\"\x9d\a\n" +
 	"\fCatalogEntry\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -777,7 +794,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\apending\x18\n" +
 	" \x01(\tR\apending\x123\n" +
 	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x12\x12\n" +
-	"\x04name\x18\f \x01(\tR\x04name\x1a\xaa\x02\n" +
+	"\x04name\x18\f \x01(\tR\x04name\x1a\xcf\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12-\n" +
@@ -786,11 +803,13 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\adrifted\x18\x05 \x01(\bR\adrifted\x12.\n" +
 	"\x13terminal_on_success\x18\x06 \x01(\bR\x11terminalOnSuccess\x12!\n" +
 	"\finput_schema\x18\a \x01(\tR\vinputSchema\x12<\n" +
-	"\baccepted\x18\b \x01(\v2 .capgate.v1.CatalogEntry.VersionR\baccepted\x1ab\n" +
+	"\baccepted\x18\b \x01(\v2 .capgate.v1.CatalogEntry.VersionR\baccepted\x12#\n" +
+	"\routput_schema\x18\t \x01(\tR\foutputSchema\x1a\x87\x01\n" +
 	"\aVersion\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
-	"\finput_schema\x18\x03 \x01(\tR\vinputSchema2\xaa\x04\n" +
+	"\finput_schema\x18\x03 \x01(\tR\vinputSchema\x12#\n" +
+	"\routput_schema\x18\x04 \x01(\tR\foutputSchema2\xaa\x04\n" +
 	"\fCatalogAdmin\x12h\n" +
 	"\vListCatalog\x12\x1e.capgate.v1.ListCatalogRequest\x1a\x1f.capgate.v1.ListCatalogResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12\x81\x01\n" +
 	"\vShowCatalog\x12\x1e.capgate.v1.ShowCatalogRequest\x1a\x1f.capgate.v1.ShowCatalogResponse\"1\x82\xd3\xe4\x93\x02+b\n" +

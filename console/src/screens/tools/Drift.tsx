@@ -41,7 +41,9 @@ export function Drift({ capability, tool, onAccept }: { capability: string; tool
 
 function Difference({ of: t }: { of: CatalogTool }) {
   const lines = useMemo(() => (t.accepted ? folded([...diff(t.accepted.description ?? "", t.description ?? ""),
-    { sign: " ", text: "" }, ...diff(pretty(t.accepted.input_schema), pretty(t.input_schema))]) : []), [t]);
+    { sign: " ", text: "" }, ...diff(pretty(t.accepted.input_schema), pretty(t.input_schema)),
+    ...(t.accepted.output_schema || t.output_schema ? [{ sign: " " as const, text: "" },
+      ...diff(pretty(t.accepted.output_schema), pretty(t.output_schema))] : [])]) : []), [t]);
   if (!t.accepted) return <p class="note wait">The accepted version is not known any more, so there is no comparison. Only its hash is kept.</p>;
   return (
     <ul class="diff" tabIndex={0} aria-label="The accepted version, compared with this one">
