@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,10 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Method == http.MethodPost && resp.StatusCode/100 == 3 {
+		_ = resp.Body.Close()
+		return nil, redirected(resp)
+	}
 	if r.Method == http.MethodGet && !isGood(resp) { // the server has no stream of notices, whatever it says
 		resp.StatusCode = http.StatusMethodNotAllowed
 	}
@@ -101,6 +106,20 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
+
+// redirected is the error of a redirect, for operators. A query could be a secret.
+func redirected(resp *http.Response) error {
+	to, err := resp.Location()
+	if err != nil {
+		return fmt.Errorf("the MCP server redirects to no URL: HTTP %d", resp.StatusCode)
+	}
+	plain := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}
+	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its final URL",
+		clip(plain.String(), maxURL), resp.StatusCode)
+}
+
+// maxURL is how many bytes of a URL to which a server redirects are told.
+const maxURL = 200
 
 // aside sends a message that expects no response. What becomes of it is no matter to the session.
 func (t *transport) aside(r *http.Request, answers bool) *http.Response {
