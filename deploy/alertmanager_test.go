@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestInhibition runs an Alertmanager with the configuration that is deployed. It fires alerts with one cause, and
@@ -20,7 +22,7 @@ func TestInhibition(t *testing.T) {
 	command(t, "amtool", "check-config", "prometheus/alertmanager.yml")
 	names := alertNames(t)
 	text, err := os.ReadFile("prometheus/alertmanager.yml")
-	must(t, err)
+	check.Must(t, err)
 	for _, name := range regexp.MustCompile(`Capgate\w+`).FindAllString(string(text), -1) {
 		if !slices.Contains(names, name) {
 			t.Errorf("alertmanager.yml names %s, which is no alert", name)
@@ -28,7 +30,7 @@ func TestInhibition(t *testing.T) {
 	}
 
 	file := t.TempDir() + "/alertmanager.yml"
-	must(t, os.WriteFile(file, text, 0o600))
+	check.Must(t, os.WriteFile(file, text, 0o600))
 	p := start(t, "prometheus-alertmanager", "--config.file="+file, "--storage.path="+t.TempDir(),
 		"--web.listen-address=127.0.0.1:0", "--cluster.listen-address=")
 	addr := regexp.MustCompile(`address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.wait(t, "Listening on"))
@@ -66,15 +68,15 @@ func TestInhibition(t *testing.T) {
 		send = append(send, map[string]any{"labels": f.labels})
 	}
 	body, err := json.Marshal(send)
-	must(t, err)
+	check.Must(t, err)
 	resp, err := http.Post(url, "application/json", bytes.NewReader(body))
-	must(t, err)
+	check.Must(t, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("Alertmanager refuses the alerts: %s", resp.Status)
 	}
 	for _, f := range fired {
-		eventually(t, fmt.Sprint(f.labels), func() error { return mutes(url, f.labels, f.muted) })
+		check.Succeeds(t, fmt.Sprint(f.labels), func() error { return mutes(url, f.labels, f.muted) })
 	}
 }
 
@@ -125,9 +127,9 @@ type alertRule struct {
 func readAlerts(t *testing.T) (all []alertRule) {
 	t.Helper()
 	text, err := os.ReadFile("prometheus/rules/alerts.yml")
-	must(t, err)
+	check.Must(t, err)
 	var rules struct{ Groups []struct{ Rules []alertRule } }
-	must(t, yaml.Unmarshal(text, &rules))
+	check.Must(t, yaml.Unmarshal(text, &rules))
 	for _, g := range rules.Groups {
 		all = append(all, g.Rules...)
 	}

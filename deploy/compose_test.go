@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
@@ -52,14 +53,14 @@ func TestCompose(t *testing.T) {
 func checkCompose(t *testing.T, name string) (file any, services map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	must(t, err)
-	must(t, yaml.Unmarshal(text, &file))
+	check.Must(t, err)
+	check.Must(t, yaml.Unmarshal(text, &file))
 	asJSON, err := json.Marshal(file)
-	must(t, err)
+	check.Must(t, err)
 	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
-	must(t, err)
+	check.Must(t, err)
 	schema, err := jsonschema.NewCompiler().Compile("schemas/compose.json")
-	must(t, err)
+	check.Must(t, err)
 	if err := schema.Validate(instance); err != nil {
 		t.Error(err)
 	}
@@ -95,11 +96,11 @@ func checkCompose(t *testing.T, name string) (file any, services map[string]any)
 func checkComposed(t *testing.T, services map[string]any) {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "password")
-	must(t, os.WriteFile(secret, []byte("hunter2\n"), 0o600))
+	check.Must(t, os.WriteFile(secret, []byte("hunter2\n"), 0o600))
 	text, err := os.ReadFile("compose/config/capgate.yaml")
-	must(t, err)
+	check.Must(t, err)
 	config := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(config, []byte(replace(t, string(text), "/run/secrets/redis_password", secret)), 0o600))
+	check.Must(t, os.WriteFile(config, []byte(replace(t, string(text), "/run/secrets/redis_password", secret)), 0o600))
 	command(t, capgate, "check", "--config", config)
 	if got := list(field(services["weather"], "networks")); len(got) != 1 || got[0] != "capabilities" {
 		t.Errorf("the capability is in the networks %v", got)
@@ -153,22 +154,20 @@ func TestHaproxy(t *testing.T) {
 	f.startGateways(t)
 	f.startHaproxy(t)
 	client := f.dial(t)
-	if !eventually(t, "a call", func() error { return invoke(t.Context(), client) }) {
-		return
-	}
+	check.Succeeds(t, "a call", func() error { return invoke(t.Context(), client) })
 	f.load(t, client)
 	f.served(t)
 
 	resp, err := http.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke", "application/json",
 		strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
 		!strings.Contains(string(body), `{"a":1}`) {
 		t.Errorf("JSON over HTTP/1.1: %s %s %v", resp.Status, body, err)
 	}
 
-	must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))
+	check.Must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-f.gateways[0].exited:
 	case <-time.After(2 * patience):
@@ -187,12 +186,12 @@ func TestHaproxy(t *testing.T) {
 func (f *fleet) startGateways(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile("compose/config/capgate.yaml")
-	must(t, err)
+	check.Must(t, err)
 	backend := gatewaytest.NewCapability("weather").Serve(t, call.Doc).Addr
 	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`,
 		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(f.file, []byte(config), 0o600))
+	check.Must(t, os.WriteFile(f.file, []byte(config), 0o600))
 	for i := range 3 {
 		f.gateways = append(f.gateways, f.startGateway(t, i))
 	}
@@ -211,9 +210,9 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	dns := dnstest.Start(t)
 	dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
 	text, err := os.ReadFile("compose/haproxy.cfg")
-	must(t, err)
+	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",
+	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",
 		"bind "+f.host(9)+publicPort,
 		"gateways:8080", "gateways"+publicPort, "check port 8081", "check port "+adminPort[1:])), 0o600))
 	start(t, "haproxy", "-db", "-f", file)
@@ -228,7 +227,7 @@ func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.host(77))}}
 			return d.DialContext(ctx, "tcp", addr)
 		}))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return docpb.NewCapabilityClient(conn)
 }

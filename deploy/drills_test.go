@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -52,7 +53,7 @@ func TestDrills(t *testing.T) {
 	d := startDrills(t)
 	signal := func(s syscall.Signal) {
 		for _, p := range d.weather {
-			must(t, p.cmd.Process.Signal(s))
+			check.Must(t, p.cmd.Process.Signal(s))
 		}
 	}
 	for _, test := range []struct {
@@ -60,13 +61,13 @@ func TestDrills(t *testing.T) {
 		fail, repair func() // repair is nil: there is no way back
 	}{
 		{"CapgateFleetPanic", func() { signal(syscall.SIGSTOP) }, func() { signal(syscall.SIGCONT) }},
-		{"CapgateWebhookDeadLetters", func() { must(t, d.call("people")) }, d.retryDeadLetters},
+		{"CapgateWebhookDeadLetters", func() { check.Must(t, d.call("people")) }, d.retryDeadLetters},
 		{"CapgateShieldFails", d.shield, nil},
 		{"CapgateConfigReloadFailed", func() { d.edit("policy: ask", "policy: aks") },
 			func() { d.edit("policy: aks", "policy: ask") }},
 		{"CapgateRedisAway", d.redis.Kill, d.redis.Restart},
 		{"CapgateFleetWithoutBackends", func() { signal(syscall.SIGKILL) }, nil},
-		{"CapgateReplicaGone", func() { must(t, d.gateway.cmd.Process.Kill()) }, nil},
+		{"CapgateReplicaGone", func() { check.Must(t, d.gateway.cmd.Process.Kill()) }, nil},
 	} {
 		test.fail()
 		d.waitFor(test.alert, true)
@@ -93,7 +94,7 @@ func startDrills(t *testing.T) *drills {
 		}
 	}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !d.accepts.Load() {
 			w.WriteHeader(http.StatusGone) // the gateway tries no second time
@@ -113,11 +114,12 @@ func startDrills(t *testing.T) *drills {
 		d.weather = append(d.weather, p)
 	}
 	d.file = filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(d.file, []byte(os.Expand(drillsConfig, func(name string) string { return config[name] })), 0o600))
+	check.Must(t, os.WriteFile(d.file, []byte(os.Expand(drillsConfig, func(name string) string { return config[name] })),
+		0o600))
 	d.gateway = start(t, capgate, "serve", "--config", d.file)
 	log := d.gateway.wait(t, `"msg":"serving"`)
 	d.public, d.admin = attribute(log, "listen"), attribute(log, "admin")
-	eventually(t, "calls", func() error { return d.call("weather") })
+	check.Succeeds(t, "calls", func() error { return d.call("weather") })
 	d.prometheus = startPrometheus(t, []string{d.admin})
 	return d
 }
@@ -136,10 +138,10 @@ func (d *drills) call(capability string) error {
 // edit replaces text of the configuration.
 func (d *drills) edit(old, new string) {
 	text, err := os.ReadFile(d.file)
-	must(d.t, err)
+	check.Must(d.t, err)
 	next := d.file + ".new"
-	must(d.t, os.WriteFile(next, []byte(strings.Replace(string(text), old, new, 1)), 0o600))
-	must(d.t, os.Rename(next, d.file))
+	check.Must(d.t, os.WriteFile(next, []byte(strings.Replace(string(text), old, new, 1)), 0o600))
+	check.Must(d.t, os.Rename(next, d.file))
 }
 
 // retryDeadLetters delivers them to a receiver that accepts them.
@@ -152,14 +154,15 @@ func (d *drills) retryDeadLetters() {
 // waitFor waits until an alert's expression has a value, or has none. Calls go on meanwhile.
 func (d *drills) waitFor(alert string, want bool) {
 	d.t.Helper()
-	eventually(d.t, fmt.Sprintf("%s: %v", alert, want), func() error {
-		_ = d.call("shielded") // its result is no part of the drill
+	check.Succeeds(d.t, fmt.Sprintf("%s: %v", alert, want), func() error {
+		_ = d.call("shielded")
 		all, err := d.prometheus.query(d.exprs[alert])
 		if err == nil && len(all) > 0 != want {
 			err = fmt.Errorf("%s has %d values", d.exprs[alert], len(all))
 		}
 		return err
 	})
+
 }
 
 // shell is a command for sh that finds capgate.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
@@ -74,8 +75,9 @@ func startGateways(t *testing.T) *gateways {
 	t.Helper()
 	g := &gateways{}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "asked.yaml"), []byte("id: asked\nimage: x\ntool_source: dynamic\n"), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "asked.yaml"), []byte("id: asked\nimage: x\ntool_source: dynamic\n"),
+		0o600))
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		w.WriteHeader(http.StatusGone)
@@ -97,7 +99,7 @@ func startGateways(t *testing.T) *gateways {
 	}
 	g.keys = append(g.keys, issuer.Token(t, nil))
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })),
+	check.Must(t, os.WriteFile(file, []byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })),
 		0o600))
 	for range 2 {
 		log := start(t, capgate, "serve", "--config", file).wait(t, `"msg":"serving"`)
@@ -105,7 +107,7 @@ func startGateways(t *testing.T) *gateways {
 	}
 	for _, addr := range g.public {
 		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		must(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		g.clients = append(g.clients, client{docpb.NewCapabilityClient(conn), openparallaxv1.NewClientServiceClient(conn)})
 	}
@@ -151,7 +153,7 @@ func (allowingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest)
 func serveShield(t *testing.T) (addr string, stop func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	g := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(g, allowingShield{})
 	go func() { _ = g.Serve(ln) }()
@@ -240,7 +242,7 @@ func (g *gateways) calls(ctx context.Context, client client, key string) {
 func (g *gateways) ready(t *testing.T) {
 	t.Helper()
 	for _, client := range g.clients {
-		eventually(t, "a call", func() error {
+		check.Succeeds(t, "a call", func() error {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.keys[0])
 			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
 				ArgsJson: []byte("{}")})
@@ -249,5 +251,6 @@ func (g *gateways) ready(t *testing.T) {
 			}
 			return nil
 		})
+
 	}
 }

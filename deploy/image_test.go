@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // image is what a Dockerfile makes, made without Docker: its instructions are carried out
@@ -48,7 +50,7 @@ func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string
 	t.Helper()
 	b := &image{t: t, context: dir, stages: map[string]string{}, args: map[string]string{}}
 	text, err := os.ReadFile(dockerfile)
-	must(t, err)
+	check.Must(t, err)
 	joined := strings.ReplaceAll(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), ""), "\\\n", "")
 	for line := range strings.Lines(joined) {
 		instruction, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -66,7 +68,7 @@ func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string
 			}
 		case "WORKDIR":
 			b.workdir = words[0]
-			must(t, os.MkdirAll(b.in(b.workdir), 0o755))
+			check.Must(t, os.MkdirAll(b.in(b.workdir), 0o755))
 		case "ARG":
 			for _, word := range words {
 				name, value, _ := strings.Cut(word, "=")
@@ -83,7 +85,7 @@ func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string
 			b.user = rest
 		case "ENTRYPOINT":
 			var all []string
-			must(t, json.Unmarshal([]byte(rest), &all))
+			check.Must(t, json.Unmarshal([]byte(rest), &all))
 			b.entrypoint, b.command = all[0], all[1:]
 		case "CMD":
 			b.command = []string{strings.Trim(rest, `[]"`)}
@@ -115,7 +117,7 @@ func (b *image) copy(words []string) {
 	last := len(words) - 1
 	to := b.in(words[last])
 	if strings.HasSuffix(words[last], "/") {
-		must(b.t, os.MkdirAll(to, 0o755))
+		check.Must(b.t, os.MkdirAll(to, 0o755))
 	}
 	for _, name := range words[:last] {
 		source := filepath.Join(from, name)
@@ -153,7 +155,7 @@ func buildContext(t *testing.T, from string) string {
 	t.Helper()
 	dir := t.TempDir()
 	text, err := os.ReadFile(filepath.Join(from, ".dockerignore"))
-	must(t, err)
+	check.Must(t, err)
 	ignored := strings.Fields(string(text))
 	files, _ := command(t, "git", "-C", from, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	for file := range strings.SplitSeq(strings.TrimRight(files, "\x00"), "\x00") {
@@ -164,9 +166,9 @@ func buildContext(t *testing.T, from string) string {
 		if os.IsNotExist(err) {
 			continue // not committed yet that it is gone
 		}
-		must(t, err)
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, file), data, 0o644))
+		check.Must(t, err)
+		check.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
+		check.Must(t, os.WriteFile(filepath.Join(dir, file), data, 0o644))
 	}
 	return dir
 }
@@ -212,16 +214,16 @@ func TestImages(t *testing.T) {
 
 	gateway := buildImage(t, "../Dockerfile", map[string]string{"VERSION": "1.2.3"})
 	files, err := filepath.Glob(gateway.root + "/*")
-	must(t, err)
+	check.Must(t, err)
 	if len(files) != 2 { // capgate, and etc with the authorities
 		t.Errorf("the image has %v", files)
 	}
-	must(t, os.WriteFile(gateway.root+"/capgate.yaml",
+	check.Must(t, os.WriteFile(gateway.root+"/capgate.yaml",
 		fmt.Appendf(nil, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\nfleets: [{capability: "+
 			"weather, policy: allow, backends: ['%s']}]\n", addr), 0o644))
 	p := gateway.start(t)
 	public := attribute(p.wait(t, `"msg":"serving"`), "listen")
-	eventually(t, "a call", func() error {
+	check.Succeeds(t, "a call", func() error {
 		out, err := exec.CommandContext(t.Context(), gateway.root+"/capgate", "invoke", "--addr", public, "weather",
 			"get_current_weather", `{"location":"Berlin"}`).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "Germany") {
@@ -229,10 +231,11 @@ func TestImages(t *testing.T) {
 		}
 		return nil
 	})
+
 	if out, _ := command(t, gateway.root+"/capgate", "version"); !strings.Contains(out, "1.2.3") {
 		t.Errorf("version: %s", out)
 	}
-	must(t, p.cmd.Process.Signal(os.Interrupt))
+	check.Must(t, p.cmd.Process.Signal(os.Interrupt))
 	<-p.exited
 	if !p.cmd.ProcessState.Success() {
 		t.Errorf("it ended with %v", p.cmd.ProcessState)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestChartKeepsCapabilitiesApart: the pods of capabilities reach neither the admin API nor Redis.
@@ -111,6 +113,6 @@ func contains(all []any, want any) bool {
 func chartConfig(t *testing.T, args ...string) (config map[string]any) {
 	t.Helper()
 	text, _ := field(renderChart(t, args...)["ConfigMap capgate"], "data", "capgate.yaml").(string)
-	must(t, yaml.Unmarshal([]byte(text), &config))
+	check.Must(t, yaml.Unmarshal([]byte(text), &config))
 	return config
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // tools are the programs of modules in tools/, built by the first test that needs one.
@@ -42,7 +44,7 @@ func built(name string) func() (path string, err error) {
 func tool(t *testing.T, name string, args ...string) (stdout string, err error) {
 	t.Helper()
 	path, err := tools[name]()
-	must(t, err)
+	check.Must(t, err)
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	home := t.TempDir()
 	cmd.Env = append(cmd.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
@@ -66,7 +68,7 @@ func parseObjects(t *testing.T, text string) objects {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		must(t, err)
+		check.Must(t, err)
 		if o != nil {
 			all[fmt.Sprint(o["kind"], " ", field(o, "metadata", "name"))] = o
 		}
@@ -91,11 +93,11 @@ func field(o any, path ...any) any {
 func schemas(t *testing.T) func(o map[string]any) error {
 	t.Helper()
 	text, err := os.ReadFile("schemas/kubernetes.json")
-	must(t, err)
+	check.Must(t, err)
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	must(t, err)
+	check.Must(t, err)
 	compiler := jsonschema.NewCompiler()
-	must(t, compiler.AddResource("kubernetes.json", doc))
+	check.Must(t, compiler.AddResource("kubernetes.json", doc))
 	return func(o map[string]any) error {
 		kind := fmt.Sprint(o["apiVersion"], " ", o["kind"])
 		name, ok := field(doc, "kinds", kind).(string)
@@ -124,7 +126,7 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	chart := "helm/capgate"
 	examples, err := filepath.Glob("helm/examples/*.yaml")
-	must(t, err)
+	check.Must(t, err)
 	validate := schemas(t)
 	if err := validate(map[string]any{"apiVersion": "v1", "kind": "Service",
 		"spec": map[string]any{"port": 80}}); err == nil {
@@ -153,7 +155,7 @@ func renderChart(t *testing.T, args ...string) objects {
 	t.Helper()
 	out, err := tool(t, "helm", append([]string{"template", "capgate", "helm/capgate", "--kube-version", "1.34.0",
 		"--namespace", "tools"}, args...)...)
-	must(t, err)
+	check.Must(t, err)
 	return parseObjects(t, out)
 }
 
@@ -167,11 +169,11 @@ func checkPods(t *testing.T, all objects) {
 	var config struct {
 		Drain struct{ Delay, Timeout string }
 	}
-	must(t, yaml.Unmarshal([]byte(text), &config))
+	check.Must(t, yaml.Unmarshal([]byte(text), &config))
 	delay, err := time.ParseDuration(config.Drain.Delay)
-	must(t, err)
+	check.Must(t, err)
 	timeout, err := time.ParseDuration(config.Drain.Timeout)
-	must(t, err)
+	check.Must(t, err)
 	pod := field(all["Deployment capgate"], "spec", "template", "spec")
 	hook, _ := field(pod, "containers", 0, "lifecycle", "preStop", "sleep", "seconds").(int)
 	if grace := field(pod, "terminationGracePeriodSeconds"); grace != int((delay+timeout)/time.Second)+hook+5 {
@@ -186,11 +188,11 @@ func checkPods(t *testing.T, all objects) {
 
 	dir := t.TempDir()
 	for id, manifest := range asMap(field(all["ConfigMap capgate-manifests"], "data")) {
-		must(t, os.MkdirAll(filepath.Join(dir, "manifests"), 0o700))
-		must(t, os.WriteFile(filepath.Join(dir, "manifests", id), []byte(manifest.(string)), 0o600))
+		check.Must(t, os.MkdirAll(filepath.Join(dir, "manifests"), 0o700))
+		check.Must(t, os.WriteFile(filepath.Join(dir, "manifests", id), []byte(manifest.(string)), 0o600))
 	}
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")), 0o600))
 	out, _ := exec.CommandContext(t.Context(), capgate, "check", "--config", file).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if !strings.Contains(line, "/etc/capgate/") && !strings.Contains(line, "ok") { // secrets, which are not here
@@ -242,7 +244,7 @@ func TestKustomize(t *testing.T) {
 	t.Parallel()
 	build := func(dir string) objects {
 		out, err := tool(t, "kustomize", "build", dir)
-		must(t, err)
+		check.Must(t, err)
 		return parseObjects(t, out)
 	}
 	base, chart := build("kustomize/base"), renderChart(t)

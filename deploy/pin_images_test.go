@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // registry is a real one, behind a door that wants a token, and that can change what it answers.
@@ -29,7 +31,7 @@ type registry struct {
 func startRegistry(t *testing.T) *registry {
 	t.Helper()
 	crane, err := tools["crane"]()
-	must(t, err)
+	check.Must(t, err)
 	server := start(t, crane, "registry", "serve", "--address", "127.0.0.1:0")
 	port := regexp.MustCompile(`serving on port (\d+)`)
 	server.wait(t, "serving on port ")
@@ -68,22 +70,22 @@ func pin(t *testing.T, r *registry) (dir string, images map[string]string) {
 	dir, images = t.TempDir(), map[string]string{}
 	named := regexp.MustCompile(`\$\{([A-Z]+_IMAGE):-([^}]+)\}`)
 	write := func(name string, content []byte, mode os.FileMode) {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		must(t, os.WriteFile(filepath.Join(dir, name), content, mode))
+		check.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		check.Must(t, os.WriteFile(filepath.Join(dir, name), content, mode))
 	}
 	for _, file := range []string{"compose/compose.yaml", "selu/compose.yaml"} {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		check.Must(t, err)
 		for _, found := range named.FindAllStringSubmatch(string(text), -1) {
 			images[found[1]] = r.addr + "/" + found[2]
 		}
 		write("deploy/"+file, named.ReplaceAll(text, []byte("$${$1:-"+r.addr+"/$2}")), 0o600)
 	}
-	must(t, os.Mkdir(filepath.Join(dir, "deploy/helm"), 0o700))
+	check.Must(t, os.Mkdir(filepath.Join(dir, "deploy/helm"), 0o700))
 	for name, mode := range map[string]os.FileMode{"deploy/pin-images": 0o700, "tools/crane/go.mod": 0o600,
 		"tools/crane/go.sum": 0o600} {
 		content, err := os.ReadFile(filepath.Join("..", name))
-		must(t, err)
+		check.Must(t, err)
 		write(name, content, mode)
 	}
 	return dir, images
@@ -129,9 +131,9 @@ func TestPinImages(t *testing.T) {
 		t.Errorf("a failure leaves %v", left)
 	}
 
-	must(t, script(own))
+	check.Must(t, script(own))
 	env, err := os.ReadFile(filepath.Join(dir, "deploy/compose/.env"))
-	must(t, err)
+	check.Must(t, err)
 	if same, err := os.ReadFile(filepath.Join(dir, "deploy/selu/.env")); string(same) != string(env) {
 		t.Errorf("selu/.env differs: %s %v", same, err)
 	}
@@ -157,13 +159,13 @@ func (r *registry) digest(t *testing.T, image string) string {
 	name, tag, _ := strings.Cut(strings.TrimPrefix(image, r.addr+"/"), ":")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		"http://"+r.addr+"/v2/"+name+"/manifests/"+tag, nil)
-	must(t, err)
+	check.Must(t, err)
 	req.Header.Set("Authorization", "Bearer open")
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", image, resp.Status)
 	}

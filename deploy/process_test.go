@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -72,7 +73,7 @@ func startIn(t *testing.T, root, user string, env []string, name string, args ..
 		t.Fatalf("user %q: %v", user, err)
 	}
 	for dir := root; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
-		must(t, os.Chmod(dir, 0o755)) // a directory of the tests is for who runs them alone
+		check.Must(t, os.Chmod(dir, 0o755)) // a directory of the tests is for who runs them alone
 	}
 	cmd := &exec.Cmd{Path: name, Args: append([]string{name}, args...), Env: append([]string{}, env...), Dir: "/"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: credential}
@@ -157,32 +158,4 @@ func command(t *testing.T, name string, args ...string) (stdout, stderr string) 
 		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out.String(), errs.String())
 	}
 	return out.String(), errs.String()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually asks again and again until the answer is good; the last reason why not is
-// what the test fails with.
-func eventually(t *testing.T, what string, try func() error) (good bool) {
-	t.Helper()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	timeout := time.After(patience)
-	for {
-		err := try()
-		if err == nil {
-			return true
-		}
-		select {
-		case <-again.C:
-		case <-timeout:
-			t.Errorf("%s: %v", what, err)
-			return false
-		}
-	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // prometheus is a real one.
@@ -24,13 +26,13 @@ type prometheus struct{ url string }
 func startPrometheus(t *testing.T, targets []string) *prometheus {
 	t.Helper()
 	text, err := os.ReadFile("prometheus/prometheus.yml")
-	must(t, err)
+	check.Must(t, err)
 	var config map[string]any
-	must(t, yaml.Unmarshal(text, &config))
+	check.Must(t, yaml.Unmarshal(text, &config))
 	config["global"] = map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms",
 		"evaluation_interval": "500ms"}
 	rules, err := filepath.Abs("prometheus/rules")
-	must(t, err)
+	check.Must(t, err)
 	config["rule_files"] = []string{rules + "/*.yml"}
 	for _, job := range config["scrape_configs"].([]any) {
 		job := job.(map[string]any)
@@ -39,8 +41,8 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 	}
 	file := filepath.Join(t.TempDir(), "prometheus.yml")
 	text, err = yaml.Marshal(config)
-	must(t, err)
-	must(t, os.WriteFile(file, text, 0o600))
+	check.Must(t, err)
+	check.Must(t, os.WriteFile(file, text, 0o600))
 	p := start(t, "prometheus", "--config.file="+file, "--storage.tsdb.path="+t.TempDir(),
 		"--web.listen-address=127.0.0.1:0",
 		"--enable-feature=exemplar-storage")

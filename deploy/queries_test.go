@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestQueries executes every query of every panel, rule and alert, against a Prometheus
@@ -71,12 +73,12 @@ func (b *board) queries() iter.Seq2[string, string] {
 func readDashboards(t *testing.T) (all []board) {
 	t.Helper()
 	files, err := filepath.Glob("grafana/dashboards/*.json")
-	must(t, err)
+	check.Must(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		check.Must(t, err)
 		var b board
-		must(t, json.Unmarshal(text, &b))
+		check.Must(t, json.Unmarshal(text, &b))
 		all = append(all, b)
 	}
 	if len(all) != 5 {
@@ -100,13 +102,14 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 				t.Errorf("%s: %s: %q is not understood here", b.Title, v.Name, v.Query)
 				continue
 			}
-			eventually(t, b.Title+": "+v.Query, func() error {
+			check.Succeeds(t, b.Title+": "+v.Query, func() error {
 				values, err := p.values(label[2], label[1])
 				if err == nil && len(values) == 0 {
 					err = fmt.Errorf("no values")
 				}
 				return err
 			})
+
 		}
 		for of, expr := range b.queries() {
 			n++
@@ -115,7 +118,7 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 				t.Errorf("%s: an unknown variable in %s", of, expr)
 				continue
 			}
-			eventually(t, of+": "+expr, func() error { return p.returnsData(expr) })
+			check.Succeeds(t, of+": "+expr, func() error { return p.returnsData(expr) })
 		}
 	}
 	t.Logf("%d queries of panels", n)
@@ -123,7 +126,7 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 
 // checkExemplars finds calls behind the latencies, by the ids of their traces.
 func (p *prometheus) checkExemplars(t *testing.T) {
-	eventually(t, "exemplars", func() error {
+	check.Succeeds(t, "exemplars", func() error {
 		var series []struct {
 			Exemplars []struct{ Labels map[string]string }
 		}
@@ -137,13 +140,14 @@ func (p *prometheus) checkExemplars(t *testing.T) {
 		}
 		return nil
 	})
+
 }
 
 // checkRules finds every rule evaluated, and data in what each compares: an alert that
 // has nothing to compare would never fire.
 func (p *prometheus) checkRules(t *testing.T) {
 	var all []rule
-	eventually(t, "rules", func() (err error) {
+	check.Succeeds(t, "rules", func() (err error) {
 		all, err = p.rules()
 		for _, r := range all {
 			if err == nil && r.Health != "ok" {
@@ -155,12 +159,13 @@ func (p *prometheus) checkRules(t *testing.T) {
 		}
 		return err
 	})
+
 	for _, r := range all {
 		expr := r.Name
 		if r.Type == "alerting" {
 			expr = compared(r.Query)
 		}
-		eventually(t, r.Type+" "+r.Name+": "+expr, func() error { return p.returnsData(expr) })
+		check.Succeeds(t, r.Type+" "+r.Name+": "+expr, func() error { return p.returnsData(expr) })
 	}
 	t.Logf("%d rules", len(all))
 }
@@ -201,7 +206,7 @@ func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
 		}
 	}
 	rules, err := p.rules()
-	must(t, err)
+	check.Must(t, err)
 	asked := map[string]bool{}
 	for _, r := range rules {
 		if strings.Contains(panels.String(), r.Name) {
@@ -212,7 +217,7 @@ func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
 		}
 	}
 	names, err := p.values("__name__", "")
-	must(t, err)
+	check.Must(t, err)
 	for _, name := range names {
 		if strings.HasPrefix(name, "capgate_") && !shown[name] &&
 			!slices.ContainsFunc([]string{"_bucket", "_sum", "_count"}, func(end string) bool {

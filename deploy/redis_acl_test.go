@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -24,10 +25,10 @@ func TestRedisACL(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	text, err := os.ReadFile("redis/compose.acl")
-	must(t, err)
+	check.Must(t, err)
 	password, dir := rand.Text(), t.TempDir()
 	file := filepath.Join(dir, "users.acl")
-	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "@PASSWORD@", password)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "@PASSWORD@", password)), 0o600))
 	addr := startRedis(t, file)
 	open := func(user, password string) *redis.Client {
 		c := redis.NewClient(&redis.Options{Addr: addr, Username: user, Password: password, MaxRetries: -1})
@@ -35,7 +36,7 @@ func TestRedisACL(t *testing.T) {
 		return c
 	}
 	mine := open("capgate", password)
-	eventually(t, "redis", func() error { return mine.Ping(ctx).Err() })
+	check.Succeeds(t, "redis", func() error { return mine.Ping(ctx).Err() })
 	if err := open("", "").Ping(ctx).Err(); err == nil {
 		t.Error("without a password it answers")
 	}
@@ -57,10 +58,10 @@ func TestRedisACL(t *testing.T) {
 
 	store, err := redisstore.Open(redisstore.Config{URL: "redis://capgate@" + addr, Password: password,
 		Timeout: 10 * time.Second})
-	must(t, err)
+	check.Must(t, err)
 	defer store.Close()
-	must(t, store.Tenants().CreateTenant(ctx, &tenant.Record{ID: "acme", UID: "u"}))
-	must(t, store.Policies().Set(ctx, policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "c", Tool: "t"}}))
+	check.Must(t, store.Tenants().CreateTenant(ctx, &tenant.Record{ID: "acme", UID: "u"}))
+	check.Must(t, store.Policies().Set(ctx, policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "c", Tool: "t"}}))
 	draft := &approvals.Draft{TTL: time.Minute, MaxOpen: 10}
 	draft.ID, draft.Tenant = "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA", "acme"
 	if _, err := store.Approvals().Create(ctx, draft); err != nil {
@@ -70,21 +71,21 @@ func TestRedisACL(t *testing.T) {
 		&approvals.StoredAnswer{State: approvals.Approved, TTL: time.Minute}); err != nil {
 		t.Error(err)
 	}
-	must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // which looks through all keys
+	check.Must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // which looks through all keys
 }
 
 // startRedis starts a server with users.
 func startRedis(t *testing.T, acl string) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	addr = ln.Addr().String()
 	_ = ln.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
 		"--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir())
-	must(t, cmd.Start())
+	check.Must(t, cmd.Start())
 	t.Cleanup(func() { stop(); _ = cmd.Wait() })
 	return addr
 }

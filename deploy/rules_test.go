@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // The configuration and the rules are what Prometheus understands, and alerts fire when
@@ -13,14 +15,14 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	command(t, "promtool", "check", "config", "prometheus/prometheus.yml")
 	files, err := filepath.Glob("prometheus/tests/*_test.yml")
-	must(t, err)
+	check.Must(t, err)
 	out, _ := command(t, "promtool", append([]string{"test", "rules"}, files...)...)
 	t.Log(out)
 
 	var tests strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		check.Must(t, err)
 		tests.Write(text)
 	}
 	all := readAlerts(t)

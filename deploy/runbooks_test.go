@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // runbooks are the pages of docs/run/runbooks.
@@ -30,11 +32,11 @@ var (
 func readRunbooks(t *testing.T) map[string]map[string]runbook {
 	t.Helper()
 	files, err := filepath.Glob(runbooks + "*.md")
-	must(t, err)
+	check.Must(t, err)
 	all := map[string]map[string]runbook{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		check.Must(t, err)
 		page := map[string]runbook{}
 		found := titles.FindAllStringSubmatchIndex(string(text), -1)
 		for i, at := range found {
@@ -106,7 +108,7 @@ func (r runbook) drill(t *testing.T, name, admin string) {
 	if r.commands == "" || r.output == "" {
 		t.Fatalf("the runbook of %s has no drill", name)
 	}
-	eventually(t, "the commands of "+name, func() error {
+	check.Succeeds(t, "the commands of "+name, func() error {
 		cmd := shell(t, strings.ReplaceAll(r.commands, "localhost:8081", admin))
 		out, err := cmd.CombinedOutput()
 		if err != nil || !matches(string(out), r.output) {
@@ -114,4 +116,5 @@ func (r runbook) drill(t *testing.T, name, admin string) {
 		}
 		return nil
 	})
+
 }

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/capgate/capgate/examples/selu"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestSeluFiles: the compose file is valid, capabilities and Redis are apart, and the manifests are those of the
@@ -33,9 +34,9 @@ func TestSeluFiles(t *testing.T) {
 	}
 	for name, original := range map[string]string{"weather": "weather", "words": "python-live"} {
 		want, err := os.ReadFile(filepath.Join("../examples", original, "manifest.yaml"))
-		must(t, err)
+		check.Must(t, err)
 		got, err := os.ReadFile(filepath.Join("selu/manifests", name+".yaml"))
-		must(t, err)
+		check.Must(t, err)
 		if changed := regexp.MustCompile(`(?m)^image: .*$`).ReplaceAll(want, []byte("image: capgate-selu")); string(
 			changed) != string(got) {
 			t.Errorf("selu/manifests/%s.yaml is not examples/%s/manifest.yaml with another image", name, original)
@@ -62,13 +63,13 @@ func TestSeluWalk(t *testing.T) {
 	t.Parallel()
 	w := &walk{t: t, dir: t.TempDir(), network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256)),
 		images: map[string]*image{}}
-	must(t, os.Mkdir(w.dir+"/deploy", 0o755))
+	check.Must(t, os.Mkdir(w.dir+"/deploy", 0o755))
 	command(t, "cp", "-a", "selu", "redis", w.dir+"/deploy")
 	for _, leftover := range []string{"secrets", "image/key", "image/ca.pem"} { // of who tries it here
-		must(t, os.RemoveAll(filepath.Join(w.dir, "deploy/selu", leftover)))
+		check.Must(t, os.RemoveAll(filepath.Join(w.dir, "deploy/selu", leftover)))
 	}
 	text, err := os.ReadFile("../docs/systems/selu.md")
-	must(t, err)
+	check.Must(t, err)
 	for _, block := range regexp.MustCompile("(?ms)^```sh walk\n(.*?)^```$").FindAllSubmatch(text, -1) {
 		for line := range strings.Lines(strings.ReplaceAll(string(block[1]), "\\\n", " ")) {
 			w.follow(strings.TrimSpace(line))
@@ -100,7 +101,7 @@ func (w *walk) follow(line string) {
 		w.did = append(w.did, "logs")
 		w.use()
 		log := w.gateway.wait(w.t, `"tool":"get_current_weather"`)
-		must(w.t, os.WriteFile(w.dir+"/log", []byte(log), 0o600))
+		check.Must(w.t, os.WriteFile(w.dir+"/log", []byte(log), 0o600))
 		_, rest, _ := strings.Cut(line, "|")
 		if out := w.shell("cat log |" + rest); !strings.Contains(out, `"tool":"get_current_weather"`) {
 			w.t.Errorf("%s: %s", line, out)
@@ -131,27 +132,27 @@ func (w *walk) up() {
 	w.t.Helper()
 	selu := w.dir + "/deploy/selu"
 	password, err := os.ReadFile(selu + "/secrets/redis_password")
-	must(w.t, err)
+	check.Must(w.t, err)
 	acl, err := os.ReadFile(w.dir + "/deploy/redis/compose.acl")
-	must(w.t, err)
+	check.Must(w.t, err)
 	users := w.dir + "/users.acl"
-	must(w.t, os.WriteFile(users, []byte(replace(w.t, string(acl), "@PASSWORD@", strings.TrimSpace(string(password)))),
-		0o600))
+	rules := replace(w.t, string(acl), "@PASSWORD@", strings.TrimSpace(string(password)))
+	check.Must(w.t, os.WriteFile(users, []byte(rules), 0o600))
 	redis := startRedis(w.t, users)
 	demo := buildImage(w.t, "compose/weather.Dockerfile", nil)
 	weather := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(
 		demo.start(w.t, "--listen", "127.0.0.1:0").wait(w.t, "127.0.0.1:"))
 
 	text, err := os.ReadFile(selu + "/config/capgate.yaml")
-	must(w.t, err)
+	check.Must(w.t, err)
 	config := replace(w.t, string(text), "/run/secrets", selu+"/secrets", "/etc/capgate-manifests", selu+"/manifests",
 		"redis:6379", redis, "dns:///weather:50051", weather, "dns:///words:50051", startPython(w.t, "python-live"))
 	file := w.dir + "/capgate.yaml"
-	must(w.t, os.WriteFile(file, []byte(config), 0o600))
+	check.Must(w.t, os.WriteFile(file, []byte(config), 0o600))
 	var compose any
 	text, err = os.ReadFile(selu + "/compose.yaml")
-	must(w.t, err)
-	must(w.t, yaml.Unmarshal(text, &compose))
+	check.Must(w.t, err)
+	check.Must(w.t, yaml.Unmarshal(text, &compose))
 	args := list(field(compose, "services", "gateway", "command"))
 	w.public = w.network + "1:8443"
 	if os.Geteuid() != 0 { // names cannot be those of Docker
@@ -193,15 +194,15 @@ func (w *walk) container(capability, host string) *selu.Client {
 	w.t.Helper()
 	var manifest struct{ Image string }
 	text, err := os.ReadFile(w.dir + "/deploy/selu/manifests/" + capability + ".yaml")
-	must(w.t, err)
-	must(w.t, yaml.Unmarshal(text, &manifest))
+	check.Must(w.t, err)
+	check.Must(w.t, yaml.Unmarshal(text, &manifest))
 	b := w.images[manifest.Image]
 	// In Docker each container has the port 50051.
 	env := append(slices.Clone(b.env), "SELU_CAPABILITY_ID="+capability, "CAPGATE_LISTEN="+host+":50051")
 	var p *process
 	if os.Geteuid() == 0 {
-		must(w.t, os.MkdirAll(b.root+"/etc", 0o755))
-		must(w.t, os.WriteFile(b.root+"/etc/hosts", []byte(w.network+"1 host.docker.internal\n"), 0o644))
+		check.Must(w.t, os.MkdirAll(b.root+"/etc", 0o755))
+		check.Must(w.t, os.WriteFile(b.root+"/etc/hosts", []byte(w.network+"1 host.docker.internal\n"), 0o644))
 		p = startIn(w.t, b.root, b.user, env, b.entrypoint)
 	} else {
 		for i := range env {
@@ -214,9 +215,9 @@ func (w *walk) container(capability, host string) *selu.Client {
 	}
 	p.wait(w.t, `"msg":"serving"`)
 	client, err := selu.Dial(selu.Container{Capability: capability, Host: host})
-	must(w.t, err)
+	check.Must(w.t, err)
 	w.t.Cleanup(func() { _ = client.Close() })
-	must(w.t, client.WaitReady(w.t.Context()))
+	check.Must(w.t, client.WaitReady(w.t.Context()))
 	return client
 }
 

@@ -5,15 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // The unit is what systemd understands, and leaves the gateway little that it could do.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("systemd/capgate.service")
-	must(t, err)
+	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "capgate.service")
-	must(t, os.WriteFile(file, []byte(replace(t, string(text), "/usr/local/bin/capgate", capgate)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "/usr/local/bin/capgate", capgate)), 0o600))
 	if out, errs := command(t, "systemd-analyze", "verify", file); out+errs != "" {
 		t.Errorf("%s%s", out, errs)
 	}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
@@ -57,10 +58,10 @@ func TestSmall(t *testing.T) {
 	}
 	authority := certtest.New(t)
 	ca := filepath.Join(dir, "ca.pem")
-	must(t, os.WriteFile(ca, []byte(authority.PEM), 0o600))
+	check.Must(t, os.WriteFile(ca, []byte(authority.PEM), 0o600))
 	cert := authority.Server(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	gateway := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&cert)))
 	livepb.RegisterCapabilityServer(gateway, chatty{})
 	go func() { _ = gateway.Serve(ln) }()
@@ -71,11 +72,11 @@ func TestSmall(t *testing.T) {
 	cmd.Env = []string{"SELU_CAPABILITY_ID=weather", "SELU_SESSION_ID=s", "CAPGATE_URL=https://" + ln.Addr().String(),
 		"CAPGATE_KEY=cg_a_b", "CAPGATE_CA_FILE=" + ca, "CAPGATE_LISTEN=127.0.0.1:0"}
 	stderr, err := cmd.StderrPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	line := make([]byte, 4096)
 	n, err := stderr.Read(line)
-	must(t, err)
+	check.Must(t, err)
 	addr := regexp.MustCompile(`"listen":"([^"]+)"`).FindSubmatch(line[:n])
 	if addr == nil {
 		t.Fatalf("it says %s", line[:n])
@@ -90,8 +91,8 @@ func TestSmall(t *testing.T) {
 			maxDescriptors)
 	}
 	closeAll()
-	must(t, cmd.Process.Signal(syscall.SIGTERM))
-	must(t, cmd.Wait())
+	check.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+	check.Must(t, cmd.Wait())
 }
 
 // openStreams opens streams that have sent and received a message, and returns a function that ends them.
@@ -110,13 +111,13 @@ func openStreams(t *testing.T, addr string) (closeAll func()) {
 	for i := range streams {
 		if i < connections {
 			conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-			must(t, err)
+			check.Must(t, err)
 			conns = append(conns, conn)
 		}
 		stream, err := livepb.NewCapabilityClient(conns[i%connections]).StreamInvoke(ctx, req)
-		must(t, err)
+		check.Must(t, err)
 		_, err = stream.Recv()
-		must(t, err)
+		check.Must(t, err)
 	}
 	return closeAll
 }
@@ -125,15 +126,15 @@ func openStreams(t *testing.T, addr string) (closeAll func()) {
 func measure(t *testing.T, pid int) (residentKiB, descriptors int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	must(t, err)
+	check.Must(t, err)
 	field := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
 	if field == nil {
 		t.Fatalf("no VmRSS in %s", status)
 	}
 	residentKiB, err = strconv.Atoi(string(field[1]))
-	must(t, err)
+	check.Must(t, err)
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	must(t, err)
+	check.Must(t, err)
 	return residentKiB, len(open)
 }
 
@@ -151,12 +152,5 @@ func TestSettings(t *testing.T) {
 	}
 	if exit := run([]string{"--help"}, os.Getenv, io.Discard); exit != 0 {
 		t.Errorf("--help: %d", exit)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/selu"
+	"github.com/capgate/capgate/internal/testkit/check"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
@@ -82,17 +83,17 @@ func serve(t *testing.T, session string) (*capability, *selu.Client) {
 	c := &capability{metadata: make(chan metadata.MD, 16), request: make(chan *livepb.InvokeRequest, 16),
 		uploads: make(chan *livepb.UploadInputArtifactChunk, 16)}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	server := grpc.NewServer()
 	livepb.RegisterCapabilityServer(server, c)
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(server.Stop)
 	host, port, err := net.SplitHostPort(ln.Addr().String())
-	must(t, err)
+	check.Must(t, err)
 	number, err := strconv.Atoi(port)
-	must(t, err)
+	check.Must(t, err)
 	client, err := selu.Dial(selu.Container{Capability: "weather", Session: session, Host: host, Port: number})
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return c, client
 }
@@ -101,7 +102,7 @@ func serve(t *testing.T, session string) (*capability, *selu.Client) {
 func TestWaitReady(t *testing.T) {
 	t.Parallel()
 	c, client := serve(t, "")
-	must(t, client.WaitReady(t.Context()))
+	check.Must(t, client.WaitReady(t.Context()))
 	if n := c.polls.Load(); n != 3 {
 		t.Errorf("%d polls", n)
 	}
@@ -184,12 +185,5 @@ func TestFiles(t *testing.T) {
 	}
 	if _, err := client.Download(t.Context(), "empty"); err == nil {
 		t.Error("an empty download was accepted")
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -19,25 +20,25 @@ var setbacks = map[string]struct {
 	fail func(t *testing.T, p rawPeer, id uint32)
 	want codes.Code // when it is not to start again
 }{
-	"connection lost": {func(t *testing.T, p rawPeer, _ uint32) { must(t, p.Close()) }, codes.Unavailable},
+	"connection lost": {func(t *testing.T, p rawPeer, _ uint32) { check.Must(t, p.Close()) }, codes.Unavailable},
 	"connection lost after a GOAWAY above it": {func(t *testing.T, p rawPeer, id uint32) {
-		must(t, p.Write(rawhttp2.GoAway(id, 0)))
-		must(t, p.Close())
+		check.Must(t, p.Write(rawhttp2.GoAway(id, 0)))
+		check.Must(t, p.Close())
 	}, codes.Unavailable},
 	"connection broken": {func(t *testing.T, p rawPeer, id uint32) {
-		must(t, p.Write(rawhttp2.Headers(id+2, true, p.Block(":status", "200"))))
+		check.Must(t, p.Write(rawhttp2.Headers(id+2, true, p.Block(":status", "200"))))
 	}, codes.Unavailable},
-	"reset": {func(t *testing.T, p rawPeer, id uint32) { must(t, p.Write(rawhttp2.Reset(id, 2))) }, codes.Internal},
+	"reset": {func(t *testing.T, p rawPeer, id uint32) { check.Must(t, p.Write(rawhttp2.Reset(id, 2))) }, codes.Internal},
 	"UNAVAILABLE": {func(t *testing.T, p rawPeer, id uint32) {
-		must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc",
+		check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc",
 			"grpc-status", "14", "grpc-message", "busy", "x-why", "just so"))))
 	}, codes.Unavailable},
 	"UNAVAILABLE after an early hint": {func(t *testing.T, p rawPeer, id uint32) {
-		must(t, p.Write(rawhttp2.Headers(id, false, p.Block(":status", "103")),
+		check.Must(t, p.Write(rawhttp2.Headers(id, false, p.Block(":status", "103")),
 			rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc", "grpc-status", "14"))))
 	}, codes.Unavailable},
 	"a proxy's 503": {func(t *testing.T, p rawPeer, id uint32) {
-		must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "503"))))
+		check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "503"))))
 	}, codes.Unavailable},
 }
 
@@ -61,7 +62,7 @@ func TestAgain(t *testing.T) {
 				})
 				ctx := metadata.AppendToOutgoingContext(w.ctx, "x-call-id", "1")
 				s := stream(ctx, t, w.cc, "Echo")
-				must(t, send(s, pattern(1, 50_000))) // the request need not be at its end
+				check.Must(t, send(s, pattern(1, 50_000))) // the request need not be at its end
 				p := raw.accept(t)
 				id := p.head(t)
 				c.fail(t, p, id)
@@ -71,13 +72,13 @@ func TestAgain(t *testing.T) {
 					}
 					return
 				}
-				must(t, send(s, []byte("more")))
+				check.Must(t, send(s, []byte("more")))
 				for _, want := range [][]byte{pattern(1, 50_000), []byte("more")} {
 					if got, err := recv(s); err != nil || !bytes.Equal(got, want) {
 						t.Fatalf("%d bytes, %v", len(got), err)
 					}
 				}
-				must(t, s.CloseSend())
+				check.Must(t, s.CloseSend())
 				if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
 					t.Error(err)
 				}
@@ -101,20 +102,20 @@ func TestAgainTooLate(t *testing.T) {
 		fail func(t *testing.T, p rawPeer, id uint32)
 	}{
 		"connection lost after the headers": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
-			must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...))))
-			must(t, p.Close())
+			check.Must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...))))
+			check.Must(t, p.Close())
 		}},
 		"UNAVAILABLE after the headers": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
-			must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...)),
+			check.Must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...)),
 				rawhttp2.Headers(id, true, p.Block("grpc-status", "14"))))
 		}},
 		"UNAVAILABLE and a large request": {relay.Config{MaxReplay: 1000}, func(t *testing.T, p rawPeer, id uint32) {
-			must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "14")...))))
+			check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "14")...))))
 		}},
 		"connection lost and a large request": {relay.Config{MaxReplay: 1000},
-			func(t *testing.T, p rawPeer, _ uint32) { must(t, p.Close()) }},
+			func(t *testing.T, p rawPeer, _ uint32) { check.Must(t, p.Close()) }},
 		"another status": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
-			must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "13")...))))
+			check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "13")...))))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +124,8 @@ func TestAgainTooLate(t *testing.T) {
 			raw := w.rawBackend(t)
 			w.h.onAgain(func(*relay.Stream, relay.Answer) bool { t.Error("asked"); return false })
 			s := stream(w.ctx, t, w.cc, "Echo")
-			must(t, send(s, pattern(1, 5000)))
-			must(t, s.CloseSend())
+			check.Must(t, send(s, pattern(1, 5000)))
+			check.Must(t, s.CloseSend())
 			p := raw.accept(t)
 			id := p.head(t)
 			p.body(t, id)
@@ -152,7 +153,7 @@ func TestAgainSeesTheAnswer(t *testing.T) {
 	s := stream(w.ctx, t, w.cc, "Echo")
 	p := raw.accept(t)
 	id := p.head(t)
-	must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc",
+	check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc",
 		"grpc-status", "14", "grpc-message", "busy%21", "grpc-status-details-bin", "CA4SBWJ1c3kh", "x-why", "just so"))))
 	_, err := recv(s)
 	if st := status.Convert(err); st.Code() != codes.Unavailable || st.Message() != "busy!" {
@@ -175,7 +176,7 @@ func TestAgainWithoutClient(t *testing.T) {
 	w.h.onAgain(func(*relay.Stream, relay.Answer) bool { return true })
 	w.h.onUnsent(func(s *relay.Stream, _ error) { s.Forward(w.h.target()) })
 	s := stream(w.ctx, t, w.cc, "Echo")
-	must(t, send(s, pattern(1, 100)))
+	check.Must(t, send(s, pattern(1, 100)))
 	p := raw.accept(t)
 	p.head(t)
 	w.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -105,12 +106,12 @@ func TestBrokenBackend(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- g.answer(s, connection) }()
 			c := g.attacker()
-			must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
-			must(t, <-done)
+			check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
+			check.Must(t, <-done)
 			// Earlier bytes are delivered first.
-			must(t, c.Write(rawhttp2.WindowUpdate(0, 1<<20), rawhttp2.WindowUpdate(1, 1<<20)))
+			check.Must(t, c.Write(rawhttp2.WindowUpdate(0, 1<<20), rawhttp2.WindowUpdate(1, 1<<20)))
 			r, err := c.WaitResponse(1)
-			must(t, err)
+			check.Must(t, err)
 			if s := r.Status(); s != "13" && s != "14" {
 				t.Errorf("the call got %v", r)
 			}
@@ -187,13 +188,13 @@ func TestBackendGone(t *testing.T) {
 				done <- err
 			}()
 			c := g.attacker()
-			must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
+			check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
 			r, err := c.WaitResponse(1)
-			must(t, err)
+			check.Must(t, err)
 			if s := r.Status(); s != "14" && s != "13" {
 				t.Errorf("the call got %v", r)
 			}
-			must(t, <-done)
+			check.Must(t, <-done)
 			wantEmptyCall(t, c, 3)
 		})
 	}
@@ -222,9 +223,9 @@ func TestBackendFloods(t *testing.T) {
 			g := newRig(t, relay.Config{})
 			g.during(limits{buffers: perConn, goroutines: 12, streams: 1}, func() {
 				client := g.attacker()
-				must(t, client.Write(rawhttp2.Headers(1, true, client.Block(request("/raw/call")...))))
+				check.Must(t, client.Write(rawhttp2.Headers(1, true, client.Block(request("/raw/call")...))))
 				b := g.backend()
-				must(t, b.Write(response()(b)...))
+				check.Must(t, b.Write(response()(b)...))
 				ended := make(chan error, 1)
 				go func() { ended <- wantCalm(b) }()
 				var batch []byte
@@ -233,12 +234,12 @@ func TestBackendFloods(t *testing.T) {
 				}
 				flood(t, b, batch, ended)
 				r, err := client.WaitResponse(1)
-				must(t, err)
+				check.Must(t, err)
 				if s := r.Status(); s != "13" && s != "14" {
 					t.Errorf("the call got %v", r)
 				}
 				wantEmptyCall(t, client, 3)
-				must(t, client.Close())
+				check.Must(t, client.Close())
 			})
 		})
 	}
@@ -249,7 +250,7 @@ func TestInformationalFlood(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: perConn, goroutines: 12, streams: 1}, func() {
 		client := g.attacker()
-		must(t, client.Write(rawhttp2.Headers(1, true, client.Block(request("/raw/call")...))))
+		check.Must(t, client.Write(rawhttp2.Headers(1, true, client.Block(request("/raw/call")...))))
 		b := g.backend()
 		ended := make(chan error, 1)
 		go func() {
@@ -262,12 +263,12 @@ func TestInformationalFlood(t *testing.T) {
 		}
 		flood(t, b, batch, ended)
 		r, err := client.WaitResponse(1)
-		must(t, err)
+		check.Must(t, err)
 		if r.Status() != "8" {
 			t.Errorf("the call got %v", r)
 		}
 		wantEmptyCall(t, client, 3)
-		must(t, client.Close())
-		must(t, b.Close())
+		check.Must(t, client.Close())
+		check.Must(t, b.Close())
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -37,13 +38,13 @@ func TestFloodAttacks(t *testing.T) {
 			g.sink()
 			g.during(limits{buffers: 1 << 20, goroutines: 8, streams: 1}, func() {
 				c := g.attacker()
-				must(t, c.Write(
+				check.Must(t, c.Write(
 					rawhttp2.Headers(open, false, c.Block(request("/raw/never")...)),
 					rawhttp2.Headers(closed, true, c.Block(request(methodEmpty)...)),
 					rawhttp2.Data(closed, true, rawhttp2.Message(nil)),
 				))
 				_, err := c.WaitResponse(closed)
-				must(t, err)
+				check.Must(t, err)
 				ended := make(chan error, 1)
 				go func() { ended <- wantCalm(c) }()
 				batch := slices.Repeat(frame.Append(nil), 500)
@@ -60,7 +61,7 @@ func flood(t *testing.T, c *rawhttp2.Conn, batch []byte, ended <-chan error) {
 		err := c.WriteBytes(batch) // fails when it is closed: ended will tell how
 		select {
 		case err := <-ended:
-			must(t, err)
+			check.Must(t, err)
 			return
 		default:
 			if err != nil {
@@ -87,15 +88,15 @@ func TestKeepalivesAreNoFlood(t *testing.T) {
 	c := g.attacker()
 	for i := range uint32(2000) {
 		id := 2*i + 1
-		must(t, c.Write(
+		check.Must(t, c.Write(
 			rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)), rawhttp2.Data(id, true, rawhttp2.Message(nil)),
 			rawhttp2.Ping(uint64(i)), rawhttp2.WindowUpdate(0, 1), rawhttp2.Priority(id, 0), rawhttp2.Ping(uint64(i)),
 		))
 		r, err := c.WaitResponse(id)
-		must(t, err)
+		check.Must(t, err)
 		if r.Status() != "0" {
 			t.Fatalf("call %d: %v", i, r)
 		}
-		must(t, c.Write(rawhttp2.WindowUpdate(id, 100), rawhttp2.Reset(id, rawhttp2.NoError)))
+		check.Must(t, c.Write(rawhttp2.WindowUpdate(id, 100), rawhttp2.Reset(id, rawhttp2.NoError)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -25,7 +26,7 @@ func TestContinuationAttacks(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- wantCalm(c) }()
 				block := c.Block(request(methodEmpty)...)
-				must(t, c.Write(rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1, Payload: block}))
+				check.Must(t, c.Write(rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1, Payload: block}))
 				flood(t, c, rawhttp2.Continuation(1, false, part).Append(nil), ended)
 			})
 		})
@@ -40,7 +41,7 @@ func TestLongHeaders(t *testing.T) {
 		writeBlock(t, c, 1, c.Block(request(methodEmpty, "x", strings.Repeat("\x7e", 65<<10))...))
 		want431(t, c, 1)
 		wantEmptyCall(t, c, 3)
-		must(t, c.Close())
+		check.Must(t, c.Close())
 	})
 	t.Run("HPACK bomb", func(t *testing.T) {
 		c := g.attacker()
@@ -51,7 +52,7 @@ func TestLongHeaders(t *testing.T) {
 			writeBlock(t, c, 1, bomb)
 			want431(t, c, 1)
 			wantEmptyCall(t, c, 3)
-			must(t, c.Close())
+			check.Must(t, c.Close())
 		})
 	})
 	t.Run("block", func(t *testing.T) {
@@ -61,7 +62,7 @@ func TestLongHeaders(t *testing.T) {
 		g.during(limits{buffers: 1 << 20, goroutines: 8}, func() {
 			block := c.Block(request(methodEmpty, "x", strings.Repeat("\x7e", 256<<10))...)
 			_ = c.Write(blockFrames(1, block)...) // it may be ended before all of it is written
-			must(t, <-ended)
+			check.Must(t, <-ended)
 		})
 	})
 }
@@ -108,10 +109,10 @@ func TestHeadersHeld(t *testing.T) {
 				for id := uint32(3); id <= 2*streams+1; id += 2 {
 					writeBlock(t, c, id, tc.each(c))
 				}
-				must(t, <-refused)
-				must(t, c.Sync())
+				check.Must(t, <-refused)
+				check.Must(t, c.Sync())
 				g.call()
-				must(t, c.Close())
+				check.Must(t, c.Close())
 			})
 		})
 	}
@@ -140,14 +141,14 @@ func blockFrames(stream uint32, block []byte) []rawhttp2.Frame {
 
 func writeBlock(t *testing.T, c *rawhttp2.Conn, stream uint32, block []byte) {
 	t.Helper()
-	must(t, c.Write(blockFrames(stream, block)...))
+	check.Must(t, c.Write(blockFrames(stream, block)...))
 }
 
 // want431 wants the stream refused and the connection to go on.
 func want431(t *testing.T, c *rawhttp2.Conn, stream uint32) {
 	t.Helper()
 	r, err := c.WaitResponse(stream)
-	must(t, err)
+	check.Must(t, err)
 	if r.Header[":status"] != "431" {
 		t.Errorf("stream %d: %v, want 431", stream, r)
 	}
@@ -155,10 +156,10 @@ func want431(t *testing.T, c *rawhttp2.Conn, stream uint32) {
 
 func wantEmptyCall(t *testing.T, c *rawhttp2.Conn, stream uint32) {
 	t.Helper()
-	must(t, c.Write(rawhttp2.Headers(stream, false, c.Block(request(methodEmpty)...)),
+	check.Must(t, c.Write(rawhttp2.Headers(stream, false, c.Block(request(methodEmpty)...)),
 		rawhttp2.Data(stream, true, rawhttp2.Message(nil))))
 	r, err := c.WaitResponse(stream)
-	must(t, err)
+	check.Must(t, err)
 	if r.Status() != "0" {
 		t.Errorf("stream %d: %v", stream, r)
 	}

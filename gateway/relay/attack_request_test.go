@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -87,9 +88,9 @@ func TestMalformedRequests(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := g.attacker()
-			must(t, c.Write(rawhttp2.Headers(1, true, c.Block(tc.fields...))))
+			check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(tc.fields...))))
 			code, err := c.WaitReset(1)
-			must(t, err)
+			check.Must(t, err)
 			if code != rawhttp2.ProtocolError {
 				t.Errorf("reset with error %d, want PROTOCOL_ERROR (%s)", code, tc.rule)
 			}
@@ -144,9 +145,9 @@ func TestWrongBodies(t *testing.T) {
 			g := newRig(t, relay.Config{})
 			g.sink()
 			c := g.attacker()
-			must(t, c.Write(tc.frames(c)...))
+			check.Must(t, c.Write(tc.frames(c)...))
 			code, err := c.WaitReset(1)
-			must(t, err)
+			check.Must(t, err)
 			if code != tc.code {
 				t.Errorf("reset with error %d, want %d", code, tc.code)
 			}
@@ -163,7 +164,7 @@ func TestForwardedRequest(t *testing.T) {
 	const path = "/raw/%2e%2E/Sel%75.Capability//Invoke?a=%20b;c"
 	body := rawhttp2.Message([]byte("hello"))
 	c := g.attacker()
-	must(t, c.Write(
+	check.Must(t, c.Write(
 		rawhttp2.Headers(1, false, c.Block(request(path, "grpc-status", "0", "grpc-message", "fine",
 			"grpc-status-details-bin", "AAAA",
 			"x-kept", "yes", "host", "test", "content-length", "10")...)),
@@ -172,9 +173,9 @@ func TestForwardedRequest(t *testing.T) {
 	))
 	b := g.backend()
 	f, err := b.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
-	must(t, err)
+	check.Must(t, err)
 	got, err := b.Fields(f.Payload)
-	must(t, err)
+	check.Must(t, err)
 	want := map[string]string{":method": "POST", ":scheme": "http", ":path": path, ":authority": "test", "host": "test",
 		"content-type": "application/grpc", "te": "trailers", "x-kept": "yes", "content-length": "10"}
 	for name, value := range want {
@@ -188,7 +189,7 @@ func TestForwardedRequest(t *testing.T) {
 	var data []byte
 	for !f.Has(rawhttp2.EndStream) {
 		f, err = b.Wait(func(f rawhttp2.Frame) bool { return f.Stream == 1 })
-		must(t, err)
+		check.Must(t, err)
 		if f.Type != rawhttp2.TypeData {
 			t.Fatalf("the backend got %v behind the headers", f)
 		}
@@ -211,10 +212,10 @@ func TestPathsAreNotDecoded(t *testing.T) {
 		"/GRPC.testing.TestService/EmptyCall",
 	} {
 		id := uint32(2*i + 1)
-		must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(path)...)),
+		check.Must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(path)...)),
 			rawhttp2.Data(id, true, rawhttp2.Message(nil))))
 		r, err := c.WaitResponse(id)
-		must(t, err)
+		check.Must(t, err)
 		if r.Status() != "12" {
 			t.Errorf("%s: %v, want UNIMPLEMENTED", path, r)
 		}
@@ -234,10 +235,10 @@ func TestCompressedFirstMessage(t *testing.T) {
 	c := g.attacker()
 	msg := rawhttp2.Message([]byte("\x1f\x8b"))
 	msg[0] = 1
-	must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/read/x", "grpc-encoding", "gzip")...)),
+	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/read/x", "grpc-encoding", "gzip")...)),
 		rawhttp2.Data(1, true, msg)))
 	r, err := c.WaitResponse(1)
-	must(t, err)
+	check.Must(t, err)
 	if r.Status() != "9" {
 		t.Fatal(r)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -65,7 +66,7 @@ func TestResetAttacks(t *testing.T) {
 						break
 					}
 				}
-				must(t, <-ended)
+				check.Must(t, <-ended)
 			})
 			// One window of streams can be half used up and forgotten just before the attack's own.
 			if n := g.handler.count(relay.ClientGone) + g.handler.count(relay.ClientProtocol); n > 1000 {

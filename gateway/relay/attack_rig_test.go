@@ -20,6 +20,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -140,10 +141,11 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 		interop.DoEmptyUnaryCall(t.Context(), testgrpc.NewTestServiceClient(other), grpc.WaitForReady(true))
 		_ = other.Close()
 	}
-	waitFor(t, func() error {
-		g.call() // a client that is idle may be sent away
+	check.Succeeds(t, "the relay", func() error {
+		g.call()
 		return g.holds(relay.Usage{Clients: 1})
 	})
+
 	g.before = runtime.NumGoroutine()
 	return g
 }
@@ -219,18 +221,19 @@ func (g *rig) within(most limits) {
 func (g *rig) atRest() {
 	g.t.Helper()
 	g.settled(relay.Usage{Clients: 1})
-	waitFor(g.t, func() error {
+	check.Succeeds(g.t, "the relay", func() error {
 		if n := runtime.NumGoroutine(); n > g.before+2 {
 			return fmt.Errorf("%d goroutines, %d before", n, g.before)
 		}
 		return nil
 	})
+
 }
 
 // settled waits until nothing is held but client connections.
 func (g *rig) settled(want relay.Usage) {
 	g.t.Helper()
-	waitFor(g.t, func() error { return g.holds(want) })
+	check.Succeeds(g.t, "the relay", func() error { return g.holds(want) })
 }
 
 // holds says what the relay holds but want.
@@ -257,7 +260,7 @@ func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 func (g *rig) dial() *rawhttp2.Conn {
 	g.t.Helper()
 	c, err := rawhttp2.Dial(g.addr)
-	must(g.t, err)
+	check.Must(g.t, err)
 	if g.tls != nil {
 		c = rawhttp2.New(tls.Client(c.Conn, g.tls))
 	}
@@ -304,30 +307,6 @@ func request(path string, more ...string) []string {
 
 // patience is how long a test waits for what should come at once.
 const patience = 30 * time.Second
-
-// waitFor polls until ready returns nil.
-func waitFor(t testing.TB, ready func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := ready()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		<-time.After(time.Millisecond)
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // wantGoAway reads until the relay has ended the connection, which must be with this
 // code, and ends it too.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -52,7 +53,7 @@ func TestSlowPeers(t *testing.T) {
 			start := time.Now()
 			c := g.dial()
 			if tc.first != nil {
-				must(t, c.WriteBytes(tc.first(c)))
+				check.Must(t, c.WriteBytes(tc.first(c)))
 			}
 			all.Go(func() {
 				err := trickleUntilClosed(c, tc.trickle)
@@ -111,10 +112,10 @@ func TestSlowHandshake(t *testing.T) {
 	clientHello := []byte{22, 3, 1, 2, 0, 1, 0} // the first bytes of one
 	for _, said := range [][]byte{nil, clientHello} {
 		c, err := rawhttp2.Dial(ln.Addr().String())
-		must(t, err)
-		must(t, c.WriteBytes(said))
-		must(t, c.Drain()) // the second one is served, so the first one's place was given back
-		must(t, c.Close())
+		check.Must(t, err)
+		check.Must(t, c.WriteBytes(said))
+		check.Must(t, c.Drain()) // the second one is served, so the first one's place was given back
+		check.Must(t, c.Close())
 	}
 }
 
@@ -125,7 +126,7 @@ func TestIdleConnection(t *testing.T) {
 	c := g.attacker()
 	start := time.Now()
 	wantEmptyCall(t, c, 1)
-	must(t, wantGoAway(c, rawhttp2.NoError))
+	check.Must(t, wantGoAway(c, rawhttp2.NoError))
 	if d := time.Since(start); d < time.Second/2 {
 		t.Errorf("closed after %v", d)
 	}
@@ -137,12 +138,12 @@ func TestBusyConnectionIsNotIdle(t *testing.T) {
 	g := newRig(t, relay.Config{IdleTimeout: time.Second})
 	g.sink()
 	c := g.attacker()
-	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
-	must(t, c.Sync())
+	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
+	check.Must(t, c.Sync())
 	<-time.After(2 * time.Second)
-	must(t, c.Sync())
-	must(t, c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)))
-	must(t, wantGoAway(c, rawhttp2.NoError))
+	check.Must(t, c.Sync())
+	check.Must(t, c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)))
+	check.Must(t, wantGoAway(c, rawhttp2.NoError))
 }
 
 // TestHalfOpen: a client that has gone without a word is found by PING.
@@ -151,27 +152,28 @@ func TestHalfOpen(t *testing.T) {
 	g := newRig(t, relay.Config{KeepAlive: 100 * time.Millisecond, PingTimeout: 2 * time.Second})
 	g.sink()
 	c := g.attacker()
-	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
+	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
 	pings := 0
 	for {
 		f, err := c.Read()
 		if rawhttp2.Closed(err) {
 			break
 		}
-		must(t, err)
+		check.Must(t, err)
 		if f.Type == rawhttp2.TypePing {
 			if pings++; pings == 1 { // the second one is not answered
-				must(t, c.Write(rawhttp2.Pong(f)))
+				check.Must(t, c.Write(rawhttp2.Pong(f)))
 			}
 		}
 	}
 	if pings != 2 {
 		t.Errorf("%d PINGs, want 2", pings)
 	}
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if n := g.handler.count(relay.ClientGone); n != 1 {
 			return fmt.Errorf("%d streams ended for want of a client", n)
 		}
 		return nil
 	})
+
 }

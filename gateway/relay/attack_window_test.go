@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -40,24 +41,25 @@ func TestUnreadDownloads(t *testing.T) {
 			g.during(limits{buffers: downloads*perStream + perConn, goroutines: 10, streams: downloads}, func() {
 				c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
 				for i := range uint32(downloads) {
-					must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
+					check.Must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
 				}
 				go endless(g.backend())
-				must(t, c.Sync())
-				must(t, c.Write(tc.then...))
+				check.Must(t, c.Sync())
+				check.Must(t, c.Write(tc.then...))
 				if tc.read {
 					go func() { _ = c.WaitClosed() }()
 				}
-				waitFor(t, func() error {
+				check.Succeeds(t, "the relay", func() error {
 					if u := g.relay.Usage(); u.Buffers < downloads*perStream/2 {
 						return fmt.Errorf("usage %+v: the attack has no effect", u)
 					}
 					return nil
 				})
+
 				for range 50 {
 					g.call()
 				}
-				must(t, c.Close())
+				check.Must(t, c.Close())
 			})
 		})
 	}
@@ -71,24 +73,25 @@ func TestConnectionShare(t *testing.T) {
 	g.during(limits{buffers: 2*share + perConn, goroutines: 10, streams: downloads}, func() {
 		c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
 		for i := range uint32(downloads) {
-			must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
+			check.Must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
 		}
 		go endless(g.backend())
-		waitFor(t, func() error {
+		check.Succeeds(t, "the relay", func() error {
 			if n, want := g.handler.count(relay.MemoryExceeded), downloads-2*share/perStream; n < want {
 				return fmt.Errorf("%d downloads ended for want of memory, at least %d expected", n, want)
 			}
 			return nil
 		})
+
 		const id = 2*downloads + 1
-		must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)), rawhttp2.WindowUpdate(id, 100),
+		check.Must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)), rawhttp2.WindowUpdate(id, 100),
 			rawhttp2.Data(id, true, rawhttp2.Message(nil))))
 		r, err := c.WaitResponse(id)
-		must(t, err)
+		check.Must(t, err)
 		if r.Status() != "0" {
 			t.Errorf("another call on the connection: %v", r)
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 	})
 }
 
@@ -135,7 +138,7 @@ func TestCrumbs(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: 4 * perStream, goroutines: 10, streams: 1}, func() {
 		c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
-		must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/download")...))))
+		check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/download")...))))
 		go endless(g.backend())
 		ended := make(chan error, 1)
 		go func() { ended <- wantCalm(c) }()
@@ -167,20 +170,21 @@ func TestAnswersReadLate(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 		c := g.attacker()
-		must(t, writeRefused(c, calls)) // requests of 300 KB: the sockets take them
-		waitFor(t, func() error {
+		check.Must(t, writeRefused(c, calls)) // requests of 300 KB: the sockets take them
+		check.Succeeds(t, "the relay", func() error {
 			if u := g.relay.Usage(); u.Buffers < 64<<10 {
 				return fmt.Errorf("usage %+v: nothing waits", u)
 			}
 			return nil
 		})
+
 		for answers := 0; answers < calls; answers++ {
 			_, err := c.Wait(func(f rawhttp2.Frame) bool {
 				return f.Type == rawhttp2.TypeHeaders && f.Stream == uint32(2*answers+1) && f.Has(rawhttp2.EndStream)
 			})
-			must(t, err)
+			check.Must(t, err)
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 	})
 }
 
@@ -213,22 +217,22 @@ func TestUploadUnread(t *testing.T) {
 		c := g.attacker()
 		piece := make([]byte, 16<<10-1)
 		for i := range uint32(uploads) {
-			must(t, c.Write(rawhttp2.Headers(2*i+1, false, c.Block(request("/raw/upload")...))))
+			check.Must(t, c.Write(rawhttp2.Headers(2*i+1, false, c.Block(request("/raw/upload")...))))
 		}
 		for range 4 { // 64 KiB: as much as the window has
 			for i := range uint32(uploads) {
-				must(t, c.Write(rawhttp2.Data(2*i+1, false, piece)))
+				check.Must(t, c.Write(rawhttp2.Data(2*i+1, false, piece)))
 			}
 		}
-		must(t, c.Sync())
+		check.Must(t, c.Sync())
 		g.call()
-		must(t, c.Write(rawhttp2.Data(1, false, piece))) // and more than it has
+		check.Must(t, c.Write(rawhttp2.Data(1, false, piece))) // and more than it has
 		code, err := c.WaitReset(1)
-		must(t, err)
+		check.Must(t, err)
 		if code != rawhttp2.FlowControlError {
 			t.Errorf("reset with error %d, want FLOW_CONTROL_ERROR", code)
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 	})
 	_ = (<-backend).Close()
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -118,7 +119,7 @@ func TestDeadlinePasses(t *testing.T) {
 			calls := 1
 			if c.method == "Wait" { // its time must not pass before there is a connection
 				_, err := unary(w.ctx, w.cc, "Echo", nil)
-				must(t, err)
+				check.Must(t, err)
 				calls++
 			}
 			w.h.onHeaders(c.headers(w.h))
@@ -182,7 +183,7 @@ func TestCancel(t *testing.T) {
 			prepare(w.h)
 			ctx, cancel := context.WithCancel(w.ctx)
 			s := stream(ctx, t, w.cc, "Wait")
-			must(t, send(s, nil))
+			check.Must(t, send(s, nil))
 			<-w.back.started
 			cancel()
 			if err := <-w.back.left; err != context.Canceled {
@@ -218,7 +219,7 @@ func TestCancelUnstarted(t *testing.T) {
 			if done := w.h.results(t, 1)[0]; done.Failure != relay.ClientGone || done.Forwarded != 0 {
 				t.Errorf("result %+v", done)
 			}
-			waitFor(t, func() error { return wantUsage(w.Relay, relay.Usage{Clients: 1}) })
+			check.Succeeds(t, "the relay", func() error { return wantUsage(w.Relay, relay.Usage{Clients: 1}) })
 		})
 	}
 }
@@ -234,7 +235,7 @@ func TestBackendCancels(t *testing.T) {
 			s := stream(w.ctx, t, w.cc, "Echo")
 			b := raw.accept(t)
 			id := b.head(t)
-			must(t, b.Write(rawhttp2.Reset(id, code)))
+			check.Must(t, b.Write(rawhttp2.Reset(id, code)))
 			if _, err := recv(s); status.Code(err) != want {
 				t.Errorf("%v", err)
 			}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -63,7 +64,7 @@ func TestBackendKilled(t *testing.T) {
 	for i := range calls {
 		ctx := metadata.AppendToOutgoingContext(w.ctx, "x-call-id", fmt.Sprint(calls+i))
 		s := stream(ctx, t, w.cc, "Echo")
-		must(t, send(s, pattern(i, 1000)))
+		check.Must(t, send(s, pattern(i, 1000)))
 		if _, err := recv(s); err != nil {
 			t.Fatal(err)
 		}
@@ -123,13 +124,13 @@ func TestSocketCloses(t *testing.T) {
 				s.Refuse(relay.Status{Code: 2})
 			})
 			s := stream(w.ctx, t, w.cc, "Echo")
-			must(t, send(s, pattern(0, 100)))
-			must(t, s.CloseSend())
+			check.Must(t, send(s, pattern(0, 100)))
+			check.Must(t, s.CloseSend())
 			p := raw.accept(t)
 			id := p.head(t)
 			p.body(t, id)
-			must(t, p.Write(c.say(p, id)...))
-			must(t, p.Close())
+			check.Must(t, p.Write(c.say(p, id)...))
+			check.Must(t, p.Close())
 			for range c.msgs {
 				if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(0, 100)) {
 					t.Fatalf("%d bytes, %v", len(got), err)
@@ -154,13 +155,13 @@ func (w *world) load(t *testing.T, prefix string, stop chan struct{}) int {
 		if n%5 == 4 {
 			s := stream(ctx, t, w.cc, "Echo")
 			for i := range 5 {
-				must(t, send(s, pattern(i, 3000)))
+				check.Must(t, send(s, pattern(i, 3000)))
 				if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(i, 3000)) {
 					t.Errorf("stream %s%d: %v", prefix, n, err)
 					return n + 1
 				}
 			}
-			must(t, s.CloseSend())
+			check.Must(t, s.CloseSend())
 			if _, err := recv(s); !errors.Is(err, io.EOF) {
 				t.Errorf("stream %s%d: %v", prefix, n, err)
 			}
@@ -201,7 +202,7 @@ func TestGracefulStop(t *testing.T) {
 				if same {
 					_ = ln.Close()
 					go old.srv.GracefulStop()
-					waitFor(t, func() (err error) { ln, err = net.Listen("tcp", old.addr); return err })
+					check.Succeeds(t, "the relay", func() (err error) { ln, err = net.Listen("tcp", old.addr); return err })
 					backs = append(backs, serveBackend(t, ln))
 					continue
 				}
@@ -242,15 +243,15 @@ func TestGoAwayBelow(t *testing.T) {
 	var calls []grpc.ClientStream
 	for i := range 3 {
 		calls = append(calls, stream(w.ctx, t, w.cc, "Echo"))
-		must(t, send(calls[i], pattern(i, 1000)))
+		check.Must(t, send(calls[i], pattern(i, 1000)))
 	}
 	p := raw.accept(t)
 	ids := []uint32{p.head(t), p.head(t), p.head(t)}
-	must(t, p.Write(rawhttp2.GoAway(ids[0], 0)))
+	check.Must(t, p.Write(rawhttp2.GoAway(ids[0], 0)))
 	q := raw.accept(t)
 	for _, s := range calls {
-		must(t, send(s, []byte("more")))
-		must(t, s.CloseSend())
+		check.Must(t, send(s, []byte("more")))
+		check.Must(t, s.CloseSend())
 	}
 	p.reply(t, ids[0], rawhttp2.Message([]byte("old")))
 	if got, err := recv(calls[0]); err != nil || string(got) != "old" {
@@ -292,15 +293,15 @@ func TestRefusedStream(t *testing.T) {
 				close(unsent)
 			})
 			s := stream(metadata.AppendToOutgoingContext(w.ctx, "x-call-id", "1"), t, w.cc, "Collect")
-			must(t, send(s, pattern(1, 20_000)))
+			check.Must(t, send(s, pattern(1, 20_000)))
 			p := raw.accept(t)
 			id := p.head(t)
 			_, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData })
-			must(t, err)
-			must(t, p.Write(rawhttp2.Reset(id, 7)))
+			check.Must(t, err)
+			check.Must(t, p.Write(rawhttp2.Reset(id, 7)))
 			<-unsent
-			must(t, send(s, pattern(2, 200_000))) // more than is kept
-			must(t, s.CloseSend())
+			check.Must(t, send(s, pattern(2, 200_000))) // more than is kept
+			check.Must(t, s.CloseSend())
 			want := append(pattern(1, 20_000), pattern(2, 200_000)...)
 			if got, err := recv(s); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d bytes, %v", len(got), err)
@@ -335,7 +336,7 @@ func TestRefusedTooLate(t *testing.T) {
 			p := raw.accept(t)
 			id := p.head(t)
 			p.body(t, id)
-			must(t, p.Write(say(id)))
+			check.Must(t, p.Write(say(id)))
 			if st := status.Convert(<-ended); st.Message() != "relay: UPSTREAM_LOST, not sent" {
 				t.Errorf("ended with %v", st)
 			}

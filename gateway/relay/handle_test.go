@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // parentWorld serves /t.T/Parent by serve; other calls go to the backend.
@@ -34,20 +35,20 @@ func TestContinue(t *testing.T) {
 	var w *world
 	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		first, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Echo"})
-		must(t, err)
+		check.Must(t, err)
 		if _, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Echo"}); !errors.Is(err, relay.ErrContinued) {
 			t.Errorf("a second one: %v", err)
 		}
 		beside, err := w.Open(s.Context(), relay.Request{Path: "/t.T/Echo", Parent: s.Handle()})
-		must(t, err)
+		check.Must(t, err)
 		for _, c := range []*relay.ClientStream{first, beside} {
-			must(t, c.Send(relay.Message{Data: []byte("x")}))
+			check.Must(t, c.Send(relay.Message{Data: []byte("x")}))
 			wantMessage(t, c, []byte("x"))
 			c.CloseSend()
 			wantEnd(t, c, codes.OK)
 		}
 		again, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Nothing"})
-		must(t, err)
+		check.Must(t, err)
 		wantEnd(t, again, codes.Unimplemented) // which is no end of its parent
 		return sent(s.Send(relay.Message{Data: []byte("done")}))
 	})
@@ -80,13 +81,13 @@ func TestHandleDies(t *testing.T) {
 		handle = s.Handle()
 		var err error
 		child, err = s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait"})
-		must(t, err)
+		check.Must(t, err)
 		<-w.back.started
 		return relay.Status{}
 	})
 	wantEnd(t, w.open(t, "Parent"), codes.OK)
 	wantEnd(t, child, codes.Canceled)
-	waitFor(t, func() error { // the function has returned, its goroutine perhaps not
+	check.Succeeds(t, "the relay", func() error {
 		c, err := handle.Continue(w.ctx, relay.Request{Path: "/t.T/Echo"})
 		if err == nil {
 			c.Cancel()
@@ -97,6 +98,7 @@ func TestHandleDies(t *testing.T) {
 		}
 		return nil
 	})
+
 	var a relay.Response
 	w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo", Parent: handle}, make([]byte, relay.Headroom), &a)
 	if a.Status.Code == 0 {
@@ -111,7 +113,7 @@ func TestParentEnds(t *testing.T) {
 	children := make(chan *relay.ClientStream, 1)
 	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait", Timeout: time.Hour})
-		must(t, err)
+		check.Must(t, err)
 		children <- c
 		<-s.Context().Done()
 		return relay.Status{Code: 1}
@@ -122,7 +124,7 @@ func TestParentEnds(t *testing.T) {
 	wantEnd(t, s, codes.Canceled)
 	wantEnd(t, <-children, codes.Canceled)
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 50 * time.Millisecond})
-	must(t, err)
+	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
 	if c := <-children; true {
 		for err == nil {
@@ -142,12 +144,12 @@ func TestDetach(t *testing.T) {
 	proceed, done := make(chan struct{}), make(chan struct{})
 	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		h := s.Handle()
-		must(t, h.Detach(func(ctx context.Context) {
+		check.Must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)
 			<-proceed
 			c, err := h.Continue(ctx, relay.Request{Path: "/t.T/Echo"})
-			must(t, err)
-			must(t, c.Send(relay.Message{Data: []byte("late")}))
+			check.Must(t, err)
+			check.Must(t, c.Send(relay.Message{Data: []byte("late")}))
 			wantMessage(t, c, []byte("late"))
 			c.CloseSend()
 			wantEnd(t, c, codes.OK)
@@ -155,14 +157,14 @@ func TestDetach(t *testing.T) {
 		return relay.Status{}
 	})
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: time.Hour})
-	must(t, err)
+	check.Must(t, err)
 	wantEnd(t, s, codes.OK)
 	w.drained(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()
 	close(proceed)
 	<-done
-	must(t, <-stopped)
+	check.Must(t, <-stopped)
 }
 
 // TestSubrequestsAreCharged: what a subrequest holds is charged to the group that its parent is charged to, and all of
@@ -174,12 +176,12 @@ func TestSubrequestsAreCharged(t *testing.T) {
 		var most, wide int64
 		for i, size := range []int{1000, 2 << 20} {
 			c, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Count", MaxMessage: 4 << 20})
-			must(t, err)
-			must(t, c.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", size)}))
+			check.Must(t, err)
+			check.Must(t, c.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", size)}))
 			_, err = c.Recv(nil)
 			if i == 0 {
 				most = tenant.most.Load()
-				must(t, err)
+				check.Must(t, err)
 				c.CloseSend()
 				wantEnd(t, c, codes.OK)
 				continue
@@ -204,12 +206,13 @@ func TestSubrequestsAreCharged(t *testing.T) {
 	})
 	wantEnd(t, w.open(t, "Parent"), codes.OK)
 	w.drained(t)
-	waitFor(t, func() error {
-		if held := tenant.held.Load(); held > 64<<10 { // a step is kept
+	check.Succeeds(t, "the relay", func() error {
+		if held := tenant.held.Load(); held > 64<<10 {
 			return fmt.Errorf("%d bytes are still charged", held)
 		}
 		return nil
 	})
+
 }
 
 // TestDetachedDeadline: what a detached function begins is not held to the deadline of its call, which has passed.
@@ -218,12 +221,12 @@ func TestDetachedDeadline(t *testing.T) {
 	done := make(chan struct{})
 	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		h := s.Handle()
-		must(t, h.Detach(func(ctx context.Context) {
+		check.Must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)
 			<-s.Context().Done()
 			c, err := h.Continue(ctx, relay.Request{Path: "/t.T/Echo"})
-			must(t, err)
-			must(t, c.Send(relay.Message{Data: []byte("late")}))
+			check.Must(t, err)
+			check.Must(t, c.Send(relay.Message{Data: []byte("late")}))
 			wantMessage(t, c, []byte("late"))
 			c.CloseSend()
 			wantEnd(t, c, codes.OK)
@@ -232,7 +235,7 @@ func TestDetachedDeadline(t *testing.T) {
 		return relay.Status{Code: uint32(codes.DeadlineExceeded)}
 	})
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 20 * time.Millisecond})
-	must(t, err)
+	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
 	<-done
 	w.drained(t)

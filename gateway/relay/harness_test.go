@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // listen opens a port.
@@ -42,11 +43,11 @@ func listen(t testing.TB) net.Listener {
 func refusing(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
-	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	check.Must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	name, err := syscall.Getsockname(fd)
-	must(t, err)
+	check.Must(t, err)
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
@@ -122,7 +123,7 @@ func (f *forwarder) Done(_ *relay.Stream, r *relay.Result) {
 func (f *forwarder) results(t testing.TB, n int) []relay.Result {
 	t.Helper()
 	var done []relay.Result
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if done = f.done; len(done) < n {
@@ -130,6 +131,7 @@ func (f *forwarder) results(t testing.TB, n int) []relay.Result {
 		}
 		return nil
 	})
+
 	return done
 }
 

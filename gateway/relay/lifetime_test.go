@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -25,14 +26,14 @@ func TestMaxConns(t *testing.T) {
 	_, addr := serveRelay(t, relay.Config{MaxConns: 2}, h, http.NotFoundHandler())
 	first := rawClient(t, addr)
 	web, err := net.Dial("tcp", addr) // HTTP/1.1 counts too
-	must(t, err)
+	check.Must(t, err)
 	_, err = web.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
-	must(t, err)
+	check.Must(t, err)
 	_, err = web.Read(make([]byte, 100))
-	must(t, err)
+	check.Must(t, err)
 	for _, leave := range []io.Closer{first, web} {
 		waiting, err := rawhttp2.Dial(addr)
-		must(t, err)
+		check.Must(t, err)
 		defer waiting.Close()
 		waiting.Timeout = 50 * time.Millisecond
 		if err := waiting.Greet(); err == nil {
@@ -115,12 +116,13 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 // waitNoUpstreams waits until no connection to a backend is left.
 func (w *world) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
 	t.Helper()
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if u := w.Usage(); u.Upstreams != 0 || up.Conns() != 0 {
 			return fmt.Errorf("%+v", u)
 		}
 		return nil
 	})
+
 }
 
 // TestUntakenReply gives up on a response that the client does not take in time.
@@ -132,14 +134,14 @@ func TestUntakenReply(t *testing.T) {
 		s.Reply(pattern(0, 200_000))
 	})
 	c := rawClient(t, w.addr)
-	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/t.T/Echo")...))))
+	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/t.T/Echo")...))))
 	if code, err := c.WaitReset(1); err != nil || code != 8 {
 		t.Errorf("reset with %d, %v", code, err)
 	}
 	if r := w.h.results(t, 1)[0]; r.Failure != relay.DeadlineExceeded || r.Code != uint32(codes.DeadlineExceeded) {
 		t.Errorf("%+v", r)
 	}
-	waitFor(t, func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 }
 
 // TestHTTPAnswers maps responses that come from something other than a gRPC server.
@@ -158,14 +160,14 @@ func TestHTTPAnswers(t *testing.T) {
 	n := 0
 	for code, grpc := range want {
 		id := uint32(2*n + 1)
-		must(t, c.Write(rawhttp2.Headers(id, true, c.Block(request("/t.T/Echo")...))))
+		check.Must(t, c.Write(rawhttp2.Headers(id, true, c.Block(request("/t.T/Echo")...))))
 		if n == 0 {
 			p = raw.accept(t)
 		}
 		up := p.head(t)
-		must(t, p.Write(rawhttp2.Headers(up, true, p.Block(":status", code, "content-type", "text/html"))))
+		check.Must(t, p.Write(rawhttp2.Headers(up, true, p.Block(":status", code, "content-type", "text/html"))))
 		r, err := c.WaitResponse(id)
-		must(t, err)
+		check.Must(t, err)
 		if r.Header[":status"] != code || r.Header["content-type"] != "text/html" {
 			t.Errorf("%s: %v", code, r)
 		}
@@ -175,7 +177,7 @@ func TestHTTPAnswers(t *testing.T) {
 		}
 	}
 	id := uint32(2*n + 1)
-	must(t, c.Write(rawhttp2.Headers(id, true, c.Block(":method", "GET", ":scheme", "http", ":path", "/t.T/Echo",
+	check.Must(t, c.Write(rawhttp2.Headers(id, true, c.Block(":method", "GET", ":scheme", "http", ":path", "/t.T/Echo",
 		":authority", "x", "content-type", "application/grpc"))))
 	if r, err := c.WaitResponse(id); err != nil || r.Header[":status"] != "405" {
 		t.Errorf("GET: %v, %v", r, err)

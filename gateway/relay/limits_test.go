@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestMessageLimit ends a stream with the message after the last that it may have, in
@@ -53,7 +54,7 @@ func TestMessageLimit(t *testing.T) {
 				(test.code != codes.OK) != (r.Failure == relay.TooManyMessages) {
 				t.Errorf("%+v", r)
 			}
-			waitFor(t, func() error { return emptyHanded(w.Relay) })
+			check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 		})
 	}
 }
@@ -112,12 +113,12 @@ func TestByteLimit(t *testing.T) {
 				t.Errorf("sent: %v, want %v", err, test.code)
 			}
 			s := stream(w.ctx, t, w.cc, "Count")
-			must(t, send(s, fmt.Appendf(nil, "1 %d", test.size)))
+			check.Must(t, send(s, fmt.Appendf(nil, "1 %d", test.size)))
 			_ = s.CloseSend()
 			if err := drainStream(s); status.Code(err) != test.code {
 				t.Errorf("got: %v, want %v", err, test.code)
 			}
-			waitFor(t, func() error { return emptyHanded(w.Relay) })
+			check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 		})
 	}
 }
@@ -170,7 +171,7 @@ func TestRate(t *testing.T) {
 	if n := slowed.Load(); n < 1 || n > streams {
 		t.Errorf("%d streams of %d had to wait", n, streams)
 	}
-	waitFor(t, func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 }
 
 // TestSlowGroupEnds: streams that wait for their window for a long time end when their
@@ -217,7 +218,7 @@ func TestSlowGroupEnds(t *testing.T) {
 		}
 	}
 	all.Wait()
-	waitFor(t, func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 	if behind := g.Behind(); behind <= 0 || behind > 10*time.Duration(2*65535+5)*time.Millisecond {
 		t.Errorf("the group is behind by %v", behind)
 	}
@@ -268,8 +269,8 @@ func TestGroupsShareMemory(t *testing.T) {
 			ctx, leave := withHeader(w.ctx, "group", name, 0)
 			t.Cleanup(leave)
 			s := stream(ctx, t, slow, "Count")
-			must(t, send(s, []byte("40 100000")))
-			must(t, s.CloseSend())
+			check.Must(t, send(s, []byte("40 100000")))
+			check.Must(t, s.CloseSend())
 			calls = append(calls, s)
 		}
 		return calls
@@ -292,7 +293,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	if ended == 0 || ended == len(greedy) {
 		t.Errorf("%d calls of %d were ended of who holds too much", ended, len(greedy))
 	}
-	waitFor(t, func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 }
 
 // withHeader is a context with a header and, unless that is 0, a timeout.

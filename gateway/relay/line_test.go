@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -40,16 +41,16 @@ func TestWhoBringsLittleGoesFirst(t *testing.T) {
 			written := make(chan error, 1)
 			go func() { written <- much.WriteBytes(batch) }()
 			<-begun
-			must(t, little.Write(rawhttp2.Headers(1, true, little.Block(request("/refuse/one")...))))
+			check.Must(t, little.Write(rawhttp2.Headers(1, true, little.Block(request("/refuse/one")...))))
 			close(brought)
 			for c, last := range map[*rawhttp2.Conn]uint32{little: 1, much: 2*calls + 1} {
 				r, err := c.WaitResponse(last)
-				must(t, err)
+				check.Must(t, err)
 				if r.Status() != "9" {
 					t.Error(r)
 				}
 			}
-			must(t, <-written)
+			check.Must(t, <-written)
 		})
 	}
 }

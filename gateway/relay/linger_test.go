@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -18,7 +19,7 @@ func early(t *testing.T, addr string) *rawhttp2.Conn {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/refused")
-	must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block),
+	check.Must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block),
 		rawhttp2.Data(1, false, make([]byte, 1000)))))
 	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "413" || string(r.Body) != "too much" {
 		t.Fatalf("%v, %v", r, err)
@@ -39,7 +40,7 @@ func TestLinger(t *testing.T) {
 	t.Run("it ends", func(t *testing.T) {
 		t.Parallel()
 		c := early(t, addr)
-		must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)), rawhttp2.Data(1, true, make([]byte, 16<<10)),
+		check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)), rawhttp2.Data(1, true, make([]byte, 16<<10)),
 			rawhttp2.Ping(7)))
 		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
 			t.Errorf("%v, %v", f, err)
@@ -49,13 +50,13 @@ func TestLinger(t *testing.T) {
 		t.Parallel()
 		c := early(t, addr)
 		for range 3 {
-			must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10))))
+			check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10))))
 		}
-		must(t, c.Write(rawhttp2.Ping(7)))
+		check.Must(t, c.Write(rawhttp2.Ping(7)))
 		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
 			t.Errorf("after 48 KiB: %v, %v", f, err)
 		}
-		must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 14<<10)), rawhttp2.Data(1, false, make([]byte, 4<<10))))
+		check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 14<<10)), rawhttp2.Data(1, false, make([]byte, 4<<10))))
 		if code, err := c.WaitReset(1); err != nil || code != rawhttp2.NoError {
 			t.Errorf("after 66 KiB: %d, %v", code, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // budget is an Account.
@@ -57,7 +58,7 @@ func TestLocalMemory(t *testing.T) {
 				size, fails = 1000, 0
 			}
 			s := w.open(t, "Count")
-			must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "40 %d", size)}))
+			check.Must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "40 %d", size)}))
 			for i := range 40 {
 				wantMessage(t, s, pattern(i, size))
 			}
@@ -68,7 +69,7 @@ func TestLocalMemory(t *testing.T) {
 			}
 			if fails > 0 {
 				s = w.open(t, "Count")
-				must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", fails)}))
+				check.Must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", fails)}))
 				if _, err := s.Recv(nil); !errors.Is(err, io.EOF) || s.Status().Code == 0 {
 					t.Errorf("a message of %d bytes came: %v, %+v", fails, err, s.Status())
 				}
@@ -103,8 +104,8 @@ func TestLocalStranger(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Echo", Peer: client})
-		must(t, err)
-		must(t, s.Send(relay.Message{Data: pattern(1, 1000)}))
+		check.Must(t, err)
+		check.Must(t, s.Send(relay.Message{Data: pattern(1, 1000)}))
 		wantMessage(t, s, pattern(1, 1000))
 		if own.held.Load() == 0 {
 			t.Error("nothing is charged")

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestLocalStop: calls inside the process are waited for by Shutdown, cut off when its time is over, and impossible
@@ -19,13 +20,13 @@ func TestLocalStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	s, lost := w.open(t, "Echo"), w.open(t, "Wait")
-	must(t, s.Send(relay.Message{Data: []byte("a")}))
+	check.Must(t, s.Send(relay.Message{Data: []byte("a")}))
 	wantMessage(t, s, []byte("a"))
 	<-w.back.started
 	ctx, cancel := context.WithCancel(w.ctx)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(ctx) }()
-	must(t, s.Send(relay.Message{Data: []byte("b")}))
+	check.Must(t, s.Send(relay.Message{Data: []byte("b")}))
 	wantMessage(t, s, []byte("b"))
 	s.CloseSend()
 	wantEnd(t, s, codes.OK)
@@ -60,7 +61,7 @@ func TestLocalCrash(t *testing.T) {
 	}})
 	for range 3 {
 		held, waits := w.open(t, "Echo"), w.open(t, "Wait")
-		must(t, held.Send(relay.Message{Data: []byte("a")}))
+		check.Must(t, held.Send(relay.Message{Data: []byte("a")}))
 		wantMessage(t, held, []byte("a"))
 		<-w.back.started
 		bad := w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"})

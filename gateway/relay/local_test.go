@@ -13,13 +13,14 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // open begins a call inside the process.
 func (w *world) open(t testing.TB, method string, header ...relay.Field) *relay.ClientStream {
 	t.Helper()
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/" + method, Authority: "a.example", Header: header})
-	must(t, err)
+	check.Must(t, err)
 	return s
 }
 
@@ -74,13 +75,13 @@ func (w *world) localKinds(t *testing.T, size int) {
 	}
 	up := w.open(t, "Collect")
 	for range 3 {
-		must(t, up.Send(relay.Message{Data: msg}))
+		check.Must(t, up.Send(relay.Message{Data: msg}))
 	}
 	up.CloseSend()
 	wantMessage(t, up, bytes.Repeat(msg, 3))
 	wantEnd(t, up, codes.OK)
 	down := w.open(t, "Count")
-	must(t, down.Send(relay.Message{Data: fmt.Appendf(nil, "3 %d", size)}))
+	check.Must(t, down.Send(relay.Message{Data: fmt.Appendf(nil, "3 %d", size)}))
 	down.CloseSend()
 	for i := range 3 {
 		wantMessage(t, down, pattern(i, size))
@@ -88,7 +89,7 @@ func (w *world) localKinds(t *testing.T, size int) {
 	wantEnd(t, down, codes.OK)
 	both := w.open(t, "Echo")
 	for range 3 {
-		must(t, both.Send(relay.Message{Data: msg}))
+		check.Must(t, both.Send(relay.Message{Data: msg}))
 		wantMessage(t, both, msg)
 	}
 	both.CloseSend()
@@ -98,12 +99,13 @@ func (w *world) localKinds(t *testing.T, size int) {
 // drained waits until no call is left.
 func (w *world) drained(t testing.TB) {
 	t.Helper()
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if u := w.Usage(); u.Streams != 0 {
 			return fmt.Errorf("left: %+v", u)
 		}
 		return nil
 	})
+
 }
 
 // TestLocalStatus: a status arrives as over a connection, with its details.
@@ -147,7 +149,7 @@ func TestLocalMetadata(t *testing.T) {
 		Path: "/t.T/Meta", Authority: "a.example", Peer: who, Value: 7, Timeout: time.Minute,
 		Header: []relay.Field{{Name: "x-a", Value: "1"}, {Name: "x-a", Value: "2"}, {Name: "x-b", Value: ""}},
 	})
-	must(t, err)
+	check.Must(t, err)
 	s.CloseSend()
 	want := map[string]string{"head-x-a": "12", "head-x-b": ""}
 	header, _ := s.Header()
@@ -166,7 +168,7 @@ func TestLocalMetadata(t *testing.T) {
 		{Name: "X-Upper", Value: "1"}, {Name: "connection", Value: "close"}, {Name: "x", Value: "a\nb"},
 	} {
 		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Meta", Header: []relay.Field{bad}})
-		must(t, err)
+		check.Must(t, err)
 		wantEnd(t, s, codes.Internal)
 	}
 	long := w.open(t, "Meta", relay.Field{Name: "x", Value: strings.Repeat("x", 70<<10)})
@@ -191,8 +193,8 @@ func TestLocalCancel(t *testing.T) {
 	var parked []relay.Parked
 	w.h.onHeaders(func(s *relay.Stream) { parked = append(parked, s.Park()) })
 	s, err := w.Open(ctx, relay.Request{Path: "/t.T/Wait"})
-	must(t, err)
-	must(t, s.Send(relay.Message{Data: []byte("x")}))
+	check.Must(t, err)
+	check.Must(t, s.Send(relay.Message{Data: []byte("x")}))
 	cancel()
 	wantEnd(t, s, codes.Canceled)
 	told := make(chan *relay.Stream, 1)
@@ -205,7 +207,7 @@ func TestLocalCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		method := map[string]string{"Wait": "Wait", "full up": "Wait", "full down": "Count"}[how]
 		s, err := w.Open(ctx, relay.Request{Path: "/t.T/" + method})
-		must(t, err)
+		check.Must(t, err)
 		switch how {
 		case "Wait":
 			<-w.back.started
@@ -222,7 +224,7 @@ func TestLocalCancel(t *testing.T) {
 			}
 			w.back.hasLeft(t)
 		case "full down":
-			must(t, s.Send(relay.Message{Data: []byte("1000 10000")}))
+			check.Must(t, s.Send(relay.Message{Data: []byte("1000 10000")}))
 			wantMessage(t, s, pattern(0, 10000))
 			cancel()
 		}
@@ -248,13 +250,13 @@ func TestLocalDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Hold", Timeout: 30 * time.Millisecond})
-	must(t, err)
+	check.Must(t, err)
 	<-w.back.started
 	wantEnd(t, s, codes.DeadlineExceeded)
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Millisecond)
 	defer cancel()
 	s, err = w.Open(ctx, relay.Request{Path: "/t.T/Hold"})
-	must(t, err)
+	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
 	w.h.onHeaders(func(s *relay.Stream) {
 		s.SetDeadline(time.Hour) // no later than the caller wants it
@@ -275,8 +277,8 @@ func TestLocalTooLarge(t *testing.T) {
 	w := newWorld(t, relay.Config{})
 	for _, size := range []int{1001, 60_000, 100_000} {
 		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Count", MaxMessage: 1000})
-		must(t, err)
-		must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", size)}))
+		check.Must(t, err)
+		check.Must(t, s.Send(relay.Message{Data: fmt.Appendf(nil, "1 %d", size)}))
 		s.CloseSend()
 		if _, err := s.Recv(nil); !errors.Is(err, io.EOF) || s.Status().Code != uint32(codes.ResourceExhausted) {
 			t.Errorf("%d bytes: %v, %+v", size, err, s.Status())

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -44,7 +45,7 @@ func TestReadMessage(t *testing.T) {
 					s.Forward(w.h.target())
 				})
 				c := rawClient(t, w.addr)
-				must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Collect")...))))
+				check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Collect")...))))
 				for at := 0; at < len(body); at += size {
 					end := min(at+size, len(body))
 					f := rawhttp2.Data(1, end == len(body), body[at:end])
@@ -52,13 +53,13 @@ func TestReadMessage(t *testing.T) {
 						f.Flags |= 0x8
 						f.Payload = append(append([]byte{3}, f.Payload...), 0, 0, 0)
 					}
-					must(t, c.Write(f))
+					check.Must(t, c.Write(f))
 					if size < 100 && at%50 == 0 {
-						must(t, c.Sync()) // so that the relay reads it by itself
+						check.Must(t, c.Sync()) // so that the relay reads it by itself
 					}
 				}
 				r, err := c.WaitResponse(1)
-				must(t, err)
+				check.Must(t, err)
 				want := rawhttp2.Message(append(pattern(7, 300), "second"...))
 				if r.Status() != "0" || !bytes.Equal(r.Body, want) {
 					t.Errorf("%v", r)
@@ -104,18 +105,18 @@ func TestReadMessageBad(t *testing.T) {
 				})
 				raw := rawClient(t, w.addr)
 				head := rawhttp2.Headers(1, c.end && c.body == nil, raw.Block(request("/t.T/Echo")...))
-				must(t, raw.Write(head))
+				check.Must(t, raw.Write(head))
 				body := c.body
 				if split && len(body) > 1 {
-					must(t, raw.Write(rawhttp2.Data(1, false, body[:1])))
-					must(t, raw.Sync())
+					check.Must(t, raw.Write(rawhttp2.Data(1, false, body[:1])))
+					check.Must(t, raw.Sync())
 					body = body[1:]
 				}
 				if c.body != nil {
-					must(t, raw.Write(rawhttp2.Data(1, c.end, body)))
+					check.Must(t, raw.Write(rawhttp2.Data(1, c.end, body)))
 				}
 				r, err := raw.WaitResponse(1)
-				must(t, err)
+				check.Must(t, err)
 				done := w.h.results(t, 1)[0]
 				if done.Failure != c.why || r.Status() != fmt.Sprint(uint32(c.want)) {
 					t.Errorf("%v, %+v", r, done)
@@ -142,25 +143,26 @@ func TestCompressedUntouched(t *testing.T) {
 			c := rawClient(t, w.addr)
 			// Not gzip at all: the relay must not look.
 			body := append(append(prefixOf(1, 500), pattern(1, 500)...), append(prefixOf(0, 10), pattern(2, 10)...)...)
-			must(t, c.Write(rawhttp2.Headers(1, false,
+			check.Must(t, c.Write(rawhttp2.Headers(1, false,
 				c.Block(request("/t.T/Echo", "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip,br")...)), rawhttp2.Data(1,
 				true, body)))
 			p := raw.accept(t)
 			f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
-			must(t, err)
+			check.Must(t, err)
 			fields, err := p.Fields(f.Payload)
-			must(t, err)
+			check.Must(t, err)
 			if fields["grpc-encoding"] != "gzip" || fields["grpc-accept-encoding"] != "gzip,br" || fields["te"] != "trailers" {
 				t.Errorf("%v", fields)
 			}
 			if got := p.body(t, f.Stream); !bytes.Equal(got, body) {
 				t.Errorf("another body of %d bytes arrived", len(got))
 			}
-			must(t, p.Write(rawhttp2.Headers(f.Stream, false, p.Block(":status", "200", "content-type", "application/grpc",
-				"grpc-encoding", "gzip")),
+			check.Must(t, p.Write(
+				rawhttp2.Headers(f.Stream, false, p.Block(":status", "200", "content-type", "application/grpc",
+					"grpc-encoding", "gzip")),
 				rawhttp2.Data(f.Stream, false, body), rawhttp2.Headers(f.Stream, true, p.Block("grpc-status", "0"))))
 			r, err := c.WaitResponse(1)
-			must(t, err)
+			check.Must(t, err)
 			if !bytes.Equal(r.Body, body) || r.Header["grpc-encoding"] != "gzip" {
 				t.Errorf("%v", r)
 			}
@@ -194,11 +196,11 @@ func TestReply(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	details, err := anypb.New(&spb.Status{Message: "inner"})
-	must(t, err)
+	check.Must(t, err)
 	want := &spb.Status{Code: int32(codes.PermissionDenied), Message: "n\u00e9 100% \r\n\x00\u65e5",
 		Details: []*anypb.Any{details}}
 	bin, err := proto.Marshal(want)
-	must(t, err)
+	check.Must(t, err)
 	st := relay.Status{Code: uint32(want.Code), Message: want.Message, Details: bin}
 	ways := map[string]func(*world){
 		"headers": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Refuse(st) }) },
@@ -254,16 +256,16 @@ func TestParkedCancel(t *testing.T) {
 	w.h.onHeaders(func(s *relay.Stream) { parked <- s.Park() })
 	c := rawClient(t, w.addr)
 	for i := range 100 {
-		must(t, c.Write(rawhttp2.Headers(uint32(2*i+1), true, c.Block(request("/t.T/Echo")...))))
+		check.Must(t, c.Write(rawhttp2.Headers(uint32(2*i+1), true, c.Block(request("/t.T/Echo")...))))
 	}
 	var all []relay.Parked
 	for range 100 {
 		all = append(all, <-parked)
 	}
 	for i := range 50 {
-		must(t, c.Write(rawhttp2.Reset(uint32(2*i+1), 8)))
+		check.Must(t, c.Write(rawhttp2.Reset(uint32(2*i+1), 8)))
 	}
-	must(t, c.Sync())
+	check.Must(t, c.Sync())
 	for i, p := range all {
 		told := make(chan bool, 2)
 		p.Resume(func(s *relay.Stream) {
@@ -278,7 +280,7 @@ func TestParkedCancel(t *testing.T) {
 		}
 	}
 	w.h.results(t, 100)
-	must(t, wantUsage(w.Relay, relay.Usage{Clients: 1}))
+	check.Must(t, wantUsage(w.Relay, relay.Usage{Clients: 1}))
 }
 
 // TestEdits checks what a Handler changes of a request.

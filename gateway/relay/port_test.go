@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestPorts: clients of each port are told apart, and get its TLS. A port with Direct takes connections as they come.
@@ -36,7 +37,7 @@ func TestPorts(t *testing.T) {
 	clear, secure := &relay.Port{Value: "clear", Direct: true}, &relay.Port{Value: "secure", Direct: true}
 	secure.SetTLS(server)
 	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	must(t, err)
+	check.Must(t, err)
 	inTLS := listen(t)
 	ended := make(chan error, 2)
 	go func() { ended <- w.ServePort(socket, clear) }()
@@ -59,7 +60,7 @@ func TestPorts(t *testing.T) {
 		}
 	}
 	public, err := net.Dial("tcp", w.addr)
-	must(t, err)
+	check.Must(t, err)
 	defer public.Close()
 	if n, err := public.Read(make([]byte, 1)); err == nil {
 		t.Errorf("the public port, without its header: %d bytes", n)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -26,7 +27,7 @@ import (
 func held(t testing.TB, r *relay.Relay) int {
 	t.Helper()
 	same, last := 0, -1
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if u := r.Usage(); u.Buffers == last {
 			same++
 		} else {
@@ -37,6 +38,7 @@ func held(t testing.TB, r *relay.Relay) int {
 		}
 		return nil
 	})
+
 	return last
 }
 
@@ -51,8 +53,8 @@ func TestSlowReaders(t *testing.T) {
 	var calls []grpc.ClientStream
 	for range streams {
 		s := stream(w.ctx, t, cc, "Count")
-		must(t, send(s, fmt.Appendf(nil, "%d %d", messages, size)))
-		must(t, s.CloseSend())
+		check.Must(t, send(s, fmt.Appendf(nil, "%d %d", messages, size)))
+		check.Must(t, s.CloseSend())
 		calls = append(calls, s)
 	}
 	// Each stream may have a window of bytes from its backend, and the socket its buffer.
@@ -78,7 +80,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	all.Wait()
 	w.h.results(t, streams+1)
-	waitFor(t, func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 }
 
 // TestSlowBackend lets clients send to backends that do not read.
@@ -111,7 +113,7 @@ func TestSlowBackend(t *testing.T) {
 			}
 			close(w.back.release)
 			all.Wait()
-			waitFor(t, func() error { return emptyHanded(w.Relay) })
+			check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
 		})
 	}
 }
@@ -137,13 +139,14 @@ func TestMaxBuffered(t *testing.T) {
 		calls = append(calls, s)
 	}
 	open := 0
-	waitFor(t, func() error { // the backend may take its time
+	check.Succeeds(t, "the relay", func() error {
 		if n := w.Usage().Streams; n >= open {
 			open = n
 			return fmt.Errorf("none of %d calls has ended", n)
 		}
 		return nil
 	})
+
 	if n := held(t, w.Relay); n > 6<<20 {
 		t.Errorf("the relay holds %d bytes", n)
 	}
@@ -232,12 +235,13 @@ func TestIdleUpstream(t *testing.T) {
 		if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, func() error {
+		check.Succeeds(t, "the relay", func() error {
 			if u := w.Usage(); w.h.target().Conns() != 0 || u.Upstreams != 0 || u.Clients != 0 {
 				return fmt.Errorf("%+v, %d connections", u, w.h.target().Conns())
 			}
 			return nil
 		})
+
 	}
 }
 
@@ -254,8 +258,8 @@ func TestKeepAlive(t *testing.T) {
 	p.head(t)
 	for range 3 {
 		f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypePing && !f.Has(rawhttp2.Ack) })
-		must(t, err)
-		must(t, p.Write(rawhttp2.Pong(f)))
+		check.Must(t, err)
+		check.Must(t, p.Write(rawhttp2.Pong(f)))
 	}
 	// It does not answer the next one.
 	if _, err := recv(s); status.Code(err) != codes.Unavailable {
@@ -272,18 +276,18 @@ func TestUpstreamClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	s := stream(w.ctx, t, w.cc, "Echo")
-	must(t, send(s, []byte("1")))
+	check.Must(t, send(s, []byte("1")))
 	_, err := recv(s)
-	must(t, err)
+	check.Must(t, err)
 	w.h.target().Close()
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Error("while there is a connection: ", err)
 	}
-	must(t, send(s, []byte("2")))
+	check.Must(t, send(s, []byte("2")))
 	if got, err := recv(s); err != nil || string(got) != "2" {
 		t.Error(err)
 	}
-	must(t, s.CloseSend())
+	check.Must(t, s.CloseSend())
 	wantEOF(t, s)
 	w.waitNoUpstreams(t, w.h.target())
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
@@ -312,18 +316,20 @@ func TestSetTLS(t *testing.T) {
 	}
 	before := there.Swap(serveBackend(t, tls.NewListener(listen(t), server)))
 	before.srv.GracefulStop()
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if n := up.Conns(); n != 0 {
 			return fmt.Errorf("%d connections", n)
 		}
 		return nil
 	})
+
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("by one that trusts nobody: %v", err)
 	}
 	up.SetTLS(client)
-	waitFor(t, func() error { // a failed dial keeps others off for a moment
+	check.Succeeds(t, "the relay", func() error {
 		_, err := unary(w.ctx, w.cc, "Echo", nil)
 		return err
 	})
+
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -13,9 +14,9 @@ import (
 func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	t.Helper()
 	c, err := rawhttp2.Dial(addr)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	must(t, c.Greet(settings...))
+	check.Must(t, c.Greet(settings...))
 	return c
 }
 
@@ -36,10 +37,10 @@ type rawPeer struct{ *rawhttp2.Conn }
 func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 	t.Helper()
 	nc, err := b.Accept()
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)
-	must(t, c.Welcome(settings...))
+	check.Must(t, c.Welcome(settings...))
 	return rawPeer{c}
 }
 
@@ -47,12 +48,12 @@ func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 func (p rawPeer) head(t testing.TB) uint32 {
 	t.Helper()
 	f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
-	must(t, err)
+	check.Must(t, err)
 	if !f.Has(rawhttp2.EndHeaders) {
 		t.Fatal("long request headers")
 	}
 	_, err = p.Fields(f.Payload)
-	must(t, err)
+	check.Must(t, err)
 	return f.Stream
 }
 
@@ -68,12 +69,12 @@ func (p rawPeer) bodies(t testing.TB, n int) map[uint32][]byte {
 	all := map[uint32][]byte{}
 	for n > 0 {
 		f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData })
-		must(t, err)
+		check.Must(t, err)
 		all[f.Stream] = append(all[f.Stream], f.Payload...)
 		if f.Has(rawhttp2.EndStream) {
 			n--
 		} else if size := uint32(len(f.Payload)); size > 0 {
-			must(t, p.Write(rawhttp2.WindowUpdate(f.Stream, size), rawhttp2.WindowUpdate(0, size)))
+			check.Must(t, p.Write(rawhttp2.WindowUpdate(f.Stream, size), rawhttp2.WindowUpdate(0, size)))
 		}
 	}
 	return all
@@ -82,7 +83,7 @@ func (p rawPeer) bodies(t testing.TB, n int) map[uint32][]byte {
 // reply answers with a whole response.
 func (p rawPeer) reply(t testing.TB, id uint32, data []byte) {
 	t.Helper()
-	must(t, p.Write(
+	check.Must(t, p.Write(
 		rawhttp2.Headers(id, false, p.Block(":status", "200", "content-type", "application/grpc")),
 		rawhttp2.Data(id, false, data),
 		rawhttp2.Headers(id, true, p.Block("grpc-status", "0"))))

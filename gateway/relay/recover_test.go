@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // panics are those that a relay told of.
@@ -31,7 +32,7 @@ func (p *panics) told(where string, v any) {
 // want waits for one panic of such a place, and forgets it.
 func (p *panics) want(t *testing.T, where string) {
 	t.Helper()
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.all) != 1 || p.all[0] != where+": boom" {
@@ -40,6 +41,7 @@ func (p *panics) want(t *testing.T, where string) {
 		p.all = nil
 		return nil
 	})
+
 }
 
 // TestHandlerPanics: a panic in any of the Handler's callbacks ends the call that it was about with INTERNAL, and
@@ -74,9 +76,9 @@ func TestHandlerPanics(t *testing.T) {
 			told := &panics{}
 			w := newWorld(t, relay.Config{Shards: 1, Panicked: told.told})
 			other := stream(w.ctx, t, w.cc, "Echo")
-			must(t, send(other, []byte("a")))
+			check.Must(t, send(other, []byte("a")))
 			_, err := recv(other)
-			must(t, err)
+			check.Must(t, err)
 			set(w)
 			if _, err := unary(w.ctx, w.cc, "Echo", []byte("x")); status.Code(err) != codes.Internal {
 				t.Errorf("the call ended with %v", err)
@@ -84,14 +86,14 @@ func TestHandlerPanics(t *testing.T) {
 			told.want(t, "relay handler")
 			w.h.onHeaders(nil)
 			w.h.onMessage(nil)
-			must(t, send(other, []byte("b")))
+			check.Must(t, send(other, []byte("b")))
 			if _, err := recv(other); err != nil {
 				t.Errorf("another call of the connection: %v", err)
 			}
 			if _, err := unary(w.ctx, w.cc, "Echo", []byte("y")); err != nil {
 				t.Errorf("the next call: %v", err)
 			}
-			must(t, other.CloseSend())
+			check.Must(t, other.CloseSend())
 			if done := w.h.results(t, 3); len(done) != 3 {
 				t.Errorf("%d calls are done", len(done))
 			}
@@ -158,11 +160,11 @@ func TestShardPanics(t *testing.T) {
 		return err
 	}
 	kept := stream(w.ctx, t, on(0), "Echo")
-	must(t, echo(kept))
+	check.Must(t, echo(kept))
 	for round := range 3 { // the shard is used again, and fails again
 		cc := on(1)
 		lost := stream(w.ctx, t, cc, "Echo")
-		must(t, echo(lost))
+		check.Must(t, echo(lost))
 		ctx := metadata.AppendToOutgoingContext(w.ctx, "x-boom", "1")
 		if _, err := unary(ctx, cc, "Echo", []byte("x")); status.Code(err) != codes.Unavailable {
 			t.Errorf("round %d: the call ended with %v", round, err)
@@ -178,16 +180,17 @@ func TestShardPanics(t *testing.T) {
 			t.Errorf("round %d: the next call: %v", round, err)
 		}
 	}
-	must(t, kept.CloseSend())
+	check.Must(t, kept.CloseSend())
 	if _, err := recv(kept); !errors.Is(err, io.EOF) {
 		t.Errorf("the other shard's stream ended with %v", err)
 	}
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if u := w.Usage(); u.Streams != 0 {
 			return fmt.Errorf("left: %+v", u)
 		}
 		return nil
 	})
+
 	w.Close() // nothing hangs
 	broken := 0
 	for _, r := range w.h.results(t, 1) {

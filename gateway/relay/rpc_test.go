@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // handlers are the ways to forward a call: at once, after its first message, after
@@ -66,15 +67,15 @@ func (w *world) everyKind(t *testing.T, size int, opts ...grpc.CallOption) {
 	}
 	up := stream(w.ctx, t, w.cc, "Collect", opts...)
 	for range n {
-		must(t, send(up, msg))
+		check.Must(t, send(up, msg))
 	}
-	must(t, up.CloseSend())
+	check.Must(t, up.CloseSend())
 	if got, err := recv(up); err != nil || !bytes.Equal(got, bytes.Repeat(msg, n)) {
 		t.Fatalf("client stream of %d bytes: %d bytes, %v", size, len(got), err)
 	}
 	down := stream(w.ctx, t, w.cc, "Count", opts...)
-	must(t, send(down, fmt.Appendf(nil, "%d %d", n, size)))
-	must(t, down.CloseSend())
+	check.Must(t, send(down, fmt.Appendf(nil, "%d %d", n, size)))
+	check.Must(t, down.CloseSend())
 	for i := range n {
 		if got, err := recv(down); err != nil || !bytes.Equal(got, pattern(i, size)) {
 			t.Fatalf("server stream of %d bytes: %d bytes, %v", size, len(got), err)
@@ -83,12 +84,12 @@ func (w *world) everyKind(t *testing.T, size int, opts ...grpc.CallOption) {
 	wantEOF(t, down)
 	both := stream(w.ctx, t, w.cc, "Echo", opts...)
 	for range n {
-		must(t, send(both, msg))
+		check.Must(t, send(both, msg))
 		if got, err := recv(both); err != nil || !bytes.Equal(got, msg) {
 			t.Fatalf("both ways, %d bytes: %d bytes, %v", size, len(got), err)
 		}
 	}
-	must(t, both.CloseSend())
+	check.Must(t, both.CloseSend())
 	wantEOF(t, both)
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // served is what the process serves in these tests: the methods of backend, by local streams.
@@ -181,10 +182,10 @@ func TestServedCallEnds(t *testing.T) {
 		switch how {
 		case "canceled":
 			s := stream(ctx, t, w.cc, "Wait")
-			must(t, send(s, nil))
+			check.Must(t, send(s, nil))
 		case "canceled in the process":
 			_, err := w.Open(ctx, relay.Request{Path: "/t.T/Wait"})
-			must(t, err)
+			check.Must(t, err)
 		case "deadline":
 			w.h.onHeaders(func(s *relay.Stream) {
 				s.SetDeadline(30 * time.Millisecond)
@@ -245,7 +246,7 @@ func TestServeCrash(t *testing.T) {
 	for range 3 {
 		s := w.open(t, "Wait")
 		up := w.open(t, "Echo")
-		must(t, up.Send(relay.Message{Data: []byte("a")}))
+		check.Must(t, up.Send(relay.Message{Data: []byte("a")}))
 		wantMessage(t, up, []byte("a"))
 		<-w.back.started
 		wantEnd(t, w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"}), codes.Internal)
@@ -284,13 +285,14 @@ func TestServeMemory(t *testing.T) {
 	})
 	s := w.open(t, "Wait")
 	<-w.back.started
-	must(t, s.Send(relay.Message{Data: make([]byte, 60_000)}))
-	waitFor(t, func() error {
+	check.Must(t, s.Send(relay.Message{Data: make([]byte, 60_000)}))
+	check.Succeeds(t, "the relay", func() error {
 		if held := tenant.held.Load(); held < 60_000 {
 			return fmt.Errorf("%d bytes are charged", held)
 		}
 		return nil
 	})
+
 	s.Cancel()
 	wantEnd(t, s, codes.Canceled)
 	w.drained(t)
@@ -305,7 +307,7 @@ func TestServeCompressed(t *testing.T) {
 	w := newServed(t, relay.Config{})
 	s := w.open(t, "Echo", relay.Field{Name: "grpc-encoding", Value: "gzip"})
 	want := relay.Message{Data: []byte("not really"), Compressed: true}
-	must(t, s.Send(want))
+	check.Must(t, s.Send(want))
 	if m, err := s.Recv(nil); err != nil || !m.Compressed || !bytes.Equal(m.Data, want.Data) {
 		t.Errorf("%+v, %v", m, err)
 	}

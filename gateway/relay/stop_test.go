@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // relayGoroutines shows the goroutines that run a relay's code. Tests that use it are
@@ -38,12 +39,13 @@ func relayGoroutines() string {
 // wantNothingLeft waits until no goroutine of any relay is left.
 func wantNothingLeft(t *testing.T) {
 	t.Helper()
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if left := relayGoroutines(); left != "" {
 			return errors.New(left)
 		}
 		return nil
 	})
+
 }
 
 // TestShutdownGraceful lets calls finish, and leaves nothing behind.
@@ -52,14 +54,14 @@ func TestShutdownGraceful(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			w, c := stopWorld(t, scheme, relay.Config{})
 			s := stream(w.ctx, t, w.cc, "Echo")
-			must(t, send(s, []byte("before")))
+			check.Must(t, send(s, []byte("before")))
 			_, err := recv(s)
-			must(t, err)
+			check.Must(t, err)
 			get := make(chan error, 1)
 			answer := w.slow(c, get)
 			down := make(chan error, 1)
 			go func() { down <- w.Shutdown(w.ctx) }()
-			waitFor(t, func() error { // no new connection
+			check.Succeeds(t, "the relay", func() error {
 				nc, err := net.Dial("tcp", w.addr)
 				if err == nil {
 					_ = nc.Close()
@@ -67,15 +69,16 @@ func TestShutdownGraceful(t *testing.T) {
 				}
 				return nil
 			})
-			must(t, send(s, []byte("during")))
+
+			check.Must(t, send(s, []byte("during")))
 			if got, err := recv(s); err != nil || string(got) != "during" {
 				t.Fatalf("%q, %v", got, err)
 			}
 			close(answer)
-			must(t, <-get)
-			must(t, s.CloseSend())
+			check.Must(t, <-get)
+			check.Must(t, s.CloseSend())
 			wantEOF(t, s)
-			must(t, <-down)
+			check.Must(t, <-down)
 			if u := w.Usage(); u != (relay.Usage{}) {
 				t.Errorf("%+v", u)
 			}
@@ -96,9 +99,9 @@ func TestShutdownForced(t *testing.T) {
 			for i := range 20 {
 				s := stream(w.ctx, t, w.cc, "Echo")
 				if i%2 == 1 { // the last of them, so that all have arrived
-					must(t, send(s, []byte("x")))
+					check.Must(t, send(s, []byte("x")))
 					_, err := recv(s)
-					must(t, err)
+					check.Must(t, err)
 				}
 				calls = append(calls, s)
 			}
@@ -140,12 +143,12 @@ func TestClose(t *testing.T) {
 			})
 			for range 3 {
 				nc, err := net.Dial("tcp", w.addr) // says nothing
-				must(t, err)
+				check.Must(t, err)
 				defer nc.Close()
 			}
 			for range 20 { // nobody reads what they bring
 				s := stream(w.ctx, t, w.cc, "Count")
-				must(t, send(s, []byte("100 100000")))
+				check.Must(t, send(s, []byte("100 100000")))
 			}
 			_ = stream(w.ctx, t, w.cc, "Park")
 			answer := w.slow(c, make(chan error, 1))
@@ -193,7 +196,7 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 	cc, err := grpc.NewClient("passthrough:///"+w.addr,
 		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))}, opts...)...)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = cc.Close() })
 	w.cc = cc
 	return w, webClients(t, clientTLS)["HTTP/2.0"]

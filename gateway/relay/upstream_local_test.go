@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // echoServed answers with the messages that it gets.
@@ -40,12 +41,12 @@ func TestLocalUpstream(t *testing.T) {
 	w.h.to(local)
 	s := stream(w.ctx, t, w.cc, "Echo")
 	for _, size := range []int{0, 10, 100_000} {
-		must(t, send(s, pattern(1, size)))
+		check.Must(t, send(s, pattern(1, size)))
 		if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(1, size)) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 	}
-	must(t, s.CloseSend())
+	check.Must(t, s.CloseSend())
 	if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
 		t.Error(err)
 	}
@@ -82,11 +83,11 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 				s.Forward(spare)
 			})
 			s := stream(metadata.AppendToOutgoingContext(w.ctx, "x-call-id", "1"), t, w.cc, "Echo")
-			must(t, send(s, pattern(1, 50_000)))
+			check.Must(t, send(s, pattern(1, 50_000)))
 			if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(1, 50_000)) {
 				t.Fatalf("%d bytes, %v", len(got), err)
 			}
-			must(t, s.CloseSend())
+			check.Must(t, s.CloseSend())
 			if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
 				t.Error(err)
 			}
@@ -144,7 +145,7 @@ func TestLocalUpstreamCancel(t *testing.T) {
 	}}))
 	ctx, cancel := context.WithCancel(w.ctx)
 	s := stream(ctx, t, w.cc, "Echo")
-	must(t, send(s, nil))
+	check.Must(t, send(s, nil))
 	<-began
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -39,17 +40,18 @@ func TestWebBodyWaits(t *testing.T) {
 		answer <- err
 	}()
 	const windows = 2 * 65535 // of the handler, and of what waits for it
-	waitFor(t, func() error {
+	check.Succeeds(t, "the relay", func() error {
 		if n := w.Usage().Buffers; n < windows || sent.Load() < windows {
 			return fmt.Errorf("%d bytes are held", n)
 		}
 		return nil
 	})
+
 	if n := sent.Load(); n > windows+(1<<20) || w.held.most.Load() > windows*2+(128<<10) {
 		t.Errorf("%d bytes were sent, and %d charged", n, w.held.most.Load())
 	}
 	close(read)
-	must(t, <-answer)
+	check.Must(t, <-answer)
 	w.atRest(1)
 }
 
@@ -128,12 +130,12 @@ func TestWebClientLeaves(t *testing.T) {
 					more = nil
 				}
 				c := w.raw("POST", false, more...)
-				must(t, c.Write(rawhttp2.Data(1, false, []byte("abc"))))
+				check.Must(t, c.Write(rawhttp2.Data(1, false, []byte("abc"))))
 				<-begun
 				if name == "writes" && how == "short of its length" {
-					must(t, c.Close()) // a client that ends its request early has seen the response
+					check.Must(t, c.Close()) // a client that ends its request early has seen the response
 				} else {
-					must(t, leave(c))
+					check.Must(t, leave(c))
 				}
 				w.atRest(1)
 			}
@@ -157,14 +159,14 @@ func TestWebTrailers(t *testing.T) {
 		if announced {
 			fields = append(fields, "trailer", "x-sum")
 		}
-		must(t, c.Write(rawhttp2.Headers(1, false, c.Block(fields...)), rawhttp2.Data(1, false, []byte("abc")),
+		check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(fields...)), rawhttp2.Data(1, false, []byte("abc")),
 			rawhttp2.Headers(1, true, c.Block("x-sum", "1", "x-sum", "2"))))
 		r, err := c.WaitResponse(1)
 		want := fmt.Sprint(announced, " <nil> map[X-Sum:[1 2]] map[X-Sum:[1 2]]")
 		if err != nil || r.Trailer["x-back"] != want || string(r.Body) != "abc" {
 			t.Errorf("%v: %v, %v %v", announced, err, r, r.Trailer)
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 	}
 	w.atRest(2)
 }
@@ -181,15 +183,15 @@ func TestWebContinue(t *testing.T) {
 	}
 	c := w.raw("POST", false, "expect", "100-Continue", "content-length", "4")
 	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
-	must(t, err)
+	check.Must(t, err)
 	if fields, err := c.Fields(f.Payload); err != nil || len(fields) != 1 || fields[":status"] != "100" {
 		t.Errorf("%v, %v", fields, err)
 	}
-	must(t, c.Write(rawhttp2.Data(1, true, []byte("body"))))
+	check.Must(t, c.Write(rawhttp2.Data(1, true, []byte("body"))))
 	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "200" || string(r.Body) != "body" {
 		t.Errorf("%v, %v", err, r)
 	}
-	must(t, c.Close())
+	check.Must(t, c.Close())
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusExpectationFailed)
 		_ = http.NewResponseController(rw).Flush()
@@ -197,12 +199,12 @@ func TestWebContinue(t *testing.T) {
 	}
 	c = w.raw("POST", false, "expect", "100-continue", "content-length", "4")
 	f, err = c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
-	must(t, err)
+	check.Must(t, err)
 	if fields, err := c.Fields(f.Payload); err != nil || fields[":status"] != "417" {
 		t.Errorf("%v, %v", fields, err)
 	}
-	must(t, c.Write(rawhttp2.Data(1, true, []byte("body"))))
-	must(t, func() error { _, err := c.WaitResponse(1); return err }())
-	must(t, c.Close())
+	check.Must(t, c.Write(rawhttp2.Data(1, true, []byte("body"))))
+	check.Must(t, func() error { _, err := c.WaitResponse(1); return err }())
+	check.Must(t, c.Close())
 	w.atRest(2)
 }

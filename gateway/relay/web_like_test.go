@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -173,7 +174,7 @@ func likeFetch(t *testing.T, c *http.Client, addr, method, path string) string {
 		body = io.MultiReader(strings.NewReader("of an unknown "), strings.NewReader("length"))
 	}
 	req, err := http.NewRequest(method, "http://"+addr+path+"a%2Fb/%7e?c=d&e=%20f", body)
-	must(t, err)
+	check.Must(t, err)
 	req.Host = "a.example:1234"
 	req.Header = http.Header{"X-One": {"1", "2"}, "Cookie": {"a=1; b=2"}, "Te": {"trailers"}, "User-Agent": {""}}
 	if method == "PUT" {
@@ -234,9 +235,9 @@ func TestWebTargets(t *testing.T) {
 // rawFetch makes a request of such fields, which replace others, and tells what comes.
 func rawFetch(t *testing.T, addr string, more []string) string {
 	c, err := rawhttp2.Dial(addr)
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = c.Close() }()
-	must(t, c.Greet())
+	check.Must(t, c.Greet())
 	var pseudo, fields []string
 	for _, given := range [][]string{more, {":method", "GET", ":scheme", "http", ":authority", "a.example"}} {
 		for i := 0; i < len(given); i += 2 {
@@ -253,7 +254,7 @@ func rawFetch(t *testing.T, addr string, more []string) string {
 			pseudo = slices.Delete(pseudo, i, i+2)
 		}
 	}
-	must(t, c.Write(rawhttp2.Headers(1, true, c.Block(append(pseudo, fields...)...))))
+	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(append(pseudo, fields...)...))))
 	r, err := c.WaitResponse(1)
 	if err != nil || r.Reset {
 		return fmt.Sprint("refused: ", err, r)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -52,7 +53,7 @@ func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
 func (w *webWorld) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 	c := rawClient(w.t, w.addr)
 	fields := append([]string{":method", method, ":scheme", "http", ":authority", "localhost", ":path", "/"}, more...)
-	must(w.t, c.Write(rawhttp2.Headers(1, end, c.Block(fields...))))
+	check.Must(w.t, c.Write(rawhttp2.Headers(1, end, c.Block(fields...))))
 	return c
 }
 
@@ -62,7 +63,7 @@ func (w *webWorld) atRest(handlers int) {
 	for range handlers {
 		<-w.left
 	}
-	waitFor(w.t, func() error {
+	check.Succeeds(w.t, "the relay", func() error {
 		w.client.CloseIdleConnections()
 		if u := w.Usage(); u.Streams > 0 {
 			return fmt.Errorf("%+v", u)
@@ -72,6 +73,7 @@ func (w *webWorld) atRest(handlers int) {
 		}
 		return nil
 	})
+
 }
 
 // TestWebBroken: a response that is not whole ends with a reset, and a panic is told of, unless it is meant.
@@ -107,7 +109,7 @@ func TestWebBroken(t *testing.T) {
 		if strings.HasPrefix(name, "panic") {
 			w.told.want(t, "relay serve")
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 		w.atRest(1)
 	}
 	w.handlers <- func(rw http.ResponseWriter, _ *http.Request) {
@@ -121,7 +123,7 @@ func TestWebBroken(t *testing.T) {
 	if r, err := c.WaitResponse(1); err != nil || r.Header[":status"] != "503" {
 		t.Errorf("too long: %v, %v", err, r)
 	}
-	must(t, c.Close())
+	check.Must(t, c.Close())
 	w.atRest(1)
 	if w.told.mu.Lock(); len(w.told.all) > 0 {
 		t.Error(w.told.all)
@@ -135,7 +137,7 @@ func TestWebFullDuplex(t *testing.T) {
 	w := newWebWorld(t, relay.Config{})
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(rw)
-		must(t, control.EnableFullDuplex())
+		check.Must(t, control.EnableFullDuplex())
 		for buf := make([]byte, 100_000); ; {
 			n, err := r.Body.Read(buf)
 			if err == io.EOF {
@@ -152,7 +154,7 @@ func TestWebFullDuplex(t *testing.T) {
 		go func() { _, _ = feed.Write([]byte("x")) }()
 		return w.client.Post("http://"+w.addr, "text/plain", body)
 	}()
-	must(t, err)
+	check.Must(t, err)
 	var sent sync.WaitGroup
 	want := []byte("x")
 	for i := range 200 {
@@ -203,7 +205,7 @@ func TestWebDeadlines(t *testing.T) {
 		if r, err := c.WaitResponse(1); err != nil || string(r.Body) != "slow" {
 			t.Errorf("%s: %v, %v", name, err, r)
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 		w.handlers <- func(rw http.ResponseWriter, _ *http.Request) {
 			set(http.NewResponseController(rw).SetWriteDeadline)
 			var err error
@@ -218,7 +220,7 @@ func TestWebDeadlines(t *testing.T) {
 		if code, err := c.WaitReset(1); err != nil || code != rawhttp2.InternalError {
 			t.Errorf("%s: %d, %v", name, code, err)
 		}
-		must(t, c.Close())
+		check.Must(t, c.Close())
 		w.atRest(2)
 	}
 }
@@ -242,13 +244,13 @@ func TestWebShutdown(t *testing.T) {
 		c := w.raw("GET", true)
 		<-begun
 		if leaves {
-			must(t, c.Close())
+			check.Must(t, c.Close())
 		}
 		down := make(chan error, 1)
 		go func() { down <- w.Shutdown(t.Context()) }()
 		if !leaves {
 			_, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeGoAway })
-			must(t, err)
+			check.Must(t, err)
 		}
 		select {
 		case err := <-down:
@@ -260,7 +262,7 @@ func TestWebShutdown(t *testing.T) {
 			if r, err := c.WaitResponse(1); err != nil || string(r.Body) != "done" {
 				t.Errorf("%v, %v", err, r)
 			}
-			must(t, c.Close())
+			check.Must(t, c.Close())
 		}
 		if err := <-down; err != nil || !over.Load() {
 			t.Errorf("%v, over %v", err, over.Load())
@@ -288,7 +290,7 @@ func TestWebRequest(t *testing.T) {
 	}))
 	for proto, c := range webClients(t, clientTLS) {
 		resp, err := c.Get("https://" + addr + "/a")
-		must(t, err)
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		r, second := <-got, proto == "HTTP/2.0"
 		local := strings.HasPrefix(r.remote, "127.0.0.1:")

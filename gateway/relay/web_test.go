@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // site is an ordinary http.Handler.
@@ -118,7 +119,7 @@ func TestEarlyAnswer(t *testing.T) {
 	for name, cfg := range map[string]*tls.Config{"cleartext": nil, "TLS": serverTLS} {
 		_, addr := serveRelay(t, relay.Config{TLS: cfg}, &forwarder{}, site())
 		nc, err := net.Dial("tcp", addr)
-		must(t, err)
+		check.Must(t, err)
 		if cfg != nil {
 			known := clientTLS.Clone()
 			known.ServerName, _, _ = net.SplitHostPort(addr)
@@ -128,7 +129,7 @@ func TestEarlyAnswer(t *testing.T) {
 		_ = nc.SetDeadline(time.Now().Add(time.Minute))
 		const size = 40 << 20
 		_, err = fmt.Fprintf(nc, "POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
-		must(t, err)
+		check.Must(t, err)
 		if _, err := io.CopyN(nc, zeros{}, size); err != nil {
 			t.Errorf("%s: sending: %v", name, err)
 		}
@@ -148,7 +149,7 @@ func dialMaybeTLS(t *testing.T, addr string, opts []grpc.DialOption) *grpc.Clien
 		return dialRaw(t, addr)
 	}
 	cc, err := grpc.NewClient(addr, append(opts, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))...)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = cc.Close() })
 	return cc
 }
@@ -157,7 +158,7 @@ func webEcho(t *testing.T, c *http.Client, base string) {
 	for _, size := range []int{0, 1, 100_000, 5 << 20} {
 		body := pattern(9, size)
 		resp, err := c.Post(base+"/echo", "text/plain", bytes.NewReader(body))
-		must(t, err)
+		check.Must(t, err)
 		got, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || !bytes.Equal(got, body) || resp.StatusCode != 200 {
@@ -169,9 +170,9 @@ func webEcho(t *testing.T, c *http.Client, base string) {
 func webSize(t *testing.T, c *http.Client, base, proto string) {
 	for _, method := range []string{"GET", "HEAD"} {
 		req, err := http.NewRequest(method, base+"/size/300000", nil)
-		must(t, err)
+		check.Must(t, err)
 		resp, err := c.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		got, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.ContentLength != 300_000 || resp.Header.Get("X-Proto") != proto {
@@ -182,12 +183,12 @@ func webSize(t *testing.T, c *http.Client, base, proto string) {
 		}
 	}
 	resp, err := c.Get(base + "/hints")
-	must(t, err)
+	check.Must(t, err)
 	if _ = resp.Body.Close(); resp.StatusCode != 200 {
 		t.Errorf("hints: %s", resp.Status)
 	}
 	resp, err = c.Get(base + "/nothing")
-	must(t, err)
+	check.Must(t, err)
 	if _ = resp.Body.Close(); resp.StatusCode != 404 {
 		t.Errorf("nothing: %s", resp.Status)
 	}
@@ -205,7 +206,7 @@ func webEarly(t *testing.T, c *http.Client, base string) {
 	}()
 	resp, err := c.Post(base+"/early", "text/plain", body)
 	_ = feed.Close()
-	must(t, err)
+	check.Must(t, err)
 	got, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden || string(got) != "no" {
@@ -235,8 +236,8 @@ func TestPipe(t *testing.T) {
 	for _, size := range []int{0, 1000, 5 << 20} {
 		w.everyKind(t, size)
 	}
-	must(t, cc.Close())
-	waitFor(t, func() error { return wantUsage(w.Relay, relay.Usage{}) })
+	check.Must(t, cc.Close())
+	check.Succeeds(t, "the relay", func() error { return wantUsage(w.Relay, relay.Usage{}) })
 	w.Close()
 	if _, err := pipes.dial(w.ctx); err == nil {
 		t.Error("dialled a closed relay")
@@ -338,7 +339,7 @@ func TestUpstreamWithoutH2(t *testing.T) {
 // selfSigned is a client's certificate, and a pool that trusts it.
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	check.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -346,9 +347,9 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
+	check.Must(t, err)
 	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	check.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool

@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/forward"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -34,7 +35,7 @@ func TestMetadata(t *testing.T) {
 		"x-session-id", "other", "x-user-id", "root", "x-agent-id", "root", "x-api-key", "stolen", "cookie", "a=b",
 		"x-capgate-anything", "1", "x-approval-id", "apr_1", "x-forwarded-for", "10.0.0.1", "forwarded", "for=10.0.0.1",
 		"x-request-id", "r-1", "traceparent", "00-1-2-03")
-	must(t, w.invoke(ctx, gatewaytest.Echo))
+	check.Must(t, w.invoke(ctx, gatewaytest.Echo))
 	seen := c.Seen()
 	if len(seen) != 1 {
 		t.Fatalf("%d calls arrived", len(seen))
@@ -63,11 +64,11 @@ func TestEveryMethod(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	must(t, os.WriteFile(ca, []byte(authority.PEM), 0o600))
+	check.Must(t, os.WriteFile(ca, []byte(authority.PEM), 0o600))
 	cert := authority.Server(t)
 	c := gatewaytest.NewCapability("gateway")
 	keys, connections := make(chan string, 16), make(chan string, 16)
-	check := func(ctx context.Context) {
+	record := func(ctx context.Context) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		keys <- strings.Join(md.Get("authorization"), ",") + " " + strings.Join(md.Get("x-capability-id"), ",")
 		from, _ := peer.FromContext(ctx)
@@ -75,10 +76,10 @@ func TestEveryMethod(t *testing.T) {
 	}
 	b := c.Serve(t, call.Live, grpc.Creds(credentials.NewServerTLSFromCert(&cert)),
 		grpc.UnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-			check(ctx)
+			record(ctx)
 			return h(ctx, q)
 		}), grpc.StreamInterceptor(func(s any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-			check(ss.Context())
+			record(ss.Context())
 			return h(s, ss)
 		}))
 	w := run(t, forward.Settings{URL: "https://" + b.Addr, Key: "cg_a_b", CAFile: ca})
@@ -88,7 +89,7 @@ func TestEveryMethod(t *testing.T) {
 	}
 	w.ok(t, gatewaytest.Echo)
 	stream, err := w.client.StreamInvoke(t.Context(), &livepb.InvokeRequest{ToolName: gatewaytest.Echo})
-	must(t, err)
+	check.Must(t, err)
 	for err == nil {
 		_, err = stream.Recv()
 	}
@@ -97,7 +98,7 @@ func TestEveryMethod(t *testing.T) {
 	}
 	file := gatewaytest.File{Name: "a", MIME: "text/plain", Data: bytes.Repeat([]byte("0123456789"), 300_000)}
 	up, err := client.Upload(t.Context(), file)
-	must(t, err)
+	check.Must(t, err)
 	back, err := client.Download(t.Context(), up.ID)
 	if err != nil || !bytes.Equal(back.Data, file.Data) {
 		t.Errorf("Download: %d bytes, %v", len(back.Data), err)
@@ -122,7 +123,7 @@ func TestOnlyGRPC(t *testing.T) {
 	w := run(t, forward.Settings{URL: url})
 	resp, err := http.Post("http://"+w.addr+"/v1/capabilities",
 		"application/json", nil)
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusUnsupportedMediaType || !strings.Contains(string(body), "takes gRPC") {
@@ -143,13 +144,13 @@ func TestKeyFile(t *testing.T) {
 			return h(ctx, q)
 		}))
 	file := filepath.Join(t.TempDir(), "key")
-	must(t, os.WriteFile(file, []byte("cg_old\n"), 0o600))
+	check.Must(t, os.WriteFile(file, []byte("cg_old\n"), 0o600))
 	w := run(t, forward.Settings{URL: "http://" + b.Addr, KeyFile: file})
 	if err := w.invoke(t.Context(), gatewaytest.Echo); text(err) != "Unauthenticated: no such key" {
 		t.Fatalf("got %v", err)
 	}
 	w.log.Wait(t, "the gateway does not accept the key")
-	must(t, os.WriteFile(file, []byte(good), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(good), 0o600))
 	_ = w.invoke(t.Context(), gatewaytest.Echo) // it may come too early; then it has the file read
 	w.log.Wait(t, "key changed")
 	w.ok(t, gatewaytest.Echo)
@@ -163,7 +164,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
-	must(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	check.Must(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	good := forward.Settings{Capability: "weather", URL: "http://localhost:8080", Listen: "127.0.0.1:0"}
 	for want, change := range map[string]func(*forward.Settings){
 		"SELU_CAPABILITY_ID: no capability is named; want its id, as in weather": func(s *forward.Settings) {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/forward"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -108,7 +109,7 @@ func (d *door) Accept() (net.Conn, error) {
 func TestComesBack(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	d := &door{Listener: ln, turned: make(chan struct{}, 1024)}
 	server := grpc.NewServer()
 	livepb.RegisterCapabilityServer(server, livepb.UnimplementedCapabilityServer{})
@@ -194,7 +195,7 @@ func TestReset(t *testing.T) {
 		})}
 	server.Protocols.SetUnencryptedHTTP2(true)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(func() { _ = server.Close() })
 	w := run(t, forward.Settings{URL: "http://" + ln.Addr().String()})
@@ -223,7 +224,7 @@ func http2call(t *testing.T, w *world, timeout string) (string, error) {
 	t.Cleanup(client.CloseIdleConnections)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.addr+
 		"/selu.capability.v1.Capability/Invoke", strings.NewReader("\x00\x00\x00\x00\x00"))
-	must(t, err)
+	check.Must(t, err)
 	req.Header.Set("Content-Type", "application/grpc")
 	req.Header.Set("Te", "trailers")
 	req.Header.Set("Grpc-Timeout", timeout)

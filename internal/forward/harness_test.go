@@ -14,16 +14,10 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/forward"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // world is a forwarder and a client of it.
 type world struct {
@@ -41,7 +35,7 @@ func run(t *testing.T, s forward.Settings) *world {
 	s.Capability, s.Listen = "weather", "127.0.0.1:0"
 	w := &world{log: gatewaytest.NewLog(), ended: make(chan error, 1)}
 	f, err := forward.Listen(s, slog.New(slog.NewJSONHandler(w.log, nil)))
-	must(t, err)
+	check.Must(t, err)
 	w.addr = f.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
@@ -56,7 +50,7 @@ func run(t *testing.T, s forward.Settings) *world {
 	})
 	w.conn, err = grpc.NewClient("passthrough:///"+w.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = w.conn.Close() })
 	w.client = livepb.NewCapabilityClient(w.conn)
 	return w
@@ -100,7 +94,7 @@ func text(err error) string { return status.Code(err).String() + ": " + status.C
 func frozen(t *testing.T) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	return "http://" + ln.Addr().String()
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/internal/forward"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -39,7 +40,7 @@ type egress struct {
 func newEgress(t *testing.T, to string) *egress {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	e := &egress{ln: ln, to: to}
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
@@ -128,10 +129,10 @@ func TestProxy(t *testing.T) {
 		t.Parallel()
 		authority := certtest.New(t)
 		ca := filepath.Join(t.TempDir(), "ca.pem")
-		must(t, os.WriteFile(ca, []byte(authority.PEM), 0o600))
+		check.Must(t, os.WriteFile(ca, []byte(authority.PEM), 0o600))
 		cert := authority.Server(t, net.IPv4(192, 0, 2, 1))
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		check.Must(t, err)
 		s := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}})))
 		livepb.RegisterCapabilityServer(s, healthy{})
 		go func() { _ = s.Serve(ln) }()
@@ -195,7 +196,7 @@ func withToken(url string) string {
 func hangsUp(t *testing.T) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/forward"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -40,7 +41,7 @@ func TestRefusals(t *testing.T) {
 func TestGatewayWantsTLS(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -95,14 +96,16 @@ func TestADenialForASession(t *testing.T) {
 		if _, err := two.Deny(t.Context(), b.Tenant, b.ID, approvals.Answer{Remember: approvals.ThisSession}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the other replica to hear that it is denied, or that the denial is over", func() bool {
+		check.Holds(t, "the other replica to hear that it is denied, or that the denial is over", func() bool {
 			_, granted, _ := one.Create(t.Context(), request("3"))
 			return !granted
 		})
-		await(t, "the denial to end", func() bool {
+
+		check.Until(t, "the denial to end", func() (bool, string) {
 			got, granted, _ := one.Create(t.Context(), request("3"))
-			return !granted && got.State == approvals.Pending
+			return !granted && got.State == approvals.Pending, fmt.Sprint(got, granted)
 		})
+
 		r := request("{}")
 		r.Session = ""
 		c := ask(t, one, r)
@@ -169,14 +172,14 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 					got <- a
 				}()
 			}
-			await(t, "both to wait", func() bool { return one.Stats().Waiting == 1 && two.Stats().Waiting == 1 })
+			check.Holds(t, "both to wait", func() bool { return one.Stats().Waiting == 1 && two.Stats().Waiting == 1 })
 			approve(t, two, a, approvals.Answer{By: "eve"})
 			for range 2 {
 				if a := receive(t, got, "the answer"); a.State != approvals.Approved || a.By != "eve" {
 					t.Errorf("%+v", a)
 				}
 			}
-			await(t, "none to wait", func() bool { return one.Stats().Waiting == 0 && two.Stats().Waiting == 0 })
+			check.Holds(t, "none to wait", func() bool { return one.Stats().Waiting == 0 && two.Stats().Waiting == 0 })
 		}
 	})
 }
@@ -196,10 +199,11 @@ func TestApprovalEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := ask(t, service(t, open(), approvals.Options{TTL: time.Millisecond}), request("2"))
-		await(t, "the end", func() bool {
+		check.Until(t, "the end", func() (bool, string) {
 			got, err := one.Get(t.Context(), c.Tenant, c.ID)
-			return err == nil && got.State == approvals.Expired
+			return err == nil && got.State == approvals.Expired, fmt.Sprint(got, err)
 		})
+
 		enough := errors.New("enough")
 		read := func(after string, n int) (kinds []string, last string) {
 			err := two.Events(t.Context(), a.Tenant, after, func(e approvals.Event) error {
@@ -301,11 +305,12 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 				t.Error("approved")
 			}
 			fault.end(server)
-			await(t, "Redis to be back", func() bool {
+			check.Until(t, "Redis to be back", func() (bool, string) {
 				got, err := k.Get(t.Context(), b.Tenant, b.ID)
-				// The failed command may have been executed.
-				return err == nil && (got.State == approvals.Pending || name == "frozen")
+
+				return err == nil && (got.State == approvals.Pending || name == "frozen"), fmt.Sprint(got, err)
 			})
+
 			_, refusal = k.Redeem(t.Context(), a.ID, r)
 			wantRefusal(t, "used after", refusal, "")
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -180,9 +181,10 @@ func TestAnswersRaceWithTheEnd(t *testing.T) {
 func TestReleaseRacesWithTheEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		short := service(t, s, approvals.Options{TTL: 20 * time.Millisecond})
+		ttl := 20 * time.Millisecond
+		short := service(t, s, approvals.Options{TTL: ttl})
 		all := replicas(t, open, approvals.Options{})
-		for round := range 40 {
+		for round := 0; round < 40; {
 			r := request(fmt.Sprint(round))
 			a := approve(t, short, ask(t, all[0], r), approvals.Answer{})
 			use, refusal := all[0].Redeem(t.Context(), a.ID, r)
@@ -190,8 +192,11 @@ func TestReleaseRacesWithTheEnd(t *testing.T) {
 				if refusal.Reason != "APPROVAL_EXPIRED" {
 					t.Fatal(refusal)
 				}
-				continue // a busy machine
+				ttl *= 2 // of a busy machine
+				short = service(t, s, approvals.Options{TTL: ttl})
+				continue
 			}
+			round++
 			end := time.NewTimer(time.Until(a.Expires) + time.Duration(round%7-3)*time.Millisecond)
 			<-end.C
 			var again atomic.Bool
@@ -205,10 +210,12 @@ func TestReleaseRacesWithTheEnd(t *testing.T) {
 					again.Store(refusal == nil)
 				}
 			})
-			await(t, "it to be over", func() bool {
+			check.Until(t, "it to be over", func() (bool, string) {
 				got, err := all[2].Get(t.Context(), a.Tenant, a.ID)
-				return err == nil && (got.State == approvals.Expired || got.State == approvals.Used && again.Load())
+				return err == nil && (got.State == approvals.Expired || got.State == approvals.Used && again.Load()),
+					fmt.Sprint(got, err)
 			})
+
 			if _, refusal := all[2].Redeem(t.Context(), a.ID, r); refusal == nil {
 				t.Fatalf("round %d: used when it was over", round)
 			}

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -156,11 +158,12 @@ func TestRedisIsAwayAmidSeveralAnswers(t *testing.T) {
 				t.Errorf("while Redis is away: %v", err)
 			}
 			fault.end(server)
-			await(t, "an answer of eve's to count", func() bool {
+			check.Until(t, "an answer of eve's to count", func() (bool, string) {
 				_, err := give("eve")
 				got, _ := k.Get(t.Context(), a.Tenant, a.ID)
-				return (err == nil || refusedFor(err) == "ALREADY_ANSWERED") && len(got.Answers) == 2
+				return (err == nil || refusedFor(err) == "ALREADY_ANSWERED") && len(got.Answers) == 2, fmt.Sprint(err, got)
 			})
+
 			if _, err := give("eve"); refusedFor(err) != "ALREADY_ANSWERED" {
 				t.Errorf("eve, once more: %v", err)
 			}

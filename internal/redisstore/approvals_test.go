@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -218,10 +219,11 @@ func TestNoAnswerInTime(t *testing.T) {
 			t.Error("asked again, but got what is over")
 		}
 		approve(t, short, b, approvals.Answer{})
-		await(t, "an approval that nobody uses to end", func() bool {
+		check.Until(t, "an approval that nobody uses to end", func() (bool, string) {
 			got, err := long.Get(t.Context(), b.Tenant, b.ID)
-			return err == nil && got.State == approvals.Expired
+			return err == nil && got.State == approvals.Expired, fmt.Sprint(got, err)
 		})
+
 		_, refusal = long.Redeem(t.Context(), b.ID, r)
 		wantRefusal(t, "nobody used it", refusal, "APPROVAL_EXPIRED")
 		if n := short.Stats().Expired + long.Stats().Expired; n < 2 {
@@ -233,11 +235,13 @@ func TestNoAnswerInTime(t *testing.T) {
 // TestRedeemedTooLate: an approval cannot be redeemed from its expiry on, also where nobody has looked at it since.
 func TestRedeemedTooLate(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		k := service(t, open(), approvals.Options{TTL: 30 * time.Millisecond})
-		r := request(`{}`)
+		s, r, ttl := open(), request(`{}`), 30*time.Millisecond
+		k := service(t, s, approvals.Options{TTL: ttl})
 		a := ask(t, k, r)
 		a, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
 		for err != nil { // it expired on a busy machine
+			ttl *= 2
+			k = service(t, s, approvals.Options{TTL: ttl})
 			a = ask(t, k, r)
 			a, err = k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -19,7 +20,7 @@ import (
 func claims(t *testing.T, e *redisstore.EngineSessions, session, tenant string) string {
 	t.Helper()
 	owner, claimed, err := e.Claim(t.Context(), "engine-1", session, tenant)
-	must(t, err)
+	check.Must(t, err)
 	if claimed {
 		owner += " new"
 	}
@@ -61,11 +62,11 @@ func TestEngineSessions(t *testing.T) {
 			t.Errorf("of none: %q, %v", got, err)
 		}
 		key := e.OwnerKey("engine-1", "s")
-		must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+		check.Must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			return r.PExpire(ctx, key, time.Hour).Err()
 		}))
 		ttl := func() (ttl time.Duration) {
-			must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) (err error) {
+			check.Must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) (err error) {
 				ttl, err = r.PTTL(ctx, key).Result()
 				return err
 			}))
@@ -106,7 +107,7 @@ func TestASessionThatCannotBeUnderstood(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		e := s.EngineSessions()
-		must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+		check.Must(t, e.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, e.OwnerKey("engine-1", "s"), "a", "b").Err()
 		}))
 		if owner, claimed, err := e.Claim(t.Context(), "engine-1", "s", "acme"); err == nil || claimed {
@@ -137,11 +138,11 @@ func TestEngineSessionsOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		e := s.EngineSessions()
-		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
 		claims(t, e, "s1", "acme")
 		claims(t, e, "s2", "globex")
-		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
-		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
+		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
 		if got := claims(t, e, "s1", "acme") + claims(t, e, "s1", "globex") + claims(t, e, "s2", "acme"); got != "globex" {
 			t.Errorf("sessions of the deleted tenant, for its successor and for another, and another tenant's: %q", got)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -70,7 +71,7 @@ func (c *crowd) take(k *turns.Manager, tenant string, n int) {
 // waits waits until so many callers wait.
 func (c *crowd) waits(n int) {
 	c.t.Helper()
-	await(c.t, fmt.Sprint(n, " to wait"), func() bool {
+	check.Holds(c.t, fmt.Sprint(n, " to wait"), func() bool {
 		var line int64
 		err := c.look.Do(c.t.Context(), func(ctx context.Context, r redis.Cmdable) (err error) {
 			line, err = r.ZCard(ctx, c.look.Keys("engine-1")[2]).Result()
@@ -78,8 +79,10 @@ func (c *crowd) waits(n int) {
 		})
 		return err == nil && line == int64(n)
 	})
+
 	// Redis may report the number before it has answered the last of them. It answers the next command after that.
-	must(c.t, c.look.Do(c.t.Context(), func(ctx context.Context, r redis.Cmdable) error { return r.Ping(ctx).Err() }))
+	check.Must(c.t, c.look.Do(c.t.Context(),
+		func(ctx context.Context, r redis.Cmdable) error { return r.Ping(ctx).Err() }))
 }
 
 // ended waits until all n callers have had their turn, in the order of arrival.
@@ -105,7 +108,7 @@ func (c *crowd) ended(n int) {
 func (c *crowd) taken(k *turns.Manager) *turns.Turn {
 	c.t.Helper()
 	turn, err := k.Take(c.t.Context(), "engine-1", "acme", 100)
-	must(c.t, err)
+	check.Must(c.t, err)
 	c.running.Add(1)
 	return turn
 }
@@ -150,10 +153,10 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second,
 		WaitingTimeout: time.Nanosecond})
 	turn, err := dies.Take(t.Context(), "engine-1", "acme", 100)
-	must(t, err)
+	check.Must(t, err)
 	defer turn.Done()
 	lease, err := dies.Acquire(t.Context(), "engine-1", "agent", false)
-	must(t, err)
+	check.Must(t, err)
 	defer lease.Release()
 	for range 5 {
 		c.all.Go(func() { // some get it, if the others' leases end before
@@ -168,13 +171,14 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	for n := range 20 {
 		c.take(all[n%2], fmt.Sprint("tenant ", n), n)
 	}
-	eventually(t, "the lease to end", func() bool {
+	check.Holds(t, "the lease to end", func() bool {
 		l, err := all[0].Acquire(t.Context(), "engine-1", "another", false)
 		if err == nil {
 			l.Release()
 		}
 		return err == nil
 	})
+
 	c.ended(20)
 }
 
@@ -193,10 +197,11 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 		c.come(all[n%3], []string{"acme", "globex"}[n%2], n)
 	}
 	server.Kill()
-	await(t, "others to be sent unavailable", func() bool {
+	check.Holds(t, "others to be sent unavailable", func() bool {
 		_, err := all[1].Take(t.Context(), "engine-1", "acme", 100)
 		return errors.Is(err, turns.ErrUnavailable)
 	})
+
 	server.Restart()
 	c.waits(20)
 	for n := 21; n <= 30; n++ {
@@ -218,47 +223,52 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 	}
 	var lease *turns.Lease
 	var err error
-	await(t, "the first to get it", func() bool { // it is impatient, and the machine may be busy
+	check.Holds(t, "the first to get it", func() bool {
 		lease, err = seize(a, false)
 		return err == nil
 	})
+
 	if _, err := seize(b, false); !errors.Is(err, turns.ErrLeaseTaken) {
 		t.Errorf("another gets %v", err)
 	}
 	server.Kill()
-	await(t, "others to be sent unavailable", func() bool {
+	check.Holds(t, "others to be sent unavailable", func() bool {
 		_, err := seize(b, true)
 		return errors.Is(err, turns.ErrUnavailable)
 	})
+
 	server.Restart()
-	await(t, "the lease to be written again", func() bool { return server.Do("DBSIZE") != int64(0) })
+	check.Holds(t, "the lease to be written again", func() bool { return server.Do("DBSIZE") != int64(0) })
 	var theirs *turns.Lease
-	await(t, "another to be refused, or to take it over", func() bool {
+	check.Holds(t, "another to be refused, or to take it over", func() bool {
 		if _, err := seize(b, false); !errors.Is(err, turns.ErrLeaseTaken) {
 			return false
 		}
 		theirs, err = seize(b, true)
 		return err == nil
 	})
+
 	receive(t, lease.Lost(), "the first to lose it")
 	lease.Release()
 
 	way.BlackHole()
 	server.Restart()
-	await(t, "the second to be known again", func() bool { return server.Do("DBSIZE") != int64(0) })
+	check.Holds(t, "the second to be known again", func() bool { return server.Do("DBSIZE") != int64(0) })
 	theirs.Release()
-	await(t, "the second to give it back", func() bool { return server.Do("DBSIZE") == int64(0) })
+	check.Holds(t, "the second to give it back", func() bool { return server.Do("DBSIZE") == int64(0) })
 	way.Heal()
-	await(t, "the first to get it again", func() bool {
+	check.Holds(t, "the first to get it again", func() bool {
 		lease, err = seize(a, false)
 		return err == nil
 	})
+
 	way.BlackHole()
 	server.Restart()
-	await(t, "the second to take it from Redis that has lost it", func() bool {
+	check.Holds(t, "the second to take it from Redis that has lost it", func() bool {
 		theirs, err = seize(b, false)
 		return err == nil
 	})
+
 	way.Heal()
 	receive(t, lease.Lost(), "the first to lose it again")
 	lease.Release()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // queue is the queue of one engine. A ticket begins with the letter of its tenant: a1 is a ticket of tenant a.
@@ -41,7 +42,7 @@ func (q *queue) wait(ids ...string) (mine string) {
 	for _, id := range ids {
 		t := q.ticket(id)
 		s, err := q.store.Wait(q.t.Context(), t)
-		must(q.t, err)
+		check.Must(q.t, err)
 		switch s.State {
 		case turns.Granted:
 			mine += id
@@ -61,7 +62,7 @@ func (q *queue) wait(ids ...string) (mine string) {
 func (q *queue) leave(id string, held bool) {
 	q.t.Helper()
 	for range 2 {
-		must(q.t, q.store.Leave(q.t.Context(), q.ticket(id), held))
+		check.Must(q.t, q.store.Leave(q.t.Context(), q.ticket(id), held))
 	}
 }
 
@@ -165,7 +166,7 @@ func TestTurnsOfTheDead(t *testing.T) {
 		if s, err := dead.store.Wait(t.Context(), dead.ticket("a2")); err != nil {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		eventually(t, "the dead to be dropped", func() bool { return q.wait("a3") == "a3" })
+		check.Holds(t, "the dead to be dropped", func() bool { return q.wait("a3") == "a3" })
 		q.says("those who were dead", q.wait("a1", "a2", "a3"), "a3")
 		q.leave("a3", true)
 		dead.tickets["a1"].Lease, dead.tickets["a2"].Lease = time.Hour, time.Hour
@@ -179,7 +180,7 @@ func TestTurnsAreLost(t *testing.T) {
 		q := newQueue(t, open())
 		lose := func() {
 			t.Helper()
-			must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			check.Must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 				return r.Del(ctx, q.store.Keys("engine-1")...).Err()
 			}))
 		}
@@ -189,7 +190,7 @@ func TestTurnsAreLost(t *testing.T) {
 			q.ticket(id).MaybeLost = true
 		}
 		q.says("those who wait", q.wait("a4", "a3", "a2"), "")
-		must(t, q.store.Hold(t.Context(), q.ticket("a1")))
+		check.Must(t, q.store.Hold(t.Context(), q.ticket("a1")))
 		q.says("who has it", q.wait("a2", "a1"), "a1")
 		q.leave("a1", true)
 		q.says("the order", q.order("a2", "a3", "a4"), "a2 a3 a4")
@@ -203,10 +204,11 @@ func TestTurnsAreLost(t *testing.T) {
 
 		q.ticket("b2").Lease = 100 * time.Millisecond
 		lose()
-		eventually(t, "nobody to claim it", func() bool {
+		check.Until(t, "nobody to claim it", func() (bool, string) {
 			s, err := q.store.Wait(t.Context(), q.ticket("b2"))
-			return err == nil && s.State == turns.Granted
+			return err == nil && s.State == turns.Granted, fmt.Sprint(s, err)
 		})
+
 	})
 }
 
@@ -216,7 +218,7 @@ func TestTurnsWhileRedisStood(t *testing.T) {
 		q := newQueue(t, open())
 		q.wait("a1", "b1", "a2", "b2")
 		keys := q.store.Keys("engine-1")
-		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+		check.Must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
 				p.HSet(ctx, keys[0], "said", 1)
 				p.ZAdd(ctx, keys[1], redis.Z{Score: 2, Member: "a1"})
@@ -240,7 +242,7 @@ func TestTurnsLeaveLittle(t *testing.T) {
 		q := newQueue(t, open())
 		keys := q.store.Keys("engine-1")
 		q.wait("a1", "a2")
-		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+		check.Must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			var many []redis.Z
 			for i := range 1100 {
 				many = append(many, redis.Z{Score: 7, Member: fmt.Sprint("tenant ", i)})
@@ -257,7 +259,7 @@ func TestTurnsLeaveLittle(t *testing.T) {
 			err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
-		must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+		check.Must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			if n := r.HLen(ctx, keys[0]).Val(); n != 3 {
 				t.Errorf("state is %v", r.HGetAll(ctx, keys[0]).Val())
 			}
@@ -292,21 +294,22 @@ func TestLeases(t *testing.T) {
 		expect("the first, again", s, a, true)
 		expect("another", other, b, false)
 		expect("another engine's", other, elsewhere, true)
-		must(t, other.Release(t.Context(), b))
+		check.Must(t, other.Release(t.Context(), b))
 		expect("who had it", s, a, true)
 		b.Takeover = true
 		expect("who takes it over", other, b, true)
 		expect("who had it", s, a, false)
-		must(t, s.Release(t.Context(), a))
+		check.Must(t, s.Release(t.Context(), a))
 		b.Takeover = false
 		expect("who took it over", other, b, true)
-		must(t, other.Release(t.Context(), b))
+		check.Must(t, other.Release(t.Context(), b))
 		b.Lease = time.Millisecond
 		expect("who has it for a while", other, b, true)
-		eventually(t, "that to end", func() bool {
+		check.Until(t, "that to end", func() (bool, string) {
 			ok, err := s.Acquire(t.Context(), a)
-			return ok && err == nil
+			return ok && err == nil, fmt.Sprint(ok, err)
 		})
+
 	})
 }
 
@@ -331,7 +334,7 @@ func TestTurnsAreTold(t *testing.T) {
 		for _, id := range []string{"x", "y"} {
 			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour,
 				Takeover: true})
-			must(t, err)
+			check.Must(t, err)
 		}
 		q.says("who lost a lease", receive(t, told, "that"), "x")
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -39,11 +41,11 @@ func TestAway(t *testing.T) {
 			returned := make(chan struct{}, 100)
 			s.OnReconnect(func() { returned <- struct{}{} })
 			p := s.Probe()
-			await(t, "a first command", func() bool { return p.Set(ctx, p.Key("a"), "1") == nil })
+			check.Holds(t, "a first command", func() bool { return p.Set(ctx, p.Key("a"), "1") == nil })
 
 			test.fault(server)
 			// An earlier probe may still be answered, so that Redis seems available once.
-			await(t, "commands to fail at once", func() bool {
+			check.Holds(t, "commands to fail at once", func() bool {
 				before := s.Stats()
 				for range 100 {
 					switch err := p.Set(ctx, p.Key("a"), "2"); {
@@ -57,12 +59,13 @@ func TestAway(t *testing.T) {
 				return after.Commands[redisstore.Session] == before.Commands[redisstore.Session] &&
 					after.Errors-before.Errors >= 100 && after.Unavailable && !after.UnavailableSince.IsZero()
 			})
+
 			for len(returned) > 0 {
 				<-returned
 			}
 			test.heal(server)
 			receive(t, returned, "Redis to come back")
-			await(t, "a command to succeed", func() bool { return p.Set(ctx, p.Key("a"), "4") == nil })
+			check.Holds(t, "a command to succeed", func() bool { return p.Set(ctx, p.Key("a"), "4") == nil })
 		})
 	}
 }
@@ -73,7 +76,7 @@ func TestCallersDeadlines(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redisstore.Config{URL: server.URL(), Timeout: patience, Dial: patience})
 	p := s.Probe()
-	must(t, p.Set(t.Context(), p.Key("a"), "1"))
+	check.Must(t, p.Set(t.Context(), p.Key("a"), "1"))
 	server.Delay(100 * time.Millisecond)
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -86,7 +89,7 @@ func TestCallersDeadlines(t *testing.T) {
 			t.Fatal("Redis counts as unavailable because of a caller's deadline")
 		}
 	}
-	must(t, p.Set(t.Context(), p.Key("a"), "3"))
+	check.Must(t, p.Set(t.Context(), p.Key("a"), "3"))
 }
 
 // Open succeeds without a Redis. The log has one line about it, without the password.
@@ -126,9 +129,10 @@ func TestWrongPassword(t *testing.T) {
 		t.Errorf("%v, unavailable %v, log:\n%s", err, s.Unavailable(), log)
 	}
 	server.Do("ACL", "SETUSER", "capgate", ">hush")
-	await(t, "the password to be right", func() bool {
+	check.Holds(t, "the password to be right", func() bool {
 		return s.Probe().Set(t.Context(), s.Probe().Key("a"), "1") == nil
 	})
+
 }
 
 // A full Redis is not unavailable: it refuses writes, and reads succeed.
@@ -180,7 +184,7 @@ func TestSubscriptionComesBack(t *testing.T) {
 			receive(t, connected, "the subscription")
 			fault(server)
 			receive(t, connected, "the second subscription")
-			await(t, "a message to be sent", func() bool { return p.Publish(ctx, p.Channel("c"), "hello") == nil })
+			check.Holds(t, "a message to be sent", func() bool { return p.Publish(ctx, p.Channel("c"), "hello") == nil })
 			receive(t, messages, "a message")
 		})
 	}
@@ -196,12 +200,13 @@ func TestFailover(t *testing.T) {
 	if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the replica to have it", func() bool {
+	check.Until(t, "the replica to have it", func() (bool, string) {
 		n, err := p.Wait(ctx, 1)
-		return err == nil && n == 1
+		return err == nil && n == 1, fmt.Sprint(n, err)
 	})
+
 	sentinel.Failover()
-	await(t, "a write to the new master", func() bool { return p.Set(ctx, p.Key("b"), "1") == nil })
+	check.Holds(t, "a write to the new master", func() bool { return p.Set(ctx, p.Key("b"), "1") == nil })
 	if got, err := p.Get(ctx, p.Key("a")); err != nil || got != "1" {
 		t.Errorf("what was written before: %q, %v", got, err)
 	}
@@ -257,7 +262,7 @@ func TestTLS(t *testing.T) {
 		t.Error("an untrusted certificate was accepted")
 	}
 	s.Reload(cfg)
-	eventually(t, "Redis to answer", func() bool { return !s.Unavailable() })
+	check.Holds(t, "Redis to answer", func() bool { return !s.Unavailable() })
 }
 
 // TestReloadOfThePassword: new connections use the new password.
@@ -267,9 +272,9 @@ func TestReloadOfThePassword(t *testing.T) {
 	s := open(t, redisstore.Config{URL: server.URL()})
 	server.Do("CONFIG", "SET", "requirepass", "secret")
 	server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	eventually(t, "Redis to refuse", s.Unavailable)
+	check.Holds(t, "Redis to refuse", s.Unavailable)
 	s.Reload(redisstore.Config{URL: server.URL(), Password: "secret"})
-	eventually(t, "Redis to answer", func() bool { return !s.Unavailable() })
+	check.Holds(t, "Redis to answer", func() bool { return !s.Unavailable() })
 }
 
 // lines is a log.

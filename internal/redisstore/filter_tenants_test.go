@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -26,14 +27,14 @@ func TestAcrossTenants(t *testing.T) {
 		want := map[string]string{} // tenants by the ids of approvals
 		for i := range 9 {
 			id := fmt.Sprintf("t%d", i)
-			must(t, s.Tenants().CreateTenant(ctx, aTenant(id, "u")))
+			check.Must(t, s.Tenants().CreateTenant(ctx, aTenant(id, "u")))
 			for n := range i % 3 { // 0, 1 or 2
 				d := &approvals.Draft{TTL: time.Minute, MaxOpen: 10}
 				d.ID, d.Tenant, d.CallSum[0], d.CallSum[1] = "apr_"+id+strconv.Itoa(n), id, byte(i), byte(n)
 				asked, err := s.Approvals().Create(ctx, d)
-				must(t, err)
+				check.Must(t, err)
 				want[asked.ID] = id
-				must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask, Name: policy.Name{Capability: "c",
+				check.Must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask, Name: policy.Name{Capability: "c",
 					Tool: strconv.Itoa(n)}}))
 			}
 		}
@@ -72,7 +73,7 @@ func TestAcrossTenants(t *testing.T) {
 			got, asked := map[string]string{}, 0
 			for after := ""; asked == 0 || after != ""; asked++ {
 				page, next, err := pages.Page(ctx, after, size)
-				must(t, err)
+				check.Must(t, err)
 				if len(page) > size || asked > 30 {
 					t.Fatalf("%d in a page of %d, the %dth", len(page), size, asked)
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -93,7 +94,7 @@ func TestTheOwnerDies(t *testing.T) {
 		found := make(chan *idempotency.Claim, 1)
 		spy, err := idempotency.New(spying{open().Idempotency(), found},
 			idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}})
-		must(t, err)
+		check.Must(t, err)
 		t.Cleanup(spy.Close)
 		_, _, _ = spy.Do(t.Context(), r, nil) // reports the claim of such a request
 		c := <-found

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -24,7 +25,7 @@ func aClaim(id, token string) *idempotency.Claim {
 func stands(t *testing.T, s *redisstore.IdempotencyStore, c *idempotency.Claim) idempotency.Found {
 	t.Helper()
 	f, err := s.Begin(t.Context(), c)
-	must(t, err)
+	check.Must(t, err)
 	return f
 }
 
@@ -49,26 +50,26 @@ func TestAKeyHasOneOwner(t *testing.T) {
 		expect("the first", s, mine, idempotency.Mine, "")
 		expect("the first, again", s, mine, idempotency.Mine, "")
 		expect("a repeat", other, theirs, idempotency.Running, "")
-		must(t, other.End(ctx, theirs, idempotency.Answered, []byte("theirs")))
-		must(t, other.Renew(ctx, theirs))
+		check.Must(t, other.End(ctx, theirs, idempotency.Answered, []byte("theirs")))
+		check.Must(t, other.Renew(ctx, theirs))
 		expect("what others say of it", other, only, idempotency.Running, "")
 
-		must(t, s.End(ctx, mine, idempotency.None, nil))
+		check.Must(t, s.End(ctx, mine, idempotency.None, nil))
 		expect("a free key", other, theirs, idempotency.Mine, "")
-		must(t, s.End(ctx, mine, idempotency.None, nil))
+		check.Must(t, s.End(ctx, mine, idempotency.None, nil))
 		expect("who was late", s, mine, idempotency.Running, "")
 		for range 2 {
-			must(t, other.End(ctx, theirs, idempotency.Answered, []byte("a\x00\xffz")))
+			check.Must(t, other.End(ctx, theirs, idempotency.Answered, []byte("a\x00\xffz")))
 		}
 		expect("an answer", s, mine, idempotency.Answered, "a\x00\xffz")
-		must(t, s.Renew(ctx, mine))
-		must(t, other.Renew(ctx, theirs))
+		check.Must(t, s.Renew(ctx, mine))
+		check.Must(t, other.Renew(ctx, theirs))
 		expect("an answer, later", s, only, idempotency.Answered, "a\x00\xffz")
 
 		for id, state := range map[string]idempotency.State{"large": idempotency.TooLarge, "doubt": idempotency.Unknown} {
 			c := aClaim(id, "mine")
 			stands(t, s, c)
-			must(t, s.End(ctx, c, state, nil))
+			check.Must(t, s.End(ctx, c, state, nil))
 			if got := stands(t, other, aClaim(id, "theirs")); got.State != state {
 				t.Errorf("%s: %+v", id, got)
 			}
@@ -87,13 +88,13 @@ func TestALeaseEnds(t *testing.T) {
 		c, repeat := aClaim("k", "mine"), aClaim("k", "theirs")
 		c.Lease = time.Millisecond
 		stands(t, s, c)
-		eventually(t, "the lease to end", func() bool { return stands(t, s, repeat).State == idempotency.Unknown })
+		check.Holds(t, "the lease to end", func() bool { return stands(t, s, repeat).State == idempotency.Unknown })
 		c.Lease = time.Hour
-		must(t, s.Renew(t.Context(), c))
+		check.Must(t, s.Renew(t.Context(), c))
 		if got := stands(t, s, repeat); got.State != idempotency.Running {
 			t.Errorf("it is heard of: %+v", got)
 		}
-		must(t, s.End(t.Context(), c, idempotency.Answered, []byte("late")))
+		check.Must(t, s.End(t.Context(), c, idempotency.Answered, []byte("late")))
 		if got := stands(t, s, repeat); got.State != idempotency.Answered || string(got.Sealed) != "late" {
 			t.Errorf("%+v", got)
 		}
@@ -106,7 +107,7 @@ func TestKeysAreForgotten(t *testing.T) {
 		c, repeat := aClaim("k", "mine"), aClaim("k", "theirs")
 		c.TTL, c.Lease, c.Limit = time.Second, time.Millisecond, 1
 		stands(t, s, c)
-		must(t, s.End(t.Context(), c, idempotency.Answered, []byte("a")))
+		check.Must(t, s.End(t.Context(), c, idempotency.Answered, []byte("a")))
 		next := aClaim("next", "mine")
 		next.Limit = 1
 		if got := stands(t, s, next); got.State != idempotency.Full && stands(t, s, repeat).State == idempotency.Answered {
@@ -117,11 +118,12 @@ func TestKeysAreForgotten(t *testing.T) {
 		if got := stands(t, s, &elsewhere); got.State != idempotency.Mine {
 			t.Errorf("another tenant: %+v", got)
 		}
-		eventually(t, "the answer to be forgotten, and room for another", func() bool {
+		check.Holds(t, "the answer to be forgotten, and room for another", func() bool {
 			return stands(t, s, next).State == idempotency.Mine
 		})
+
 		repeat.Limit = 2
-		eventually(t, "the key to be free", func() bool { return stands(t, s, repeat).State == idempotency.Mine })
+		check.Holds(t, "the key to be free", func() bool { return stands(t, s, repeat).State == idempotency.Mine })
 	})
 }
 
@@ -135,7 +137,7 @@ func TestWhatIsKeptOfAKeyIsNotUnderstood(t *testing.T) {
 			},
 		} {
 			c := aClaim(what, "mine")
-			must(t, s.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			check.Must(t, s.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 				return spoil(ctx, r, s.RecordKey(c))
 			}))
 			if got, err := s.Begin(t.Context(), c); err == nil {
@@ -165,7 +167,7 @@ func TestNothingOfACallIsInClear(t *testing.T) {
 		}
 		for _, key := range keys {
 			var dump string
-			must(t, store.Idempotency().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			check.Must(t, store.Idempotency().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 				if strings.HasSuffix(key, "index") {
 					all, err := r.ZRange(ctx, key, 0, -1).Result()
 					dump = strings.Join(all, " ")
@@ -185,14 +187,4 @@ func TestNothingOfACallIsInClear(t *testing.T) {
 			}
 		}
 	})
-}
-
-// eventually polls until a condition holds.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !is(); {
-		if <-time.After(time.Millisecond); time.Now().After(end) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -56,17 +57,18 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	}
 	var before []*ratelimit.Permit
 	// on a busy machine Redis is late, and it has its share at first
-	await(t, "a replica to have all places", func() bool {
+	check.Holds(t, "a replica to have all places", func() bool {
 		before = append(before, hold(all[0], s, most-len(before))...)
 		return len(before) == most
 	})
+
 	told := func() int64 { is := all[0].Stats(); return is.Granted + is.Denied }
 	last := told()
-	await(t, "Redis to know of them", func() bool { return told() > last })
+	check.Holds(t, "Redis to know of them", func() bool { return told() > last })
 	alone := all[0].Stats().OwnShare
 	server.Freeze()
 	defer server.Thaw()
-	await(t, "the replica to notice that Redis is silent", func() bool { return all[0].Stats().OwnShare > alone })
+	check.Holds(t, "the replica to notice that Redis is silent", func() bool { return all[0].Stats().OwnShare > alone })
 	for _, p := range before { // Redis does not learn of their end
 		all[0].Release(0, p)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestPeople: replicas share a key, revocations and the list of sessions.
@@ -113,7 +114,7 @@ func TestPeopleLearn(t *testing.T) {
 		}
 		receive(t, alive.Done(), "the end of a stream")
 		for _, m := range replicas {
-			await(t, "the end of the session", func() bool { return !m.Valid(ann) })
+			check.Holds(t, "the end of the session", func() bool { return !m.Valid(ann) })
 		}
 		p := stores[0].Probe()
 		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -126,9 +127,10 @@ func TestPeopleLearn(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the revocations to be back", func() bool {
+		check.Until(t, "the revocations to be back", func() (bool, string) {
 			_, all, err := open().People().Revoked(ctx, session.Position{})
-			return err == nil && len(all) == 2
+			return err == nil && len(all) == 2, fmt.Sprint(all, err)
 		})
+
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/router"
 )
@@ -69,7 +70,7 @@ func TestPermitsOfABurst(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		await(t, "all places to be taken", func() bool { return sum(burst) >= places })
+		check.Holds(t, "all places to be taken", func() bool { return sum(burst) >= places })
 		if is := &got[burst]; is[0].Load() == places/3 && is[1].Load() == places/3 && is[2].Load() == places/3 {
 			even++
 		}

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -99,10 +101,11 @@ func TestSlotsExpire(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		var got router.Grant
-		await(t, "the places of a to be free", func() bool {
+		check.Holds(t, "the places of a to be free", func() bool {
 			got = b.ask(router.Demand{Need: 1})
 			return got.Held > 0
 		})
+
 		if got.Held != 1 || got.Replicas != 1 {
 			t.Errorf("%+v", got)
 		}
@@ -117,7 +120,7 @@ func TestSlotsOfASilentReplica(t *testing.T) {
 		if got := a.ask(router.Demand{Need: 1, Spare: 2}); got.Held != 3 {
 			t.Fatalf("%+v", got)
 		}
-		await(t, "the places of a to be free", func() bool { return b.ask(router.Demand{Need: 4}).Held == 4 })
+		check.Holds(t, "the places of a to be free", func() bool { return b.ask(router.Demand{Need: 4}).Held == 4 })
 		if got := a.ask(router.Demand{Used: 1, Retain: 3}); got.Held != 1 {
 			t.Errorf("%+v", got)
 		}
@@ -174,7 +177,7 @@ func TestSlotsNotices(t *testing.T) {
 		}
 		// Until both listen, each repeatedly begins to wait.
 		var ready [2]atomic.Bool
-		await(t, "both to listen", func() bool {
+		check.Until(t, "both to listen", func() (bool, string) {
 			for i, who := range []*asker{a, b} {
 				who.ask(router.Demand{Need: 5})
 				who.ask(router.Demand{})
@@ -185,8 +188,9 @@ func TestSlotsNotices(t *testing.T) {
 				default:
 				}
 			}
-			return ready[0].Load() && ready[1].Load()
+			return ready[0].Load() && ready[1].Load(), fmt.Sprint(ready[0].Load(), ready[1].Load())
 		})
+
 		a.ask(router.Demand{Need: 4})
 		drain(heard[a])
 		b.ask(router.Demand{Need: 1})

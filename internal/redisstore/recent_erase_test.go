@@ -1,9 +1,11 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestADeletedTenantLeavesNoRecentCalls: they and their counts are gone for all replicas, and others stay.
@@ -11,7 +13,7 @@ func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		a, b := newRecent(t, s, "a", 50), newRecent(t, open(), "b", 50)
-		must(t, s.Tenants().CreateTenant(ctx, aTenant("gone", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("gone", "u1")))
 		a.Record(ended("gone", "one", 0))
 		b.Record(ended("gone", "two", 8))
 		a.Record(ended("gone2", "three", 0))
@@ -25,11 +27,12 @@ func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 			}
 			return n
 		}
-		await(t, "three calls", func() bool {
+		check.Until(t, "three calls", func() (bool, string) {
 			calls, partial := b.Calls(ctx)
-			return len(calls) == 3 && !partial && count("gone") == 2 && count("gone2") == 1
+			return len(calls) == 3 && !partial && count("gone") == 2 && count("gone2") == 1, fmt.Sprint(calls, partial)
 		})
-		must(t, s.Tenants().DeleteTenant(ctx, "gone", 0, false))
+
+		check.Must(t, s.Tenants().DeleteTenant(ctx, "gone", 0, false))
 		if calls, partial := b.Calls(ctx); len(calls) != 1 || calls[0].Tenant != "gone2" || partial {
 			t.Errorf("left: %+v, %t", calls, partial)
 		}
@@ -37,9 +40,10 @@ func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 			t.Errorf("counts: %d, of others %d", of, others)
 		}
 		a.Record(ended("gone2", "four", 0))
-		await(t, "a further call", func() bool {
+		check.Until(t, "a further call", func() (bool, string) {
 			calls, partial := b.Calls(ctx)
-			return len(calls) == 2 && !partial
+			return len(calls) == 2 && !partial, fmt.Sprint(calls, partial)
 		})
+
 	})
 }

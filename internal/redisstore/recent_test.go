@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -71,20 +72,24 @@ func TestRecentOfTwoReplicas(t *testing.T) {
 		a.RecordChange(&recent.Change{Actor: "ann", What: "rule.set", Tenant: "acme",
 			Targets: []recent.Target{{Name: "tool", Value: "x"}, {Name: "empty"}}})
 		for _, l := range []*recent.Log{a, b} {
-			await(t, "three calls", func() bool {
+			check.Until(t, "three calls", func() (bool, string) {
 				calls, partial := l.Calls(ctx)
-				return len(calls) == 3 && !partial
+				return len(calls) == 3 && !partial, fmt.Sprint(calls, partial)
 			})
-			await(t, "the change", func() bool {
+
+			check.Until(t, "the change", func() (bool, string) {
 				changes, partial := l.Changes(ctx)
 				return len(changes) == 1 && !partial && changes[0].Actor == "ann" && len(changes[0].Targets) == 1 &&
-					changes[0].Replica == "a"
+					changes[0].Replica == "a", fmt.Sprint(changes, partial)
 			})
-			await(t, "both replicas", func() bool {
+
+			check.Until(t, "both replicas", func() (bool, string) {
 				all, partial := l.Replicas(ctx)
-				return len(all) == 2 && !partial && all[0].ID == "a" && all[1].ID == "b" && all[1].Version == "v1"
+				return len(all) == 2 && !partial && all[0].ID == "a" && all[1].ID == "b" && all[1].Version == "v1",
+					fmt.Sprint(all, partial)
 			})
-			await(t, "the counts", func() bool {
+
+			check.Until(t, "the counts", func() (bool, string) {
 				sum := recent.Counts{}
 				of, _ := l.Minutes(ctx, []string{"acme"})
 				for _, m := range of {
@@ -106,8 +111,10 @@ func TestRecentOfTwoReplicas(t *testing.T) {
 				for _, m := range several {
 					total += m.Calls
 				}
-				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3, Asked: 1} && total == 3
+				return !partial && sum == recent.Counts{Calls: 2, Refusals: 1, Errors: 3, Asked: 1} && total == 3,
+					fmt.Sprint(sum, partial, total)
 			})
+
 		}
 		if calls, _ := a.Calls(ctx); calls[0].Ended.Before(calls[2].Ended) {
 			t.Errorf("the newest is not the first: %v", calls)
@@ -124,15 +131,16 @@ func TestRecentShares(t *testing.T) {
 			a.Record(ended("quiet", fmt.Sprint("quiet", i), 0))
 		}
 		a.Record(ended("loud", "failed", 14))
-		await(t, "the first calls", func() bool { return len(toolsOf(ctx, b, "quiet")) == 4 })
+		check.Holds(t, "the first calls", func() bool { return len(toolsOf(ctx, b, "quiet")) == 4 })
 		for i := range 200 {
 			a.Record(ended("loud", fmt.Sprint("a", i), 0))
 			b.Record(ended("loud", fmt.Sprint("b", i), 0))
 		}
-		await(t, "the last call of both", func() bool {
+		check.Until(t, "the last call of both", func() (bool, string) {
 			loud := toolsOf(ctx, a, "loud")
-			return slices.Contains(loud, "a199") && slices.Contains(loud, "b199")
+			return slices.Contains(loud, "a199") && slices.Contains(loud, "b199"), fmt.Sprint(loud)
 		})
+
 		calls, _ := a.Calls(ctx)
 		if len(calls) != 20 || len(toolsOf(ctx, a, "quiet")) != 4 || !slices.Contains(toolsOf(ctx, b, "loud"), "failed") {
 			t.Errorf("%d calls: quiet has %v, loud %v", len(calls), toolsOf(ctx, a, "quiet"), toolsOf(ctx, a, "loud"))
@@ -169,7 +177,7 @@ func TestRecentWatch(t *testing.T) {
 		}
 		stop()
 		a.Record(ended("acme", "two", 0))
-		await(t, "the second call", func() bool { return len(toolsOf(t.Context(), b, "acme")) == 2 })
+		check.Holds(t, "the second call", func() bool { return len(toolsOf(t.Context(), b, "acme")) == 2 })
 		told, stop = watch(first.Call.ID)
 		defer stop()
 		receive(t, told, "the beginning")
@@ -206,10 +214,11 @@ func TestRecentIsBounded(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "two calls", func() bool {
+		check.Until(t, "two calls", func() (bool, string) {
 			calls, _ := l.Calls(ctx)
-			return len(calls) == 2 && len(calls[0].Tool) <= 128 && len(calls[1].Tool) <= 128
+			return len(calls) == 2 && len(calls[0].Tool) <= 128 && len(calls[1].Tool) <= 128, fmt.Sprint(calls)
 		})
+
 	})
 }
 
@@ -222,14 +231,15 @@ func TestRecentAway(t *testing.T) {
 	a := newRecent(t, open(t, impatient(server.URL())), "a", 50)
 	b := newRecent(t, open(t, redisstore.Config{URL: server.URL()}), "b", 50)
 	a.Record(ended("acme", "before", 0))
-	await(t, "the first call", func() bool { return len(toolsOf(ctx, b, "acme")) == 1 })
+	check.Holds(t, "the first call", func() bool { return len(toolsOf(ctx, b, "acme")) == 1 })
 	server.Freeze()
 	a.Record(ended("acme", "meanwhile", 0))
 	a.RecordChange(&recent.Change{Actor: "ann", What: "rule.set"})
-	await(t, "its own calls", func() bool {
+	check.Until(t, "its own calls", func() (bool, string) {
 		calls, partial := a.Calls(ctx)
-		return partial && len(calls) == 2 && calls[0].Tool == "meanwhile"
+		return partial && len(calls) == 2 && calls[0].Tool == "meanwhile", fmt.Sprint(calls, partial)
 	})
+
 	if changes, partial := a.Changes(ctx); len(changes) != 1 || !partial {
 		t.Errorf("%v, %v", changes, partial)
 	}
@@ -237,8 +247,10 @@ func TestRecentAway(t *testing.T) {
 		t.Errorf("%v, %v", all, partial)
 	}
 	server.Thaw()
-	await(t, "the calls of the time without Redis", func() bool {
+	check.Until(t, "the calls of the time without Redis", func() (bool, string) {
 		changes, _ := b.Changes(ctx)
-		return slices.Equal(toolsOf(ctx, b, "acme"), []string{"meanwhile", "before"}) && len(changes) == 1
+		return slices.Equal(toolsOf(ctx, b, "acme"), []string{"meanwhile", "before"}) && len(changes) == 1,
+			fmt.Sprint(toolsOf(ctx, b, "acme"), changes)
 	})
+
 }

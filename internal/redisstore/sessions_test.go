@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router/affinity"
 )
 
@@ -234,11 +235,12 @@ func TestPinsEnd(t *testing.T) {
 		short := binding(mine, "a:1", 0)
 		short.TTL = 300 * time.Millisecond
 		bind(t, s, short)
-		await(t, "the pin to end", func() bool {
+		check.Holds(t, "the pin to end", func() bool {
 			other := binding(mine, "b:1", 0)
-			other.TTL = time.Millisecond // which holds for a pin in force, too: polling must not extend it
+			other.TTL = time.Millisecond
 			return bind(t, s, other).Pin.Addr == "b:1"
 		})
+
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -93,7 +94,7 @@ func TestForgedRules(t *testing.T) {
 	rules := f.store.Policies()
 	name := func(tool string) policy.Name { return policy.Name{Capability: "caps", Tool: tool} }
 	set := func(p *redisstore.Policies, tenant, tool string, v call.Verdict) {
-		must(t, p.Set(t.Context(), policy.Rule{Tenant: tenant, Name: name(tool), Verdict: v, By: "ann"}))
+		check.Must(t, p.Set(t.Context(), policy.Rule{Tenant: tenant, Name: name(tool), Verdict: v, By: "ann"}))
 	}
 	set(rules, "acme", "good", call.Allow)
 	set(rules, "acme", "asks", call.Ask)
@@ -327,7 +328,7 @@ func TestForgedTools(t *testing.T) {
 	f := newForging(t)
 	c := f.store.Catalog()
 	write(t, c, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
-	must(t, f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB))
+	check.Must(t, f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB))
 	if got := readOne(t, c, "weather", "").Accepted; len(got) != 2 || got["x"] != (toolschema.Hash{}) ||
 		got["y"] != hashA {
 		t.Errorf("%+v", got)

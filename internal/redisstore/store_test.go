@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestCommands(t *testing.T) {
@@ -76,7 +77,7 @@ func TestTime(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the key to expire", func() bool {
+		check.Holds(t, "the key to expire", func() bool {
 			var left int64
 			err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 				left, err = r.Exists(ctx, key).Result()
@@ -84,6 +85,7 @@ func TestTime(t *testing.T) {
 			})
 			return err == nil && left == 0
 		})
+
 		if last, err := p.Run(ctx, micros, []string{p.Key("clock")}).Int64(); err != nil || last-first < 300_000 {
 			t.Errorf("the key that lives for 500 ms was gone after %d µs of Redis' time, %v", last-first, err)
 		}
@@ -179,19 +181,5 @@ func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	case <-time.After(patience):
 		t.Fatalf("waited %v for %s", patience, what)
 		panic("unreachable")
-	}
-}
-
-// await polls until a condition holds.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.After(patience); !so(); {
-		select {
-		case <-again.C:
-		case <-deadline:
-			t.Fatalf("waited %v for %s", patience, what)
-		}
 	}
 }

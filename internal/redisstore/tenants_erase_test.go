@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router/affinity"
@@ -31,12 +32,12 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	r := request(`{}`)
 	r.Tenant = id
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
-	must(t, s.EngineQuestions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
+	check.Must(t, s.EngineQuestions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
 	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
 	_, err := s.Sessions().StoreLocations(t.Context(),
 		[]affinity.Location{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1",
 			TTL: time.Hour}})
-	must(t, err)
+	check.Must(t, err)
 }
 
 // spender makes calls of a tenant, and returns the number of its calls today.
@@ -51,7 +52,7 @@ func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 		b := tenant.Bounds{PerDay: 100, PerMonth: 200, CallsPerSecond: 5, Burst: 5, Concurrent: 3}
 		got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: id, UID: uid},
 			[]ratelimit.Demand{{Bounds: b, Want: 1, Need: 1, Seq: seq}})
-		must(t, err)
+		check.Must(t, err)
 		return got[0].Day.Calls
 	}
 }
@@ -60,7 +61,7 @@ func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 func under(t *testing.T, s *redisstore.Store, id string) []string {
 	t.Helper()
 	keys, err := s.Approvals().Keys(t.Context(), strings.TrimSuffix(s.Probe().KeyOf(id), "}")+":*")
-	must(t, err)
+	check.Must(t, err)
 	return keys
 }
 
@@ -72,15 +73,15 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		tenants := s.Tenants()
 		const gone = "slots"
 		others := []string{"acme", "slots2", "slot?", "s*", "pin"}
-		must(t, tenants.CreateTenant(ctx, aTenant(gone, "u1")))
+		check.Must(t, tenants.CreateTenant(ctx, aTenant(gone, "u1")))
 		key := aKey(gone, "u1")
-		must(t, tenants.CreateKey(ctx, key))
+		check.Must(t, tenants.CreateKey(ctx, key))
 		furnish(t, s, gone)
 		late := spender(t, s, gone, "u1")
 		late()
 		keptSpent := map[string]func() int64{}
 		for _, id := range others {
-			must(t, tenants.CreateTenant(ctx, aTenant(id, "of "+id)))
+			check.Must(t, tenants.CreateTenant(ctx, aTenant(id, "of "+id)))
 			furnish(t, s, id)
 			keptSpent[id] = spender(t, s, id, "of "+id)
 			keptSpent[id]()
@@ -88,13 +89,13 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		set(t, s.Policies(), rule("", policy.Name{Capability: "mail", Tool: "send"}, call.Allow))
 		probe := s.Probe()
 		places := s.Permits("a").Key("pin", "a:1") // a key that begins with the tenant's name and "pin"
-		must(t, probe.Set(ctx, places, "1"))
+		check.Must(t, probe.Set(ctx, places, "1"))
 		before, err := s.Policies().Version(ctx)
-		must(t, err)
+		check.Must(t, err)
 		if err := tenants.DeleteTenant(ctx, gone, 0, false); !errors.Is(err, tenant.ErrTenantHasKeys) {
 			t.Fatalf("with a key: %v", err)
 		}
-		must(t, tenants.DeleteTenant(ctx, gone, 1, true))
+		check.Must(t, tenants.DeleteTenant(ctx, gone, 1, true))
 		if left := under(t, s, gone); len(left) != 1 || left[0] != places {
 			t.Errorf("left: %q", left)
 		}
@@ -119,7 +120,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		}
 		// A late report of the deleted tenant's use does not count for the next one.
 		late()
-		must(t, tenants.CreateTenant(ctx, aTenant(gone, "u2")))
+		check.Must(t, tenants.CreateTenant(ctx, aTenant(gone, "u2")))
 		if n := spender(t, s, gone, "u2")(); n != 1 {
 			t.Errorf("the next one has used %d calls, want its own one", n)
 		}
@@ -136,15 +137,15 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 			kept, err := s.Sessions().StoreLocations(ctx,
 				[]affinity.Location{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1",
 					OwnedOnly: true, TTL: time.Hour}})
-			must(t, err)
+			check.Must(t, err)
 			return kept[0]
 		}
-		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
 		if !told("acme", "f1") || !told("globex", "f2") || !told("acme", "f1") {
 			t.Fatal("the first tenant is not the owner")
 		}
-		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
-		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
+		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
 		for _, of := range []string{"acme", "globex"} {
 			if told(of, "f1") {
 				t.Errorf("%s has what the deleted tenant had", of)
@@ -155,7 +156,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 		}
 		probe := s.Probe()
 		key := redisstore.ArtifactOwnerKey(s.Sessions(), affinity.Artifact{Capability: "mail", ID: "f1"})
-		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		check.Must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			if ttl, err := r.PTTL(ctx, key).Result(); err != nil || ttl <= 0 || ttl > time.Hour {
 				t.Errorf("%s stays %v, %v", key, ttl, err)
 			}
@@ -168,7 +169,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 func TestManyKeysAreErased(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
-		must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
 		for range 8 {
 			var some []affinity.Location
 			for range 250 {
@@ -176,9 +177,9 @@ func TestManyKeysAreErased(t *testing.T) {
 					ID: rand.Text()}, Addr: "a:1", TTL: time.Hour})
 			}
 			_, err := s.Sessions().StoreLocations(ctx, some)
-			must(t, err)
+			check.Must(t, err)
 		}
-		must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
+		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		if left := under(t, s, "acme"); len(left) != 0 {
 			t.Errorf("%d keys are left", len(left))
 		}
@@ -190,13 +191,13 @@ func TestADeletionThatFailed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		tenants := s.Tenants()
-		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
 		furnish(t, s, "acme")
 		// A key of the wrong type makes the deletion fail.
 		probe := s.Probe()
 		key := probe.KeyOf("policies", "tenants")
-		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
-		must(t, probe.Set(ctx, key, "nonsense"))
+		check.Must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
+		check.Must(t, probe.Set(ctx, key, "nonsense"))
 		if err := tenants.DeleteTenant(ctx, "acme", 1, true); err == nil {
 			t.Fatal("no error")
 		}
@@ -206,9 +207,9 @@ func TestADeletionThatFailed(t *testing.T) {
 		if err := tenants.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrTenantExists) {
 			t.Errorf("its name is free: %v", err)
 		}
-		must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
-		must(t, tenants.DeleteTenant(ctx, "acme", 1, true))
-		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u2")))
+		check.Must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
+		check.Must(t, tenants.DeleteTenant(ctx, "acme", 1, true))
+		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u2")))
 		if rules, _, err := s.Policies().List(ctx, "acme", "", 10); err != nil || len(rules) != 0 {
 			t.Errorf("inherited: %v, %v", rules, err)
 		}
@@ -220,13 +221,13 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, stop := context.WithCancel(t.Context())
 		tenants := open().Tenants()
-		must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
 		id, secret := tenant.NewCredential()
 		k := aKey("acme", "u1")
 		k.ID, k.Hash = id, tenant.HashOf(secret, nil)
-		must(t, tenants.CreateKey(ctx, k))
+		check.Must(t, tenants.CreateKey(ctx, k))
 		stored, err := tenant.NewStored(open().Tenants(), tenant.Options{TTL: time.Hour})
-		must(t, err)
+		check.Must(t, err)
 		var running sync.WaitGroup
 		running.Go(func() { stored.Watch(ctx) })
 		defer running.Wait()
@@ -237,7 +238,7 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 			_, known, _ := stored.Lookup(claim)
 			return refusal == nil && known
 		})
-		must(t, tenants.DeleteTenant(ctx, "acme", 0, true))
+		check.Must(t, tenants.DeleteTenant(ctx, "acme", 0, true))
 		stored.Directory().Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
 		settle(t, "the key to be refused", func() bool {
 			_, refusal := stored.Authenticate(ctx, claim)

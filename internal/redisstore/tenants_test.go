@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // aTenant is a tenant as an operator creates it.
@@ -32,13 +33,6 @@ func aKey(of, uid string) *tenant.Key {
 	return k
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestTenants(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -46,19 +40,19 @@ func TestTenants(t *testing.T) {
 		if r, err := b.FindTenant(ctx, "acme"); r != nil || err != nil {
 			t.Fatalf("before: %v, %v", r, err)
 		}
-		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
 		if err := b.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrTenantExists) {
 			t.Errorf("again: %v", err)
 		}
 		r, err := b.FindTenant(ctx, "acme")
-		must(t, err)
+		check.Must(t, err)
 		want := aTenant("acme", "u1")
 		want.Version, want.Created, want.Updated = 1, r.Created, r.Updated
 		if !reflect.DeepEqual(r, want) || time.Since(r.Created).Abs() > time.Hour || !r.Updated.Equal(r.Created) {
 			t.Errorf("got  %+v\nwant %+v", r, want)
 		}
 		r.Disabled, r.Name, r.Limits = true, "", nil
-		must(t, a.UpdateTenant(ctx, r))
+		check.Must(t, a.UpdateTenant(ctx, r))
 		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrTenantChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
@@ -72,7 +66,7 @@ func TestTenants(t *testing.T) {
 		if err := a.DeleteTenant(ctx, "acme", 1, false); !errors.Is(err, tenant.ErrTenantChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
-		must(t, a.DeleteTenant(ctx, "acme", 2, false))
+		check.Must(t, a.DeleteTenant(ctx, "acme", 2, false))
 		if err := b.DeleteTenant(ctx, "acme", 0, true); !errors.Is(err, tenant.ErrTenantUnknown) {
 			t.Errorf("again: %v", err)
 		}
@@ -87,13 +81,13 @@ func TestTenantsArePaged(t *testing.T) {
 		ctx := t.Context()
 		s := open().Tenants()
 		for i := range 7 {
-			must(t, s.CreateTenant(ctx, aTenant("t"+strconv.Itoa(i), "u")))
+			check.Must(t, s.CreateTenant(ctx, aTenant("t"+strconv.Itoa(i), "u")))
 		}
 		var ids []string
 		var pages int
 		for after := ""; pages == 0 || after != ""; pages++ {
 			page, next, err := s.ListTenants(ctx, after, 3)
-			must(t, err)
+			check.Must(t, err)
 			for _, r := range page {
 				ids = append(ids, r.ID)
 			}
@@ -109,7 +103,7 @@ func TestAPIKeys(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
 		a, b := open().Tenants(), open().Tenants()
-		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
 		for of, uid := range map[string]string{"acme": "u0", "globex": "u1"} {
 			k := aKey(of, uid)
 			if err := a.CreateKey(ctx, k); !errors.Is(err, tenant.ErrTenantUnknown) {
@@ -121,8 +115,8 @@ func TestAPIKeys(t *testing.T) {
 		}
 		k, ofFile := aKey("acme", "u1"), aKey("filed", "")
 		k.Expires = time.UnixMilli(time.Now().Add(time.Hour).UnixMilli())
-		must(t, a.CreateKey(ctx, k))
-		must(t, a.CreateKey(ctx, ofFile))
+		check.Must(t, a.CreateKey(ctx, k))
+		check.Must(t, a.CreateKey(ctx, ofFile))
 		if got, err := b.FindKey(ctx, k.ID); err != nil || !reflect.DeepEqual(got, k) || k.Created.IsZero() {
 			t.Errorf("got  %+v, %v\nwant %+v", got, err, k)
 		}
@@ -143,7 +137,7 @@ func TestAPIKeys(t *testing.T) {
 		if err := a.DeleteTenant(ctx, "acme", 0, false); !errors.Is(err, tenant.ErrTenantHasKeys) {
 			t.Errorf("with a key: %v", err)
 		}
-		must(t, a.DeleteTenant(ctx, "acme", 0, true))
+		check.Must(t, a.DeleteTenant(ctx, "acme", 0, true))
 		if got, err := b.FindKey(ctx, k.ID); got != nil || err != nil {
 			t.Errorf("of nobody: %+v, %v", got, err)
 		}
@@ -159,8 +153,8 @@ func TestKeysOfAnEarlierTenant(t *testing.T) {
 		ctx := t.Context()
 		s := open().Tenants()
 		old := aKey("acme", "")
-		must(t, s.CreateKey(ctx, old)) // of a tenant of the file
-		must(t, s.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.CreateKey(ctx, old)) // of a tenant of the file
+		check.Must(t, s.CreateTenant(ctx, aTenant("acme", "u1")))
 		if got, _, err := s.ListKeys(ctx, "acme", "u1", "", 10); err != nil || len(got) != 0 {
 			t.Errorf("%v, %v", got, err)
 		}
@@ -174,13 +168,13 @@ func TestRotation(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
 		a, b := open().Tenants(), open().Tenants()
-		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
 		old, next, third := aKey("acme", "u1"), aKey("acme", "u1"), aKey("acme", "u1")
-		must(t, a.CreateKey(ctx, old))
+		check.Must(t, a.CreateKey(ctx, old))
 		next.Replaces = old.ID
-		must(t, a.RotateKey(ctx, old.ID, next, time.Hour))
+		check.Must(t, a.RotateKey(ctx, old.ID, next, time.Hour))
 		got, err := b.FindKey(ctx, old.ID)
-		must(t, err)
+		check.Must(t, err)
 		if left := time.Until(got.Until); got.ReplacedBy != next.ID || left < 30*time.Minute || left > 90*time.Minute ||
 			!got.Replaced.Equal(got.Until.Add(-time.Hour)) {
 			t.Errorf("the old one: %+v", got)
@@ -191,11 +185,11 @@ func TestRotation(t *testing.T) {
 		}
 		revoked, expired := aKey("acme", "u1"), aKey("acme", "u1")
 		expired.Expires = time.Now().Add(-time.Hour)
-		must(t, a.CreateKey(ctx, revoked))
-		must(t, a.CreateKey(ctx, expired))
-		must(t, a.RevokeKey(ctx, "acme", revoked.ID))
+		check.Must(t, a.CreateKey(ctx, revoked))
+		check.Must(t, a.CreateKey(ctx, expired))
+		check.Must(t, a.RevokeKey(ctx, "acme", revoked.ID))
 		others := aKey("filed", "")
-		must(t, a.CreateKey(ctx, others))
+		check.Must(t, a.CreateKey(ctx, others))
 		for id, want := range map[string]error{
 			old.ID: tenant.ErrKeyRotated, revoked.ID: tenant.ErrKeyExpired, expired.ID: tenant.ErrKeyExpired,
 			"abcdefghijklmnop": tenant.ErrKeyUnknown, others.ID: tenant.ErrKeyUnknown,
@@ -218,9 +212,9 @@ func TestManyRotateOneKey(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
 		a, b := open().Tenants(), open().Tenants()
-		must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, a.CreateTenant(ctx, aTenant("acme", "u1")))
 		old := aKey("acme", "u1")
-		must(t, a.CreateKey(ctx, old))
+		check.Must(t, a.CreateKey(ctx, old))
 		var rotated atomic.Int32
 		var all sync.WaitGroup
 		for i := range 8 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -40,7 +41,7 @@ func TestRefresh(t *testing.T) {
 	raw := i.Token(t, nil)
 	want(t, v, "before", raw, "")
 	i.Rotate(t, false)
-	until(t, func() bool { _, reason := ask(t, v, raw); return reason == "CREDENTIAL_INVALID" })
+	check.Holds(t, "the verifier", func() bool { _, reason := ask(t, v, raw); return reason == "CREDENTIAL_INVALID" })
 	want(t, v, "the new key's", i.Token(t, nil), "")
 }
 
@@ -96,14 +97,14 @@ func TestOutage(t *testing.T) {
 	seen, unseen, later := i.Token(t, long), i.Token(t, long), i.Token(t, long)
 	want(t, v, "before", seen, "")
 	i.Stop(t)
-	until(t, func() bool { return !v.Stats()[0].Up })
+	check.Holds(t, "the verifier", func() bool { return !v.Stats()[0].Up })
 	want(t, v, "seen", seen, "")
 	want(t, v, "not seen before", unseen, "")
 	clock.add(6*time.Hour + time.Minute)
 	want(t, v, "seen, late", seen, "")
 	want(t, v, "the keys are too old", later, "IDENTITY_UNAVAILABLE")
 	i.Resume(t)
-	until(t, func() bool { _, reason := ask(t, v, later); return reason == "" })
+	check.Holds(t, "the verifier", func() bool { _, reason := ask(t, v, later); return reason == "" })
 	if s := v.Stats()[0]; !s.Up || s.Failed == 0 {
 		t.Errorf("%+v", s)
 	}
@@ -118,7 +119,7 @@ func TestNeverReached(t *testing.T) {
 	v := start(t, nil, configOf(i, nil))
 	want(t, v, "away", raw, "IDENTITY_UNAVAILABLE")
 	i.Resume(t)
-	until(t, func() bool { _, reason := ask(t, v, raw); return reason == "" })
+	check.Holds(t, "the verifier", func() bool { _, reason := ask(t, v, raw); return reason == "" })
 }
 
 // TestWrongAnswers: an issuer with invalid responses counts as unavailable, and its certificate must be trusted.
@@ -133,7 +134,7 @@ func TestWrongAnswers(t *testing.T) {
 			v := start(t, nil, configOf(i, nil))
 			want(t, v, how, i.Token(t, nil), "IDENTITY_UNAVAILABLE")
 			i.Behave(t, "")
-			until(t, func() bool { _, reason := ask(t, v, i.Token(t, nil)); return reason == "" })
+			check.Holds(t, "the verifier", func() bool { _, reason := ask(t, v, i.Token(t, nil)); return reason == "" })
 		})
 	}
 	i := issuertest.Start(t)
@@ -191,19 +192,5 @@ func BenchmarkIdentify(b *testing.B) {
 				_, _ = v.Authenticate(b.Context(), tenant.Credentials{Credential: forged})
 			}
 		})
-	}
-}
-
-// until polls for a state that no event announces.
-func until(t testing.TB, done func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.After(issuertest.Patience); !done(); {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatal("it never came")
-		}
 	}
 }

@@ -2,13 +2,16 @@
 // Its functions are called by the goroutine that runs the test.
 package check
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Patience bounds each wait. It lets a failing test fail soon, and a busy machine take its time.
 const Patience = 30 * time.Second
 
 // gap is the time between two looks at a state that no event announces.
-const gap = 5 * time.Millisecond
+const gap = 10 * time.Millisecond
 
 // TB is the part of testing.TB that the functions need.
 type TB interface {
@@ -33,6 +36,21 @@ func Until(t TB, what string, look func() (done bool, seen string)) {
 			return true, seen, nil
 		}
 		return false, seen, time.After(gap)
+	})
+}
+
+// Holds looks again and again until a condition of one part holds.
+func Holds(t TB, what string, so func() bool) {
+	t.Helper()
+	Until(t, what, func() (bool, string) { return so(), "it does not hold" })
+}
+
+// Succeeds tries again and again until there is no error. The test fails with the last one.
+func Succeeds(t TB, what string, try func() error) {
+	t.Helper()
+	Until(t, what, func() (bool, string) {
+		err := try()
+		return err == nil, fmt.Sprint(err)
 	})
 }
 

@@ -43,11 +43,17 @@ func TestChecks(t *testing.T) {
 		takes time.Duration
 		says  string
 	}{
-		"no error":   {func(t check.TB) { check.Must(t, nil) }, 0, ""},
-		"an error":   {func(t check.TB) { check.Must(t, errors.New("100% lost")) }, 0, "100% lost"},
-		"at once":    {func(t check.TB) { check.Until(t, "x", after(0)) }, 0, ""},
-		"soon":       {func(t check.TB) { check.Until(t, "x", after(20)) }, 100 * time.Millisecond, ""},
-		"never":      {func(t check.TB) { check.Until(t, "x", never) }, check.Patience, "waited 30s for x: nothing"},
+		"no error": {func(t check.TB) { check.Must(t, nil) }, 0, ""},
+		"an error": {func(t check.TB) { check.Must(t, errors.New("100% lost")) }, 0, "100% lost"},
+		"at once":  {func(t check.TB) { check.Until(t, "x", after(0)) }, 0, ""},
+		"soon":     {func(t check.TB) { check.Until(t, "x", after(20)) }, 200 * time.Millisecond, ""},
+		"never":    {func(t check.TB) { check.Until(t, "x", never) }, check.Patience, "waited 30s for x: nothing"},
+		"holds": {func(t check.TB) {
+			look := after(20)
+			check.Holds(t, "x", func() bool { done, _ := look(); return done })
+		}, 200 * time.Millisecond, ""},
+		"fails": {func(t check.TB) { check.Succeeds(t, "x", func() error { return errors.New("no") }) }, check.Patience,
+			"waited 30s for x: no"},
 		"a value":    {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
 		"no value":   {func(t check.TB) { check.Received(t, make(chan int), "y") }, check.Patience, "waited 30s for y"},
 		"an event":   {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},

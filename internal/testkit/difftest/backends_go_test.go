@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // which enables it in servers
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -188,7 +189,7 @@ func startGo(t testing.TB, j *journal) []*backend {
 		b := &backend{name: name}
 		for i := range b.ports {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			must(t, err)
+			check.Must(t, err)
 			b.ports[i] = ln.Addr().(*net.TCPAddr).Port
 			t.Cleanup(serve(ln, &teller{journal: j, name: name, reserved: i == 1}))
 		}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -132,11 +133,11 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := cmd.StdinPipe()
-	must(t, err)
+	check.Must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	must(t, err)
+	check.Must(t, err)
 	errors, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	must(t, err)
+	check.Must(t, err)
 	cmd.Stderr = errors
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("the backend %s: %v. Run `make test`, which installs what it needs", name, err)
@@ -205,9 +206,9 @@ func descriptors(t testing.TB) string {
 		protodesc.ToFileDescriptorProto(legacypb.File_selu_legacy_legacy_proto),
 		protodesc.ToFileDescriptorProto(legacypb.File_selu_legacy_service_proto))
 	data, err := proto.Marshal(&set)
-	must(t, err)
+	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "selu.binpb")
-	must(t, os.WriteFile(file, data, 0o600))
+	check.Must(t, os.WriteFile(file, data, 0o600))
 	return file
 }
 
@@ -215,7 +216,7 @@ func descriptors(t testing.TB) string {
 func program(t testing.TB, parts ...string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join(append([]string{root}, parts...)...))
-	must(t, err)
+	check.Must(t, err)
 	if _, err := os.Stat(file); err != nil {
 		t.Fatalf("%v: run `make test`, which installs it", err)
 	}
@@ -248,11 +249,4 @@ func startBackends(t testing.TB, j *journal) []*backend {
 	backends := []*backend{python("upb", "upb"), python("pure", "python"), node("pbjs7", "7"), node("pbjs8", "8")}
 	backends = append(backends, start(t, j, "tonic", exec.Command(program(t, "bin/tonic/difftest"), "serve")))
 	return append(backends, startGo(t, j)...)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
@@ -220,7 +221,7 @@ func (b *backend) ask(t testing.TB, port int, id string) {
 	t.Helper()
 	if b.conns[port] == nil {
 		conn, err := grpc.NewClient("passthrough:///"+b.addr(port), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		must(t, err)
+		check.Must(t, err)
 		b.conns[port] = conn
 		t.Cleanup(func() { _ = conn.Close() })
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -70,7 +71,7 @@ func protoc(t *testing.T, s *spoken) []byte {
 		"--encode="+string(s.request().ProtoReflect().Descriptor().FullName()), file)
 	cmd.Stdin = strings.NewReader(prototext.Format(s.request()))
 	msg, err := cmd.Output()
-	must(t, err)
+	check.Must(t, err)
 	return msg
 }
 
@@ -91,12 +92,12 @@ func (s *spoken) request() proto.Message {
 func csharp(t *testing.T) iter.Seq2[spoken, []byte] {
 	t.Helper()
 	text, err := os.ReadFile("csharp/messages.txt")
-	must(t, err)
+	check.Must(t, err)
 	return func(yield func(spoken, []byte) bool) {
 		for line := range strings.Lines(string(text)) {
 			fields, digits, _ := strings.Cut(strings.TrimSpace(line), " = ")
 			msg, err := hex.DecodeString(digits)
-			must(t, err)
+			check.Must(t, err)
 			if !yield(unwritten(t, fields), msg) {
 				return
 			}
@@ -124,7 +125,7 @@ func unwritten(t *testing.T, line string) spoken {
 	var fields [][]byte
 	for word := range strings.SplitSeq(line, " ") {
 		f, err := base64.StdEncoding.DecodeString(word)
-		must(t, err)
+		check.Must(t, err)
 		fields = append(fields, f)
 	}
 	s := spoken{
@@ -146,11 +147,11 @@ func TestCSharpInput(t *testing.T) {
 		}
 	}
 	if *input != "" {
-		must(t, os.WriteFile(*input, []byte(lines.String()), 0o600))
+		check.Must(t, os.WriteFile(*input, []byte(lines.String()), 0o600))
 		return
 	}
 	text, err := os.ReadFile("csharp/messages.txt")
-	must(t, err)
+	check.Must(t, err)
 	var committed strings.Builder
 	for line := range strings.Lines(string(text)) {
 		fields, _, _ := strings.Cut(line, " = ")

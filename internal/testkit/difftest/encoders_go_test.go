@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -45,7 +46,7 @@ func (w *world) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+w.gateway.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return func(t *testing.T, s *spoken) error {
 		t.Helper()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // spoken is a call for a client. Its message may be any that the proto permits.
@@ -174,10 +176,10 @@ func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdin, err := cmd.StdinPipe()
-	must(t, err)
+	check.Must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	timer := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // record is a call in the audit log.
@@ -106,7 +107,7 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 		for _, d := range []string{live, doc, legacy} {
 			id := backend.name + "-" + d
 			file := filepath.Join(dir, id+".yaml")
-			must(t, os.WriteFile(file, fmt.Appendf(nil, manifest, id), 0o600))
+			check.Must(t, os.WriteFile(file, fmt.Appendf(nil, manifest, id), 0o600))
 			fmt.Fprintf(&b, "  - {capability: %s, dialect: %s, manifest: %s, policy: %s, validate_arguments: %v, "+
 				"enforce_credentials: %v, methods: [%s],\n"+
 				"     backends: ['%s', {addr: '%s', session: mine, tenant: ours}]}\n", id, d, file,
@@ -115,7 +116,7 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 		}
 	}
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(b.String()), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(b.String()), 0o600))
 	return file
 }
 
@@ -134,10 +135,10 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 	cmd := exec.Command(capgate, "serve", "--config", config(t, backends, keys...))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := cmd.StdoutPipe()
-	must(t, err)
+	check.Must(t, err)
 	stderr, err := cmd.StderrPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	listens, ended := make(chan string, 1), make(chan struct{})
 	go g.readLog(stderr, listens)
 	t.Cleanup(func() {

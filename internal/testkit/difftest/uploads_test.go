@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -91,7 +92,7 @@ func startHasty(t *testing.T) *backend {
 	b := &backend{name: "hasty", methods: "example.v1.Notes/*"}
 	for i := range b.ports {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		check.Must(t, err)
 		b.ports[i] = ln.Addr().(*net.TCPAddr).Port
 		go func() { _ = s.Serve(ln) }() // ends with Stop, and only so
 	}
@@ -133,10 +134,10 @@ func makeUploads(t *testing.T, cmd *exec.Cmd, all []upload) {
 	var said strings.Builder
 	cmd.Stderr = &said
 	stdin, err := cmd.StdinPipe()
-	must(t, err)
+	check.Must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	timer := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	lines, calls := bufio.NewReader(stdout), json.NewEncoder(stdin)
