@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -33,7 +32,8 @@ func (r *Replica) duty(ep *endpoint) (Role, bool) {
 	case ep.primary == r.self:
 		return Primary, ep.shardRead // the store may be about to return its state
 	case ep.secondary == r.self:
-		return Secondary, ep.observations[Primary] != nil && ep.observations[Primary].State == Down
+		v := ep.observations[Primary] // not its own, of when it was the primary
+		return Secondary, v != nil && v.State == Down && v.By != r.self.id
 	default:
 		return Primary, false
 	}
@@ -43,8 +43,8 @@ func (r *Replica) duty(ep *endpoint) (Role, bool) {
 func (r *Replica) assign(now time.Time, ep *endpoint) {
 	slot, probe := r.role(ep)
 	if !probe {
-		r.unschedule(ep)
 		r.yield(ep)
+		r.unschedule(ep)
 		ep.orphan = false
 		return
 	}
@@ -82,7 +82,8 @@ func (r *Replica) takeOver(now time.Time, ep *endpoint) (State, time.Time) {
 	if v == nil || !r.options.Shared {
 		return Unknown, now
 	}
-	return v.State, now.Add(time.Duration(rand.Float64() * float64(r.heartbeats(0.25))))
+	state, _ := resolve(v, ep.observations[Secondary], v.By != r.self.id)
+	return state, now.Add(r.options.Jitter(r.heartbeats(0.25)))
 }
 
 // onResult takes the result of a probe by this replica.
@@ -112,7 +113,7 @@ func (r *Replica) onResult(now time.Time, p *Probe, result Result) {
 	case old != nil && old.State == state:
 		v.Episode, v.Since = old.Episode, old.Since
 	default:
-		v.Episode = rand.Uint32()
+		v.Episode = uint32(r.options.Jitter(1 << 32))
 	}
 	p.observed = true
 	if old == nil || !old.same(v) {
@@ -140,10 +141,11 @@ func (r *Replica) storeTime(t time.Time) int64 { return t.UnixMilli() - r.ahead 
 // localTime converts ms of the store's clock to a local time.
 func (r *Replica) localTime(ms int64) time.Time { return time.UnixMilli(ms + r.ahead) }
 
-// needsConfirmation reports whether Down needs the confirmation of a second replica.
+// needsConfirmation reports whether Down needs the confirmation of a second replica. A replica that knows of no other one,
+// as the membership is unavailable, believes its own observation.
 func (r *Replica) needsConfirmation(ep *endpoint) bool {
-	if r.isolated && ep.probe != nil && ep.probe.role != OnDemand {
-		return false
+	if r.isolated || !r.joined {
+		return !ep.observedHere(Primary)
 	}
 	return ep.secondary != nil && !ep.secondary.stale
 }

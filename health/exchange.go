@@ -89,7 +89,7 @@ func (p *Prober) follow(ctx context.Context) {
 		p.options.Logger.LogAttrs(ctx, slog.LevelDebug, "lost the watch on the health store", slog.Any("error", err))
 		select {
 		case <-ctx.Done():
-		case <-time.After(jitter(wait, 0.5)):
+		case <-time.After(jitter(wait, 0.5, random)):
 		}
 		wait = min(2*wait, watchBackoffMax)
 	}

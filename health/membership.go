@@ -24,7 +24,7 @@ func (r *Replica) tick(now time.Time) (send bool) {
 	if !r.options.Shared || now.Before(r.nextTick) {
 		return false
 	}
-	r.nextTick = now.Add(jitter(r.heartbeats(0.5), 0.1))
+	r.nextTick = now.Add(r.jitter(r.heartbeats(0.5), 0.1))
 	if r.started.IsZero() {
 		r.started = now
 		r.nextTick = now.Add(min(graceAtStart, r.heartbeats(0.5)))

@@ -81,13 +81,19 @@ func (r *Replica) OnPublish(now time.Time, reports []Report, err error) {
 	if err == nil {
 		return
 	}
-	r.nextPublish = now.Add(jitter(publishBackoff, 0.5))
+	r.nextPublish = now.Add(r.jitter(publishBackoff, 0.5))
 	for _, report := range reports {
 		if report.Observation == nil {
 			r.enqueueDeletion(report.Key)
-		} else if ep := r.find(report.Key); ep != nil && ep.observedHere(report.Role) {
+			continue
+		}
+		switch ep := r.find(report.Key); {
+		case ep == nil:
+		case ep.observedHere(report.Role):
 			ep.published[report.Role] = false
 			r.enqueue(ep, report.Role)
+		default: // the store may have another one, which the report's has replaced here
+			r.invalidate(ep.fleet.shard)
 		}
 	}
 }

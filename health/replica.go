@@ -6,6 +6,8 @@ import "time"
 type ReplicaOptions struct {
 	// MaxConcurrent bounds the concurrent probes; default 64.
 	MaxConcurrent int
+	// Jitter returns a random duration from 0 to d, excluding d; default math/rand's.
+	Jitter func(d time.Duration) time.Duration
 
 	// Shared says that there are a Membership and a Store. The fields below apply only then.
 	Shared bool
@@ -25,6 +27,9 @@ type ReplicaOptions struct {
 func (o ReplicaOptions) withDefaults() ReplicaOptions {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = 64
+	}
+	if o.Jitter == nil {
+		o.Jitter = random
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 2 * time.Second

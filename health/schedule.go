@@ -136,20 +136,34 @@ func (r *Replica) interval(now time.Time, p *Probe, result Result) time.Duration
 	case (result.Refused || result.Unresolved) && p.backoff < d && r.earlyProbes.take(now):
 		d = p.backoff
 	}
-	return jitter(d, c.Jitter)
+	return r.jitter(d, c.Jitter)
 }
 
 // jitter varies d by up to share of it in both directions, so that the probes of many backends
 // and gateways do not synchronize.
-func jitter(d time.Duration, share float64) time.Duration {
-	return d + time.Duration(float64(d)*share*(2*rand.Float64()-1))
+func (r *Replica) jitter(d time.Duration, share float64) time.Duration {
+	return jitter(d, share, r.options.Jitter)
 }
 
-// probeQueue is a heap of probes; the one that is due first is on top.
+func jitter(d time.Duration, share float64, random func(time.Duration) time.Duration) time.Duration {
+	span := time.Duration(float64(d) * share)
+	return d - span + random(2*span)
+}
+
+// random returns a random duration from 0 to d.
+func random(d time.Duration) time.Duration { return time.Duration(rand.Float64() * float64(d)) }
+
+// probeQueue is a heap of probes; the one that is due first is on top. Its order does not depend on that of maps.
 type probeQueue []*Probe
 
-func (q probeQueue) Len() int           { return len(q) }
-func (q probeQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q probeQueue) Len() int { return len(q) }
+func (q probeQueue) Less(i, j int) bool {
+	if !q[i].due.Equal(q[j].due) {
+		return q[i].due.Before(q[j].due)
+	}
+	return q[i].endpoint.hash < q[j].endpoint.hash
+}
+
 func (q probeQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].heapIndex, q[j].heapIndex = i, j

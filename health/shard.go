@@ -1,9 +1,6 @@
 package health
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // Limits of shard reads.
 const (
@@ -56,7 +53,7 @@ func (r *Replica) dueReads(now time.Time) []ShardRead {
 		}
 		missed := p.version < p.latest
 		if p.awaitsEvents && !missed && !p.stale {
-			p.awaitsEvents, p.nextRead = false, now.Add(jitter(r.options.Reconcile, 0.2))
+			p.awaitsEvents, p.nextRead = false, now.Add(r.jitter(r.options.Reconcile, 0.2))
 			continue
 		}
 		p.reading, p.awaitsEvents, p.stale, p.lastRead = true, false, false, now
@@ -81,7 +78,7 @@ func (r *Replica) resync(now time.Time, over time.Duration) {
 	r.synced = true
 	for n := range r.shards {
 		p := &r.shards[n]
-		p.version, p.stale, p.nextRead = 0, true, randomTime(now, over)
+		p.version, p.stale, p.nextRead = 0, true, now.Add(r.options.Jitter(over))
 	}
 }
 
@@ -90,15 +87,10 @@ func (r *Replica) checkVersions(now time.Time, over time.Duration) {
 	for n := range r.shards {
 		p := &r.shards[n]
 		p.stale = true
-		if at := randomTime(now, over); at.Before(p.nextRead) {
+		if at := now.Add(r.options.Jitter(over)); at.Before(p.nextRead) {
 			p.nextRead = at
 		}
 	}
-}
-
-// randomTime returns a random time in the next d.
-func randomTime(now time.Time, d time.Duration) time.Time {
-	return now.Add(time.Duration(rand.Float64() * float64(d)))
 }
 
 // republish publishes this replica's observations to a store that lost its content. It first
@@ -129,13 +121,13 @@ func (r *Replica) OnShard(now time.Time, read ShardRead, got Shard, err error) {
 	p.reading, p.full, p.buffered = false, false, nil
 	r.readsInFlight--
 	if err != nil {
-		p.nextRead = now.Add(jitter(readBackoff, 0.5))
+		p.nextRead = now.Add(r.jitter(readBackoff, 0.5))
 		r.repair(now, p)
 		r.publish()
 		return
 	}
 	r.lastContact = now
-	p.nextRead = now.Add(jitter(r.options.Reconcile, 0.2))
+	p.nextRead = now.Add(r.jitter(r.options.Reconcile, 0.2))
 	if p.stale {
 		p.nextRead = p.lastRead.Add(minReadInterval)
 	}
@@ -231,15 +223,15 @@ func (r *Replica) OnEvent(now time.Time, n Event) {
 func (r *Replica) onShardEvent(now time.Time, n Event) {
 	p := &r.shards[n.Shard]
 	switch {
-	case n.New:
+	case n.Previous == 0:
 		p.markUnpublished()
 		p.latest, p.buffered = 0, nil
 	case n.Version <= p.version:
 		return
-	case n.Version != p.version+1 && p.full && len(p.buffered) < maxBuffered:
+	case n.Previous != p.version && p.full && len(p.buffered) < maxBuffered:
 		p.buffered = append(p.buffered, n)
 		return
-	case n.Version != p.version+1:
+	case n.Previous != p.version:
 		p.latest = n.Version
 		r.readSoon(n.Shard)
 		return
@@ -248,7 +240,7 @@ func (r *Replica) onShardEvent(now time.Time, n Event) {
 	for _, e := range n.Entries {
 		r.onEntry(now, e, n.Shard)
 	}
-	if n.New {
+	if n.Previous == 0 {
 		r.repair(now, p)
 	}
 }
@@ -275,10 +267,10 @@ func (r *Replica) invalidate(n int) {
 	r.readSoon(n)
 }
 
-// yield is called when this replica stops probing ep. Observations of other replicas that
-// were ignored meanwhile are read again.
+// yield is called before this replica stops probing ep in its role. Observations of other replicas that
+// were ignored meanwhile are read again, and so are those that an observation replaced which was not published.
 func (r *Replica) yield(ep *endpoint) {
-	if ep.conflict {
+	if p := ep.probe; ep.conflict || p != nil && p.observed && !ep.published[p.role] {
 		ep.conflict = false
 		r.invalidate(ep.fleet.shard)
 	}

@@ -65,7 +65,8 @@ func (r *reader) answer(read health.ShardRead, version uint64) {
 // receive delivers events with versions of the shard.
 func (r *reader) receive(versions ...uint64) {
 	for _, version := range versions {
-		r.OnEvent(r.now, health.Event{Shard: r.page, Version: version, Entries: []health.Entry{r.up("b:1")}})
+		r.OnEvent(r.now, health.Event{Shard: r.page, Version: version, Previous: version - 1,
+			Entries: []health.Entry{r.up("b:1")}})
 	}
 }
 
@@ -131,6 +132,22 @@ func TestFullReadAfterMissedEvent(t *testing.T) {
 				t.Errorf("in the 12 s after: %+v", reads)
 			}
 		})
+	}
+}
+
+// A store that has failed over to a copy, which lacked versions 9 and 10, goes on with larger versions.
+func TestFullReadAfterAFailover(t *testing.T) {
+	t.Parallel()
+	r, read := newReader(t)
+	r.answer(read, 10)
+	r.pass(13 * time.Second)
+	r.OnEvent(r.now, health.Event{Shard: r.page, Version: 11, Previous: 8, Entries: []health.Entry{r.up("b:1")}})
+	if reads := r.pass(time.Second); len(reads) != 0 {
+		t.Errorf("while it reads: %+v", reads)
+	}
+	r.answer(health.ShardRead{Shard: r.page, Known: 10}, 11)
+	if reads := r.pass(time.Second); len(reads) != 1 || !reads[0].Full {
+		t.Errorf("after it: %+v", reads)
 	}
 }
 

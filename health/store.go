@@ -15,9 +15,9 @@ type Membership interface {
 	Leave(ctx context.Context, replica string) error
 }
 
-// Store is where replicas share their observations. It is divided into Shards. Each change of a shard
-// increments the shard's version, and is sent with that version to all watchers. The store may lose
-// its content at any time.
+// Store is where replicas share their observations. It is divided into Shards. Each change gives its shard a larger
+// version, which contains the time: a store that forgets changes, as after a failover, gives no version twice. The change
+// is sent to all watchers with its version and the one before. The store may lose its content at any time.
 type Store interface {
 	// Publish stores reports in their shards. After an error some of them may be stored.
 	Publish(ctx context.Context, reports []Report) error
@@ -119,10 +119,10 @@ type Event struct {
 	Subscribed bool   // every later change will be delivered
 	Left       string // the replica that left
 
-	Shard   int
-	Version uint64 // of the shard, after the change; 0: the event is not about a shard
-	New     bool   // the shard did not exist before
-	Entries []Entry
+	Shard    int
+	Version  uint64 // of the shard, after the change; 0: the event is not about a shard
+	Previous uint64 // before it; 0: the shard did not exist
+	Entries  []Entry
 }
 
 // hash returns the same value on all replicas.

@@ -3,8 +3,12 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +42,7 @@ type shard struct {
 
 type watcher struct {
 	handle func(health.Event)
-	lost   chan struct{}
+	lost   func()
 }
 
 // Fault is a failure of a Store.
@@ -63,6 +67,13 @@ func (b *Store) Break(f Fault) {
 	}
 }
 
+// Disconnect disconnects all watchers.
+func (b *Store) Disconnect() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop()
+}
+
 // Wipe restarts the store with no content.
 func (b *Store) Wipe() {
 	b.mu.Lock()
@@ -73,10 +84,27 @@ func (b *Store) Wipe() {
 	b.drop()
 }
 
+// Copy copies the content, as a replica of a store does. Calling promote fails over to the copy: the store forgets what
+// it was told since.
+func (b *Store) Copy() (promote func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	epoch, members, shards := b.epoch, maps.Clone(b.members), b.shards
+	for n := range shards {
+		shards[n].observations = maps.Clone(shards[n].observations)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.epoch, b.members, b.shards = epoch, members, shards
+		b.drop()
+	}
+}
+
 // drop disconnects all watchers. The caller holds mu.
 func (b *Store) drop() {
 	for f := range b.watchers {
-		close(f.lost)
+		f.lost()
 		delete(b.watchers, f)
 	}
 }
@@ -167,13 +195,12 @@ func (b *Store) Publish(ctx context.Context, reports []health.Report) error {
 	now := b.now()
 	b.publishes++
 	b.reports += len(reports)
-	changed, fresh := map[int][]health.Entry{}, map[int]bool{}
+	changed := map[int][]health.Entry{}
 	for _, r := range reports {
 		n := health.ShardOf(r.Capability)
 		p := &b.shards[n]
 		if p.observations == nil {
 			p.observations = map[health.Key]*health.Observation{}
-			p.version, fresh[n] = uint64(now.UnixMicro()), true
 		}
 		e := health.Entry{Key: r.Key}
 		if r.Observation == nil {
@@ -185,9 +212,10 @@ func (b *Store) Publish(ctx context.Context, reports []health.Report) error {
 		}
 		changed[n] = append(changed[n], e)
 	}
-	for n, entries := range changed {
-		b.shards[n].version++
-		b.send(health.Event{Shard: n, Version: b.shards[n].version, New: fresh[n], Entries: entries})
+	for _, n := range slices.Sorted(maps.Keys(changed)) {
+		previous := b.shards[n].version
+		b.shards[n].version = max(previous+1, uint64(now.UnixMicro()))
+		b.send(health.Event{Shard: n, Version: b.shards[n].version, Previous: previous, Entries: changed[n]})
 	}
 	return nil
 }
@@ -216,6 +244,9 @@ func (b *Store) Shard(ctx context.Context, n int, whole bool) (health.Shard, err
 			got.Entries = append(got.Entries, health.Entry{Key: k, Observation: v})
 		}
 	}
+	slices.SortFunc(got.Entries, func(x, y health.Entry) int {
+		return cmp.Or(strings.Compare(x.Capability, y.Capability), strings.Compare(x.Addr, y.Addr), cmp.Compare(x.Role, y.Role))
+	})
 	b.read += len(got.Entries)
 	return got, nil
 }
@@ -227,27 +258,34 @@ func (b *Store) subscribe(ctx context.Context) error {
 	return b.inject(ctx)
 }
 
+// Follow calls handle with each change until stop, and lost when the store disconnects the watcher. Both must not block,
+// and must not use the store.
+func (b *Store) Follow(handle func(health.Event), lost func()) (stop func()) {
+	f := &watcher{handle, lost}
+	handle(health.Event{Subscribed: true})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watchers[f] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.watchers, f)
+	}
+}
+
 // Watch implements health.Store.
 func (b *Store) Watch(ctx context.Context, tell func(health.Event)) error {
 	if err := b.subscribe(ctx); err != nil {
 		return err
 	}
-	queue := make(chan health.Event, 1<<16)
-	f := &watcher{handle: func(n health.Event) { queue <- n }, lost: make(chan struct{})}
-	f.handle(health.Event{Subscribed: true})
-	b.mu.Lock()
-	b.watchers[f] = struct{}{}
-	b.mu.Unlock()
-	defer func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.watchers, f)
-	}()
+	queue, lost := make(chan health.Event, 1<<16), make(chan struct{})
+	stop := b.Follow(func(n health.Event) { queue <- n }, func() { close(lost) })
+	defer stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-f.lost:
+		case <-lost:
 			return context.Canceled
 		case n := <-queue:
 			tell(n)

@@ -62,13 +62,13 @@ return 1`)
 // the age of its state in ms, and the rest, or nothing to delete it.
 var publishScript = newScript(luaHealthPrelude + `
 must(KEYS[1], 'hash')
-local version, new = tonumber(redis.call('HGET', KEYS[1], 'v') or ''), ''
-if not version then
+local previous = tonumber(redis.call('HGET', KEYS[1], 'v') or '')
+if not previous then
 	redis.call('DEL', KEYS[1])
-	version, new = time[1] * 1000000 + time[2], ' new'
+	previous = 0
 end
-version = version + 1
-local notice = {ARGV[2] .. ' ' .. whole(version) .. new}
+local version = math.max(previous + 1, time[1] * 1000000 + time[2])
+local notice = {ARGV[2] .. ' ' .. whole(version) .. ' ' .. whole(previous)}
 for i = 4, #ARGV, 3 do
 	local observation = ''
 	if ARGV[i + 2] == '' then

@@ -111,7 +111,8 @@ func TestHealthBoard(t *testing.T) {
 		published := publish(health.Report{Key: key, Observation: &observation, Age: time.Minute}, health.Report{
 			Key: health.Key{Capability: "weather", Addr: "b:1"}, Observation: &observation,
 		})
-		if published.Shard != n || published.Version == 0 || len(published.Entries) != 2 || published.Entries[0].Key != key {
+		if published.Shard != n || published.Version == 0 || published.Previous != 0 || len(published.Entries) != 2 ||
+			published.Entries[0].Key != key {
 			t.Fatalf("published: %+v", published)
 		}
 		got := *published.Entries[0].Observation
@@ -130,8 +131,11 @@ func TestHealthBoard(t *testing.T) {
 			t.Errorf("its version: %+v", p)
 		}
 		next := publish(health.Report{Key: key})
-		if next.Version != published.Version+1 || len(next.Entries) != 1 || next.Entries[0].Observation != nil {
+		if next.Version <= published.Version || next.Previous != published.Version || len(next.Entries) != 1 || next.Entries[0].Observation != nil {
 			t.Errorf("published that one is gone: %+v", next)
+		}
+		if next.Version == next.Previous+1 { // a store that fails over to a copy must not give a version twice
+			t.Errorf("the version lacks the time: %+v", next)
 		}
 		if p := page(true); p.Version != next.Version || len(p.Entries) != 1 || p.Entries[0].Addr != "b:1" {
 			t.Errorf("one is gone: %+v", p)
@@ -187,7 +191,8 @@ func TestHealthMalformed(t *testing.T) {
 		}
 		events := watch(t, b)
 		for _, garbage := range []string{
-			"", "left", "page 99 1", "page 1 x", "page 1 2\nc a:1 0", "page 1 2\nc a:1 0\n1 2 3",
+			"", "left", "page 99 1 0", "page 1 x 0", "page 1 2 x", "page 1 2 2", "page 1 2",
+			"page 1 2 1\nc a:1 0", "page 1 2 1\nc a:1 0\n1 2 3",
 		} {
 			raw(func(ctx context.Context, r redis.Cmdable) error {
 				return r.Publish(ctx, b.HealthChannel(), garbage).Err()

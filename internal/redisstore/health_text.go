@@ -16,13 +16,12 @@ import (
 //	digest       replica beat probes sum late                          beat: its time; late in ms
 //	field        capability addr slot                                  slot 0 or 1; "v": the shard's version
 //	observation  since written state refused dialect episode by reason
-//	event        "page" n version, "new" if the shard was lost, then a line with a field and
-//	             one with its observation, empty if it was deleted
+//	event        "page" n version previous, which is 0 if the shard was lost, then a line with a
+//	             field and one with its observation, empty if it was deleted
 //	             "left" replica
 
 const (
 	eventShard = "page"
-	eventNew   = "new"
 	eventLeft  = "left"
 
 	maxReplica = 255 // bytes of a replica's name
@@ -117,15 +116,16 @@ func decodeEvent(message string) (health.Event, bool) {
 	switch {
 	case len(f) == 2 && f[0] == eventLeft && f[1] != "" && len(lines) == 1:
 		return health.Event{Left: f[1]}, true
-	case len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != eventNew || f[0] != eventShard || len(lines)%2 == 0:
+	case len(f) != 4 || f[0] != eventShard || len(lines)%2 == 0:
 		return health.Event{}, false
 	}
 	page, err1 := strconv.ParseUint(f[1], 10, 16)
 	version, err2 := strconv.ParseUint(f[2], 10, 64)
-	if err1 != nil || err2 != nil || page >= health.Shards || version == 0 {
+	previous, err3 := strconv.ParseUint(f[3], 10, 64)
+	if errors.Join(err1, err2, err3) != nil || page >= health.Shards || version <= previous {
 		return health.Event{}, false
 	}
-	n := health.Event{Shard: int(page), Version: version, New: len(f) == 4}
+	n := health.Event{Shard: int(page), Version: version, Previous: previous}
 	for lines = lines[1:]; len(lines) > 0; lines = lines[2:] {
 		k, ok := decodeKey(lines[0])
 		if !ok {

@@ -12,7 +12,7 @@ func FuzzHealthText(f *testing.F) {
 	f.Add("weather 10.0.0.7:50051 0")
 	f.Add("1753000000000 1753000000001 2 1 1 77 gw-1 connection refused: by whom?")
 	f.Add("12 ffffffffffffffff 1500")
-	f.Add("page 17 1753000000000001\nweather a:1 1\n1 2 1 0 2 3 gw-1 fine\nweather b:1 0\n")
+	f.Add("page 7 1753000000000001 1753000000000000\nweather a:1 1\n1 2 1 0 2 3 gw-1 fine\nweather b:1 0\n")
 	f.Add("left gw-1")
 	f.Fuzz(func(t *testing.T, s string) {
 		if k, ok := decodeKey(s); ok {
