@@ -141,6 +141,14 @@ func (w *World) Always(key string, held func() bool, run func()) {
 	w.add(e)
 }
 
+// Expect adds an event of a part that has no goroutines, which happens once, when it is not held; nil: it never is.
+// cancel removes it.
+func (w *World) Expect(key string, held func() bool, run func()) (cancel func()) {
+	e := &Event{Key: key, held: held, run: run}
+	w.add(e)
+	return func() { w.remove(e) }
+}
+
 // After calls f after a time, on a goroutine of its own.
 func (w *World) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
@@ -222,6 +230,13 @@ func (w *World) Settle(limit time.Duration) {
 func (w *World) Pass(d time.Duration) {
 	w.mu.Lock()
 	w.settling = true
+	w.mu.Unlock()
+	w.Storm(d)
+}
+
+// Storm lets events happen for a time, with faults.
+func (w *World) Storm(d time.Duration) {
+	w.mu.Lock()
 	w.alive++ // the driver is not done
 	w.mu.Unlock()
 	for until := w.Now() + d; w.Now() < until && w.step(); {

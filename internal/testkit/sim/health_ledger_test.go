@@ -1,0 +1,179 @@
+package sim_test
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/capgate/capgate/health"
+)
+
+// healthLedger is what is known of all probes and replicas, by which the invariants are checked.
+type healthLedger struct {
+	p      *healthWorld
+	bad    map[string]map[string]time.Duration // by backend and replica: the last bad probe
+	late   time.Duration                       // when a replica last said that its probes are late
+	probes map[string]int                      // by backend
+}
+
+// oldest is the age of the oldest news that may still arrive: the longest faults of a run may follow each other.
+const oldest = 90 * time.Second
+
+const never = -24 * time.Hour
+
+func newHealthLedger(p *healthWorld) *healthLedger {
+	return &healthLedger{p: p, bad: map[string]map[string]time.Duration{}, late: never, probes: map[string]int{}}
+}
+
+func (d *healthLedger) probed(_ *healthLife, addr string) { d.probes[addr]++ }
+
+func (d *healthLedger) result(l *healthLife, addr string, ok bool) {
+	if ok {
+		return
+	}
+	if d.bad[addr] == nil {
+		d.bad[addr] = map[string]time.Duration{}
+	}
+	d.bad[addr][l.id] = d.p.Now()
+}
+
+func (d *healthLedger) beats(beat health.Heartbeat) {
+	if beat.Digest.Late > d.p.stale {
+		d.late = d.p.Now()
+	}
+}
+
+// recent reports whether something was lately.
+func (d *healthLedger) recent(at time.Duration) bool { return d.p.Now()-at < oldest }
+
+// against returns the replicas that had a bad probe of a backend lately.
+func (d *healthLedger) against(addr string) (all []string) {
+	for id, at := range d.bad[addr] {
+		if d.recent(at) {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// changed checks the transitions of a replica.
+func (d *healthLedger) changed(l *healthLife, changes []health.Change) {
+	for _, c := range changes {
+		s := c.Snapshot
+		before := map[string]health.State{}
+		if old := l.snaps[s.Capability]; old != nil {
+			for i := range old.Backends {
+				before[old.Backends[i].Addr] = old.Backends[i].State
+			}
+		}
+		l.snaps[s.Capability] = s
+		for i := range s.Backends {
+			b := &s.Backends[i]
+			old := before[b.Addr]
+			if old == b.State {
+				continue
+			}
+			d.p.Note("%s: %s is %s, was %s: %s", l.name, b.Addr, b.State, old, b.Reason)
+			switch b.State {
+			case health.Down:
+				d.down(l, b)
+			case health.Unknown:
+				d.unknown(l, s.Capability, b)
+			case health.Up:
+			}
+		}
+	}
+}
+
+// down checks that enough replicas have found a backend down.
+func (d *healthLedger) down(l *healthLife, b *health.Backend) {
+	against := d.against(b.Addr)
+	switch replicas := l.core.Stats().Replicas; {
+	case len(against) >= 2:
+	case (replicas == 1 || l.replicas == 1) && len(against) == 1: // there was no other one until this moment
+	case replicas == 0 && slices.Contains(against, l.id): // and here, it is isolated
+	case d.recent(d.late): // a replica whose probes are late confirms nothing
+	default:
+		d.p.Fail("%s says that %s is down, as only %q found: %s; it knows %d replicas", l.name, b.Addr, against, b.Reason, replicas)
+	}
+}
+
+// unknown checks that knowledge is lost for a reason.
+func (d *healthLedger) unknown(l *healthLife, capability string, b *health.Backend) {
+	expedited, some := l.expedited[capability]
+	switch {
+	case len(d.against(b.Addr)) > 0: // it may be down, which is not confirmed
+	case l.core.Stats().Replicas == 0 && l.now().Sub(l.replied) > d.p.stale:
+	case d.recent(d.late):
+	case some && d.recent(expedited): // the probe for calls that waited counted until now
+	default:
+		d.p.Fail("%s knows %s no longer, which no probe found down: %s", l.name, b.Addr, b.Reason)
+	}
+}
+
+// bounded checks what a replica has in flight.
+func (d *healthLedger) bounded(l *healthLife, work *health.Work) {
+	switch {
+	case l.probing > d.p.most:
+		d.p.Fail("%s has %d probes in flight, want %d at most", l.name, l.probing, d.p.most)
+	case l.reading > 4 || l.publishing > 1 || len(work.Publish) > 1024:
+		d.p.Fail("%s has %d reads and %d publishes in flight, of %d reports", l.name, l.reading, l.publishing, len(work.Publish))
+	}
+}
+
+// agree checks that all replicas agree with the truth.
+func (d *healthLedger) agree(when string) {
+	by := map[string]string{}
+	for _, r := range d.p.replicas {
+		stats := r.life.core.Stats()
+		if n := len(d.p.replicas); stats.Replicas != n || stats.Agree != n || stats.Unpublished != 0 {
+			d.p.Fail("%s, %s: %+v, want %d replicas", when, r.name, stats, n)
+		}
+		for _, f := range d.p.fleets {
+			s := r.life.snaps[f.Capability]
+			for i := range s.Backends {
+				b := &s.Backends[i]
+				want := health.Up
+				if d.p.backends[b.Addr].state != "" {
+					want = health.Down
+				}
+				if b.State != want {
+					d.p.Fail("%s, %s: %s is %s, want %s: %s", when, r.name, b.Addr, b.State, want, b.Reason)
+				}
+				if by[b.Addr] == "" {
+					by[b.Addr] = b.By
+				}
+				if b.By != by[b.Addr] || b.By == "" {
+					d.p.Fail("%s: %s is probed by %q or %q", when, b.Addr, by[b.Addr], b.By)
+				}
+			}
+			if len(s.Backends) != len(f.Backends) {
+				d.p.Fail("%s, %s: %s has %d backends, want %d", when, r.name, f.Capability, len(s.Backends), len(f.Backends))
+			}
+		}
+	}
+}
+
+// count lets a time pass, and checks the number of probes in it.
+func (d *healthLedger) count(t time.Duration, pass func(time.Duration)) {
+	clear(d.probes)
+	pass(t)
+	c := d.p.config
+	for _, f := range d.p.fleets {
+		for _, addr := range f.Backends {
+			state := d.p.backends[addr].state
+			least := int(float64(t) / ((1+c.Jitter)*float64(c.Interval) + float64(c.Timeout)))
+			most := int(float64(t)/((1-c.Jitter)*float64(c.Interval))) + 1
+			if state != "" { // a second replica probes it as well
+				least, most = 2*least, 2*most
+			}
+			if n := d.probes[addr]; n < least || n > most {
+				d.p.Fail("%s %s, and was probed %d times in %v, want %d to %d", addr, cmp.Or(state, "is up"), n, t, least, most)
+			}
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
