@@ -226,10 +226,10 @@ func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.
 		return nil, cause
 	}
 	switch state, err := h.cfg.Tasks.State(x.r, t.ID); {
+	case used && (state == TaskStarts || state == TaskApproved): // given back, if the other request has left
+		return t, nil
 	case err != nil || state == TaskApproved || state == TaskPending:
 		return nil, rpc
-	case state == TaskStarts && used:
-		return t, nil
 	}
 	t.Status, t.Message, t.Error = "failed", rpc.Message, &rpcError{rpc.Code, rpc.Message, rpc.Data}
 	return t, nil
