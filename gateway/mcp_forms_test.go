@@ -1,9 +1,14 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,21 +29,30 @@ func (d *desk) Approve(ctx context.Context, tenant, id string, answer approvals.
 	return d.Service.Approve(ctx, tenant, id, answer)
 }
 
-// TestMCPForms: a caller that may approve its own call does so in a form, where its client shows forms, and policy alone
-// decides whether it may.
-func TestMCPForms(t *testing.T) {
-	t.Parallel()
-	d, ring, self := openDesk(t), newKeyring(), true
+// selfApproval has a gateway serve answers of callers who may approve their own calls of echo.
+func (d *desk) selfApproval(t *testing.T, wait time.Duration) (f *mcpFront, credentials map[string]string) {
+	t.Helper()
+	ring, self := newKeyring(), true
 	d.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: gatewaytest.Echo, Self: &self}})
 	asserts := func(k *tenant.Key) { k.Asserts = tenant.User }
 	ring.issue("self", "acme", tenant.Invoke|tenant.Read|tenant.Approve, asserts)
 	ring.issue("plain", "acme", tenant.Invoke|tenant.Read, asserts)
-	f := startMCP(t, askingMCP(d, 10*time.Millisecond), func(o *gatewaytest.Options) {
+	return startMCP(t, askingMCP(d, wait), func(o *gatewaytest.Options) {
 		o.Authenticator = ring.authenticator()
 		answers := approval.New(approval.Config{Approvals: d, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 			Log: slog.New(slog.DiscardHandler)})
 		o.Leaving, o.Services = answers.Leave, func(g grpc.ServiceRegistrar) { answers.Register(g) }
-	})
+	}), ring.credentials
+}
+
+// TestMCPForms: a caller that may approve its own call does so in a form, where its client shows forms, and policy alone
+// decides whether it may. Before 2026-07-28, the form is asked for on the stream of the call.
+func TestMCPForms(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	patient, credentials := d.selfApproval(t, gatewaytest.Patience)
+	modes := map[string]string{"2026-07-28": "form", "2025-11-25": "form", "2025-06-18": ""} // of the request
+	short, others := d.selfApproval(t, 10*time.Millisecond)
 	for name, c := range map[string]struct {
 		key, user, tool, action, text string
 		approve                       bool
@@ -48,30 +62,91 @@ func TestMCPForms(t *testing.T) {
 		"approved":                {key: "self", user: "ann", action: "accept", approve: true, text: `{"a":"x"}`, forms: true, calls: 1},
 		"not approved":            {key: "self", user: "ann", action: "accept", text: "was declined", forms: true},
 		"declined":                {key: "self", user: "ann", action: "decline", text: "was declined", forms: true},
+		"cancelled":               {key: "self", user: "ann", action: "cancel", text: "was declined", forms: true},
 		"no rule for its tool":    {key: "self", user: "ann", tool: gatewaytest.Fail, text: "There is no answer yet"},
 		"a caller without a user": {key: "self", text: "There is no answer yet"},
 		"without the scope":       {key: "plain", user: "ann", text: "There is no answer yet"},
 	} {
-		before, forms := len(f.capability.Seen()), 0
-		s := f.session(t, revisions[0], &sdk.ClientOptions{
-			Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
-			ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-				if forms++; r.Params.Mode != "form" || !strings.Contains(r.Params.Message, `"x"`) {
-					t.Errorf("%s: %+v", name, r.Params)
+		for revision := range modes {
+			for _, token := range []any{nil, "token"} {
+				f, credential := patient, credentials[c.key]
+				if !c.forms {
+					f, credential = short, others[c.key]
 				}
-				return &sdk.ElicitResult{Action: c.action, Content: map[string]any{"approve": c.approve}}, nil
-			},
-		}, "X-Api-Key", ring.credentials[c.key], "X-User-Id", c.user, "X-Session-Id", strings.ReplaceAll(name, " ", "-"))
-		p := echo("x")
-		if c.tool != "" {
-			p.Name = "caps__" + c.tool
+				what, before, forms := fmt.Sprint(name, " ", revision, " ", token), len(f.capability.Seen()), atomic.Int32{}
+				s := f.session(t, revision, &sdk.ClientOptions{
+					Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
+					ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+						if forms.Add(1); r.Params.Mode != modes[revision] || !strings.Contains(r.Params.Message, `"x"`) {
+							t.Errorf("%s: %+v", what, r.Params)
+						}
+						return &sdk.ElicitResult{Action: c.action, Content: map[string]any{"approve": c.approve}}, nil
+					},
+				}, "X-Api-Key", credential, "X-User-Id", c.user, "X-Session-Id", strings.ReplaceAll(what, " ", "-"))
+				p := echo("x")
+				if c.tool != "" {
+					p.Name = "caps__" + c.tool
+				}
+				if token != nil {
+					p.SetProgressToken(token)
+				}
+				r, err := s.CallTool(t.Context(), p)
+				if denied := c.forms && c.calls == 0; denied && revision != "2026-07-28" {
+					if _, data := refusalOf(t, err); data["reason"] != "APPROVAL_DENIED" {
+						t.Errorf("%s: %+v %v", what, r, err)
+					}
+				} else if err != nil || !strings.Contains(textOf(t, r), c.text) || r.IsError != (c.calls == 0) {
+					t.Errorf("%s: %+v %v", what, r, err)
+				}
+				if n := len(f.capability.Seen()) - before; n != c.calls || (forms.Load() > 0) != c.forms {
+					t.Errorf("%s: %d calls, %d forms", what, n, forms.Load())
+				}
+			}
 		}
-		r, err := s.CallTool(t.Context(), p)
-		if err != nil || !strings.Contains(textOf(t, r), c.text) || r.IsError != (c.calls == 0) {
-			t.Errorf("%s: %+v %v", name, r, err)
+	}
+}
+
+// TestMCPAnswersCountOnce: an answer that is sent again is rejected, and the call runs once.
+func TestMCPAnswersCountOnce(t *testing.T) {
+	t.Parallel()
+	f, credentials := openDesk(t).selfApproval(t, gatewaytest.Patience)
+	header := []string{"X-Api-Key", credentials["self"], "X-User-Id", "ann", "Mcp-Protocol-Version", "2025-11-25"}
+	begun, _ := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}}`, header...)
+	header = append(header, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))
+	stream := bufio.NewScanner(f.open(t, http.MethodPost, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+
+		`"name":"caps__echo","arguments":{"a":1}}}`, header...).Body)
+	next := func() (m struct {
+		ID, Result json.RawMessage
+		Method     string
+	}) {
+		for stream.Scan() {
+			if data, ok := strings.CutPrefix(stream.Text(), "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &m); err != nil {
+					t.Error(err)
+				}
+				return m
+			}
 		}
-		if n := len(f.capability.Seen()) - before; n != c.calls || (forms > 0) != c.forms {
-			t.Errorf("%s: %d calls, %d forms", name, n, forms)
+		t.Fatalf("the stream has ended: %v", stream.Err())
+		return m
+	}
+	asked := next()
+	for _, want := range []string{"202 ", "400 APPROVAL_NOT_PENDING"} {
+		resp, text := f.post(t, `{"jsonrpc":"2.0","id":`+string(asked.ID)+
+			`,"result":{"action":"accept","content":{"approve":true}}}`, header...)
+		var refused struct {
+			Error struct{ Data struct{ Reason string } }
 		}
+		_ = json.Unmarshal([]byte(text), &refused)
+		if got := fmt.Sprint(resp.StatusCode, " ", refused.Error.Data.Reason); got != want {
+			t.Errorf("%s %s, want %s", got, text, want)
+		}
+	}
+	if m := next(); m.Method != "notifications/cancelled" {
+		t.Errorf("%+v", m)
+	}
+	if m := next(); !strings.Contains(string(m.Result), `"structuredContent":{"a":1}`) || len(f.capability.Seen()) != 1 {
+		t.Errorf("%s, %d calls", m.Result, len(f.capability.Seen()))
 	}
 }

@@ -108,6 +108,14 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.Invo
 			return nil, i.inputRequired(form, state{Approval: p.id, Form: true}), nil
 		}
 	}
+	if i.elicits {
+		reply, err = h.try(ctx, i, approvalWait, "0")
+		p, waits := pendingOf(err)
+		if !waits {
+			return reply, nil, err
+		}
+		defer h.elicit(i, p.id)()
+	}
 	return h.hold(ctx, i)
 }
 

@@ -37,6 +37,8 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 		switch refusal := one.parse(http.Header{}); { // whose responses are no events
 		case refusal != nil:
 			h.refuse(answer, r, one, refusal)
+		case one.method == "" && one.batch == nil:
+			continue // a response; nothing was asked in this revision
 		case one.batch != nil || one.method == "initialize":
 			h.refuse(answer, r, one, invalid("a batch has neither batches nor initialize"))
 		case all.Len() > maxBatchReply:

@@ -34,12 +34,13 @@ type invocation struct {
 	stateless bool      // the request is of a revision without sessions
 	results   Results   // of the tool
 
-	tasks  bool              // the client takes a task for a result
-	urls   bool              // the client shows addresses to its user
-	forms  bool              // it shows forms
-	seals  seals             // of the caller
-	state  string            // of an earlier attempt; "": this is the first
-	answer *sdk.ElicitResult // of the user to what that attempt has asked; nil: none
+	tasks   bool              // the client takes a task for a result
+	urls    bool              // the client shows addresses to its user
+	forms   bool              // it shows forms
+	elicits bool              // it shows forms that are asked for on the stream of the call
+	seals   seals             // of the caller
+	state   string            // of an earlier attempt; "": this is the first
+	answer  *sdk.ElicitResult // of the user to what that attempt has asked; nil: none
 }
 
 // call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
@@ -133,7 +134,8 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	if i.stateless {
 		i.urls, i.forms = i.urls || x.read.meta.URLs, x.read.meta.Forms
 	}
-	if i.urls || i.forms || i.state != "" {
+	i.elicits = x.elicits()
+	if i.urls || i.forms || i.elicits || i.state != "" {
 		i.seals = h.sealsFor(x.r.Context(), x.r)
 		i.urls, i.forms = i.urls && i.seals.on(), i.forms && i.seals.on()
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -78,9 +79,10 @@ func (m *memory) release() {
 //
 //nolint:gochecknoglobals // constants
 var (
-	jsonType  = []string{"application/json"}
-	notCached = []string{"no-cache, no-transform"}
-	noSniff   = []string{"nosniff"}
+	jsonType   = []string{"application/json"}
+	eventsType = []string{"text/event-stream"}
+	notCached  = []string{"no-cache, no-transform"}
+	noSniff    = []string{"nosniff"}
 )
 
 // serveDirect answers a call as the SDK would.
@@ -104,10 +106,15 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 		w.member("error", rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()})
 	}
 	if w.err != nil {
-		http.Error(out, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
-		return
+		httpStatus, *w = http.StatusInternalServerError, writer{text: w.text[:0]}
+		w.begin(m.id)
+		w.member("error", rpcError{Code: jsonrpc.CodeInternalError, Message: "the response has no JSON"})
 	}
 	w.text = append(w.text, '}')
+	if x.events != nil {
+		_ = x.events.send(json.RawMessage(w.text)) // the client may be gone
+		return
+	}
 	head := out.Header()
 	head["Content-Type"], head["Cache-Control"] = jsonType, notCached
 	head["Content-Length"] = []string{strconv.Itoa(len(w.text))}

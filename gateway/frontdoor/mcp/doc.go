@@ -14,7 +14,8 @@
 //	call.go      tools/call: one call of a capability; result.go has its answer, links.go the files in it
 //	direct.go    calls that the SDK does not see; write.go writes their responses
 //	metadata.go  what a request says of its call, in headers and _meta, which meta.go reads
-//	approval.go  calls that a person has to approve; form.go by their caller; task.go such calls as tasks
+//	approval.go  calls that a person has to approve; form.go by their caller, elicit.go in a
+//	             request of the server; task.go such calls as tasks
 //	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
 //	stream.go    calls whose pieces are progress notifications; progress.go tells of them

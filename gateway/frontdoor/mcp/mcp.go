@@ -171,6 +171,7 @@ type exchange struct {
 	read    *message
 	session session
 	memory  *memory // of a call that the SDK does not see; nil: of none
+	events  *events // that have been written besides the SDK's; nil: none
 }
 
 type exchangeKey struct{}
@@ -209,8 +210,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers one message.
 func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
-	if m.method == "" { // a response to a request that this server has not made
-		out.WriteHeader(http.StatusAccepted)
+	if m.method == "" {
+		h.answered(out, r, m)
 		return
 	}
 	s, refused := h.resume(r)

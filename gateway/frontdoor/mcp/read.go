@@ -36,6 +36,8 @@ type message struct {
 	cancels string // id of the request that it cancels; "": none
 	tool    string // that it calls; "": none, or its name is too long
 	meta    meta
+	answer  *answer              // of a response to elicitation/create; nil: it is something else
+	failed  bool                 // it is a response with an error
 	call    *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil: it has to
 	batch   []json.RawMessage    // messages that were sent together; the other fields are unset; nil: it is one message
 }
@@ -136,7 +138,7 @@ func (m *message) parse(header http.Header) *refusal {
 	default:
 		return invalid("a message is a JSON object")
 	}
-	answers := false
+	hasResult := false
 	var rpc, params strictjson.Value
 	var hasRPC, hasParams bool
 	for name, v := range root.Members() {
@@ -154,14 +156,16 @@ func (m *message) parse(header http.Header) *refusal {
 			m.method = string(v.Bytes())
 		case "params":
 			params, hasParams = v, true
-		case "result", "error":
-			answers = true
+		case "result":
+			hasResult, m.answer = true, readAnswer(v)
+		case "error":
+			m.failed = true
 		}
 	}
 	switch {
 	case !hasRPC || rpc.Kind() != strictjson.String || string(rpc.Bytes()) != "2.0":
 		return invalid(`jsonrpc is "2.0"`)
-	case (m.method == "") != answers:
+	case (m.method == "") != (hasResult != m.failed):
 		return invalid("a message has a method, or it is a response")
 	case hasParams && params.Kind() != strictjson.Object:
 		return invalid("params is a JSON object")

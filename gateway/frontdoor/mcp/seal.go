@@ -13,8 +13,9 @@ import (
 
 // sealed are the uses of sealed texts, which cannot be exchanged for each other.
 const (
-	sealedSession = "session"
-	sealedState   = "state"
+	sealedSession  = "session"
+	sealedState    = "state"
+	sealedQuestion = "question"
 )
 
 // maxSealed is the length of the longest sealed text that is opened, in bytes.

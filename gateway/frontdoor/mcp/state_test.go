@@ -29,10 +29,11 @@ type asking struct {
 	grpc.ClientConnInterface
 	mcp.Catalog
 	*mcp.Handler
-	t      *testing.T
-	caller string
-	sent   []string // metadata of the last call, sorted
-	ran    int
+	t       *testing.T
+	caller  string
+	sent    []string // metadata of the last call, sorted
+	ran     int
+	answers []string // to approvals: the methods that were called
 }
 
 func newAsking(t *testing.T) *asking {

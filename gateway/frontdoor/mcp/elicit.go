@@ -1,0 +1,143 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// Before 2026-07-28, a server asks the user of a client with a request of its own, on the stream of the call (2025-11-25,
+// Elicitation). The client answers with a POST, which any replica may get. The id of the request says what it is about,
+// so that each replica can answer the approval. The call waits for that as for any answer, at its own replica.
+
+const (
+	elicitVersion = "2025-06-18" // the first revision with forms
+	modeVersion   = "2025-11-25" // the first one with other modes beside them
+)
+
+// question is what the id of such a request says.
+type question struct {
+	Session  string `json:"s"`
+	Approval string `json:"a"`
+	Expires  int64  `json:"e"` // Unix time
+}
+
+// elicits reports whether the client of a call can be asked on its stream.
+func (x *exchange) elicits() bool {
+	m := x.read
+	return !m.isStateless() && m.version >= elicitVersion && x.session.Forms && acceptsEvents(x.r.Header) &&
+		(m.streams || x.memory != nil)
+}
+
+// request is a JSON-RPC request of the server.
+type request struct {
+	Version string            `json:"jsonrpc"`
+	ID      string            `json:"id"`
+	Method  string            `json:"method"`
+	Params  *sdk.ElicitParams `json:"params"`
+}
+
+// elicit asks the user of the client to approve the call, if it is one that its caller may approve. The caller calls
+// withdraw once there is an answer, which may be another person's, or none.
+func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
+	x := i.exchange
+	form := h.form(x.r.Context(), i, id)
+	if form == nil {
+		return func() {}
+	}
+	if x.read.version < modeVersion {
+		form.Mode = ""
+	}
+	if x.events == nil {
+		x.events = &events{out: x.out}
+		if x.memory != nil { // the SDK has begun no stream
+			head := x.out.Header()
+			head["Content-Type"], head["Cache-Control"] = eventsType, notCached
+		}
+	}
+	q := i.seals.seal(sealedQuestion, question{x.session.ID, id, time.Now().Add(stateTTL).Unix()})
+	// The call is held whatever is written. A client that has gone cancels it.
+	_ = x.events.send(request{"2.0", q, "elicitation/create", form})
+	return func() {
+		_ = x.events.send(notification{"2.0", "notifications/cancelled", sdk.CancelledParams{RequestID: q}})
+	}
+}
+
+// answer is the response of a client to such a request.
+type answer struct {
+	action  string // "": the response is an error
+	approve bool
+}
+
+// readAnswer reads the result of a response.
+func readAnswer(result strictjson.Value) *answer {
+	if result.Kind() != strictjson.Object {
+		return nil
+	}
+	a := new(answer)
+	if action, ok := result.Get("action"); ok && action.Kind() == strictjson.String {
+		a.action = string(action.Bytes())
+	}
+	if content, ok := result.Get("content"); ok && content.Kind() == strictjson.Object {
+		approve, ok := content.Get(approveField)
+		a.approve = ok && approve.Kind() == strictjson.True
+	}
+	switch a.action {
+	case "accept", "decline", "cancel":
+		return a
+	}
+	return nil
+}
+
+// answered takes the response of a client to a request of this or another replica.
+func (h *Handler) answered(out http.ResponseWriter, r *http.Request, m *message) {
+	refusal := h.answerQuestion(r, m)
+	if refusal != nil {
+		h.refuse(out, r, nil, refusal)
+		return
+	}
+	out.WriteHeader(http.StatusAccepted)
+}
+
+// answerQuestion answers the approval that a response is about. The gateway decides on that as for any answer of the
+// caller. An error, such as of a client that cannot ask now, answers nothing: the call is held further.
+func (h *Handler) answerQuestion(r *http.Request, m *message) *refusal {
+	s, refusal := h.resume(r)
+	if refusal != nil {
+		return refusal
+	}
+	var of question
+	var id string
+	if m.isStateless() || s.ID == "" || json.Unmarshal(m.id, &id) != nil ||
+		!h.sealsFor(r.Context(), r).open(sealedQuestion, id, &of) || of.Session != s.ID || time.Now().Unix() > of.Expires {
+		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
+			"the id of the response is not that of a request to this session, or it has expired")
+	}
+	switch {
+	case m.failed:
+		return nil
+	case m.answer == nil:
+		return invalid("the result of elicitation/create has an action: accept, decline or cancel")
+	}
+	if err := h.answerApproval(r.Context(), of.Approval, m.answer); err != nil {
+		return h.refusalOf(r, err)
+	}
+	return nil
+}
+
+// answerApproval approves or denies a call as its caller.
+func (h *Handler) answerApproval(ctx context.Context, id string, a *answer) (err error) {
+	if a.action == "accept" && a.approve {
+		_, err = h.approvals.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})
+		return err
+	}
+	_, err = h.approvals.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id, Comment: "declined in the form of the MCP client"})
+	return err
+}
