@@ -326,6 +326,7 @@ var words = map[string][]string{
 	"capgate.v1.ListKeysRequest.page_token": {"", "", "⟦place⟧", "⟦place⟧", "⟦token⟧", "«place»", "«token»", "x"},
 
 	"resource_name": {"", "tenants/acme", "tenants/globex/keys/x"},
+	"updated_by":    {"", "ann"},
 
 	// of engines
 	"engine": {"engine", "engine", "engine", "engine", "engine", "hidden-engine", "hidden-engine", "hidden", "mine",

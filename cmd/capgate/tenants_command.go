@@ -156,7 +156,8 @@ func (c *tenantsCommand) printTenant(t *capgatepb.Tenant) error {
 			{"id", t.GetId()}, {"name", word(t.GetName())},
 			{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
 			{"may call", mayCall(t)}, {"source", t.GetSource()},
-			{"created", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())}, {"etag", orDash(t.GetEtag())},
+			{"created", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())},
+			{"changed by", word(t.GetUpdatedBy())}, {"etag", orDash(t.GetEtag())},
 		}...)
 	})
 }
@@ -191,10 +192,10 @@ func (c *tenantsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 		return err
 	}
 	return c.data(all, func(w io.Writer) {
-		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED")
+		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED", "CHANGED BY")
 		for _, t := range all.GetTenants() {
 			table.row(t.GetId(), t.GetName(), strings.Join(t.GetCapabilities(), ","), mayCall(t), t.GetSource(),
-				ageOf(t.GetUpdateTime()))
+				ageOf(t.GetUpdateTime()), t.GetUpdatedBy())
 		}
 		table.print(w)
 	})

@@ -14,7 +14,6 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -250,76 +249,6 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 		}
 	}
 	f.rejected(redisstore.ApprovalAnswer, 2)
-}
-
-// TestForgedCallers: an attacker's API key, one with more scopes, one of another id, and a tenant with more
-// capabilities.
-func TestForgedCallers(t *testing.T) {
-	t.Parallel()
-	f := newForging(t)
-	all := f.store.Tenants()
-	grants, err := tenant.ParseGrants([]string{"weather"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"acme", "other"} {
-		if err := all.CreateTenant(t.Context(), &tenant.Record{ID: id, UID: "uid-" + id, Name: id,
-			Capabilities: grants}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	create := func(s *redisstore.Tenants, id string) {
-		t.Helper()
-		k := &tenant.Key{ID: id, Tenant: "acme", Hash: tenant.HashOf("secret", nil), Scopes: tenant.Invoke}
-		k.UID = "uid-acme"
-		if err := s.CreateKey(t.Context(), k); err != nil {
-			t.Fatal(err)
-		}
-	}
-	find := func(what, id string, there bool) {
-		t.Helper()
-		if k, err := all.FindKey(t.Context(), id); err != nil || (k != nil) != there {
-			t.Errorf("%s: %+v, %v", what, k, err)
-		}
-	}
-	create(all, "good")
-	find("a good one", "good", true)
-	create(f.plain.Tenants(), "forged")
-	find("one made without a key", "forged", false)
-	create(all, "more")
-	f.redis("HSET", f.find("{key:more}:record"), "scopes", "invoke,approve")
-	find("with more scopes", "more", false)
-	create(all, "moved")
-	f.redis("HSET", f.find("{key:moved}:record"), "tenant", "other", "uid", "uid-other")
-	find("of another tenant", "moved", false)
-	f.redis("COPY", f.find("{key:good}:record"), strings.Replace(f.find("{key:good}:record"), "good", "copied", 1))
-	find("a copy", "copied", false)
-	f.rejected(redisstore.KeyRecord, 4)
-	if err := all.RevokeKey(t.Context(), "acme", "good"); err != nil {
-		t.Fatal(err)
-	}
-	if k, err := all.FindKey(t.Context(), "good"); err != nil || k == nil || k.Revoked.IsZero() {
-		t.Errorf("a revoked one: %+v, %v", k, err)
-	}
-	r, err := all.FindTenant(t.Context(), "acme")
-	if err != nil || r == nil {
-		t.Fatal(r, err)
-	}
-	r.Name = "changed"
-	if err := all.UpdateTenant(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := all.FindTenant(t.Context(), "acme"); err != nil || r == nil || r.Name != "changed" {
-		t.Errorf("updated: %+v, %v", r, err)
-	}
-	f.redis("HSET", f.find("{acme:tenant}:record"), "capabilities", "*")
-	if r, err := all.FindTenant(t.Context(), "acme"); err != nil || r != nil {
-		t.Errorf("with more capabilities: %+v, %v", r, err)
-	}
-	f.rejected(redisstore.TenantRecord, 1)
-	if err := all.DeleteTenant(t.Context(), "other", 0, true); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestForgedTools: a forged hash matches no tool.

@@ -22,7 +22,7 @@ func tenantFields(r *tenant.Record) ([]any, error) {
 		}
 	}
 	return []any{
-		"name", r.Name, "disabled", strconv.FormatBool(r.Disabled), "limits", string(limits),
+		"name", r.Name, "disabled", strconv.FormatBool(r.Disabled), "limits", string(limits), "by", r.UpdatedBy,
 		"capabilities", strings.Join(r.Capabilities.Patterns(), " "), // patterns contain no spaces
 	}, nil
 }
@@ -30,7 +30,7 @@ func tenantFields(r *tenant.Record) ([]any, error) {
 // parseTenant parses a tenant's fields. A malformed record is rejected as a whole: its parse could grant more than
 // was meant.
 func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
-	r = &tenant.Record{ID: id, UID: f["uid"], Name: f["name"]}
+	r = &tenant.Record{ID: id, UID: f["uid"], Name: f["name"], UpdatedBy: f["by"]}
 	var wrong [4]error
 	r.Disabled, wrong[0] = strconv.ParseBool(f["disabled"])
 	r.Capabilities, wrong[1] = tenant.ParseGrants(strings.Fields(f["capabilities"]))
@@ -110,7 +110,11 @@ func (t *Tenants) signTenant(id, uid string, fields []any) []any {
 
 // signedTenantFields are the parts that a tenant's signature covers.
 func signedTenantFields(f map[string]string) []string {
-	return []string{f["uid"], f["name"], f["disabled"], f["limits"], f["capabilities"]}
+	parts := []string{f["uid"], f["name"], f["disabled"], f["limits"], f["capabilities"]}
+	if by := f["by"]; by != "" {
+		parts = append(parts, by)
+	}
+	return parts
 }
 
 // signedTenant reports whether a tenant's fields are signed. A deletion switches a tenant off without a new

@@ -51,13 +51,13 @@ func TestTenants(t *testing.T) {
 		if !reflect.DeepEqual(r, want) || time.Since(r.Created).Abs() > time.Hour || !r.Updated.Equal(r.Created) {
 			t.Errorf("got  %+v\nwant %+v", r, want)
 		}
-		r.Disabled, r.Name, r.Limits = true, "", nil
+		r.Disabled, r.Name, r.Limits, r.UpdatedBy = true, "", nil, "ann"
 		check.Must(t, a.UpdateTenant(ctx, r))
 		if err := b.UpdateTenant(ctx, r); !errors.Is(err, tenant.ErrTenantChanged) {
 			t.Errorf("of an old version: %v", err)
 		}
 		if got, err := b.FindTenant(ctx, "acme"); err != nil || !got.Disabled || got.Name != "" || got.Version != 2 ||
-			got.UID != "u1" || got.Limits != nil {
+			got.UID != "u1" || got.Limits != nil || got.UpdatedBy != "ann" {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if err := a.UpdateTenant(ctx, aTenant("globex", "u")); !errors.Is(err, tenant.ErrTenantUnknown) {

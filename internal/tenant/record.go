@@ -10,7 +10,8 @@ type Record struct {
 	Capabilities     Grants
 	Limits           *Limits // nil: the limits of tenants without limits of their own
 	Created, Updated time.Time
-	Version          int64 // increases by one with each change
+	UpdatedBy        string // the operator who made the last change; "": unknown
+	Version          int64  // increases by one with each change
 }
 
 // Settings returns the tenant's settings. The argument standard has the limits of a tenant without limits of

@@ -13,7 +13,7 @@ import (
 var (
 	settable = []string{"name", "capabilities", "limits", "disabled"}
 	// outputOnly are fields that a client sends back unchanged after it has read them. They are ignored.
-	outputOnly = []string{"id", "etag", "source", "create_time", "update_time", "resource_name"}
+	outputOnly = []string{"id", "etag", "source", "create_time", "update_time", "resource_name", "updated_by"}
 )
 
 // applyMask applies a request's changes to is.

@@ -60,7 +60,7 @@ func tenantOf(r *tenant.Record) *capgatepb.Tenant {
 		Id: r.ID, Name: r.Name, Capabilities: r.Capabilities.Patterns(), Disabled: r.Disabled, Source: inRedis,
 		CreateTime: timestamppb.New(r.Created), UpdateTime: timestamppb.New(r.Updated),
 		Etag:         strconv.FormatInt(r.Version, 10),
-		ResourceName: paging.Name("tenants", r.ID),
+		ResourceName: paging.Name("tenants", r.ID), UpdatedBy: r.UpdatedBy,
 	}
 	if r.Limits != nil {
 		t.Limits = limitsMessage(r.Limits)

@@ -24,7 +24,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), t.Context()
 	made := r.tenant(t, "acme")
-	if made.GetEtag() != "1" || made.GetSource() != "redis" ||
+	if made.GetEtag() != "1" || made.GetSource() != "redis" || made.GetUpdatedBy() != "operator" ||
 		time.Since(made.GetCreateTime().AsTime()).Abs() > time.Hour {
 		t.Errorf("%v", made)
 	}

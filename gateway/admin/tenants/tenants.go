@@ -34,7 +34,7 @@ func (s *server) createTenant(ctx context.Context, t *capgatepb.Tenant) (*capgat
 	case s.Tenants.InFile(r.ID) != nil:
 		return nil, tenant.ErrTenantExists
 	}
-	r.UID = rand.Text()
+	r.UID, r.UpdatedBy = rand.Text(), by.name
 	if err := s.changedTenant(ctx, "made", by, r.ID, s.Store.CreateTenant(ctx, r)); err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (s *server) updateTenant(ctx context.Context, by *principal, req *capgatepb
 	if err != nil {
 		return err
 	}
-	r.Version = before.Version
+	r.Version, r.UpdatedBy = before.Version, by.name
 	return s.changedTenant(ctx, "changed", by, id, s.Store.UpdateTenant(ctx, r))
 }
 

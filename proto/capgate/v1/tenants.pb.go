@@ -48,7 +48,9 @@ type Tenant struct {
 	// Changes with every change of the tenant.
 	Etag string `protobuf:"bytes,9,opt,name=etag,proto3" json:"etag,omitempty"`
 	// tenants/ID. name is for people.
-	ResourceName  string `protobuf:"bytes,10,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
+	ResourceName string `protobuf:"bytes,10,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
+	// The operator who made the last change. Empty for a tenant of the configuration.
+	UpdatedBy     string `protobuf:"bytes,11,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,6 +151,13 @@ func (x *Tenant) GetEtag() string {
 func (x *Tenant) GetResourceName() string {
 	if x != nil {
 		return x.ResourceName
+	}
+	return ""
+}
+
+func (x *Tenant) GetUpdatedBy() string {
+	if x != nil {
+		return x.UpdatedBy
 	}
 	return ""
 }
@@ -1574,7 +1583,7 @@ var File_capgate_v1_tenants_proto protoreflect.FileDescriptor
 const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\n" +
 	"\x18capgate/v1/tenants.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x02\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -1588,7 +1597,9 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"updateTime\x12\x12\n" +
 	"\x04etag\x18\t \x01(\tR\x04etag\x12#\n" +
 	"\rresource_name\x18\n" +
-	" \x01(\tR\fresourceName\"\xb5\x04\n" +
+	" \x01(\tR\fresourceName\x12\x1d\n" +
+	"\n" +
+	"updated_by\x18\v \x01(\tR\tupdatedBy\"\xb5\x04\n" +
 	"\x06Limits\x12(\n" +
 	"\x10calls_per_second\x18\x01 \x01(\x05R\x0ecallsPerSecond\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\x05R\x05burst\x12\x1e\n" +

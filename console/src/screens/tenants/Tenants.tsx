@@ -38,7 +38,7 @@ function All() {
     { title: "State", cell: (t) => <State of={t} /> },
     { title: "Capabilities", cell: (t) => <Patterns of={t} /> },
     { title: "From", cell: (t) => <Untrusted text={t.source === "file" ? "configuration" : t.source} most={30} /> },
-    { title: "Changed", cell: (t) => <Ago time={t.update_time} /> },
+    { title: "Changed", cell: (t) => <Changed of={t} /> },
   ];
   return (
     <div class="stack">
@@ -55,6 +55,7 @@ function All() {
 }
 
 const State = ({ of }: { of: Tenant }) => <Badge tone={of.disabled ? "bad" : "good"}>{of.disabled ? "disabled" : "active"}</Badge>;
+const Changed = ({ of }: { of: Tenant }) => <><Ago time={of.update_time} />{of.updated_by && <div class="dim small">by <Untrusted text={of.updated_by} most={80} /></div>}</>;
 const Patterns = ({ of }: { of: Tenant }) => <Untrusted text={(of.capabilities ?? []).join(", ")} none="none" mono most={120} />;
 
 function Create({ onClose, onDone }: { onClose(): void; onDone(): void }) {
@@ -96,7 +97,7 @@ function One({ id }: { id: string }) {
             <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("state")}>{t.disabled ? "Enable" : "Disable"}</button>
             <button type="button" class="button small deny" disabled={!may} title={why} onClick={() => ask("delete")}>Delete</button>
           </span>}>
-            <Facts of={[["State", <State of={t} />], ["Capabilities", <Patterns of={t} />], ["Created", <Ago time={t.create_time} />], ["Changed", <Ago time={t.update_time} />],
+            <Facts of={[["State", <State of={t} />], ["Capabilities", <Patterns of={t} />], ["Created", <Ago time={t.create_time} />], ["Changed", <Changed of={t} />],
               ["From", fixed ? "the configuration" : <Untrusted text={t.source} most={30} />]]} />
             {!may && <p class="dim small">{why}.</p>}
           </Card>
