@@ -246,11 +246,16 @@ func (r *Replica) onShardEvent(now time.Time, n Event) {
 }
 
 // onEntry takes an entry of an event. A backend that other replicas have removed may be
-// configured here for a little longer, and is kept.
+// configured here for a little longer, or again: it is kept, and what is observed here is published again.
 func (r *Replica) onEntry(now time.Time, e Entry, n int) {
 	ep := r.find(e.Key)
 	switch {
-	case ep == nil || e.Observation == nil:
+	case ep == nil:
+	case e.Observation == nil:
+		if ep.observedHere(e.Role) {
+			ep.published[e.Role] = false
+			r.enqueue(ep, e.Role)
+		}
 	case !ep.observedHere(e.Role):
 		r.accept(now, ep, e.Role, e.Observation)
 	case e.Observation.same(ep.observations[e.Role]):

@@ -342,6 +342,22 @@ func TestDeletedFromTheStore(t *testing.T) {
 	})
 }
 
+// A replica that reads its configuration late deletes a backend that the others have again.
+func TestDeletedTooLate(t *testing.T) {
+	t.Parallel()
+	bubble(t, 3, 3, func(t *testing.T, c *cluster) {
+		late := health.Report{Key: health.Key{Capability: "c", Addr: "b1:1"}}
+		if err := c.store.Publish(t.Context(), []health.Report{late}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if first, _ := c.store.Observations("c", "b1:1"); first == nil || first.State != health.Up {
+			t.Errorf("its owner has not published it again: %+v", first)
+		}
+		c.allUp("after it")
+	})
+}
+
 // After the store lost its content, no replica reads it in full again: all receive the events.
 func TestEmptyStoreIsNotReadByAll(t *testing.T) {
 	t.Parallel()

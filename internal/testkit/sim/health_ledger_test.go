@@ -58,10 +58,14 @@ func (d *healthLedger) against(addr string) (all []string) {
 	return all
 }
 
-// changed checks the transitions of a replica.
+// changed checks the transitions of a replica by one input and the step after it: what lasts counts.
 func (d *healthLedger) changed(l *healthLife, changes []health.Change) {
+	last := map[string]*health.Snapshot{}
 	for _, c := range changes {
-		s := c.Snapshot
+		last[c.Snapshot.Capability] = c.Snapshot
+	}
+	for _, capability := range sortedKeys(last) {
+		s := last[capability]
 		before := map[string]health.State{}
 		if old := l.snaps[s.Capability]; old != nil {
 			for i := range old.Backends {
