@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/capgate/capgate/gateway/upstream"
 )
 
 // exchange is one request of the protocol, as the transport sees it: what the SDK makes of the bytes loses some of
@@ -180,7 +182,7 @@ func (ex *exchange) progress(params json.RawMessage) {
 	if ex.told == nil || json.Unmarshal(params, &p) != nil || p.Progress == "" {
 		return
 	}
-	text, err := encode(p)
+	text, err := upstream.Encode(p)
 	if err != nil {
 		return
 	}

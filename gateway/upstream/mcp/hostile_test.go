@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -302,7 +303,7 @@ func TestHostileLists(t *testing.T) {
 					says(200, "application/json", text)(w, q, id)
 				})
 				w := start(t, nil, r.URL)
-				got, err := w.Invoke(within(t), request(mcp.DiscoveryTool, `{}`))
+				got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, `{}`))
 				switch {
 				case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 					t.Errorf("%s, %v; want %s", got.GetResultJson(), err, c.want)

@@ -17,14 +17,11 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// DiscoveryTool lists the tools of a fleet, as the discovery tool of a manifest does. No tool of a server can have its
-// name.
-const DiscoveryTool = "tools/list"
 
 // capabilityServer stands for one MCP server.
 type capabilityServer struct {
@@ -42,7 +39,7 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 		return nil, localgrpc.NotStarted(errGone)
 	}
 	defer release()
-	if req.GetToolName() == DiscoveryTool {
+	if req.GetToolName() == upstream.DiscoveryTool {
 		tools, err := server.tools(ctx)
 		return &docpb.InvokeResponse{ResultJson: tools}, err
 	}
@@ -180,7 +177,7 @@ func (ex *exchange) failureStatus() error {
 	ex.mu.Unlock()
 	if failure != nil {
 		return status.Error(codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
-			clip(failure.Message, maxError)))
+			upstream.Clip(failure.Message, maxError)))
 	}
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -140,7 +141,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 		{"structured", "tools/call structured", "tools/call", ""},
 		{"fail", "tools/call fail", "tools/call", "tool_error"},
 		{"no_such_tool", "tools/call no_such_tool", "tools/call", "INVALID_ARGUMENT"},
-		{mcp.DiscoveryTool, "tools/list", "tools/list", ""},
+		{upstream.DiscoveryTool, "tools/list", "tools/list", ""},
 	} {
 		_, _ = w.Invoke(within(t), request(c.tool, `{"text":""}`))
 		spans := collector.Spans(t, 2*(i+1))[2*i:]
@@ -203,7 +204,7 @@ func TestDiscovery(t *testing.T) {
 				InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"https://example.com/x"}}}`)}, nil)
 			w := start(t, nil, r.URL)
 			names := func() string {
-				got, err := w.Invoke(within(t), request(mcp.DiscoveryTool, `{}`))
+				got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, `{}`))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/capgate/capgate/gateway/upstream"
 )
 
 // maxError is how many bytes of a tool's own error are passed on.
@@ -54,7 +55,7 @@ func resultOf(raw []byte) (*toolResult, error) {
 	case plain && !structured && len(texts) == 0:
 		return &toolResult{json: []byte("null")}, nil
 	case plain && !structured:
-		text, err := encode(strings.Join(texts, "\n"))
+		text, err := upstream.Encode(strings.Join(texts, "\n"))
 		return &toolResult{json: text}, err
 	}
 	whole := struct {
@@ -64,7 +65,7 @@ func resultOf(raw []byte) (*toolResult, error) {
 	if structured {
 		whole.Structured = r.Structured
 	}
-	text, err := encode(whole)
+	text, err := upstream.Encode(whole)
 	return &toolResult{json: text}, err
 }
 
@@ -101,26 +102,5 @@ func failureOf(texts []string, structured json.RawMessage) string {
 	if text == "" {
 		return "the tool failed, and does not say why"
 	}
-	return clip(text, maxError)
-}
-
-// clip bounds a text of a server.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return strings.ToValidUTF8(text, "�")
-	}
-	text = text[:most]
-	for i := 0; i < utf8.UTFMax && !utf8.ValidString(text); i++ {
-		text = text[:len(text)-1]
-	}
-	return strings.ToValidUTF8(text, "�") + "…"
-}
-
-// encode is JSON without the escapes that only HTML needs.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return upstream.Clip(text, maxError)
 }

@@ -1,6 +1,10 @@
 package mcp
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/upstream"
+)
 
 // Settings of a fleet of MCP servers.
 type Settings struct {
@@ -15,7 +19,7 @@ type Settings struct {
 
 // MCPMethod implements forward.MCPFleet.
 func (*Settings) MCPMethod(tool string) (method, name string) {
-	if tool == DiscoveryTool {
+	if tool == upstream.DiscoveryTool {
 		return "tools/list", ""
 	}
 	return "tools/call", tool

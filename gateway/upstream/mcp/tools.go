@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -27,14 +28,6 @@ type tool struct {
 	Output      json.RawMessage `json:"outputSchema"`
 }
 
-// discovered is the same in the words of a discovery tool, see manifest.ParseTools.
-type discovered struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Schema      json.RawMessage `json:"input_schema"`
-	Output      json.RawMessage `json:"output_schema,omitempty"`
-}
-
 // tools asks for the tools of the server, as the answer of a discovery tool. A session of its own has no list that the
 // SDK remembers.
 func (v *server) tools(ctx context.Context) ([]byte, error) {
@@ -43,7 +36,7 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 		return nil, v.notStarted(ctx, err)
 	}
 	defer v.abandon(cs)
-	all := []discovered{}
+	all := []upstream.Discovered{}
 	err = v.pages(ctx, cs, func(list []json.RawMessage) {
 		for _, one := range list {
 			all = v.add(all, one)
@@ -52,7 +45,7 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(all)
+	return upstream.Encode(all)
 }
 
 // pages asks for all pages of the list, within its bounds.
@@ -106,7 +99,7 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 }
 
 // add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it.
-func (v *server) add(all []discovered, raw json.RawMessage) []discovered {
+func (v *server) add(all []upstream.Discovered, raw json.RawMessage) []upstream.Discovered {
 	var t tool
 	if err := json.Unmarshal(raw, &t); err != nil {
 		v.leaveOut("", err)
@@ -118,11 +111,9 @@ func (v *server) add(all []discovered, raw json.RawMessage) []discovered {
 	if _, err := toolschema.Compile(t.Output); err != nil { // the tool works without it
 		t.Output = nil
 	}
-	found := discovered{t.Name, cmp.Or(t.Description, t.Title, t.Name), t.Schema, t.Output}
-	text, err := encode([]discovered{found})
-	if err == nil {
-		_, err = manifest.ParseTools(text)
-	}
+	found := upstream.Discovered{Name: t.Name, Description: cmp.Or(t.Description, t.Title, t.Name), Schema: t.Schema,
+		Output: t.Output}
+	_, err := upstream.Check(found)
 	for i := range all {
 		if all[i].Name == found.Name {
 			err = errors.New("the server lists two tools of this name")
@@ -137,7 +128,7 @@ func (v *server) add(all []discovered, raw json.RawMessage) []discovered {
 
 func (v *server) leaveOut(name string, err error) {
 	v.opts.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
-		"tool", clip(name, maxName), "error", err)
+		"tool", upstream.Clip(name, maxName), "error", err)
 }
 
 // maxName is how many bytes of a tool's illegal name are logged.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/gateway/upstream"
 )
 
 const (
@@ -115,7 +117,7 @@ func redirected(resp *http.Response) error {
 	}
 	plain := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}
 	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its final URL",
-		clip(plain.String(), maxURL), resp.StatusCode)
+		upstream.Clip(plain.String(), maxURL), resp.StatusCode)
 }
 
 // maxURL is how many bytes of a URL to which a server redirects are told.
@@ -181,7 +183,7 @@ func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 		b.left = 0
 	case kind != asJSON:
 		ex.refuse(fmt.Errorf("the MCP server's response has the content type %q, and not application/json or text/event-stream",
-			clip(kind, maxName)))
+			upstream.Clip(kind, maxName)))
 		b.left = 0
 	}
 	resp.StatusCode, resp.ContentLength, resp.Body = http.StatusOK, -1, b
