@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
@@ -58,13 +59,18 @@ func (p *port) letIn(t *testing.T, b *browser, asked url.Values) reply {
 			"form-action 'self' http://127.0.0.1:"+asked.Get("port")) {
 		t.Fatalf("%d %s", page.StatusCode, page.body)
 	}
+	return b.do(http.MethodPost, p.URL+"/cli", agreed(page, asked))
+}
+
+// agreed is the form with which a person lets a program in.
+func agreed(page reply, asked url.Values) url.Values {
 	_, rest, _ := strings.Cut(page.body, `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)
 	form := url.Values{"csrf_token": {csrf}}
 	for name, value := range asked {
 		form[name] = value
 	}
-	return b.do(http.MethodPost, p.URL+"/cli", form)
+	return form
 }
 
 // TestProgramIsLetIn: a program gets a session of its own by a code, once, with the verifier; the session ends with
@@ -158,8 +164,33 @@ func TestProgramIsKeptOut(t *testing.T) {
 		}
 		p.people.bar("")
 	}
+	b.signIn(p.URL, "/") // the other session was revoked
+	page := b.get(p.URL + "/cli?" + good.Encode())
+	p.people.bar("ann, issuer corp")
+	if r := b.do(http.MethodPost, p.URL+"/cli", agreed(page, good)); r.StatusCode != http.StatusForbidden || r.to() != "" {
+		t.Errorf("after the end of the person's rights: %d %s", r.StatusCode, r.to())
+	}
+	p.people.bar("")
 	if inbox := open(t, rig{kind: session.Inbox, mount: "/inbox"}); inbox.browser(t).get(inbox.URL+
 		"/inbox/cli?"+good.Encode()).StatusCode != http.StatusNotFound {
 		t.Error("the inbox lets programs in")
+	}
+}
+
+// TestCodeEnds: a code is good until its end.
+func TestCodeEnds(t *testing.T) {
+	t.Parallel()
+	p := open(t, rig{})
+	of := session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp", ID: session.NewID(),
+		Issued: time.Now(), Expires: time.Now().Add(time.Hour)}
+	for until, want := range map[time.Duration]int{time.Minute: http.StatusOK, -time.Second: http.StatusBadRequest} {
+		code, refusal := p.sessions.Seal(t.Context(), "program", map[string]any{"id": until.String(), "session": of,
+			"challenge": wantedBy("v", "0").Get("challenge"), "until": time.Now().Add(until)})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		if r := p.exchange(t, code, "v"); r.StatusCode != want {
+			t.Errorf("%s from its end: %d %s", until, r.StatusCode, r.body)
+		}
 	}
 }

@@ -40,6 +40,7 @@ const goodKey = "cg_a-good-key"
 type people struct {
 	mu     sync.Mutex
 	barred string // name of a person or key
+	rights string // of all
 }
 
 func (p *people) Key(_ context.Context, key string) (*session.Session, *call.Refusal) {
@@ -55,7 +56,13 @@ func (p *people) Check(_ context.Context, s *session.Session) (string, *call.Ref
 	if s.Via == session.ViaPerson && s.User != "ann" || s.Name() == p.barred {
 		return "", &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "you have no role here"}
 	}
-	return "", nil
+	return p.rights, nil
+}
+
+func (p *people) give(rights string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rights = rights
 }
 
 func (p *people) bar(name string) {
@@ -124,6 +131,7 @@ func open(t *testing.T, r rig) *port {
 	}
 	mux.HandleFunc(r.mount+"/v1/me", who)
 	mux.HandleFunc("GET "+r.mount+"/{$}", p.handler.ToSignIn)
+	mux.Handle("GET "+r.mount+"/v1/events", p.handler.Follow(http.HandlerFunc(stream)))
 	own := http.NewCrossOriginProtection()
 	if p.Server = httptest.NewUnstartedServer(own.Handler(mux)); r.cleartext {
 		p.Start()
@@ -132,6 +140,12 @@ func open(t *testing.T, r rig) *port {
 	}
 	t.Cleanup(p.Close)
 	return p
+}
+
+// stream is a response that lasts until its context ends.
+func stream(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
 }
 
 // verifier verifies tokens of an issuer, for the tenant acme.

@@ -1,0 +1,57 @@
+package signin_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+)
+
+// follow opens a stream, and returns a channel that closes at its end.
+func (b *browser) follow(ctx context.Context, base string) <-chan struct{} {
+	b.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/events", http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	resp, err := b.Do(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		b.Fatal(resp, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}()
+	return ended
+}
+
+// TestStreamsEnd: a stream ends with its session, and when its person has other rights, and no other stream does.
+func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
+	p := open(t, rig{})
+	revoked, changed, lasting := p.browser(t), p.browser(t), open(t, rig{issuer: p.issuer})
+	other := lasting.browser(t)
+	revoked.signIn(p.URL, "/")
+	other.signIn(lasting.URL, "/")
+	end, goesOn := revoked.follow(t.Context(), p.URL), other.follow(t.Context(), lasting.URL)
+	if refusal := p.sessions.EndAll(t.Context(), "ann, issuer corp"); refusal != nil {
+		t.Fatal(refusal)
+	}
+	p.sessions.Read(t.Context())
+	gatewaytest.Wait(t, end, "the stream of a session that was revoked to end")
+	changed.signIn(p.URL, "/")
+	end = changed.follow(t.Context(), p.URL)
+	p.people.give("other rights")
+	gatewaytest.Wait(t, end, "the stream of a person with other rights to end")
+	select {
+	case <-goesOn:
+		t.Error("the stream of another port has ended")
+	default:
+	}
+	lasting.CloseClientConnections()
+	gatewaytest.Wait(t, goesOn, "a stream to end with its connection")
+}
