@@ -30,6 +30,7 @@ var pepper = []byte("0123456789abcdef") //nolint:gochecknoglobals // it is never
 // rig is both ports of a gateway with tenants in a Redis, and one in its file.
 type rig struct {
 	store    tenants.Store
+	service  *tenants.Service
 	stored   *tenant.Stored
 	port     *gatewaytest.Services
 	operator capgatepb.TenantsClient
@@ -41,10 +42,13 @@ type rig struct {
 	filed, ofFiled string // id of the file's key, and the key
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, wraps ...func(tenants.Store) tenants.Store) *rig {
 	t.Helper()
 	store := gatewaytest.OpenStore(t, "embedded").Tenants()
 	r := &rig{log: new(strings.Builder), store: store}
+	for _, wrap := range wraps {
+		r.store = wrap(r.store)
+	}
 	var err error
 	if r.stored, err = tenant.NewStored(store, tenant.Options{}); err != nil {
 		t.Fatal(err)
@@ -60,17 +64,17 @@ func newRig(t *testing.T) *rig {
 		ID: id, Tenant: "filed", Hash: tenant.HashOf(secret, pepper),
 		Scopes: tenant.Admin | tenant.Invoke | tenant.Read, Asserts: tenant.User,
 	}}, settings, pepper)
-	service := tenants.New(tenants.Config{
-		Store: store, Tenants: r.stored.Directory(), Keys: keys, Pepper: func() []byte { return pepper },
+	r.service = tenants.New(tenants.Config{
+		Store: r.store, Tenants: r.stored.Directory(), Roster: &tenant.Roster{Directory: r.stored.Directory(), Store: store}, Keys: keys, Pepper: func() []byte { return pepper },
 		Changed: r.stored.Changed, Log: slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus,
 	})
-	r.port = gatewaytest.ServeOperators(t, service.Operators())
+	r.port = gatewaytest.ServeOperators(t, r.service.Operators())
 	r.operator = capgatepb.NewTenantsClient(r.port.Conn)
 	r.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys, Stored: r.stored}),
-		Services:      service.Register,
+		Services:      r.service.Register,
 	})
 	r.conn = r.gateway.Conn(t)
 	r.caller = capgatepb.NewTenantsClient(r.conn)

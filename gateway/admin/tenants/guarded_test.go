@@ -1,0 +1,138 @@
+package tenants_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/admin/tenants"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// ofAcme authenticates every request as an operator's of one tenant.
+type ofAcme struct{}
+
+func (ofAcme) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
+	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
+	who.Grant("acme", operator.Admin)
+	return who, true, nil
+}
+
+// TestOperatorOfOneTenant: it sees its tenant, makes its keys and revokes them, and does nothing to another one.
+func TestOperatorOfOneTenant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.tenant(t, "acme")
+	r.tenant(t, "globex")
+	own, _ := r.key(t, "acme")
+	theirs, _ := r.key(t, "globex")
+	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, r.service.Operators())
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
+		Authenticators: []guard.Authenticator{ofAcme{}}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(routes)
+	t.Cleanup(server.Close)
+	web := &gatewaytest.Services{URL: server.URL}
+	for _, test := range []struct {
+		line, body string
+		status     int
+		has        string
+	}{
+		{"GET /v1/tenants", "", 200, `"id":"acme"`},
+		{"GET /v1/tenants/acme", "", 200, `"id":"acme"`},
+		{"GET /v1/tenants/globex", "", 403, "OPERATOR_TENANT"},
+		{"GET /v1/tenants/globex/keys", "", 403, "OPERATOR_TENANT"},
+		{"GET /v1/tenants/globex/keys/" + theirs.GetId(), "", 403, "OPERATOR_TENANT"},
+		{"GET /v1/tenants/acme/keys/" + theirs.GetId(), "", 404, "KEY_UNKNOWN"},
+		{"POST /v1/tenants/globex/keys", `{}`, 403, "OPERATOR_TENANT"},
+		{"POST /v1/tenants/globex/keys/" + theirs.GetId() + ":revoke", `{}`, 403, "OPERATOR_TENANT"},
+		{"POST /v1/tenants/acme/keys/" + theirs.GetId() + ":revoke", `{}`, 404, "KEY_UNKNOWN"},
+		{"POST /v1/tenants", `{"id":"new"}`, 403, "OPERATOR_TENANT"},
+		{"PATCH /v1/tenants/acme", `{"capabilities":["*"]}`, 403, "OPERATOR_TENANT"},
+		{"DELETE /v1/tenants/acme", "", 403, "OPERATOR_TENANT"},
+		{"POST /v1/tenants/acme/keys", `{"name":"one"}`, 200, `"created_by":"ann"`},
+		{"POST /v1/tenants/acme/keys/" + own.GetId() + ":revoke", `{}`, 200, "revoked"},
+	} {
+		method, path, _ := strings.Cut(test.line, " ")
+		if status, body := web.Ask(t, method, path, test.body); status != test.status || !strings.Contains(body, test.has) ||
+			strings.Contains(body, `"globex"`) {
+			t.Errorf("%s: %d %s, want %d %s", test.line, status, body, test.status, test.has)
+		}
+	}
+}
+
+// former is a store in which a tenant's keys outlast it: they are of another tenant of the same name.
+type former struct{ tenants.Store }
+
+func (s former) FindKey(ctx context.Context, id string) (*tenant.Key, error) {
+	k, err := s.Store.FindKey(ctx, id)
+	if k != nil {
+		k.UID = "that of the former tenant"
+	}
+	return k, err
+}
+
+// TestKeyOfAFormerTenant: a key of a tenant that was deleted is none of a new one of the same name.
+func TestKeyOfAFormerTenant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(s tenants.Store) tenants.Store { return former{s} })
+	r.tenant(t, "acme")
+	key, _ := r.key(t, "acme")
+	_, err := r.operator.GetKey(t.Context(), &capgatepb.GetKeyRequest{TenantId: "acme", KeyId: key.GetId()})
+	expect(t, "get", err, codes.NotFound, "KEY_UNKNOWN")
+	_, err = r.operator.RevokeKey(t.Context(), &capgatepb.RevokeKeyRequest{TenantId: "acme", KeyId: key.GetId()})
+	expect(t, "revoke", err, codes.NotFound, "KEY_UNKNOWN")
+}
+
+// away is a store that does not respond. Its error has an address.
+type away struct{ tenants.Store }
+
+var errAway = errors.New("dial tcp 10.0.0.7:6379: connection refused")
+
+func (away) FindTenant(context.Context, string) (*tenant.Record, error) { return nil, errAway }
+
+// TestErrorsOfTheStore: operators see them, and callers do not.
+func TestErrorsOfTheStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(s tenants.Store) tenants.Store { return away{s} })
+	if err := r.store.CreateTenant(t.Context(), &tenant.Record{ID: "acme", UID: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	id, secret := tenant.NewCredential()
+	if err := r.store.CreateKey(t.Context(), &tenant.Key{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, pepper),
+		Scopes: tenant.Admin, KeyHistory: tenant.KeyHistory{UID: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		err   error
+		shown bool
+	}{
+		"an operator": {second(r.operator.GetTenant(t.Context(), &capgatepb.GetTenantRequest{TenantId: "acme"})), true},
+		"a caller": {second(r.caller.GetTenant(showing(t, tenant.Credential(id, secret)),
+			&capgatepb.GetTenantRequest{TenantId: "acme"})), false},
+	} {
+		expect(t, name, test.err, codes.Unavailable, "TENANTS_UNAVAILABLE")
+		if strings.Contains(test.err.Error(), "10.0.0.7") != test.shown {
+			t.Errorf("%s sees %v", name, test.err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
