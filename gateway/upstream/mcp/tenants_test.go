@@ -2,6 +2,8 @@ package mcp_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
@@ -56,6 +58,27 @@ func TestSessionsOfTenants(t *testing.T) {
 		if got := r.headers.Values(name); len(got) > 0 {
 			t.Errorf("the server saw %s: %d values", name, len(got))
 		}
+	}
+}
+
+// TestRedirects: no request follows a redirect, which could take the credential of the server to another host.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	var followed atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		moved := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code))
+		t.Cleanup(moved.Close)
+		w := start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) {
+			f.Headers = map[string]string{"authorization": "Bearer ours"}
+		}, moved.URL)
+		if _, err := w.Invoke(within(t), request("echo", `{}`)); err == nil {
+			t.Errorf("%d: the call succeeds", code)
+		}
+	}
+	if n := followed.Load(); n > 0 {
+		t.Errorf("%d requests followed a redirect", n)
 	}
 }
 
