@@ -35,7 +35,14 @@ func TestParseErrors(t *testing.T) {
 		"addresses": {"listen: 8080\nadmin: ':x'\n" + fleet, []string{
 			`f:1: listen: "8080" is not an address to listen on; write host:port`,
 			`f:2: admin: port "x" must be a number from 0 to 65535`}},
-		"bad host":       {"listen: 'a b:1'\n" + fleet, []string{`f:1: listen: host "a b" is neither`}},
+		"bad host": {"listen: 'a b:1'\n" + fleet, []string{`f:1: listen: host "a b" is neither`}},
+		"tenants that search": {"mcp: {search: acme}\n" + fleet, []string{
+			`f:1: mcp.search: must be true, false or a list of tenants, as in [acme]`}},
+		"a text for tenants that search": {"mcp: {search: 'true'}\n" + fleet, []string{`f:1: mcp.search: must be true, false`}},
+		"a mapping of tenants that search": {"mcp: {search: {acme: true}}\n" + fleet, []string{
+			`f:1: mcp.search: must be true, false`}},
+		"wrong tenants that search": {"mcp: {search: [acme, 'a b', acme]}\n" + fleet, []string{
+			`f:1: mcp.search[1]: `, `f:1: mcp.search[2]: acme is already in the list`}},
 		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet, []string{`f:2: admin: :1 is also the public address`}},
 		"empty value": {"listen:\nadmin: ''\n" + fleet,
 			[]string{`f:1: listen: must be a string that is not empty`, `f:2: admin: must be a string`}},

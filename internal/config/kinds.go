@@ -92,6 +92,8 @@ func types() map[reflect.Type]*strictyaml.Kind {
 		reflect.TypeFor[operator.Roles](): setOf(operator.Roles(1<<4-1).Names(), operator.ParseRole),
 		reflect.TypeFor[tenant.Grants](): {Name: "a list: pattern", Read: readGrants, Schema: map[string]any{
 			"type": "array", "items": texted(""), "maxItems": 256}},
+		reflect.TypeFor[Tenants](): {Name: "true, false or a list: name or *", Read: readTenants, Schema: map[string]any{
+			"anyOf": []map[string]any{{"type": "boolean"}, {"type": "array", "items": texted(tenantOrAll), "uniqueItems": true}}}},
 		reflect.TypeFor[tenant.Hash](): {Name: "a hash", Parse: parseHash,
 			Schema: only(`^(hmac-)?sha256:[0-9a-fA-F]{64}$`)},
 		reflect.TypeFor[time.Time](): {Name: "a time", Parse: parseTime, Schema: only(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T`)},
@@ -122,6 +124,9 @@ const (
 	word    = `^[A-Za-z0-9._-]{1,63}$`
 	port    = `:[0-9]+$`
 	httpURL = `^[Hh][Tt][Tt][Pp][Ss]?://`
+
+	tenantOrAll = `^([*]|[A-Za-z0-9._-]{1,63})$`
+
 	service = `^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*`
 )
 
@@ -154,7 +159,7 @@ func texts() map[string]*strictyaml.Kind {
 		"name":             textKind("name", texted(word), checkName),
 		"shield":           textKind("name", texted(word), checkShield),
 		"tenant":           textKind("name", texted(word), checkTenant),
-		"tenant or *":      textKind("name or *", texted(`^([*]|[A-Za-z0-9._-]{1,63})$`), checkTenantOrAll),
+		"tenant or *":      textKind("name or *", texted(tenantOrAll), checkTenantOrAll),
 		"group":            textKind("group", nil, checkGroup),
 		"replica":          textKind("name", texted(`^[^ ]+$`), checkReplica),
 		"key_id":           textKind("ID of a key", texted(`^[a-z2-7]{16}$`), checkKeyID),
@@ -183,6 +188,29 @@ func parseSize(s string) (any, string) {
 		return nil, ""
 	}
 	return n, ""
+}
+
+// readTenants reads a list of tenants, or true for all of them.
+func readTenants(d *strictyaml.Decoder, at strictyaml.Place, v reflect.Value) {
+	v.SetZero()
+	add := func(name string) { v.Set(reflect.Append(v, reflect.ValueOf(name))) }
+	switch all, is := at.Bool(); {
+	case all:
+		add("*")
+		return
+	case is: // none
+		return
+	case !at.IsList():
+		d.Fail(at, "must be true, false or a list of tenants, as in [acme]")
+		return
+	}
+	d.List(func(at strictyaml.Place) {
+		var name string
+		if d.Text(&name, checkTenantOrAll)(at); slices.Contains(v.Interface().(Tenants), name) {
+			d.Fail(at, "%s is already in the list", name)
+		}
+		add(name)
+	})(at)
 }
 
 func parseLevel(s string) (level slog.Level, ok bool) {

@@ -51,9 +51,13 @@ type MCP struct {
 	// How long a call that needs a person's approval waits for the answer, if its client cannot show the page of the
 	// approval. It has to be less than the clients' own limit of a call, which is often 60 s.
 	ApprovalWait time.Duration `yaml:"approval_wait" above:"0" max:"10m" default:"45s"`
-	// Tenants whose callers get search_tools and call_tool in place of all their tools; "*": all tenants. Default none.
-	Search []string `yaml:"search" kind:"tenant or *" unique:"true"`
+	// Tenants whose callers get search_tools and call_tool in place of all their tools; true or "*": all tenants. Default
+	// none.
+	Search Tenants `yaml:"search"`
 }
+
+// Tenants are names of tenants; "*" stands for all.
+type Tenants []string
 
 // CORS configures the origins whose pages may call from browsers.
 type CORS struct {

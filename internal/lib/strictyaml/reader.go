@@ -98,6 +98,16 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
+// Bool returns the boolean at this place. Without is, there is none.
+func (at Place) Bool() (value, is bool) {
+	node := resolved(at.Node)
+	is = node.Kind == yaml.ScalarNode && node.Tag == "!!bool" && (node.Value == "true" || node.Value == "false")
+	return is && node.Value == "true", is
+}
+
+// IsList reports whether there is a list at this place.
+func (at Place) IsList() bool { return resolved(at.Node).Kind == yaml.SequenceNode }
+
 // Has reports whether the mapping at this place has a field of that name.
 func (at Place) Has(name string) bool { return at.find(name) != nil }
 
