@@ -61,7 +61,7 @@ RACELESS = ./console ./deploy/... ./internal/config/... ./internal/testkit/difft
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
 	go test -vet=off -timeout $(TESTTIME) $(RACELESS)
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine$$' ./gateway ./gateway/relay
+	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine' ./gateway ./gateway/relay
 	go test -vet=off ./internal/testkit/sim
 
 SEEDS ?= 10000
@@ -69,6 +69,7 @@ SEEDS ?= 10000
 .PHONY: simulate
 simulate: ## the deterministic simulation with SEEDS (10000) seeds of each world; ARGS="-seed N -lines" repeats one
 	go test -count=1 -v -timeout 0 ./internal/testkit/sim -seeds $(SEEDS) $(ARGS)
+	go test -count=1 -timeout 0 -run '^TestMachine' ./gateway/relay -machine.seeds $(SEEDS)
 
 DIFFERENTIAL ?= 10m
 

@@ -65,24 +65,14 @@ func (h *fuzzHandler) Done(*Stream, *Result) { h.done++ }
 
 // fuzzRelay is a shard with a client's connection and a backend's, and no goroutine but those of the http.Handler.
 func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
-	cfg.Shards = 1
 	h = &fuzzHandler{}
-	r := &Relay{cfg: cfg.withDefaults(), handler: h, epoch: time.Now().Add(-time.Second)}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r := bareRelay(t, cfg, h)
 	nobody := UpstreamConfig{MaxConns: 1, Dial: func(context.Context) (net.Conn, error) { return nil, ErrClosed }}
 	h.up = r.NewUpstream(nobody)
 	r.webHandler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(w, req.Body) // until the client leaves
 	})
-	sh := newShard(r, 0)
-	r.shards = append(r.shards, sh)
-	t.Cleanup(func() {
-		r.cancel()
-		sh.each(func(c *conn) { c.lost(ErrClosed) })
-		sh.workers.close()
-		r.wg.Wait()
-		sh.timer.Stop()
-	})
+	sh := r.shards[0]
 	sh.enter()
 	defer sh.leave()
 	p := sh.poolOf(h.up)
@@ -90,6 +80,24 @@ func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	client = newConn(sh, nil, &fakeLink{room: plenty}, nil)
 	back = newConn(sh, p, &fakeLink{room: plenty}, nil)
 	return h, client, back
+}
+
+// bareRelay is a relay with one shard, without sockets.
+func bareRelay(t testing.TB, cfg Config, h Handler) *Relay {
+	cfg.Shards = 1
+	r := &Relay{cfg: cfg.withDefaults(), handler: h, epoch: time.Now().Add(-time.Second)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	sh := newShard(r, 0)
+	r.shards = append(r.shards, sh)
+	t.Cleanup(func() {
+		r.cancel()
+		sh.closeLocals()
+		sh.each(func(c *conn) { c.lost(ErrClosed) })
+		sh.workers.close()
+		r.wg.Wait()
+		sh.timer.Stop()
+	})
+	return r
 }
 
 // feedAll hands bytes over as a socket would.

@@ -34,6 +34,7 @@ type call struct {
 	parked    []Parked
 	bodies    [2][]byte // as far as they were needed
 	asked     bool      // Headers was called
+	deadline  int64     // on the shard's clock; 0: none
 	disturbed bool      // an end misbehaved: only what was delivered must be right
 }
 
@@ -171,6 +172,8 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 		if e.sides[id] = s; id <= e.lastGood { // others were disowned while on their way
 			if n := len(k.ups); n > 0 && k.ups[n-1].live() {
 				t.Fatalf("call %d was delivered twice", k.num)
+			} else if n > 0 && !k.repeatable() && !k.ups[n-1].disowned() {
+				t.Fatalf("call %d may have run, and was retried", k.num)
 			}
 			k.ups = append(k.ups, s)
 		}
@@ -211,6 +214,11 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 	if v := value(got, "grpc-status"); end {
 		s.status = v
 	}
+}
+
+// disowned says that the backend has said that it did not begin the call.
+func (s *side) disowned() bool {
+	return s.sentReset && s.sentCode == errRefusedStream || s.id > s.e.lastGood
 }
 
 // live says that the backend may still work on the call.
@@ -275,6 +283,10 @@ func (h *machineHandler) Headers(s *Stream) {
 	if h.m.rng.IntN(2) == 0 {
 		s.SetDeadline(time.Hour)
 		s.DropHeader("grpc-timeout")
+	} else if k.num%4 == 1 {
+		d := time.Duration(h.m.rng.Int64N(int64(3 * time.Second)))
+		s.SetDeadline(d)
+		k.deadline = h.m.sh.now + int64(d)
 	}
 	if h.m.group != nil && k.num%3 != 0 {
 		s.Join(h.m.group)
@@ -354,6 +366,7 @@ func (h *machineHandler) Done(s *Stream, r *Result) {
 		h.m.t.Errorf("call %d: done %d times", k.num, k.done)
 	}
 	k.result = *r
+	k.disturbed = k.disturbed || k.deadline != 0 && h.m.sh.now >= k.deadline-2*tick
 }
 
 // resume decides a parked call.

@@ -98,6 +98,10 @@ func (k *call) sendResponse() {
 
 // over says that the client waits for nothing more, and the Handler neither.
 func (k *call) over() bool {
+	if k.down.e != nil && (k.down.e.gone || k.down.e.c.closed) {
+		k.disturbed = true
+		return k.done > 0 || !k.asked
+	}
 	if k.m.lenient && k.down.gotReset && k.down.code == errRefusedStream {
 		k.disturbed = true // turned away at once, or not kept for another backend
 		return k.done > 0 || !k.asked
@@ -140,7 +144,8 @@ func (m *machine) finish() {
 			}
 			k.sendRequest()
 			k.sendResponse()
-			if !k.over() || !k.down.sentEnd && !k.down.gotReset && !k.down.sentReset {
+			gone := k.down.e != nil && (k.down.e.gone || k.down.e.c.closed)
+			if !k.over() || !gone && !k.down.sentEnd && !k.down.gotReset && !k.down.sentReset {
 				left++
 			}
 		}
@@ -225,6 +230,10 @@ func (m *machine) verify() {
 		if e.gone || c.closed || c.ending {
 			continue
 		}
+		if len(e.pings)+len(e.settings) != 0 || c.pingSent != 0 {
+			t.Errorf("client %v: %d PING and %d SETTINGS without an answer, and one of the relay: %v", e.client, len(e.pings),
+				len(e.settings), c.pingSent != 0)
+		}
 		if c.streams.count != 0 || c.waiting.first != nil || c.waiting.last != nil || c.out.size != 0 ||
 			len(c.partial) != 0 || c.body.half != nil {
 			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil,
@@ -244,6 +253,9 @@ func (m *machine) balance() {
 	defer m.sh.leave()
 	held := m.balanceLocals()
 	for c := range m.sh.conns {
+		if h := c.waiting.first; h != nil && h.sendWin > 0 && c.sendWin > 0 && !c.blocked && c.out.size == 0 {
+			m.t.Fatalf("client %v: a stream waits for a connection that takes %d bytes", c.pool == nil, c.sendWin)
+		}
 		c.streams.each(func(h *half) {
 			s := h.stream
 			waits := s.down.queue.len()

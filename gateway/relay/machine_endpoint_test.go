@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	xhpack "golang.org/x/net/http2/hpack"
 )
@@ -29,6 +30,7 @@ type endpoint struct {
 	windows  []int // SETTINGS_INITIAL_WINDOW_SIZE as sent; the first is the protocol's
 	acked    int   // of those, how many the relay acknowledged
 	settings []bool
+	pings    [][]byte // sent, and not answered
 	lastID   uint32
 	lastGood uint32 // of the GOAWAY sent
 	sides    map[uint32]*side
@@ -49,6 +51,7 @@ type side struct {
 	gotHead, gotEnd, gotReset    bool
 	sentHead, sentEnd, sentReset bool
 	code                         errCode // of gotReset
+	sentCode                     errCode // of sentReset
 	status                       string  // grpc-status received
 }
 
@@ -122,8 +125,28 @@ func (e *endpoint) data(s *side, p []byte, end bool) {
 }
 
 func (e *endpoint) reset(s *side, code errCode) {
-	s.sentReset = true
+	s.sentReset, s.sentCode = true, code
 	e.frame(frameRSTStream, 0, s.id, appendUint32(nil, uint32(code)))
+}
+
+// ping sends a PING, which the relay has to answer.
+func (e *endpoint) ping() {
+	p := make([]byte, 8)
+	binary.BigEndian.PutUint64(p, e.m.rng.Uint64())
+	e.pings = append(e.pings, p)
+	e.frame(framePing, 0, 0, p)
+}
+
+// onPing takes a PING of the relay, or its answer to the oldest one.
+func (e *endpoint) onPing(fh frameHeader, p []byte) {
+	if fh.flags&flagAck == 0 {
+		e.frame(framePing, flagAck, 0, p)
+		return
+	}
+	if len(e.pings) == 0 || !bytes.Equal(e.pings[0], p) {
+		e.m.t.Fatalf("client %v: answer %x to a PING that was not sent", e.client, p)
+	}
+	e.pings = e.pings[1:]
 }
 
 // update gives n bytes back, for a stream or, without one, the connection.
@@ -196,6 +219,8 @@ func (e *endpoint) onFrame(fh frameHeader, p []byte) {
 			t.Fatalf("RST_STREAM on unknown or reset stream %d", fh.stream)
 		}
 		s.gotReset, s.code = true, errCode(be32(p))
+	case framePing:
+		e.onPing(fh, p)
 	case frameGoAway:
 		t.Fatalf("GOAWAY %d: %s", be32(p[4:]), p[8:])
 	}

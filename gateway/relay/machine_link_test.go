@@ -3,9 +3,10 @@ package relay
 import (
 	"context"
 	"errors"
+	"hash"
+	"hash/fnv"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"testing"
 	"time"
 )
@@ -26,6 +27,7 @@ type machine struct {
 	byNum   map[string]*call
 	lenient bool // the relay may refuse calls for want of memory
 	maxOpen uint32
+	trace   hash.Hash64 // of all that the relay wrote
 }
 
 // fakeLink is a socket that takes room bytes, and then none until it is given more.
@@ -65,13 +67,12 @@ const plenty = 1 << 40
 
 func newMachine(t testing.TB, seed uint64, cfg Config) *machine {
 	cfg.Shards = 1
-	cfg.SetupTimeout, cfg.IdleTimeout, cfg.KeepAlive = time.Hour, time.Hour, time.Hour
-	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 0)), byNum: map[string]*call{}, maxOpen: 1 << 20}
-	r := New(cfg, &machineHandler{m}, http.NotFoundHandler())
-	t.Cleanup(r.Close)
+	cfg.SetupTimeout, cfg.IdleTimeout, cfg.KeepAlive, cfg.PingTimeout = time.Hour, time.Hour, time.Second, time.Hour
+	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 0)), byNum: map[string]*call{}, maxOpen: 1 << 20, trace: fnv.New64a()}
+	r := bareRelay(t, cfg, &machineHandler{m})
 	m.sh = r.shards[0]
 	m.up = r.NewUpstream(UpstreamConfig{
-		MaxConns: 2,
+		MaxConns: 2, DialTimeout: time.Hour, KeepAlive: time.Second,
 		// Connections are made by attach.
 		Dial: func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
 	})
@@ -117,8 +118,7 @@ func (m *machine) settleDials() {
 	}
 }
 
-// takes is whether the relay reads what the endpoint writes. The shard's timers run beside
-// the test, and end a connection that has lingered.
+// takes is whether the relay reads what the endpoint writes.
 func (m *machine) takes(e *endpoint) bool {
 	m.sh.enter()
 	defer m.sh.leave()
@@ -164,6 +164,7 @@ func (m *machine) collect() {
 	for _, list := range [][]*endpoint{m.clients, m.backs} {
 		for _, e := range list {
 			m.sh.mu.Lock()
+			_, _ = m.trace.Write(append(e.link.out, '|'))
 			e.rest = append(e.rest, e.link.out...)
 			e.link.out = e.link.out[:0]
 			m.sh.mu.Unlock()

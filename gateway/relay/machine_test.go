@@ -5,18 +5,24 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-var machineSeed = flag.Int("machine.seed", -1, "run TestMachine with this seed alone")
+var (
+	machineSeed  = flag.Int("machine.seed", -1, "run TestMachine with this seed alone")
+	machineSeeds = flag.Int("machine.seeds", 200, "number of TestMachine's runs without the race detector")
+)
 
 // TestMachine lets random clients and backends talk through the relay's state
 // machines: bytes come in pieces of any size, sockets take what they like, windows
-// grow and shrink below zero, calls are cancelled, refused, moved by GOAWAY. What
-// must hold: bytes and headers arrive in order, END_STREAM once, no window is
-// overrun, every call ends, nothing stays behind.
+// grow and shrink below zero, calls are cancelled, refused, moved by GOAWAY, connections
+// are cut, and time passes. What must hold: bytes and headers arrive in order, END_STREAM once,
+// no window is overrun, every call ends, with its deadline at the latest, a call that may have run is not
+// retried unless the Handler says so, PING and SETTINGS are answered, nothing stays behind.
 func TestMachine(t *testing.T) {
 	t.Parallel()
-	first, n := 0, 100
+	first, n := 0, *machineSeeds
 	switch {
 	case raceDetector:
 		n = 15 // one goroutine does it all; make test lets the others run without it
@@ -28,7 +34,10 @@ func TestMachine(t *testing.T) {
 	}
 	slowed := 0
 	for seed := first; seed < first+n; seed++ {
-		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { slowed += runMachine(t, uint64(seed)) })
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			s, _ := runMachine(t, uint64(seed))
+			slowed += s
+		})
 		if !ok {
 			return
 		}
@@ -38,8 +47,31 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// runMachine returns how often somebody was too fast for a group.
-func runMachine(t *testing.T, seed uint64) (slowed int) {
+// TestMachineRepeats: two runs of a seed make the relay write the same bytes.
+func TestMachineRepeats(t *testing.T) {
+	t.Parallel()
+	seen := map[uint64]bool{}
+	for seed := range uint64(10) {
+		_, a := runMachine(t, seed)
+		_, b := runMachine(t, seed)
+		if a != b {
+			t.Errorf("seed %d: two runs differ", seed)
+		}
+		seen[a] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d of 10 runs differ", len(seen))
+	}
+}
+
+// runMachine returns how often somebody was too fast for a group, and the hash of all that the relay wrote.
+func runMachine(t *testing.T, seed uint64) (slowed int, trace uint64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { slowed, trace = runMachineInBubble(t, seed) })
+	return slowed, trace
+}
+
+func runMachineInBubble(t *testing.T, seed uint64) (slowed int, trace uint64) {
 	cfg := Config{}
 	if seed%3 == 1 {
 		cfg.MaxBuffered = 150_000
@@ -79,7 +111,7 @@ func runMachine(t *testing.T, seed uint64) (slowed int) {
 	m.finish()
 	m.verify()
 	m.verifyAccounts(account, clients)
-	return m.slowed
+	return m.slowed, m.trace.Sum64()
 }
 
 // testAccount is an Account for one goroutine.
@@ -128,13 +160,13 @@ func (m *machine) serveGroup() {
 }
 
 func (m *machine) step() {
-	switch m.rng.IntN(26) {
+	switch m.rng.IntN(27) {
 	case 0, 1:
 		if len(m.calls) < 60 {
 			if m.rng.IntN(3) == 0 {
 				m.newLocal().openLocal()
 			} else {
-				m.newCall().open(m.clients[m.rng.IntN(len(m.clients))])
+				m.newCall().open(m.livingClient())
 			}
 		}
 	case 2, 3, 4, 5:
@@ -167,9 +199,33 @@ func (m *machine) step() {
 		if k := m.anyCall(); k != nil && k.local != nil {
 			k.local.take(k)
 		}
+	case 24:
+		m.pass(time.Duration(m.rng.Int64N(int64(400 * time.Millisecond))))
 	default:
 		m.mischief()
 	}
+}
+
+// pass lets time pass. No call outlives its deadline.
+func (m *machine) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+	m.sh.enter()
+	defer m.sh.leave()
+	for _, k := range m.calls {
+		if k.deadline != 0 && k.done == 0 && m.sh.now > k.deadline+2*tick {
+			m.t.Fatalf("call %d (%s) outlives its deadline by %v", k.num, k.mode, time.Duration(m.sh.now-k.deadline))
+		}
+	}
+}
+
+// livingClient returns a client that is connected.
+func (m *machine) livingClient() *endpoint {
+	e := m.clients[m.rng.IntN(len(m.clients))]
+	if e.gone || e.c.closed || e.c.ending {
+		e = m.addClient()
+	}
+	return e
 }
 
 func (m *machine) piece() int {
@@ -238,7 +294,7 @@ func (m *machine) mischief() {
 			e.window([]int{0, 1, 100, 5000, 65535, 100_000}[m.rng.IntN(6)])
 		}
 	case 2:
-		e.frame(framePing, 0, 0, make([]byte, 8))
+		e.ping()
 	case 3:
 		e.frame(0x77, 0xff, uint32(m.rng.IntN(9)), make([]byte, m.rng.IntN(50)))
 	case 4, 5, 6:
@@ -250,7 +306,7 @@ func (m *machine) mischief() {
 			e.goAway()
 		}
 	case 8:
-		if !e.client && m.rng.IntN(4) == 0 {
+		if m.rng.IntN(4) == 0 {
 			e.cut()
 		}
 	}
