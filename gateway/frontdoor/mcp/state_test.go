@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,9 @@ type asking struct {
 	caller  string
 	sent    []string // metadata of the last call, sorted
 	ran     int
-	answers []string // to approvals: the methods that were called
+	taken   int          // pieces of an answer
+	changes atomic.Int64 // of the tools
+	answers []string     // to approvals: the methods that were called
 }
 
 func newAsking(t *testing.T) *asking {
@@ -52,10 +55,10 @@ func (*asking) Results(string, string) (none mcp.Results) { return none }
 
 func (*asking) Schema(context.Context, string, string) []byte { return nil }
 
-func (*asking) Tools(_ context.Context, _ string, visit func(string, []mcp.Tool) bool) error {
+func (a *asking) Tools(_ context.Context, _ string, visit func(string, []mcp.Tool) bool) error {
 	tools := make([]mcp.Tool, 60)
 	for i := range tools {
-		tools[i] = mcp.Tool{Name: fmt.Sprint("echo-", i)}
+		tools[i] = mcp.Tool{Name: fmt.Sprint("echo-", i), Description: fmt.Sprint("version ", a.changes.Load())}
 	}
 	visit("caps", tools)
 	return nil
@@ -85,13 +88,8 @@ func (a *asking) call(_ context.Context, q *relay.Request, _ []byte, r *relay.Re
 
 // send sends a message. header are names and values in turn.
 func (a *asking) send(body string, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(a.t.Context(), http.MethodPost, mcp.Path, strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
 	w := httptest.NewRecorder()
-	a.ServeHTTP(w, r)
+	a.ServeHTTP(w, a.request(http.MethodPost, body, header...))
 	return w
 }
 
