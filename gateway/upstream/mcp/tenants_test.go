@@ -61,24 +61,35 @@ func TestSessionsOfTenants(t *testing.T) {
 	}
 }
 
-// TestRedirects: no request follows a redirect, which could take the credential of the server to another host.
+// TestRedirects: no request follows a redirect, which could take the credential of the server to another host, and
+// neither does the one that ends a session.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	var followed atomic.Int32
+	var followed, ended atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
 	t.Cleanup(elsewhere.Close)
 	for _, code := range []int{301, 302, 303, 307, 308} {
-		moved := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code))
-		t.Cleanup(moved.Close)
-		w := start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) {
-			f.Headers = map[string]string{"authorization": "Bearer ours"}
-		}, moved.URL)
-		if _, err := w.Invoke(within(t), request("echo", `{}`)); err == nil {
+		all, some := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code)), newRemote(t, true)
+		t.Cleanup(all.Close)
+		behind := *some.handler.Load()
+		served := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if q.Method == http.MethodDelete {
+				ended.Add(1)
+				http.Redirect(w, q, elsewhere.URL, code)
+				return
+			}
+			behind.ServeHTTP(w, q)
+		}))
+		some.handler.Store(&served)
+		if _, err := start(t, nil, all.URL).Invoke(within(t), request("echo", `{}`)); err == nil {
 			t.Errorf("%d: the call succeeds", code)
 		}
+		w := start(t, nil, some.URL)
+		w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+		w.servers.Close()
 	}
-	if n := followed.Load(); n > 0 {
-		t.Errorf("%d requests followed a redirect", n)
+	if n := followed.Load(); n > 0 || ended.Load() < 5 {
+		t.Errorf("%d requests followed a redirect; %d sessions ended", n, ended.Load())
 	}
 }
 
