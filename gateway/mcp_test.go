@@ -305,40 +305,6 @@ func TestMCPCancelElsewhere(t *testing.T) {
 	}
 }
 
-// TestMCPKeys: a caller needs a credential for everything, and sees what its tenant may use.
-func TestMCPKeys(t *testing.T) {
-	t.Parallel()
-	ring := newKeyring()
-	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = ring.authenticator() })
-	for _, revision := range revisions {
-		if _, err := f.connect(t, revision, nil); err == nil {
-			t.Errorf("%s: a client without a credential has a session", revision)
-		}
-		for _, header := range [][2]string{{"Authorization", "Bearer " + ring.credentials["acme"]},
-			{"X-Api-Key", ring.credentials["acme"]}} {
-			s := f.session(t, revision, nil, header[0], header[1])
-			if _, err := s.ListTools(t.Context(), nil); err != nil {
-				t.Errorf("%s: %v", revision, err)
-			}
-			r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
-			if err != nil || textOf(t, r) != "{}" {
-				t.Errorf("%s: %v %v", revision, r, err)
-			}
-		}
-		s := f.session(t, revision, nil, "X-Api-Key", ring.credentials["reader"])
-		_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
-		if _, data := refusalOf(t, err); data["reason"] != "SCOPE_MISSING" {
-			t.Errorf("%s: %v", revision, data)
-		}
-	}
-	seen := f.capability.Seen()
-	for _, s := range seen {
-		if len(s.Metadata.Get("authorization")) > 0 || len(s.Metadata.Get("x-api-key")) > 0 {
-			t.Errorf("a backend gets a credential: %v", s.Metadata)
-		}
-	}
-}
-
 // TestMCPMetrics: requests are counted by method, known tool and error.
 func TestMCPMetrics(t *testing.T) {
 	t.Parallel()
