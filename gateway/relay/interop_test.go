@@ -121,6 +121,9 @@ func serveInterop(t *testing.T) string {
 		v3orcaservicepb.OpenRcaService_ServiceDesc.ServiceName: up,
 	}
 	h.headers = func(s *relay.Stream) {
+		if d, ok := s.Timeout(); ok { // else the client and the server end a call, in any order
+			s.SetDeadline(d)
+		}
 		service, _, _ := strings.Cut(strings.TrimPrefix(s.Path(), "/"), "/")
 		if to, ok := services[service]; ok {
 			s.Forward(to)
