@@ -370,12 +370,10 @@ func TestFleetOfAllDialects(t *testing.T) {
 	}
 }
 
-// A message of a translated call may be as long as any.
+// A message of a translated call may be as long as any. No other test runs beside it.
 func TestLongMessagesOfLegacy(t *testing.T) {
-	t.Parallel()
 	for _, pair := range [][2]call.Dialect{{call.Doc, call.Legacy}, {call.Legacy, call.Live}} {
 		t.Run(pair[0].String(), func(t *testing.T) {
-			t.Parallel()
 			f := startFront(t, pair[0], pair[1])
 			args := `"` + strings.Repeat("x", 8<<20) + `"`
 			resp, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, args), grpc.MaxCallRecvMsgSize(64<<20))

@@ -38,8 +38,7 @@ func (b byName) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Id
 // TestOneTenantDoesNotFillTheDecisions: one tenant's calls wait until it is known whether they may run, with all that
 // they bring. Another's find room beside them, and are decided on.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
-	t.Parallel()
-	const patient = time.Minute // the calls bring 75 MiB before the store answers, which takes a busy machine its time
+	const patient = time.Minute // the calls bring 30 MiB before the store answers, which takes a busy machine its time
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
 		gate:  make(chan struct{}), asked: make(chan struct{}, 1),
@@ -47,16 +46,16 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Authenticator: byName{},
-		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
+		Relay: relay.Config{MaxConnBuffered: 1 << 30}, MaxMemory: 96 << 20, // 24 MiB for decisions
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: patient},
 	})
-	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
-	const calls = 75 // in all more than may be held
+	large := request(gatewaytest.Echo, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
+	const calls = 30 // in all more than may be held
 	ended := make(chan error, calls)
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	for range calls {
 		go func() {
-			_, err := client.Invoke(to(bearer(t.Context(), "acme"), "caps"), request(gatewaytest.Echo, large))
+			_, err := client.Invoke(to(bearer(t.Context(), "acme"), "caps"), large)
 			ended <- err
 		}()
 	}
@@ -64,13 +63,16 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	if status.Code(refused) != codes.ResourceExhausted || errorInfo(refused).GetReason() != "OVERLOADED" {
 		t.Errorf("what is too much: %v", refused)
 	}
+	if n := g.Metrics(t)[decisionsRefused]; n == 0 {
+		t.Error("it is another pool that is full")
+	}
 	select {
 	case <-rules.asked:
 	default:
 	}
 	other := make(chan error, 1)
 	go func() {
-		_, err := client.Invoke(to(bearer(t.Context(), "globex"), "caps"), request(gatewaytest.Echo, large))
+		_, err := client.Invoke(to(bearer(t.Context(), "globex"), "caps"), large)
 		other <- err
 	}()
 	select {
@@ -99,10 +101,12 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	}
 }
 
+// decisionsRefused counts what the pool of the decisions had no room for.
+const decisionsRefused = `capgate_memory_refused_total{pool="deciding"}`
+
 // TestDecisionsWithoutTenantsAreOverloaded: where there are no tenants, calls for which the decisions have no more room
 // are turned away as in any other pool that is full: their policy is not what is unknown.
 func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
-	t.Parallel()
 	const patient = time.Minute
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
@@ -111,21 +115,24 @@ func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
-		Relay:  relay.Config{MaxConnBuffered: 1 << 30},
+		Relay:  relay.Config{MaxConnBuffered: 1 << 30}, MaxMemory: 96 << 20, // 24 MiB for decisions
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: patient},
 	})
-	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
-	const calls = 75 // in all more than may be held
+	large := request(gatewaytest.Echo, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
+	const calls = 30 // in all more than may be held
 	ended := make(chan error, calls)
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	for range calls {
 		go func() {
-			_, err := client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, large))
+			_, err := client.Invoke(to(t.Context(), "caps"), large)
 			ended <- err
 		}()
 	}
 	if err := <-ended; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "OVERLOADED" {
 		t.Errorf("what is too much: %v", err)
+	}
+	if n := g.Metrics(t)[decisionsRefused]; n == 0 {
+		t.Error("it is another pool that is full")
 	}
 	close(rules.gate)
 	for range calls - 1 {

@@ -44,26 +44,25 @@ func tellsOf(t *testing.T, f *front, code codes.Code, reason string) {
 func TestAnswersThatCannotBeSaid(t *testing.T) {
 	t.Parallel()
 	invoke, upload := call.Invoke, call.UploadInputArtifact
-	badText := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "\xff")
-	long := make([]byte, 16<<20+1)
+	badText := func() []byte { return protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "\xff") }
 	for _, test := range []struct {
 		name            string
 		method          call.Method
 		client, backend call.Dialect
-		answer          []byte
+		answer          func() []byte
 		code            codes.Code
 		reason          string
 	}{
 		{"no message of legacy", invoke, call.Doc, call.Legacy, badText, codes.Internal, "ANSWER_MALFORMED"},
-		{"no message of doc", invoke, call.Legacy, call.Doc, []byte{0xff}, codes.Internal, "ANSWER_MALFORMED"},
+		{"no message of doc", invoke, call.Legacy, call.Doc, malformed, codes.Internal, "ANSWER_MALFORMED"},
 		{"no text", invoke, call.Legacy, call.Live, badText, codes.DataLoss, "DIALECT_TEXT_ONLY"},
-		{"too long", invoke, call.Live, call.Legacy, long, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
+		{"too long", invoke, call.Live, call.Legacy, tooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
 		{"no reply of live", upload, call.Doc, call.Live, badText, codes.Internal, "ANSWER_MALFORMED"},
-		{"no reply of doc", upload, call.Live, call.Doc, []byte{0xff}, codes.Internal, "ANSWER_MALFORMED"},
+		{"no reply of doc", upload, call.Live, call.Doc, malformed, codes.Internal, "ANSWER_MALFORMED"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := &tape{answer: [][]byte{test.answer}}
+			b := &tape{answer: [][]byte{test.answer()}}
 			f := &front{backend: gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
 				grpc.ForceServerCodec(rawCodec{}))}
 			path := filepath.Join(t.TempDir(), "audit")
@@ -110,6 +109,11 @@ func TestBackendsMaySayTheSame(t *testing.T) {
 	tellsOf(t, f, codes.ResourceExhausted, "")
 }
 
+func malformed() []byte { return []byte{0xff} }
+
+// tooLong makes a message whenever one is needed: tests that wait for their turn hold none.
+func tooLong() []byte { return make([]byte, 16<<20+1) }
+
 // An upload that cannot be read for its translation is refused, whichever of its chunks it is that cannot: with a
 // reason, but for one that is too long, which ends it as it would at any server of gRPC.
 func TestUploadsThatCannotBeRead(t *testing.T) {
@@ -117,14 +121,15 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
 		backend := map[call.Dialect]call.Dialect{call.Doc: call.Live, call.Live: call.Doc}[client]
 		for name, test := range map[string]struct {
-			chunks [][]byte
+			before int // chunks that can be read
+			last   func() []byte
 			code   codes.Code
 			reason string
 		}{
-			"malformed":       {[][]byte{{0xff}}, codes.InvalidArgument, "REQUEST_MALFORMED"},
-			"too long":        {[][]byte{make([]byte, 16<<20+1)}, codes.ResourceExhausted, ""},
-			"malformed later": {[][]byte{{}, {}, {0xff}}, codes.InvalidArgument, "REQUEST_MALFORMED"},
-			"too long later":  {[][]byte{{}, {}, make([]byte, 16<<20+1)}, codes.ResourceExhausted, ""},
+			"malformed":       {0, malformed, codes.InvalidArgument, "REQUEST_MALFORMED"},
+			"too long":        {0, tooLong, codes.ResourceExhausted, ""},
+			"malformed later": {2, malformed, codes.InvalidArgument, "REQUEST_MALFORMED"},
+			"too long later":  {2, tooLong, codes.ResourceExhausted, ""},
 		} {
 			t.Run(client.String()+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -135,9 +140,11 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, chunk := range test.chunks {
-					_ = stream.SendMsg(&chunk) // the answer says more
+				for range test.before {
+					_ = stream.SendMsg(new([]byte)) // the answer says more
 				}
+				last := test.last()
+				_ = stream.SendMsg(&last)
 				err = stream.RecvMsg(new([]byte))
 				wants(t, err, test.code, test.reason)
 				tellsOf(t, f, test.code, test.reason)

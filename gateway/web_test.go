@@ -56,17 +56,17 @@ func newWebClient(client *http.Client, url string, options ...connect.ClientOpti
 // eachWeb runs a test by every protocol, over both versions of HTTP.
 func eachWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient)) {
 	t.Parallel()
-	someWeb(t, test, func(int, int) bool { return true })
+	someWeb(t, (*testing.T).Parallel, test, func(int, int) bool { return true })
 }
 
 // eachWebOnce runs an expensive test by every protocol, over the versions of HTTP by turns. It suits what the protocol
-// decides, and the version of HTTP does not.
+// decides, and the version of HTTP does not. No other test runs beside it.
 func eachWebOnce(t *testing.T, test func(t *testing.T, f *front, client *webClient)) {
-	t.Parallel()
-	someWeb(t, test, func(dialect, major int) bool { return major-1 == dialect%2 })
+	someWeb(t, func(*testing.T) {}, test, func(dialect, major int) bool { return major-1 == dialect%2 })
 }
 
-func someWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient), chosen func(dialect, major int) bool) {
+func someWeb(t *testing.T, begin func(*testing.T), test func(t *testing.T, f *front, client *webClient),
+	chosen func(dialect, major int) bool) {
 	t.Helper()
 	for i, d := range webDialects {
 		for _, p := range protocols {
@@ -74,7 +74,7 @@ func someWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient),
 				continue
 			}
 			t.Run(d.name+" over "+p.name, func(t *testing.T) {
-				t.Parallel()
+				begin(t)
 				f := startFront(t, call.Doc, call.Doc)
 				test(t, f, newWebClient(p.client(f.gateway, t), f.gateway.URL(""), d.options...))
 			})
