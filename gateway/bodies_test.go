@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -150,11 +151,10 @@ func TestBodiesOfATenant(t *testing.T) {
 		for _, s := range held {
 			_ = s.Close()
 		}
-		for deadline := time.Now().Add(time.Minute); f.gateway.Bodies() > 0; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %v is held when all are gone", door.name, f.gateway.Bodies())
-			}
-		}
+		check.Until(t, door.name+": all to be gone", func() (bool, string) {
+			held := f.gateway.Bodies()
+			return held == 0, fmt.Sprint(held, " is held")
+		})
 	}
 }
 

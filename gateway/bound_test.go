@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -171,19 +172,14 @@ func TestRepeatedArtifactsStayTheirTenants(t *testing.T) {
 		id := fmt.Sprint("report-", i)
 		list(b.globex, c, id)
 		for _, at := range b.clients {
-			invoke := func() error {
-				_, err := at.Invoke(b.globex, request(gatewaytest.Echo, `{"capability_artifact_id":"`+id+`"}`))
-				return err
-			}
 			// The others are told beside the call, which may take them longer than a call waits.
-			err := invoke()
-			for deadline := time.Now().Add(gatewaytest.Patience); status.Code(err) == codes.NotFound &&
-				time.Now().Before(deadline); err = invoke() {
-				<-time.After(10 * time.Millisecond)
-			}
-			if err != nil {
-				t.Errorf("%s: %v", id, err)
-			}
+			check.Succeeds(t, id+" to be known", func() error {
+				_, err := at.Invoke(b.globex, request(gatewaytest.Echo, `{"capability_artifact_id":"`+id+`"}`))
+				if err != nil && status.Code(err) != codes.NotFound {
+					t.Fatalf("%s: %v", id, err)
+				}
+				return err
+			})
 			wants(t, errOf(at.Download(b.acme, id)), codes.NotFound, "ARTIFACT_UNKNOWN")
 		}
 	}
@@ -232,7 +228,7 @@ func TestArtifactsWithoutTheStore(t *testing.T) {
 	}
 	b.store.away.Store(false)
 	for _, c := range b.clients { // it is told of what there was meanwhile
-		eventually(t, "the artifact is known", func() bool { return errOf(c.Download(b.acme, later)) == nil })
+		check.Holds(t, "the artifact is known", func() bool { return errOf(c.Download(b.acme, later)) == nil })
 	}
 	if _, err := c.Download(b.acme, unknown); err != nil {
 		t.Error(err)
@@ -248,17 +244,7 @@ func TestArtifactsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range b.clients {
-		eventually(t, "it is forgotten",
+		check.Holds(t, "it is forgotten",
 			func() bool { return errorInfo(errOf(c.Download(b.acme, id))).GetReason() == "ARTIFACT_UNKNOWN" })
-	}
-}
-
-// eventually asks until it is so.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(gatewaytest.Patience); !so(); {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -103,19 +104,10 @@ func (d *discovering) tools() string {
 // await waits until some tools are known.
 func (d *discovering) await(t *testing.T, want string) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(gatewaytest.Patience); ; {
+	check.Until(t, "the tools", func() (bool, string) {
 		got := d.tools()
-		if got == want {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("known are %q, want %q", got, want)
-		}
-	}
+		return got == want, fmt.Sprintf("known are %q, want %q", got, want)
+	})
 }
 
 func (d *discovering) now(t *testing.T) error {

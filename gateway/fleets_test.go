@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
@@ -69,14 +71,15 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	const ejected = `capgate_fleet_backends{capability="caps",state="ejected"}`
 	m := g.Metrics(t)
-	for deadline := time.Now().Add(gatewaytest.Patience); m[ejected] != 1; m = g.Metrics(t) {
+	check.Until(t, "a call to find out", func() (bool, string) {
+		if m = g.Metrics(t); m[ejected] == 1 {
+			return true, ""
+		}
 		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
 			t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no call found out: %v", m)
-		}
-	}
+		return false, fmt.Sprint(m)
+	})
 	if m[`capgate_ejections_total{capability="caps",result="ejected"}`] != 1 ||
 		m[`capgate_retries_total{capability="caps",result="denied"}`] != 0 {
 		t.Errorf("%v", m)
@@ -176,19 +179,17 @@ func TestTheEjectedReturn(t *testing.T) {
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	const counter = `capgate_ejections_total{capability="caps",result="ejected"}`
-	for deadline := time.Now().Add(gatewaytest.Patience); g.Metrics(t)[counter] < 3; {
+	check.Until(t, "it to be ejected again", func() (bool, string) {
 		_, _ = client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come back to be ejected again")
-		}
-	}
+		n := g.Metrics(t)[counter]
+		return n >= 3, fmt.Sprintf("%v ejections", n)
+	})
 	broken.Store(false)
-	for deadline := time.Now().Add(gatewaytest.Patience); len(flaky.Seen()) < 10; {
+	check.Until(t, "it to serve again", func() (bool, string) {
 		_, _ = client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
-		if time.Now().After(deadline) {
-			t.Fatalf("it serves again, and got %d calls", len(flaky.Seen()))
-		}
-	}
+		n := len(flaky.Seen())
+		return n >= 10, fmt.Sprintf("%d calls", n)
+	})
 }
 
 // More than half of the fleet seems dead to health, and is not: calls reach it.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
@@ -144,15 +146,10 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 // waitWaiting waits until so many calls wait at a gateway.
 func waitWaiting(t *testing.T, g *gatewaytest.Gateway, n float64) {
 	t.Helper()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.After(gatewaytest.Patience); g.Metrics(t)[`capgate_fleet_waiting{capability="caps"}`] != n; {
-		select {
-		case <-again.C:
-		case <-deadline:
-			t.Fatalf("waited for %v calls to wait", n)
-		}
-	}
+	check.Until(t, "calls to wait", func() (bool, string) {
+		waiting := g.Metrics(t)[`capgate_fleet_waiting{capability="caps"}`]
+		return waiting == n, fmt.Sprintf("%v wait, want %v", waiting, n)
+	})
 }
 
 // TestMaxConcurrentQueue: a waiting call may be canceled or time out, a full queue rejects, and a released permit

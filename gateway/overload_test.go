@@ -2,8 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -75,11 +76,10 @@ func flood(ctx context.Context, t *testing.T, f *front, n int) (held, shed int) 
 // waitIdle waits until no call is in flight.
 func waitIdle(t *testing.T, s *overload.Shedder) {
 	t.Helper()
-	for end := time.Now().Add(gatewaytest.Patience); s.InFlight() > 0; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("%d calls are in flight", s.InFlight())
-		}
-	}
+	check.Until(t, "no call to be in flight", func() (bool, string) {
+		n := s.InFlight()
+		return n == 0, fmt.Sprint(n, " are")
+	})
 }
 
 // TestFloodOfATenant: one tenant's calls fill what there is for it; another's all go

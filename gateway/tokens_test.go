@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -287,15 +289,10 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 		t.Error(err)
 	}
 	i.Rotate(t, false)
-	for deadline := time.Now().Add(issuertest.Patience); ; {
+	check.Until(t, "a withdrawn key's token to be refused", func() (bool, string) {
 		_, err := f.client.Invoke(bearer(t.Context(), withdrawn), request(gatewaytest.Echo, `{}`))
-		if errorInfo(err).GetReason() == "CREDENTIAL_INVALID" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a withdrawn key's token goes on")
-		}
-	}
+		return errorInfo(err).GetReason() == "CREDENTIAL_INVALID", fmt.Sprint(err)
+	})
 	if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization",
 		"Bearer "+i.Token(t, nil)); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, body)

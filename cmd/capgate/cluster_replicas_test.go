@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -129,16 +130,11 @@ func TestClusterWithABlackHole(t *testing.T) {
 // waitVote waits for a vote in Redis.
 func (c *cluster) waitVote(t *testing.T, addr string, slot int, what string, so func(state, by string) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * patience); ; {
+	check.Until(t, "a vote, "+what, func() (bool, string) {
 		vote, _ := c.redis.Do("HGET", boardKey, fmt.Sprintf("caps %s %d", addr, slot)).(string)
-		if f := strings.Fields(vote); len(f) > 6 && so(f[2], f[6]) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for a vote, %s; it is %q", what, vote)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+		f := strings.Fields(vote)
+		return len(f) > 6 && so(f[2], f[6]), fmt.Sprintf("%q", vote)
+	})
 }
 
 // connectionsOf says whether a process is at the other end of a connection that was

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -192,17 +193,13 @@ func (g *engineGateways) queue(t *testing.T, n int, gateways ...int) (all []stri
 // waiting waits until a number of messages waits for the engine.
 func (g *engineGateways) waiting(t *testing.T, want int) {
 	t.Helper()
-	var n int64
-	for deadline := time.Now().Add(2 * patience); n != int64(want); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d wait, not %d", n, want)
-		}
-		<-time.After(5 * time.Millisecond)
-		n = 0
+	check.Until(t, "messages to wait", func() (bool, string) {
+		n := int64(0)
 		if keys, _ := g.redis.Do("KEYS", "*{engines:turns:*}:line").([]any); len(keys) == 1 {
 			n, _ = g.redis.Do("ZCARD", keys[0]).(int64)
 		}
-	}
+		return n == int64(want), fmt.Sprintf("%d wait, not %d", n, want)
+	})
 }
 
 // TestFiftyMessagesToOneEngine: messages through three gateways arrive one at a time and in order, and all are

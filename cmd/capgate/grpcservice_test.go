@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -11,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -41,15 +42,10 @@ func postTool(t *testing.T, public, tool, args string) (int, string) {
 // untilPosted calls a tool until the response is as wanted.
 func untilPosted(t *testing.T, public, tool, args string, want int, part string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, "the response of a tool", func() (bool, string) {
 		code, body := postTool(t, public, tool, args)
-		if code == want && strings.Contains(body, part) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d %s, want %d %s", code, body, want, part)
-		}
-	}
+		return code == want && strings.Contains(body, part), fmt.Sprintf("%d %s, want %d %s", code, body, want, part)
+	})
 }
 
 // changedDescriptors are those of the service, in which Echo has another comment of the same length.

@@ -3,9 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -50,15 +50,10 @@ func TestLabelsOfTheDeleted(t *testing.T) {
 			}
 			way.Heal()
 			waitPage(t, ready, `"redis":"ok"`)
-			for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+			check.Until(t, "the label to be gone", func() (bool, string) {
 				_, text := page(t, metrics)
-				if !strings.Contains(text, `tenant="acme"`) {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal("the label stays")
-				}
-			}
+				return !strings.Contains(text, `tenant="acme"`), "the label stays"
+			})
 			enter("next")
 			waitPage(t, metrics, `capgate_tenant_calls_total{code="OK",tenant="next"}`)
 		})

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -140,11 +141,10 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 	held := func() int64 { return g.crowd.now.Load() }
 	waitHeld := func(n int64, what string) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); held() != n; <-time.After(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %d calls run, want %d", what, held(), n)
-			}
-		}
+		check.Until(t, what, func() (bool, string) {
+			now := held()
+			return now == n, fmt.Sprintf("%d calls run, want %d", now, n)
+		})
 	}
 	for range 2 {
 		keepCalling(0)

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -82,10 +82,8 @@ func TestLimitedCallsSurvive(t *testing.T) {
 	if most := crowd.most.Load(); most > 3*limit {
 		t.Errorf("%d calls at once, and three replicas with %d each", most, limit)
 	}
-	for deadline := time.Now().Add(patience); fmt.Sprint(server.Do("KEYS", "cg:{slots*")) != "[]"; {
-		if time.Now().After(deadline) {
-			t.Fatalf("places are still taken: %v", server.Do("KEYS", "cg:{slots*"))
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	check.Until(t, "no place to be taken", func() (bool, string) {
+		taken := fmt.Sprint(server.Do("KEYS", "cg:{slots*"))
+		return taken == "[]", taken
+	})
 }

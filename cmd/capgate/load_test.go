@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -85,12 +86,11 @@ func (l *load) call(t *testing.T, client docpb.CapabilityClient, tool string) {
 // more waits for a number of further calls to begin.
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
-	for want, deadline := l.calls.Load()+n, time.Now().Add(patience); l.calls.Load() < want; {
-		if time.Now().After(deadline) {
-			t.Fatal("the calls have stopped")
-		}
-		<-time.After(time.Millisecond)
-	}
+	want := l.calls.Load() + n
+	check.Until(t, "further calls", func() (bool, string) {
+		calls := l.calls.Load()
+		return calls >= want, fmt.Sprintf("%d calls, want %d", calls, want)
+	})
 }
 
 // during lets calls run before, while and after something happens.

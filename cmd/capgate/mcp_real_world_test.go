@@ -7,7 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // nodeBinary is the npm package with a Node that the conformance suite runs on, as Debian's is older.
@@ -46,19 +47,13 @@ func askMCP(t *testing.T, public, method, params string) string {
 // waitTools waits until tools/list has a tool of each name.
 func waitTools(t *testing.T, public string, names ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, "the tools", func() (bool, string) {
 		list, missing := askMCP(t, public, "tools/list", "{}"), ""
 		for _, name := range names {
 			if !strings.Contains(list, `"name":"`+name+`"`) {
 				missing = name
 			}
 		}
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s in %s", missing, list)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+		return missing == "", fmt.Sprintf("no %s in %s", missing, list)
+	})
 }

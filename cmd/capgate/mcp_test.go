@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -12,11 +13,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -123,15 +124,10 @@ func TestMCPServer(t *testing.T) {
 	want.Store("Bearer two")
 	must(t, os.WriteFile(headers, []byte("authorization: Bearer two\n"), 0o600))
 	untilCode := func(want int) {
-		for deadline := time.Now().Add(patience); ; {
+		check.Until(t, "the response of a tool", func() (bool, string) {
 			code, body := post(`{"city":"Ulm"}`)
-			if code == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d %s, want %d", code, body, want)
-			}
-		}
+			return code == want, fmt.Sprintf("%d %s, want %d", code, body, want)
+		})
 	}
 	untilCode(http.StatusOK)
 	server.RemoveTools("weather")

@@ -194,13 +194,7 @@ func TestDestinationsReload(t *testing.T) {
 			if slices.Contains(names, name) {
 				continue
 			}
-			for deadline := time.Now().Add(patience); ; {
-				if _, text := page(t, "http://"+admin+"/metrics"); !strings.Contains(text, `destination="`+name+`"`) {
-					break
-				} else if time.Now().After(deadline) {
-					t.Fatalf("%s is still there", name)
-				}
-			}
+			waitGone(t, admin, `destination="`+name+`"`)
 		}
 		destinations = names
 		if _, text := page(t, "http://"+admin+"/readyz"); strings.Contains(text, "needs_restart") {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestOperatorOfSeveralTenants: the roles of all entries hold, each for its tenant.
@@ -78,14 +80,9 @@ func TestOperatorOfSeveralTenants(t *testing.T) {
 		}
 	}
 	for _, tenant := range []string{"acme", "globex"} { // changes are listed a moment later
-		for deadline := time.Now().Add(patience); ; {
+		check.Until(t, "the change of a rule", func() (bool, string) {
 			_, text := request(t.Context(), t, http.MethodGet, base+"/v1/audit?what=rule.*", bea)
-			if strings.Contains(text, `"tenant":"`+tenant+`"`) {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal(text)
-			}
-		}
+			return strings.Contains(text, `"tenant":"`+tenant+`"`), fmt.Sprint(text)
+		})
 	}
 }

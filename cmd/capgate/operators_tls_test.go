@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // tlsOperators is a gateway whose admin API has TLS, and takes client certificates of an authority.
@@ -132,15 +134,11 @@ func TestReloadOfOperatorsTLS(t *testing.T) {
 	must(t, err)
 	o.put(t, o.authority.Server(t), "operator")
 	o.program.signal(t, syscall.SIGHUP)
-	for deadline := time.Now().Add(patience); ; { // a reload has no event for the client
+	check.Until(t, "the reload", func() (bool, string) {
 		status, text, of, err := o.ask(t, "POST", "/v1/backends/10.0.0.1:1:drain", nil, client)
 		must(t, err)
-		if status == http.StatusNotFound && !of.Equal(before) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d %s; a new certificate: %v", status, text, !of.Equal(before))
-		}
-	}
+		return status == http.StatusNotFound && !of.Equal(before),
+			fmt.Sprintf("%d %s; a new certificate: %v", status, text, !of.Equal(before))
+	})
 	o.program.stop(t)
 }

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
@@ -155,14 +155,10 @@ func (r *peopleRig) put(t *testing.T, people, keys string) {
 // gone waits until a request is refused.
 func (v *visitor) gone(address string, status int) {
 	v.Helper()
-	for deadline := time.Now().Add(patience); ; { // a revocation has no event for the client
-		if resp, _ := v.ask(http.MethodGet, address, "", "application/json"); resp.StatusCode == status {
-			return
-		}
-		if time.Now().After(deadline) {
-			v.Fatalf("%s does not become %d", address, status)
-		}
-	}
+	check.Until(v, address+" to be refused", func() (bool, string) { // a revocation has no event for the client
+		resp, _ := v.ask(http.MethodGet, address, "", "application/json")
+		return resp.StatusCode == status, fmt.Sprintf("%d, not %d", resp.StatusCode, status)
+	})
 }
 
 // TestPeopleOfTheAdminPort: a person signs in at one replica, is an operator at both, and no more after a revocation
@@ -275,17 +271,13 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	events := bob.events(r.inbox[0] + "/v1/approvals/events")
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	root.signIn(r.admin[1])
-	for deadline := time.Now().Add(patience); ; { // calls are published some time after their end
-		_, calls := root.ask("GET", r.admin[1]+"/v1/calls", "", "application/json")
-		if strings.Contains(calls, `"user":"carol"`) && strings.Contains(calls, "APPROVAL_REQUIRED") {
-			if strings.Contains(calls, "SESSION_INVALID") {
-				t.Error("the inbox of someone who is signed out is a call:", calls)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("carol's call is not among the calls:", calls)
-		}
+	calls := ""
+	check.Until(t, "carol's call among the calls", func() (bool, string) { // calls are published some time after their end
+		_, calls = root.ask("GET", r.admin[1]+"/v1/calls", "", "application/json")
+		return strings.Contains(calls, `"user":"carol"`) && strings.Contains(calls, "APPROVAL_REQUIRED"), calls
+	})
+	if strings.Contains(calls, "SESSION_INVALID") {
+		t.Error("the inbox of someone who is signed out is a call:", calls)
 	}
 	root.want("GET", r.admin[1]+"/v1/summary", "", 200, `"asked":1},"attention"`)
 	root.want("POST", r.admin[1]+"/v1/sessions:revoke", `{"name":"bob, issuer corp"}`, 200, "{}")

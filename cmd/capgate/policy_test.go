@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -40,15 +40,10 @@ func as(t *testing.T, client docpb.CapabilityClient, user, tool string) error {
 // until calls until the answer has a code.
 func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want codes.Code) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, "a call to be decided otherwise", func() (bool, string) {
 		err := as(t, client, user, tool)
-		if status.Code(err) == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s of %q: %v, want %v", tool, user, err, want)
-		}
-	}
+		return status.Code(err) == want, fmt.Sprintf("%s of %q: %v, want %v", tool, user, err, want)
+	})
 }
 
 // TestPoliciesOfAllReplicas: a rule set at one replica decides at the other; without Redis, known decisions

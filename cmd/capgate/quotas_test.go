@@ -1,13 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -111,13 +112,8 @@ func TestSeriesOfTenants(t *testing.T) {
 // waitGone waits until the metrics have a text no more.
 func waitGone(t *testing.T, admin, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+	check.Until(t, text+" to be gone", func() (bool, string) {
 		_, metrics := page(t, "http://"+admin+"/metrics")
-		if !strings.Contains(metrics, text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is still there", text)
-		}
-	}
+		return !strings.Contains(metrics, text), fmt.Sprintf("%s is still there", text)
+	})
 }

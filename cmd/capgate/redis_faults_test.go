@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -86,20 +87,14 @@ var boardKey = fmt.Sprintf("cg:{health:%d}:page", health.ShardOf("caps")) //noli
 // waitBoard waits until Redis says what replicas found out about backends.
 func waitBoard(t *testing.T, server *redistest.Server, backends ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, "what is known to be written again", func() (bool, string) {
 		text := fmt.Sprint(server.Do("HGETALL", boardKey))
 		missing := false
 		for _, b := range backends {
 			missing = missing || !strings.Contains(text, b)
 		}
-		if !missing {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("what is known was not written again: %s", text)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+		return !missing, fmt.Sprintf("what is known was not written again: %s", text)
+	})
 }
 
 // Another server becomes the master while calls run.
@@ -146,19 +141,14 @@ func TestCallsAskNothingOfRedis(t *testing.T) {
 }
 
 // waitMetric waits for a series of a page of metrics to have a value that is good.
-func waitMetric(t *testing.T, url, series string, good func(float64) bool) float64 {
+func waitMetric(t *testing.T, url, series string, good func(float64) bool) (v float64) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, series, func() (bool, string) {
 		_, text := page(t, url)
-		v := metric(t, text, series)
-		if good(v) {
-			return v
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is %v", series, v)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+		v = metric(t, text, series)
+		return good(v), fmt.Sprint(v)
+	})
+	return v
 }
 
 // metric is the value of a series in a page of metrics.

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -137,15 +137,10 @@ func TestRegisterManifestWithoutFleet(t *testing.T) {
 		"--manifest", manifestFileOf(t, "gen-1", "allow"))
 	registrar.stderr.wait(t, registrar, "msg=registered")
 	client, req := dial(t, public), &docpb.InvokeRequest{CapabilityId: "gen-1", ToolName: gatewaytest.Echo}
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, "the registered backend", func() (bool, string) {
 		_, err := client.Invoke(t.Context(), req)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil, fmt.Sprint(err)
+	})
 	req.ToolName = "another"
 	if _, err := client.Invoke(t.Context(), req); status.Code(err) != codes.PermissionDenied {
 		t.Error(err)

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -69,18 +70,13 @@ func configOf(more string, backends ...string) string {
 }
 
 // waitPage asks for a page until it says what is waited for.
-func waitPage(t *testing.T, url, part string) string {
+func waitPage(t *testing.T, url, part string) (body string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		_, body := page(t, url)
-		if strings.Contains(body, part) {
-			return body
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s says\n%s\nand not %s", url, body, part)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
+	check.Until(t, url+" to say "+part, func() (bool, string) {
+		_, body = page(t, url)
+		return strings.Contains(body, part), body
+	})
+	return body
 }
 
 // A SIGHUP that comes before a gateway serves, as of systemctl reload, does not end it.
@@ -273,17 +269,12 @@ func serial(conn *tls.Conn) int64 {
 
 func waitSerial(t *testing.T, addr string, want int64) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, "the certificate", func() (bool, string) {
 		conn := handshake(t, addr)
 		got := serial(conn)
 		_ = conn.Close() // a fast machine would have thousands
-		if got == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("serial %d, not %d", got, want)
-		}
-	}
+		return got == want, fmt.Sprintf("serial %d, not %d", got, want)
+	})
 }
 
 // certificate makes one that signs itself.

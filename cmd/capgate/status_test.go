@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -32,7 +34,7 @@ func rows(t *testing.T, admin string, args ...string) (all [][]string, text stri
 // waitStatus waits until a backend is in a state, in every fleet that has it.
 func waitStatus(t *testing.T, admin, backend, state string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	check.Until(t, backend+" to be "+state, func() (bool, string) {
 		all, text := rows(t, admin)
 		found, other := false, false
 		for _, row := range all {
@@ -40,13 +42,8 @@ func waitStatus(t *testing.T, admin, backend, state string) {
 				found, other = true, other || row[2] != state
 			}
 		}
-		if found && !other {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is not %s:\n%s", backend, state, text)
-		}
-	}
+		return found && !other, fmt.Sprintf("%s is not %s:\n%s", backend, state, text)
+	})
 }
 
 func TestStatus(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // endless is a connection whose calls are streams that never end by themselves.
@@ -64,7 +66,7 @@ func TestWhoReadsNothingIsCutOff(t *testing.T) {
 			"\x00\x00\x00\x00\x00"); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, conn.over)
+	check.Received(t, conn.over, "the end of the call")
 }
 
 func TestWhoSendsNothingIsCutOff(t *testing.T) {
@@ -74,16 +76,7 @@ func TestWhoSendsNothingIsCutOff(t *testing.T) {
 		"POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00"); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, conn.over)
-}
-
-func wait(t *testing.T, ch <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-ch:
-	case <-time.After(time.Minute):
-		t.Fatal("the call goes on")
-	}
+	check.Received(t, conn.over, "the end of the call")
 }
 
 func TestTextBody(t *testing.T) {

@@ -54,9 +54,9 @@ func Succeeds(t TB, what string, try func() error) {
 	})
 }
 
-// UntilEvent looks again after each event until a condition holds. A look that finds it does not hold returns the
-// channel of the next event.
-func UntilEvent[E any](t TB, what string, look func() (done bool, seen string, next <-chan E)) {
+// UntilEvent looks again after each event until a condition holds. A look that finds it does not hold returns what it
+// saw, and the channel of the next event.
+func UntilEvent[S, E any](t TB, what string, look func() (done bool, seen S, next <-chan E)) {
 	t.Helper()
 	for end := time.After(Patience); ; {
 		done, seen, next := look()
@@ -66,7 +66,11 @@ func UntilEvent[E any](t TB, what string, look func() (done bool, seen string, n
 		select {
 		case <-next:
 		case <-end:
-			t.Fatalf("waited %v for %s: %s", Patience, what, seen)
+			text, isText := any(seen).([]byte)
+			if !isText {
+				text = fmt.Appendf(nil, "%+v", seen)
+			}
+			t.Fatalf("waited %v for %s: %s", Patience, what, text)
 			return
 		}
 	}

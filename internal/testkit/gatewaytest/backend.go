@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Backend is a gRPC server on loopback.
@@ -55,18 +56,10 @@ func (b *Backend) GoAway() {
 // WaitIdle waits until no client is connected.
 func (b *Backend) WaitIdle(t testing.TB) {
 	t.Helper()
-	timeout := time.After(Patience)
-	for {
+	check.UntilEvent(t, "no connection to a backend", func() (bool, int, <-chan struct{}) {
 		n, changed := b.listener.state()
-		if n == 0 {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			t.Fatalf("%d connections to a backend are left", n)
-		}
-	}
+		return n == 0, n, changed
+	})
 }
 
 // countingListener counts open connections.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -135,20 +136,11 @@ func (c *Capability) Seen() []Seen {
 // WaitSeen waits until n calls have arrived.
 func (c *Capability) WaitSeen(t testing.TB, n int) {
 	t.Helper()
-	timeout := time.After(Patience)
-	for {
+	check.UntilEvent(t, fmt.Sprintf("%d calls at %s", n, c.Name), func() (bool, int, <-chan struct{}) {
 		c.mu.Lock()
-		seen, news := len(c.seen), c.news
-		c.mu.Unlock()
-		if seen >= n {
-			return
-		}
-		select {
-		case <-news:
-		case <-timeout:
-			t.Fatalf("waited %v for %d calls at %s, which has %d", Patience, n, c.Name, seen)
-		}
-	}
+		defer c.mu.Unlock()
+		return len(c.seen) >= n, len(c.seen), c.news
+	})
 }
 
 // Keep stores an artifact, and returns its id.

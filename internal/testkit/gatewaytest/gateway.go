@@ -37,6 +37,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -45,7 +46,7 @@ import (
 )
 
 // Patience is the longest wait for an event that should come at once.
-const Patience = 30 * time.Second
+const Patience = check.Patience
 
 // Options configure the gateway under test. Only Fleets is required.
 type Options struct {
@@ -376,11 +377,7 @@ func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
 // Wait waits for a channel to be closed, or to deliver.
 func Wait[T any](t testing.TB, ch <-chan T, what string) {
 	t.Helper()
-	select {
-	case <-ch:
-	case <-time.After(Patience):
-		t.Fatalf("waited %v for %s", Patience, what)
-	}
+	check.Received(t, ch, what)
 }
 
 func listen(t testing.TB) net.Listener {

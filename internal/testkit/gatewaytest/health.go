@@ -3,9 +3,9 @@ package gatewaytest
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // watch keeps the newest snapshot of every fleet.
@@ -36,18 +36,10 @@ func (w *watch) of(capability string) (*health.Snapshot, <-chan struct{}) {
 // WaitHealth waits until calls use a snapshot of the capability's fleet that ok accepts.
 func (g *Gateway) WaitHealth(t testing.TB, capability string, ok func(*health.Snapshot) bool) {
 	t.Helper()
-	timeout := time.After(Patience)
-	for {
+	check.UntilEvent(t, "the health of "+capability, func() (bool, *health.Snapshot, <-chan struct{}) {
 		s, news := g.watch.of(capability)
-		if s != nil && ok(s) {
-			return
-		}
-		select {
-		case <-news:
-		case <-timeout:
-			t.Fatalf("waited %v for the health of %s; it is %+v", Patience, capability, s)
-		}
-	}
+		return s != nil && ok(s), s, news
+	})
 }
 
 // Probes is the number of probes so far.

@@ -3,9 +3,12 @@ package gatewaytest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Log is the log of a gateway.
@@ -52,18 +55,10 @@ func (l Line) Text(key string) string {
 // Wait waits for a piece of text.
 func (l *Log) Wait(t testing.TB, part string) {
 	t.Helper()
-	timeout := time.After(Patience)
-	for {
+	check.UntilEvent(t, fmt.Sprintf("%q in the log", part), func() (bool, []byte, <-chan struct{}) {
 		text, grew := l.read()
-		if bytes.Contains(text, []byte(part)) {
-			return
-		}
-		select {
-		case <-grew:
-		case <-timeout:
-			t.Fatalf("waited %v for %q in the log:\n%s", Patience, part, text)
-		}
-	}
+		return bytes.Contains(text, []byte(part)), text, grew
+	})
 }
 
 // Calls waits for the lines of n calls, and returns all lines of calls.

@@ -26,10 +26,12 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Patience is the longest wait for an event that should come at once.
-const Patience = 30 * time.Second
+const Patience = check.Patience
 
 // Issuer is a running issuer.
 type Issuer struct {

@@ -3,6 +3,7 @@ package oteltest
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlpcommon "go.opentelemetry.io/proto/otlp/common/v1"
@@ -18,10 +18,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
-)
 
-// patience is the longest wait for an event that should come at once.
-const patience = 30 * time.Second
+	"github.com/capgate/capgate/internal/testkit/check"
+)
 
 // Span is a received span.
 type Span struct {
@@ -184,20 +183,11 @@ func (c *Collector) Headers(t testing.TB) (all []string) {
 
 func (c *Collector) wait(t testing.TB, what string, there func() bool) {
 	t.Helper()
-	limit := time.After(patience)
-	for {
+	check.UntilEvent(t, what, func() (bool, string, <-chan struct{}) {
 		c.mu.Lock()
-		ok, news := there(), c.news
-		c.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-news:
-		case <-limit:
-			t.Fatalf("waited %v for %s; there are %d spans", patience, what, len(c.spans))
-		}
-	}
+		defer c.mu.Unlock()
+		return there(), fmt.Sprintf("there are %d spans", len(c.spans)), c.news
+	})
 }
 
 func attributes(list []*otlpcommon.KeyValue) map[string]string {

@@ -3,6 +3,8 @@ package redistest
 import (
 	"slices"
 	"strings"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // slots is the number of hash slots of a Cluster.
@@ -35,7 +37,7 @@ func StartCluster(t TB) *Cluster {
 		}
 	}
 	for _, n := range c.nodes {
-		await(t, "the cluster", func() bool {
+		check.Holds(t, "the cluster", func() bool {
 			info, _ := n.do(t, "CLUSTER", "INFO").(string)
 			known, _ := n.do(t, "CLUSTER", "NODES").(string)
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") &&

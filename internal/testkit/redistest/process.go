@@ -6,11 +6,12 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
-	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Patience is the longest wait for an event that should come at once.
-const Patience = 30 * time.Second
+const Patience = check.Patience
 
 // TB is the needed part of testing.TB.
 type TB interface {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // masterName is the master's name at Sentinel.
@@ -62,11 +64,11 @@ func (s *Sentinel) Do(t TB, args ...any) {
 func (s *Sentinel) Failover() {
 	s.t.Helper()
 	s.servers[0].process.kill()
-	await(s.t, "a replica that Sentinel takes for good", func() bool {
+	check.Holds(s.t, "a replica that Sentinel takes for good", func() bool {
 		return s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "FAILOVER", masterName).Err() == nil
 	})
 	s.servers[1].info(s.t, "replication", "role:master")
-	await(s.t, "Sentinel to know", func() bool {
+	check.Holds(s.t, "Sentinel to know", func() bool {
 		addr, err := s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
 		return err == nil && len(addr) == 2 && addr[1] == s.servers[1].port
 	})

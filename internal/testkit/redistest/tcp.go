@@ -7,9 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // node is a server that others reach by the address that it announces, so it has no proxy.
@@ -77,7 +78,7 @@ func (n *node) do(t TB, args ...any) any {
 // info waits until a section of INFO contains all of the given texts.
 func (n *node) info(t TB, section string, says ...string) {
 	t.Helper()
-	await(t, n.addr()+" to say "+strings.Join(says, " "), func() bool {
+	check.Holds(t, n.addr()+" to say "+strings.Join(says, " "), func() bool {
 		info, err := n.direct.Info(context.Background(), section).Result()
 		for _, s := range says {
 			if err != nil || !strings.Contains(info, s) {
@@ -86,18 +87,4 @@ func (n *node) info(t TB, section string, says ...string) {
 		}
 		return true
 	})
-}
-
-// await polls until a condition holds.
-func await(t TB, what string, so func() bool) {
-	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.After(Patience); !so(); {
-		select {
-		case <-again.C:
-		case <-deadline:
-			t.Fatalf("waited %v for %s", Patience, what)
-		}
-	}
 }
