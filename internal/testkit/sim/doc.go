@@ -27,7 +27,7 @@
 // The virtual Redis executes the product's scripts in miniredis. It has a replica that lags, WAIT, and a failover that
 // forgets what the replica did not have.
 //
-// The worlds are in the tests. That of health has no goroutines or sockets: the world gives a state machine, health.Replica,
-// what it asks for, as events of World.Expect. `make simulate SEEDS=10000` runs many seeds; a failure prints its seed, the end of its
-// trace and the command that repeats it.
+// The worlds are in the tests. That of health has no goroutines or sockets: the world gives a state machine,
+// health.Replica, what it asks for, as events of World.Expect. `make simulate SEEDS=10000` runs many seeds; a failure
+// prints its seed, the end of its trace and the command that repeats it.
 package sim
