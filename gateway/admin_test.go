@@ -86,6 +86,9 @@ func TestAdminPages(t *testing.T) {
 			}
 		})
 	}
+	if w := get(h, "GET", "/debug/pprof/cmdline"); w.Body.String() != "capgate" { // the arguments may have passwords
+		t.Errorf("the command line: %s", w.Body)
+	}
 	if w := get(newAdmin(t, gateway.AdminConfig{}), "GET", "/metrics"); w.Code != 404 {
 		t.Errorf("/metrics without metrics: %d", w.Code)
 	}

@@ -287,6 +287,7 @@ func TestMCPTaskCallers(t *testing.T) {
 		code int
 	}{
 		"of another caller":           {f.about(t, "tasks/get", id, "X-User-Id", "mallory"), -32602},
+		"of another agent":            {f.about(t, "tasks/get", id, "X-Agent-Id", "mallory"), -32602},
 		"cancelled by another caller": {f.about(t, "tasks/cancel", id, "X-User-Id", "mallory"), -32602},
 		"made up":                     {f.about(t, "tasks/get", "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"), -32602},
 		"too long":                    {f.about(t, "tasks/update", strings.Repeat("x", 4000)), -32602},
