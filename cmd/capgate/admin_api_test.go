@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/openapi"
 )
 
@@ -64,10 +65,10 @@ func TestAdminDocument(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	p, err := build(&settings{cfg: cfg}, io.Discard)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(p.close)
 	mount, err := p.adminServices()
-	must(t, err)
+	check.Must(t, err)
 	mux := guard.NewMux()
 	mount(mux)
 	unnamed := regexp.MustCompile(`\{[^}]*\}`)
@@ -81,7 +82,7 @@ func TestAdminDocument(t *testing.T) {
 		}
 	}
 	var doc struct{ Paths map[string]map[string]any }
-	must(t, json.Unmarshal(openapi.Admin(), &doc))
+	check.Must(t, json.Unmarshal(openapi.Admin(), &doc))
 	var documented []string
 	for path, methods := range doc.Paths {
 		for method := range methods {
@@ -104,13 +105,13 @@ func TestAdminDocument(t *testing.T) {
 func postAs(t *testing.T, url, accept, body string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	must(t, err)
+	check.Must(t, err)
 	req.Header.Set("Accept", accept)
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	return resp.StatusCode, string(got)
 }
 
@@ -120,7 +121,7 @@ func TestPlayground(t *testing.T) {
 	_, greeting := startDemo(t)
 	_, admin := addresses(greeting)
 	events, err := http.Get("http://" + admin + "/v1/calls/events?user=ann") //nolint:noctx // closed below
-	must(t, err)
+	check.Must(t, err)
 	defer events.Body.Close()
 	lines := bufio.NewScanner(events.Body)
 	for lines.Scan() && lines.Text() != "" { // the beginning

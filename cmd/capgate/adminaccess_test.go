@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // guarded is a stand-in for an admin API that wants one credential, over HTTP.
@@ -42,7 +43,7 @@ func newKey(t *testing.T) (key, file string) {
 	t.Helper()
 	id, secret := tenant.NewCredential()
 	key, file = tenant.Credential(id, secret), filepath.Join(t.TempDir(), "key")
-	must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	return key, file
 }
 
@@ -108,7 +109,7 @@ func TestLogin(t *testing.T) {
 		t.Error(said)
 	}
 	info, err := os.Stat(stored)
-	must(t, err)
+	check.Must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode())
 	}
@@ -116,11 +117,11 @@ func TestLogin(t *testing.T) {
 	capgate(0, "status", "--admin", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
 	capgate(exitRefused, "status", "--admin", second.URL)
 
-	must(t, os.Chmod(stored, 0o640))
+	check.Must(t, os.Chmod(stored, 0o640))
 	if said := capgate(exitUsage, "status", "--admin", server.URL); !strings.Contains(said, "chmod 600") {
 		t.Error(said)
 	}
-	must(t, os.Chmod(stored, 0o600))
+	check.Must(t, os.Chmod(stored, 0o600))
 	capgate(0, "logout", "--admin", server.URL)
 	capgate(exitRefused, "status", "--admin", server.URL)
 	if text, err := os.ReadFile(stored); err != nil || strings.Contains(string(text), key) {
@@ -167,7 +168,7 @@ func TestCredentialStaysPrivate(t *testing.T) {
 	}
 	server := httptest.NewServer(guarded(key))
 	t.Cleanup(server.Close)
-	must(t, os.Chmod(file, 0o644))
+	check.Must(t, os.Chmod(file, 0o644))
 	if _, _, stderr := runProgram(t, nil, "status", "--admin", server.URL, "--key-file", file); !strings.Contains(stderr,
 		"every user of this machine can read "+file) {
 		t.Error(stderr)
@@ -186,7 +187,7 @@ func TestAdminOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(guarded(key))
 	t.Cleanup(server.Close)
 	ca, env := filepath.Join(t.TempDir(), "ca.pem"), []string{"XDG_CONFIG_HOME=" + t.TempDir()}
-	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	check.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	admin := strings.TrimPrefix(server.URL, "https://")
 	for _, line := range [][]string{
 		{"status", "--admin", server.URL, "--key-file", file}, // of an unknown authority

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -101,7 +102,7 @@ func (s *stranger) ofEngine(engine, method string, req, resp proto.Message) erro
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.key, "x-capability-id", engine)
 	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
-	must(s.t, err)
+	check.Must(s.t, err)
 	if err := stream.SendMsg(req); err == nil {
 		_ = stream.CloseSend()
 	}
@@ -166,9 +167,9 @@ func TestEnginesOfOthers(t *testing.T) {
 		openparallaxv1.ClientService_GetHistory_FullMethodName,
 		openparallaxv1.ClientService_ResolveApproval_FullMethodName, openparallaxv1.ClientService_ListSessions_FullMethodName
 	event, sessions := new(openparallaxv1.PipelineEvent), new(openparallaxv1.ListSessionsResponse)
-	must(t, acme.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "ask",
+	check.Must(t, acme.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "ask",
 		Mode: openparallaxv1.SessionMode_NORMAL}, event))
-	must(t, globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "globexs", Content: "hello",
+	check.Must(t, globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "globexs", Content: "hello",
 		Mode: openparallaxv1.SessionMode_NORMAL}, event))
 	for _, session := range []string{"acmes", "absent"} {
 		for _, c := range []struct {
@@ -191,10 +192,10 @@ func TestEnginesOfOthers(t *testing.T) {
 		Mode: openparallaxv1.SessionMode_NORMAL}, event); status.Code(err) != codes.NotFound {
 		t.Errorf("a message into another's session: %v", err)
 	}
-	must(t, globex.ofEngine("shared", list, &openparallaxv1.ListSessionsRequest{}, sessions))
+	check.Must(t, globex.ofEngine("shared", list, &openparallaxv1.ListSessionsRequest{}, sessions))
 	if len(sessions.GetSessions()) != 1 || sessions.GetSessions()[0].GetId() != "globexs" {
 		t.Errorf("globex sees %v", sessions)
 	}
-	must(t, acme.ofEngine("shared", resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-acmes",
+	check.Must(t, acme.ofEngine("shared", resolve, &openparallaxv1.ApprovalResponse{ApprovalId: "of-acmes",
 		SessionId: "acmes"}, new(openparallaxv1.ApprovalAck)))
 }

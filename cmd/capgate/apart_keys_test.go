@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // party is a tenant of a test; each world has its own.
@@ -91,7 +93,7 @@ func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
 		return list, 0, 0
 	}
 	answer := json.NewDecoder(strings.NewReader(told[from:]))
-	must(t, answer.Decode(&list))
+	check.Must(t, answer.Decode(&list))
 	return list, from, from + int(answer.InputOffset())
 }
 
@@ -105,14 +107,14 @@ func (s *stranger) listed(request, told string, ask func(request string) string)
 		return told
 	}
 	fields := map[string]any{}
-	must(s.t, json.Unmarshal([]byte(request), &fields))
+	check.Must(s.t, json.Unmarshal([]byte(request), &fields))
 	size, _ := fields["page_size"].(float64)
 	token, _ := fields["page_token"].(string)
 	after, err := base64.RawURLEncoding.DecodeString(token)
-	must(s.t, err)
+	check.Must(s.t, err)
 	fields["page_size"], fields["page_token"] = 1000, ""
 	text, err := json.Marshal(fields)
-	must(s.t, err)
+	check.Must(s.t, err)
 	all, _, end := readKeyList(s.t, ask(string(text)))
 	if end == 0 || all.Next != "" || len(all.Keys) == 0 {
 		s.t.Fatal("not all keys are told")

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -28,11 +29,11 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 	t.Helper()
 	listed, err := askReflection(t.Context(), s.conn,
 		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
-	must(t, err)
+	check.Must(t, err)
 	var services []protoreflect.ServiceDescriptor
 	for _, l := range listed.GetListServicesResponse().GetService() {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(l.GetName()))
-		must(t, err)
+		check.Must(t, err)
 		services = append(services, d.(protoreflect.ServiceDescriptor))
 	}
 	for _, file := range []protoreflect.FileDescriptor{docpb.File_selu_capability_capability_proto,
@@ -147,7 +148,7 @@ func (g *generator) ofKeys(method protoreflect.Name) protoreflect.MethodDescript
 // make makes up an operation of a method.
 func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
-	must(g.t, err)
+	check.Must(g.t, err)
 	op := operation{method: m, request: string(request), json: hasJSON(m) && (g.random.IntN(2) == 0 || onlyJSON(m))}
 	// a key has no access to the entries that are created for it
 	if g.random.IntN(6) == 0 && len(g.of.all("credential")) > 0 && m.FullName() != watch {
@@ -250,7 +251,7 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 		return g.message(f.Message())
 	case f.Kind() == protoreflect.BytesKind:
 		args, err := json.Marshal(g.arguments())
-		must(g.t, err)
+		check.Must(g.t, err)
 		return base64.StdEncoding.EncodeToString(args)
 	case f.Kind() == protoreflect.Int32Kind, f.Kind() == protoreflect.Int64Kind:
 		return g.random.IntN(4) - g.random.IntN(8)/7 // seldom less than 0

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -31,7 +32,7 @@ func TestTenantsAreApart(t *testing.T) {
 	if text := os.Getenv("CAPGATE_TEST_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
-		must(t, err)
+		check.Must(t, err)
 	}
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -47,7 +48,7 @@ type stranger struct {
 func newStranger(t *testing.T, name, key, addr string) *stranger {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	t.Cleanup(func() {
 		_ = conn.Close()
@@ -111,7 +112,7 @@ func (s *stranger) fill(text string) string {
 		var kind string
 		var n int
 		_, err := fmt.Sscanf(strings.NewReplacer("⟦", "", "⟧", "", ":", " ").Replace(ref), "%s %d", &kind, &n)
-		must(s.t, err)
+		check.Must(s.t, err)
 		if own := s.pools.all(kind); n < len(own) {
 			return own[n]
 		}
@@ -124,12 +125,12 @@ func (s *stranger) fill(text string) string {
 func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, header []string, once bool) string {
 	s.t.Helper()
 	req := dynamicpb.NewMessage(op.method.Input())
-	must(s.t, protojson.Unmarshal([]byte(request), req))
+	check.Must(s.t, protojson.Unmarshal([]byte(request), req))
 	name := fmt.Sprintf("/%s/%s", op.method.Parent().FullName(), op.method.Name())
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, header...))
 	defer cancel()
 	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
-	must(s.t, err)
+	check.Must(s.t, err)
 	if err := stream.SendMsg(req); err == nil {
 		_ = stream.CloseSend()
 	}
@@ -180,13 +181,13 @@ func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, 
 	s.t.Helper()
 	method, target, body := overHTTP(s.t, op.method, request)
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+target, strings.NewReader(body))
-	must(s.t, err)
+	check.Must(s.t, err)
 	req.Header.Set("X-Request-Id", "r") // or each answer has another
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := s.http.Do(req)
-	must(s.t, err)
+	check.Must(s.t, err)
 	defer resp.Body.Close()
 	resp.Header.Del("Date")
 	told := fmt.Sprintf("%s %v ", resp.Status, resp.Header)
@@ -194,7 +195,7 @@ func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, 
 		return told + s.events(resp.Body, header)
 	}
 	text, err := io.ReadAll(resp.Body)
-	must(s.t, err)
+	check.Must(s.t, err)
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
 		return told + string(text)
@@ -291,7 +292,7 @@ func (s *stranger) normal(told string) string {
 	shorter := len(before) - len(told)
 	told = aLength.ReplaceAllStringFunc(told, func(in string) string {
 		length, err := strconv.Atoi(aLength.FindStringSubmatch(in)[1])
-		must(s.t, err)
+		check.Must(s.t, err)
 		return fmt.Sprintf("Content-Length:[%d]", length-shorter)
 	})
 	return aTag.ReplaceAllString(told, "Etag:[<tag>]")
@@ -301,7 +302,7 @@ func (s *stranger) normal(told string) string {
 func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (method, target, body string) {
 	t.Helper()
 	fields := map[string]any{}
-	must(t, json.Unmarshal([]byte(request), &fields))
+	check.Must(t, json.Unmarshal([]byte(request), &fields))
 	rule := httpRule(m)
 	for verb, path := range map[string]string{"GET": rule.GetGet(), "POST": rule.GetPost(), "PATCH": rule.GetPatch(),
 		"PUT": rule.GetPut(), "DELETE": rule.GetDelete()} {
@@ -331,7 +332,7 @@ func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (me
 	}
 	if sent != nil {
 		text, err := json.Marshal(sent)
-		must(t, err)
+		check.Must(t, err)
 		body = string(text)
 	}
 	query := url.Values{}

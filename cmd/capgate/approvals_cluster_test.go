@@ -44,7 +44,7 @@ func startAsking(t *testing.T, more string, top ...string) (c *cluster, callers 
 func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	t.Helper()
 	conn, err := dialAdmin(admin, "test")
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return capgatepb.NewApprovalsClient(conn)
 }
@@ -78,7 +78,7 @@ func TestApprovedOnceByAll(t *testing.T) {
 		args := fmt.Sprintf(`"round %d"`, round)
 		id := asked(t, callers[round%3], "ann", args)
 		_, err := desks[(round+1)%3].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: id})
-		must(t, err)
+		check.Must(t, err)
 		begin, ends := make(chan struct{}), make(chan string, 100)
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -114,16 +114,16 @@ func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 	for _, answer := range []string{"approve", "deny", "block"} {
 		args := `"waiting to ` + answer + `"`
 		stream, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
-		must(t, err)
+		check.Must(t, err)
 		_, err = stream.Recv() // where it begins
-		must(t, err)
+		check.Must(t, err)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := invokeAs(t, callers[0], "ann", args, "x-approval-wait", "60")
 			ended <- err
 		}()
 		e, err := stream.Recv()
-		must(t, err)
+		check.Must(t, err)
 		want, reason := codes.OK, ""
 		switch id := e.GetApproval().GetId(); answer {
 		case "approve":
@@ -139,7 +139,7 @@ func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 			_, err = desks[1].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: id})
 			want, reason = codes.PermissionDenied, "TOOL_BLOCKED"
 		}
-		must(t, err)
+		check.Must(t, err)
 		err = check.Received(t, ended, "the call to continue after: "+answer)
 		if status.Code(err) != want || reasonIn(err) != reason {
 			t.Errorf("%s: %v %s", answer, err, reasonIn(err))
@@ -158,7 +158,7 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 	args := `"blocked"`
 	id := asked(t, callers[0], "ann", args)
 	_, err := desks[1].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: id})
-	must(t, err)
+	check.Must(t, err)
 	if exit, _, errs := capgatePolicy(t, c.gateways[2].admin, "set", "caps", "echo", "block", "--user",
 		"ann"); exit != 0 {
 		t.Fatal(errs)
@@ -196,12 +196,12 @@ func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	for i := range ids {
 		ids[i] = asked(t, callers[i%3], "ann", killedArgs(i))
 		_, err := desks[i%3].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: ids[i]})
-		must(t, err)
+		check.Must(t, err)
 	}
 	stream, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
-	must(t, err)
+	check.Must(t, err)
 	_, err = stream.Recv() // where it begins
-	must(t, err)
+	check.Must(t, err)
 	var all sync.WaitGroup
 	for i := range ids {
 		for _, caller := range callers {
@@ -212,7 +212,7 @@ func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	}
 	for range calls / 3 {
 		_, err = stream.Recv() // one is used
-		must(t, err)
+		check.Must(t, err)
 	}
 	c.gateways[0].kill()
 	all.Wait()
@@ -220,7 +220,7 @@ func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	for i := range ids {
 		a, err := desks[1].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: ids[i]},
 			grpc.WaitForReady(true))
-		must(t, err)
+		check.Must(t, err)
 		n, isUsed := delivered[strings.Trim(killedArgs(i), `"`)], a.GetApproval().GetState() == "used"
 		if n > 1 || n == 1 && !isUsed {
 			t.Errorf("call %d came to the backends %d times, its approval is %s", i, n, a.GetApproval().GetState())

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -45,9 +46,9 @@ func TestApprovalLink(t *testing.T) {
 	over := func() (body struct{ Approval map[string]string }) {
 		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/tools/"+gatewaytest.Echo, "application/json",
 			strings.NewReader(`{"n":1}`))
-		must(t, err)
+		check.Must(t, err)
 		defer resp.Body.Close()
-		must(t, json.NewDecoder(resp.Body).Decode(&body))
+		check.Must(t, json.NewDecoder(resp.Body).Decode(&body))
 		return body
 	}
 	if got := over().Approval; got["id"] != id || got["link"] != link {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestReadKeys: keys in any encoding; errors have the line of an invalid key, but not the key.
@@ -33,7 +35,7 @@ func TestReadKeys(t *testing.T) {
 	} {
 		file, files := filepath.Join(t.TempDir(), "keys"), fingerprints{}
 		if name != "not there" {
-			must(t, os.WriteFile(file, []byte(test.text), 0o600))
+			check.Must(t, os.WriteFile(file, []byte(test.text), 0o600))
 		}
 		keys, err := readKeys(file, files)
 		if len(keys) != test.keys || (err == nil) != (test.err == "") ||

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -200,9 +201,9 @@ func TestApprovalKeys(t *testing.T) {
 	if !strings.Contains(string(dump), "ann") || strings.Contains(string(dump), "planted") {
 		t.Errorf("Redis has %s", dump)
 	}
-	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
+	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["approvals.key_file"]`)
-	must(t, os.WriteFile(keys, []byte("hunter2\n"), 0o600))
+	check.Must(t, os.WriteFile(keys, []byte("hunter2\n"), 0o600))
 	waitPage(t, "http://"+admin+"/readyz", keys+":1: not a key")
 	p.stop(t)
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
@@ -210,13 +211,13 @@ func TestApprovalKeys(t *testing.T) {
 		strings.Contains(stderr, "hunter2") {
 		t.Errorf("%d %s", exit, stderr)
 	}
-	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
+	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
 	p, _, admin = serve(t, nil, "--config", file)
 	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, `"to": "planted"`) {
 		t.Errorf("with the old key second: %s", out)
 	}
 	p.stop(t)
-	must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"), 0o600))
+	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"), 0o600))
 	_, _, admin = serve(t, nil, "--config", file)
 	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out,
 		"unavailable: the gateway does not have the key") {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -54,7 +55,7 @@ func TestChangesAreAudited(t *testing.T) {
 	program("keys", "revoke", "acme", credential[3:19])
 	p.stop(t)
 	text, err := os.ReadFile(log)
-	must(t, err)
+	check.Must(t, err)
 	for _, want := range []string{
 		`"actor":"operator","what":"tenant.made","tenant":"acme"`, `"what":"key.made","tenant":"acme","key":"` +
 			credential[3:19],
@@ -79,15 +80,15 @@ func TestAuditOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	log, old, file := filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.log.1"),
 		filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+log+", required: true}", backend)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+log+", required: true}", backend)), 0o600))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
-	must(t, <-invoke(client, gatewaytest.Echo))
+	check.Must(t, <-invoke(client, gatewaytest.Echo))
 	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 2")
-	must(t, os.Rename(log, old))
+	check.Must(t, os.Rename(log, old))
 	p.signal(t, syscall.SIGHUP)
 	p.stderr.wait(t, p, `"msg":"the audit log was opened again"`)
-	must(t, <-invoke(client, gatewaytest.Echo))
+	check.Must(t, <-invoke(client, gatewaytest.Echo))
 	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 5") // one is of the configuration, in either file
 	waitPage(t, "http://"+admin+"/metrics", `capgate_audit_lost_total{reason="queue_full"} 0`)
 	p.stop(t)
@@ -100,7 +101,7 @@ func TestAuditOfTheFile(t *testing.T) {
 		_, stdout, _ := runProgram(t, nil, "audit", "verify", "-o", "json", old, log)
 		for line := range strings.Lines(stdout) {
 			var of auditFile
-			must(t, json.Unmarshal([]byte(line), &of))
+			check.Must(t, json.Unmarshal([]byte(line), &of))
 			found = append(found, of)
 		}
 		return found
@@ -109,8 +110,8 @@ func TestAuditOfTheFile(t *testing.T) {
 		t.Errorf("%+v", of)
 	}
 	text, err := os.ReadFile(old)
-	must(t, err)
-	must(t, os.WriteFile(old, []byte(strings.Replace(string(text), `"code":"OK"`, `"code":"NOT_FOUND"`, 1)), 0o600))
+	check.Must(t, err)
+	check.Must(t, os.WriteFile(old, []byte(strings.Replace(string(text), `"code":"OK"`, `"code":"NOT_FOUND"`, 1)), 0o600))
 	exit, stdout, stderr = runProgram(t, nil, "audit", "verify", old, log)
 	if exit != 1 || !strings.Contains(stdout, " was written after another record") {
 		t.Error(exit, stdout, stderr)
@@ -123,7 +124,7 @@ func TestAuditOfTheFile(t *testing.T) {
 			t.Error(line, exit, stderr)
 		}
 	}
-	must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+filepath.Join(dir, "no", "where")+"}", backend)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+filepath.Join(dir, "no", "where")+"}", backend)), 0o600))
 	if exit, _, stderr := runProgram(t, nil, "serve", "--config", file); exit != 1 ||
 		!strings.Contains(stderr, "audit: open ") {
 		t.Error(exit, stderr)

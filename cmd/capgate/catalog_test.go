@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -32,7 +33,7 @@ func TestAToolIsAccepted(t *testing.T) {
 	if changed == text {
 		t.Fatal("nothing has changed")
 	}
-	must(t, os.WriteFile(manifest, []byte(changed), 0o600))
+	check.Must(t, os.WriteFile(manifest, []byte(changed), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
 	exit, out, errs := capgateCatalog(t, admin, "list")
 	if exit != 0 || !regexp.MustCompile(`(?m)^caps +\d+ +1 +manifest +- +-$`).MatchString(out) {

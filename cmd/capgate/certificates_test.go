@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -50,7 +51,7 @@ func TestCertificatesOfTheFile(t *testing.T) {
 	connect := func(certs ...tls.Certificate) *grpc.ClientConn {
 		conn, err := grpc.NewClient("passthrough:///"+public,
 			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, Certificates: certs})))
-		must(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}

@@ -92,7 +92,7 @@ func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	conn, err := grpc.NewClient("gateways:///all", grpc.WithResolvers(names),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return docpb.NewCapabilityClient(conn)
 }

@@ -112,7 +112,7 @@ func (m *member) fleet(t *testing.T) *admin.Fleet {
 	t.Helper()
 	_, body := page(t, "http://"+m.admin+"/v1/fleets")
 	var all admin.Fleets
-	must(t, json.Unmarshal([]byte(body), &all))
+	check.Must(t, json.Unmarshal([]byte(body), &all))
 	if len(all.Fleets) != 1 {
 		t.Fatal(body)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestFlagsAnywhere: flags may stand before, between and after the names of commands and the positional arguments.
@@ -156,7 +158,7 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 		t.Fatalf("%d %s%s", exit, stdout, errs)
 	}
 	key, err := os.ReadFile(out)
-	must(t, err)
+	check.Must(t, err)
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(string(key), "cg_") {
 		t.Errorf("%v %v", info, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // consolePeople: people with sessions at two gateways. They come one after the other, as an issuer signs in one person
@@ -21,7 +22,7 @@ import (
 func consolePeople(t *testing.T, b *browsertest.Browser) {
 	hook, posts := channels(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(secret, []byte("a secret of a webhook, which is long\n"), 0o600))
+	check.Must(t, os.WriteFile(secret, []byte("a secret of a webhook, which is long\n"), 0o600))
 	r := startPeople(t, fmt.Sprintf("approvals: {webhook: {url: '%s/hook', secret_file: %s}}", hook, secret))
 	t.Run("Phone", func(t *testing.T) { approvesOnAPhone(t, b, r, posts) })
 	t.Run("Revoked", func(t *testing.T) { losesItsSession(t, b, r) })
@@ -63,7 +64,7 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 		answer <- err.Error()
 	}()
 	var notice told
-	must(t, json.Unmarshal([]byte(next(t, "the notice", posts).body), &notice.body))
+	check.Must(t, json.Unmarshal([]byte(next(t, "the notice", posts).body), &notice.body))
 	link, id := notice.body.Data.Link, notice.body.Data.ID
 	if link != r.inbox[0]+"#/acme/"+id {
 		t.Fatalf("the link of %s is %s", id, link)
@@ -120,11 +121,11 @@ func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	p := start(t, here, "login", "--admin", r.admin[0])
 	cmd := selfCommand(t, "capgate", elsewhere, "login", "--admin", r.admin[0], "--no-browser")
 	typed, err := cmd.StdinPipe()
-	must(t, err)
+	check.Must(t, err)
 	remote := launch(t, cmd)
 	address, far := loginAddress(t, p), loginAddress(t, remote)
 	at, err := url.Parse(address)
-	must(t, err)
+	check.Must(t, err)
 	receiver := "http://127.0.0.1:" + at.Query().Get("port")
 	var saw struct {
 		Asked, Answer, Code string
@@ -136,9 +137,9 @@ func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		!strings.Contains(saw.Answer, "Return to the terminal") || len(saw.Found) > 0 {
 		t.Errorf("%+v", saw)
 	}
-	must(t, err)
+	check.Must(t, err)
 	_, err = io.WriteString(typed, saw.Code+"\n")
-	must(t, err)
+	check.Must(t, err)
 	for _, one := range []struct {
 		*program
 		env []string
@@ -159,7 +160,7 @@ func worksUntilLogout(t *testing.T, r *peopleRig, env []string) {
 		t.Errorf("%d %s%s", exit, stdout, stderr)
 	}
 	stored, err := loadCredentialsIn(strings.TrimPrefix(env[1], "XDG_CONFIG_HOME="))
-	must(t, err)
+	check.Must(t, err)
 	if exit, stdout, stderr := runProgram(t, env, "logout", "--admin", r.admin[0]); exit != 0 || stderr != "" {
 		t.Error(exit, stdout, stderr)
 	}
@@ -223,7 +224,7 @@ func consolePages(t *testing.T, b *browsertest.Browser) {
 	r := startPeople(t, "")
 	text := read(t, "console/testdata/hostile.json")
 	var table [][2]string
-	must(t, json.Unmarshal([]byte(text), &table))
+	check.Must(t, json.Unmarshal([]byte(text), &table))
 	var names []string
 	for _, row := range table {
 		if slices.Contains([]string{"script", "javascript", "foreign", "names", "rtl"}, row[0]) { // those that are names

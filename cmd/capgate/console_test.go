@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -165,7 +166,7 @@ type port struct {
 func startPort(t *testing.T, to string) *port {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	p := &port{addr: ln.Addr().String(), to: to}
 	var all sync.WaitGroup
 	all.Go(func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -15,9 +16,9 @@ import (
 func portOf(t *testing.T, b *gatewaytest.Backend) uint16 {
 	t.Helper()
 	_, port, err := net.SplitHostPort(b.Addr)
-	must(t, err)
+	check.Must(t, err)
 	n, err := strconv.ParseUint(port, 10, 16)
-	must(t, err)
+	check.Must(t, err)
 	return uint16(n)
 }
 

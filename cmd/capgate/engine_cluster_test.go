@@ -80,12 +80,12 @@ func startWatched(t *testing.T) (e *watchedEngine, addr string) {
 	t.Helper()
 	e = &watchedEngine{Engine: engine.New(engine.Config{}), holds: make(chan struct{}, 10), let: make(chan struct{})}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	server := grpc.NewServer()
 	openparallaxv1.RegisterAgentServiceServer(server, e)
 	openparallaxv1.RegisterClientServiceServer(server, e)
 	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	ready := make(chan struct{})
@@ -127,7 +127,7 @@ func startEngineGateways(t *testing.T) *engineGateways {
 	for range 3 {
 		p, public, _ := serve(t, nil, "--config", file)
 		conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		must(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		g.programs, g.clients = append(g.programs, p), append(g.clients, openparallaxv1.NewClientServiceClient(conn))
 	}
@@ -210,7 +210,7 @@ func TestFiftyMessagesToOneEngine(t *testing.T) {
 	first := g.hold(t, 0)
 	want := append([]string{"hold"}, g.queue(t, 50, 0, 1, 2)...)
 	close(g.engine.let)
-	must(t, <-first)
+	check.Must(t, <-first)
 	g.sending.Wait()
 	if got := g.engine.ended(t); !slices.Equal(got, want) {
 		t.Errorf("the engine got %q", got)
@@ -271,13 +271,13 @@ func TestEngineWithoutRedis(t *testing.T) {
 		}
 		if before {
 			g.engine.let <- struct{}{}
-			must(t, <-first)
+			check.Must(t, <-first)
 			g.redis.Restart()
 		} else {
 			g.redis.Restart()
 			g.waiting(t, 20)
 			g.engine.let <- struct{}{}
-			must(t, <-first)
+			check.Must(t, <-first)
 		}
 		g.sending.Wait()
 		got := g.engine.ended(t)

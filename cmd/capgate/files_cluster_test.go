@@ -16,15 +16,15 @@ func (g *keyedGateways) askHTTP(t *testing.T, gateway int, method, path, key, bo
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.publics[gateway]+path,
 		strings.NewReader(body))
-	must(t, err)
+	check.Must(t, err)
 	if key != "" {
 		req.Header.Set("X-Api-Key", key)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -38,13 +38,13 @@ func TestSignedURLsOfThreeGateways(t *testing.T) {
 	_, other := g.key(t, "create", "acme")
 	var up struct{ Path string }
 	status, said := g.askHTTP(t, 0, http.MethodPost, "/v1/capabilities/caps/artifacts?filename=a.txt", other, "acme's")
-	if must(t, json.Unmarshal([]byte(said), &up)); status != http.StatusCreated {
+	if check.Must(t, json.Unmarshal([]byte(said), &up)); status != http.StatusCreated {
 		t.Fatal(status, said)
 	}
 	sign := func(key string) string {
 		var signed struct{ URL string }
 		status, said := g.askHTTP(t, 0, http.MethodPost, up.Path+"/signed-url", key, "{}")
-		if must(t, json.Unmarshal([]byte(said), &signed)); status != http.StatusOK {
+		if check.Must(t, json.Unmarshal([]byte(said), &signed)); status != http.StatusOK {
 			t.Fatal(status, said)
 		}
 		return signed.URL

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -90,8 +91,8 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 			}
 			file := registryConfig(t, more, backend)
 			text, err := os.ReadFile(file)
-			must(t, err)
-			must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "health: {", "health: {wait_for_ready: 30s, ", 1)),
+			check.Must(t, err)
+			check.Must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "health: {", "health: {wait_for_ready: 30s, ", 1)),
 				0o600))
 			p, public, admin := serve(t, nil, "--config", file)
 			client, ended := dial(t, public), make(chan error, 1)
@@ -107,7 +108,7 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 			} else {
 				register(t, admin, b.Addr)
 			}
-			must(t, <-ended)
+			check.Must(t, <-ended)
 			p.stop(t)
 		})
 	}

@@ -32,10 +32,10 @@ func grpcConfig(settings, addr string) string {
 func postTool(t *testing.T, public, tool, args string) (int, string) {
 	t.Helper()
 	resp, err := http.Post("http://"+public+"/v1/capabilities/caps/tools/"+tool, "application/json", strings.NewReader(args))
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -63,10 +63,10 @@ func TestGRPCService(t *testing.T) {
 	untilPosted(t, public, "Fail", `{}`, http.StatusForbidden, "TOOL_BLOCKED") // it is not listed
 	client, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
 		&sdk.StreamableClientTransport{Endpoint: "http://" + public + "/mcp", MaxRetries: -1}, nil)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	list, err := client.ListTools(t.Context(), nil)
-	must(t, err)
+	check.Must(t, err)
 	at := slices.IndexFunc(list.Tools, func(tool *sdk.Tool) bool { return tool.Name == "caps__Echo" })
 	if at < 0 || len(list.Tools) != 2 {
 		t.Fatalf("%+v", list)
@@ -91,7 +91,7 @@ func TestGRPCService(t *testing.T) {
 				params.SetProgressToken(token)
 			}
 			counted, err := client.CallTool(t.Context(), params)
-			must(t, err)
+			check.Must(t, err)
 			if list, ok := counted.StructuredContent.([]any); counted.IsError || !ok || len(list) != to {
 				t.Errorf("a stream: %+v", counted)
 			}
@@ -135,7 +135,7 @@ func TestProtocolOfABackendChanges(t *testing.T) {
 	untilPosted(t, public, "Echo", `{}`, http.StatusOK, "a capability")
 	for range 2 {
 		for _, now := range []struct{ text, part string }{{asService, `"cityName":"Ulm"`}, {asCapability, "a capability"}} {
-			must(t, os.WriteFile(file, []byte(now.text), 0o600))
+			check.Must(t, os.WriteFile(file, []byte(now.text), 0o600))
 			p.signal(t, syscall.SIGHUP)
 			untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, now.part)
 		}
@@ -149,11 +149,11 @@ func TestDescriptorFile(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{Reflection: grpctest.NoReflection})
 	file := filepath.Join(t.TempDir(), "demo.binpb")
-	must(t, os.WriteFile(file, grpctest.Descriptors, 0o600))
+	check.Must(t, os.WriteFile(file, grpctest.Descriptors, 0o600))
 	config := grpcConfig(", descriptor_file: "+file, service.Addr)
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, config))
 	untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, `"cityName":"Ulm"`)
-	must(t, os.WriteFile(file, changedDescriptors(), 0o600))
+	check.Must(t, os.WriteFile(file, changedDescriptors(), 0o600))
 	p.signal(t, syscall.SIGHUP)
 	untilPosted(t, public, "Echo", `{}`, http.StatusAccepted, "") // of an approval, as the tool has changed
 	p.stop(t)
@@ -163,9 +163,9 @@ func TestDescriptorFile(t *testing.T) {
 func TestMistakesOfGRPCServices(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "demo.binpb")
-	must(t, os.WriteFile(file, grpctest.Descriptors, 0o600))
+	check.Must(t, os.WriteFile(file, grpctest.Descriptors, 0o600))
 	bad := filepath.Join(t.TempDir(), "bad.binpb")
-	must(t, os.WriteFile(bad, []byte("no descriptors"), 0o600))
+	check.Must(t, os.WriteFile(bad, []byte("no descriptors"), 0o600))
 	headers := writeConfig(t, "grpc-timeout-bin: x\n")
 	for settings, want := range map[string]string{
 		``:                                "grpc_service: required: the list of methods that are tools; write grpc_service: {methods:",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -206,7 +207,7 @@ func TestKeysWhileRedisIsAway(t *testing.T) {
 func TestAReplicaWithoutPepper(t *testing.T) {
 	t.Parallel()
 	redis, pepper := redistest.Start(t), filepath.Join(t.TempDir(), "pepper")
-	must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef"), 0o600))
+	check.Must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef"), 0o600))
 	shared := configOf("redis: {url: '"+redis.URL()+
 		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}",
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)
@@ -272,7 +273,7 @@ func TestKeysInFiles(t *testing.T) {
 		t.Errorf("it is printed, too")
 	}
 	data, err := os.ReadFile(file)
-	must(t, err)
+	check.Must(t, err)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 ||
 		g.call(t, 0, strings.TrimSpace(string(data))).refused != "" {
 		t.Errorf("%v, %v", info, err)

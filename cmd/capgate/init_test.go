@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -25,7 +26,7 @@ func TestInit(t *testing.T) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	text, err := os.ReadFile(file)
-	must(t, err)
+	check.Must(t, err)
 	if !strings.HasPrefix(string(text), "# yaml-language-server: $schema="+config.SchemaURL+"\n") {
 		t.Errorf("%s", text)
 	}
@@ -33,7 +34,7 @@ func TestInit(t *testing.T) {
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
 	mine := strings.NewReplacer("127.0.0.1:50051", backend, ":8080", "127.0.0.1:0", "127.0.0.1:8081", "127.0.0.1:0").
 		Replace(string(text))
-	must(t, os.WriteFile(file, []byte(mine), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(mine), 0o600))
 	_, public, _ := serve(t, nil, file)
 	if _, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "weather",
 		ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")}); err != nil {

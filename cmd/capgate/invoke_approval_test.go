@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -150,7 +151,7 @@ func TestWhyItWasDenied(t *testing.T) {
 	g := startOneAsking(t)
 	client := dial(t, g.public)
 	comment, want := "ask \u2066Bob\x07 first"+strings.Repeat(" please", 100), "ask \ufffdBob\ufffd first please"
-	check := func(what string, err error) {
+	denied := func(what string, err error) {
 		t.Helper()
 		for _, d := range status.Convert(err).Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == "APPROVAL_DENIED" {
@@ -165,22 +166,22 @@ func TestWhyItWasDenied(t *testing.T) {
 	id := asked(t, client, "ann", `{"n":1}`)
 	g.answer(t, "deny", id, "--comment", comment)
 	_, err := invokeAs(t, client, "ann", `{"n":1}`)
-	check("asked again", err)
+	denied("asked again", err)
 	_, err = invokeAs(t, client, "ann", `{"n":1}`, "x-approval-id", id)
-	check("with its approval", err)
+	denied("with its approval", err)
 
 	for _, header := range []string{"", id} {
 		req, err := http.NewRequestWithContext(t.Context(), "POST",
 			"http://"+g.public+"/v1/capabilities/caps/invoke", bytes.NewReader([]byte(`{"tool_name":"echo","args":{"n":1}}`)))
-		must(t, err)
+		check.Must(t, err)
 		req.Header.Set("X-User-Id", "ann")
 		if header != "" {
 			req.Header.Set("X-Approval-Id", header)
 		}
 		resp, err := http.DefaultClient.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		text, err := io.ReadAll(resp.Body)
-		must(t, err)
+		check.Must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), `"comment":"`+want) {
 			t.Errorf("%d %s", resp.StatusCode, text)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -109,7 +110,7 @@ func TestIssuersOfTheFile(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(file, []byte("fleets: [{capability: a, backends: []}]\nissuers: [{name: a, issuer: "+
+	check.Must(t, os.WriteFile(file, []byte("fleets: [{capability: a, backends: []}]\nissuers: [{name: a, issuer: "+
 		"'https://a.example.com', audiences: [b]}]"), 0o600))
 	if exit, _, stderr := runProgram(t, nil, "check", "--config", file); exit != 1 ||
 		!strings.Contains(stderr, "add tenants") {

@@ -59,7 +59,7 @@ func (g *limitedGateways) clock(t *testing.T) int64 {
 	t.Helper()
 	var seconds, micros int64
 	_, err := fmt.Sscan(strings.Trim(fmt.Sprint(g.redis.Do("TIME")), "[]"), &seconds, &micros)
-	must(t, err)
+	check.Must(t, err)
 	return seconds*1000 + micros/1000
 }
 
@@ -181,7 +181,7 @@ func (g *limitedGateways) lastPlaces(t *testing.T) (ends int64) {
 	// held, wanted until, ends, number: of the replica that ends first
 	for _, fields := range g.placesOf(t, key) {
 		at, err := strconv.ParseFloat(fields[2], 64)
-		must(t, err)
+		check.Must(t, err)
 		if ends == 0 || int64(at) < ends {
 			ends = int64(at)
 		}

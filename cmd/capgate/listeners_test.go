@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -43,7 +44,7 @@ func bareCall(t *testing.T, target string, options ...grpc.DialOption) error {
 	t.Helper()
 	options = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)
 	conn, err := grpc.NewClient(target, options...)
-	must(t, err)
+	check.Must(t, err)
 	defer conn.Close()
 	_, err = livepb.NewCapabilityClient(conn).Invoke(t.Context(),
 		&livepb.InvokeRequest{ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)})
@@ -110,13 +111,13 @@ func TestSocketsInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	defer taken.Close()
 	other, err := net.Listen("unix", filepath.Join(dir, "used"))
-	must(t, err)
+	check.Must(t, err)
 	defer other.Close()
-	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
-	must(t, os.Symlink(filepath.Join(dir, "used"), filepath.Join(dir, "link")))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
+	check.Must(t, os.Symlink(filepath.Join(dir, "used"), filepath.Join(dir, "link")))
 	for name, want := range map[string]string{
 		"used": "is in use by another program", "file": "is not a socket, and is not removed",
 		"link": "is not a socket", "none/x": "its directory does not exist; create it first",
@@ -187,7 +188,7 @@ func TestListenersDrain(t *testing.T) {
 	p, _, _ := serve(t, nil, "--config", writeConfig(t, configOf("listeners: [{address: 'unix:"+path+
 		"', capability: caps}]", capability.Serve(t, call.Live).Addr)))
 	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	defer conn.Close()
 	ended := make(chan error, 1)
 	go func() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // serveGuarded runs a gateway whose admin API asks for a credential, and returns the token of its start.
@@ -24,7 +25,7 @@ func serveGuarded(t *testing.T, runtimeDir string) (admin, token string) {
 		t.Fatal(files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	must(t, err)
+	check.Must(t, err)
 	return admin, strings.TrimSpace(string(text))
 }
 
@@ -63,14 +64,14 @@ func TestLoginWithABrowser(t *testing.T) {
 	address := loginAddress(t, p)
 
 	jar, err := cookiejar.New(nil)
-	must(t, err)
+	check.Must(t, err)
 	browser := &http.Client{Jar: jar, Timeout: patience}
 	read := func(resp *http.Response, err error) string {
 		t.Helper()
-		must(t, err)
+		check.Must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		must(t, err)
+		check.Must(t, err)
 		return string(text)
 	}
 	next := strings.TrimPrefix(address, "http://"+admin)
@@ -93,7 +94,7 @@ func TestLoginWithABrowser(t *testing.T) {
 		}
 	}
 	stored, err := loadCredentialsIn(strings.TrimPrefix(env[1], "XDG_CONFIG_HOME="))
-	must(t, err)
+	check.Must(t, err)
 	if strings.Contains(p.stdout.String()+p.stderr.String(), operator.SessionPrefix) {
 		t.Error("the credential is printed")
 	}
@@ -101,7 +102,7 @@ func TestLoginWithABrowser(t *testing.T) {
 		t.Error(exit, stdout, stderr)
 	}
 	key := filepath.Join(t.TempDir(), "key")
-	must(t, os.WriteFile(key, []byte(stored), 0o600))
+	check.Must(t, os.WriteFile(key, []byte(stored), 0o600))
 	if exit, stdout, _ := runProgram(t, env, "status", "--admin", admin, "--key-file", key); exit != exitRefused {
 		t.Error("the session goes on:", stdout)
 	}

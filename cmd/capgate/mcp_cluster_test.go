@@ -21,6 +21,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -73,7 +74,7 @@ func (c *mcpApprovals) connectClient(t *testing.T, revision string, options sdk.
 	s.steer(c.began)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &options).Connect(t.Context(),
 		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: s.way}}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	s.ClientSession = session
 	return s
@@ -118,9 +119,9 @@ func startMCPApprovals(t *testing.T) *mcpApprovals {
 		"approvals: {rules: [{capability: caps, self: true}]}",
 		"tenants: [{id: default, capabilities: ['*'], keys: ["+entry+"]}]")
 	events, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
-	must(t, err)
+	check.Must(t, err)
 	_, err = events.Recv() // where it begins
-	must(t, err)
+	check.Must(t, err)
 	return &mcpApprovals{cluster: c, began: c.gateways[0], fetched: c.gateways[2], desk: desks[1], events: events,
 		caller: []string{"X-Api-Key", credential, "X-User-Id", "ann"}}
 }
@@ -130,7 +131,7 @@ func (c *mcpApprovals) next(t *testing.T) (id string) {
 	t.Helper()
 	for {
 		e, err := c.events.Recv()
-		must(t, err)
+		check.Must(t, err)
 		if e.GetApproval().GetState() == "pending" {
 			return e.GetApproval().GetId()
 		}
@@ -285,7 +286,7 @@ func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
 	ask := func(g *member, method, name, params string) {
 		_, text := postMCP(t, g, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+meta+`,`+params+`}}`,
 			append([]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}, c.caller...)...)
-		must(t, json.Unmarshal([]byte(text), &answer))
+		check.Must(t, json.Unmarshal([]byte(text), &answer))
 	}
 	ask(c.began, "tools/call", "caps__echo", `"name":"caps__echo","arguments":`+mcpArgs(text))
 	id := c.next(t)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestFiltersOfMCPServers: calls of an MCP server's tools pass the filters of every call: checks of arguments, policy,
@@ -50,7 +52,7 @@ func TestFiltersOfMCPServers(t *testing.T) {
 	}
 	p.stop(t)
 	text, err := os.ReadFile(log)
-	must(t, err)
+	check.Must(t, err)
 	var records []string
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, `"tool":"weather"`) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // clientRun is what a real client gets at the gateway. The programs are in testdata/mcp.
@@ -59,11 +61,11 @@ func TestMCPClients(t *testing.T) {
 			public, admin, blocked := startForClients(t)
 			dir := beside(t) // where node finds its packages
 			script, err := os.ReadFile(filepath.Join("testdata", "mcp", c.script))
-			must(t, err)
+			check.Must(t, err)
 			put(t, dir, c.script, string(script))
 			out := tells(t, dir, c.program, c.script, "http://"+public+"/mcp", "http://"+admin, c.mode)
 			var got clientRun
-			must(t, json.Unmarshal([]byte(out), &got))
+			check.Must(t, json.Unmarshal([]byte(out), &got))
 			want := clientRun{Version: c.version, Tools: []string{"ask__block", "ask__count", "ask__echo", "ask__fail", "ask__wrong",
 				"block", "count", "echo", "fail", "wrong"}, Echo: map[string]string{"text": "hi"}, Refused: []any{-32602.0, "CAPABILITY_UNKNOWN"},
 				Failed: true, Wrong: []any{true, "text", "image"}, Count: "done", Progress: [][3]any{{1.0, 3.0, "one"}, {2.0, 3.0, "two"}, {3.0, 3.0, "three"}},

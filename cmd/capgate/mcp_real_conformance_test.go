@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestMCPConformance: the official suite passes at /mcp, in front of an MCP server that has the tools that the suite
@@ -32,7 +34,7 @@ func TestMCPConformance(t *testing.T) {
 			_, public, _ = serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
 			waitTools(t, public, "test_simple_text")
 			data, err := filepath.Abs(filepath.Join("testdata", "mcp"))
-			must(t, err)
+			check.Must(t, err)
 			failures := filepath.Join(data, revision+".yaml")
 			cmd := exec.CommandContext(t.Context(), node, "--require", filepath.Join(data, "patient.cjs"), suite, "server", "--url", "http://"+public+"/mcp",
 				"--requirements", revision, "--expected-failures", failures)

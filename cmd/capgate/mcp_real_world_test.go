@@ -37,10 +37,10 @@ func askMCP(t *testing.T, public, method, params string) string {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
 	resp, err := http.Post("http://"+public+"/mcp", "application/json", strings.NewReader(body))
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	return string(text)
 }
 

@@ -112,7 +112,7 @@ func TestMCPServer(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		must(t, err)
+		check.Must(t, err)
 		return resp.StatusCode, string(text)
 	}
 	if code, body := post(`{"city":"Ulm"}`); code != http.StatusOK || !strings.Contains(body, `"sun in Ulm"`) {
@@ -122,7 +122,7 @@ func TestMCPServer(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	want.Store("Bearer two")
-	must(t, os.WriteFile(headers, []byte("authorization: Bearer two\n"), 0o600))
+	check.Must(t, os.WriteFile(headers, []byte("authorization: Bearer two\n"), 0o600))
 	untilCode := func(want int) {
 		check.Until(t, "the response of a tool", func() (bool, string) {
 			code, body := post(`{"city":"Ulm"}`)
@@ -141,11 +141,11 @@ func TestMCPServer(t *testing.T) {
 		t.Errorf("after a restart: %d %s", code, body)
 	}
 	var entry struct{ Tools []struct{ Hash string } }
-	must(t, json.Unmarshal([]byte(waitPage(t, "http://"+admin+"/v1/capabilities/caps", `"drifted":true`)), &entry))
+	check.Must(t, json.Unmarshal([]byte(waitPage(t, "http://"+admin+"/v1/capabilities/caps", `"drifted":true`)), &entry))
 	resp, err := http.Post("http://"+admin+"/v1/capabilities/caps/tools/weather:accept", "application/json",
 		strings.NewReader(`{"hash":"`+entry.Tools[0].Hash+`"}`))
-	must(t, err)
-	must(t, resp.Body.Close())
+	check.Must(t, err)
+	check.Must(t, resp.Body.Close())
 	untilCode(http.StatusOK)
 	p.stop(t)
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -49,11 +50,11 @@ func newCrowded(t *testing.T, mebibytes, processors int) *crowded {
 func (c *crowded) peak(t *testing.T) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.p.cmd.Process.Pid))
-	must(t, err)
+	check.Must(t, err)
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	line, _, _ := strings.Cut(rest, "kB")
 	n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	must(t, err)
+	check.Must(t, err)
 	return n << 10
 }
 
@@ -118,9 +119,9 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
 	t.Helper()
 	conn, err := rawhttp2.Dial(c.public)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	must(t, conn.Greet())
+	check.Must(t, conn.Greet())
 	conn.Timeout = patience
 	return conn
 }
@@ -185,11 +186,11 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 	c := newCrowded(t, 192, 2)
 	plain, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "quick", ToolName: gatewaytest.Echo,
 		ArgsJson: bytes.Repeat([]byte(" "), 15<<20)})
-	must(t, err)
+	check.Must(t, err)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, _ = w.Write(plain)
-	must(t, w.Close())
+	check.Must(t, w.Close())
 	message := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(packed.Len())), packed.Bytes()...)
 	ctx, leave := context.WithCancel(t.Context())
 	stop := c.watch(t)

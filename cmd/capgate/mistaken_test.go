@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -86,7 +87,7 @@ func TestWrongPort(t *testing.T) {
 	for _, addr := range []string{public, admin} {
 		resp, err := http.Post("http://"+addr+"/selu.capability.Capability/Invoke", "application/grpc",
 			strings.NewReader("x")) //nolint:noctx // a request on loopback
-		must(t, err)
+		check.Must(t, err)
 		text, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != http.StatusUnsupportedMediaType || id == "" ||

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -157,7 +158,7 @@ func mistakenWorld(t *testing.T) *strings.Replacer {
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/smtptest"
 )
@@ -130,7 +131,7 @@ func TestNotices(t *testing.T) {
 	dead := "http://" + port + "/v1/webhooks/dead"
 	letters := waitPage(t, dead, "msg_")
 	var page admin.LettersPage
-	must(t, json.Unmarshal([]byte(letters), &page))
+	check.Must(t, json.Unmarshal([]byte(letters), &page))
 	if len(page.Dead) != 1 || page.Dead[0].To != "dead" || page.Dead[0].Approval != id {
 		t.Fatalf("dead: %+v", page)
 	}
@@ -138,7 +139,7 @@ func TestNotices(t *testing.T) {
 	files.put(t, all)
 	p.stderr.wait(t, p, `"msg":"configuration loaded"`)
 	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
-	must(t, err)
+	check.Must(t, err)
 	resp.Body.Close()
 	if got = next(t, "retried", posts); got.path != "/slack/hidden-new" ||
 		!strings.Contains(got.body, "Approval, already denied") {
@@ -223,7 +224,7 @@ func TestProblemsOfNotices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
-		must(t, os.WriteFile(dir+"/"+name, []byte(text), 0o600))
+		check.Must(t, os.WriteFile(dir+"/"+name, []byte(text), 0o600))
 		return dir + "/" + name
 	}
 	mail := "email: {server: 'smtp.example.com:587', from: a@b.c, to: [d@e.f], "

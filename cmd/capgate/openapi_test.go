@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // installed is a program that tools/setup has installed.
 func installed(t *testing.T, path ...string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join(append([]string{root, "bin"}, path...)...))
-	must(t, err)
+	check.Must(t, err)
 	if _, err := os.Stat(file); err != nil {
 		t.Fatalf("%v: run `make setup`", err)
 	}
@@ -27,7 +28,7 @@ func installed(t *testing.T, path ...string) string {
 func beside(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(installed(t, "node"), "test")
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -49,7 +50,7 @@ func tells(t *testing.T, dir, name string, args ...string) string {
 
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
 // snippet is the tested block of docs/use/openapi.md in a language, for a gateway at addr.
@@ -149,7 +150,7 @@ func browse(t *testing.T, args ...string) browsed {
 	if shots := os.Getenv("TEST_SCREENSHOTS"); shots != "" { // for people
 		args = append(append(args, "")[:2], shots)
 	}
-	must(t, json.Unmarshal([]byte(tells(t, dir, "node",
+	check.Must(t, json.Unmarshal([]byte(tells(t, dir, "node",
 		append([]string{"browser.mjs", chromium, filepath.Join(dir, "profile")}, args...)...)), &saw))
 	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
 		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
@@ -177,11 +178,11 @@ func TestDocsInABrowser(t *testing.T) {
 func TestDocsInABrowserWithAKey(t *testing.T) {
 	t.Parallel()
 	backends, stop, err := startReplicas()
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(stop)
 	id, secret := tenant.NewCredential()
 	manifest, err := filepath.Abs(filepath.Join(root, "examples", "weather", "manifest.yaml"))
-	must(t, err)
+	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
 	put(t, filepath.Dir(file), filepath.Base(file), fmt.Sprintf(`
 listen: 127.0.0.1:0

@@ -19,13 +19,13 @@ func TestOperatorOfSeveralTenants(t *testing.T) {
 	put := func(credential, tenant string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/v1/policies", strings.NewReader(
 			`{"tenant":"`+tenant+`","capability":"weather","tool":"of-`+tenant+`","policy":"allow"}`))
-		must(t, err)
+		check.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+credential)
 		resp, err := http.DefaultClient.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		defer resp.Body.Close()
 		var text strings.Builder
-		must(t, resp.Write(&text))
+		check.Must(t, resp.Write(&text))
 		return resp.StatusCode, text.String()
 	}
 	for _, test := range []struct {

@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -61,7 +62,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 	key, entry = operatorKey("roles: [admin], expires: 2020-01-01T00:00:00Z")
 	g.keys["expired"], operators = key, append(operators, entry)
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(strings.Join([]string{
+	check.Must(t, os.WriteFile(file, []byte(strings.Join([]string{
 		"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s}", "policies: {}", "log: {level: error}",
 		"redis: embedded", "identity: {store: redis}", "registration: {capabilities: ['gen-*']}",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Join(callers, ", ") + "]}, {id: globex, capabilities: ['*']}]",
@@ -72,12 +73,12 @@ func startGuarded(t *testing.T) *guardedGateway {
 		"fleets: [{capability: weather, policy: allow, backends: ['127.0.0.1:1']}]",
 	}, "\n")), 0o600))
 	s, err := loadSettings(file, overrides{})
-	must(t, err)
+	check.Must(t, err)
 	p, err := build(s, io.Discard)
-	must(t, err)
+	check.Must(t, err)
 	mux := guard.NewMux()
 	mount, err := p.adminServices()
-	must(t, err)
+	check.Must(t, err)
 	mount(mux)
 	g.routes, g.admin = append(mux.Routes(), gatewayRoutes...), p.admin.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
@@ -88,7 +89,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 		gatewaytest.Wait(t, ended, "the process to end")
 	})
 	g.conn, err = grpc.NewClient("passthrough:///"+g.admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = g.conn.Close() })
 	waitPage(t, "http://"+g.admin+"/livez", "ok")
 	return g
@@ -145,7 +146,7 @@ func (g *guardedGateway) ask(t *testing.T, route, credential string) string {
 			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential)
 		}
 		stream, err := g.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, route)
-		must(t, err)
+		check.Must(t, err)
 		_ = stream.SendMsg(new(emptypb.Empty))
 		_ = stream.CloseSend()
 		err = stream.RecvMsg(new(emptypb.Empty)) // a stream without events ends with the time
@@ -177,7 +178,7 @@ func reasonOfStatus(err error) string {
 func request(ctx context.Context, t *testing.T, method, url, credential string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	must(t, err)
+	check.Must(t, err)
 	if credential != "" {
 		req.Header.Set("Authorization", "Bearer "+credential)
 	}
@@ -187,7 +188,7 @@ func request(ctx context.Context, t *testing.T, method, url, credential string, 
 		}
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req) // follows nothing
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body) // an endless stream ends with the time
 	return resp.StatusCode, string(text)
@@ -209,7 +210,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		all = append(all, one{route, route})
 	}
 	methods, err := guard.JSONRoutes(services)
-	must(t, err)
+	check.Must(t, err)
 	for route, method := range methods {
 		all = append(all, one{route, method})
 	}
@@ -301,13 +302,13 @@ func TestOperatorOfOneTenant(t *testing.T) {
 	all, own := g.keys["admin"], g.keys["acme's admin"]
 	set := func(credential, body string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/v1/policies", strings.NewReader(body))
-		must(t, err)
+		check.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+credential)
 		resp, err := http.DefaultClient.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		must(t, err)
+		check.Must(t, err)
 		return resp.StatusCode, string(text)
 	}
 	for _, test := range []struct {

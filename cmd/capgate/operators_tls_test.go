@@ -56,7 +56,7 @@ func (o *tlsOperators) ask(t *testing.T, method, path string, header http.Header
 	}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+o.admin+path, strings.NewReader("{}"))
-	must(t, err)
+	check.Must(t, err)
 	for name, values := range header {
 		req.Header[name] = values
 	}
@@ -66,7 +66,7 @@ func (o *tlsOperators) ask(t *testing.T, method, path string, header http.Header
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	return resp.StatusCode, string(body), resp.TLS.PeerCertificates[0], nil
 }
 
@@ -131,12 +131,12 @@ func TestReloadOfOperatorsTLS(t *testing.T) {
 	o := startTLSOperators(t)
 	client := o.authority.Client(t, nil, "spiffe://example.org/one")
 	_, _, before, err := o.ask(t, "GET", "/v1/fleets", nil, client)
-	must(t, err)
+	check.Must(t, err)
 	o.put(t, o.authority.Server(t), "operator")
 	o.program.signal(t, syscall.SIGHUP)
 	check.Until(t, "the reload", func() (bool, string) {
 		status, text, of, err := o.ask(t, "POST", "/v1/backends/10.0.0.1:1:drain", nil, client)
-		must(t, err)
+		check.Must(t, err)
 		return status == http.StatusNotFound && !of.Equal(before),
 			fmt.Sprintf("%d %s; a new certificate: %v", status, text, !of.Equal(before))
 	})

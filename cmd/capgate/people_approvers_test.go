@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -105,12 +106,12 @@ func (v *visitor) follow(address string) <-chan string {
 	ctx, cancel := context.WithCancel(v.Context())
 	v.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	must(v.T, err)
+	check.Must(v.T, err)
 	req.Header.Set("Accept", "text/event-stream")
 	lasting := v.Client
 	lasting.Timeout = 0
 	resp, err := lasting.Do(req)
-	must(v.T, err)
+	check.Must(v.T, err)
 	v.Cleanup(func() { _ = resp.Body.Close() })
 	lines := make(chan string, 1000)
 	scan := bufio.NewScanner(resp.Body)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -27,19 +28,19 @@ func (v *visitor) program(base string) string {
 	form := url.Values{"port": {"0"}, "challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "state": {"AAAA"},
 		"csrf_token": {v.csrf}}
 	resp, err := v.PostForm(base+"/cli", form)
-	must(v.T, err)
+	check.Must(v.T, err)
 	defer resp.Body.Close()
 	var page strings.Builder
-	must(v.T, resp.Write(&page))
+	check.Must(v.T, resp.Write(&page))
 	_, rest, _ := strings.Cut(page.String(), `<code class="secret">`)
 	code, _, ok := strings.Cut(rest, "</code>")
 	if !ok {
 		v.Fatal(page.String())
 	}
 	body, err := json.Marshal(map[string]string{"code": code, "verifier": verifier})
-	must(v.T, err)
+	check.Must(v.T, err)
 	var issued struct{ Credential string }
-	must(v.T, json.Unmarshal([]byte(v.want(http.MethodPost, base+"/cli/token", string(body), 200, "")), &issued))
+	check.Must(v.T, json.Unmarshal([]byte(v.want(http.MethodPost, base+"/cli/token", string(body), 200, "")), &issued))
 	if !strings.HasPrefix(issued.Credential, operator.SessionPrefix) {
 		v.Fatal(issued)
 	}
@@ -71,13 +72,13 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 			}
 			conn, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(r.admin[n], "http://"),
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
-			must(t, err)
+			check.Must(t, err)
 			t.Cleanup(func() { _ = conn.Close() })
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
 			stream, err := capgatepb.NewApprovalsClient(conn).WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{})
-			must(t, err)
+			check.Must(t, err)
 			_, err = stream.Recv()
-			must(t, err)
+			check.Must(t, err)
 			over := make(chan struct{})
 			go func() {
 				defer close(over)

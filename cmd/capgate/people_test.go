@@ -32,7 +32,7 @@ type visitor struct {
 func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	must(t, err)
+	check.Must(t, err)
 	return &visitor{T: t, Client: http.Client{Jar: jar, Timeout: patience,
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
@@ -42,7 +42,7 @@ func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
 func (v *visitor) ask(method, address, body, accept string) (*http.Response, string) {
 	v.Helper()
 	req, err := http.NewRequestWithContext(v.Context(), method, address, strings.NewReader(body))
-	must(v.T, err)
+	check.Must(v.T, err)
 	req.Header.Set("Accept", accept)
 	if method != http.MethodGet {
 		req.Header.Set("X-CSRF-Token", v.csrf)
@@ -52,10 +52,10 @@ func (v *visitor) ask(method, address, body, accept string) (*http.Response, str
 		}
 	}
 	resp, err := v.Do(req)
-	must(v.T, err)
+	check.Must(v.T, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	must(v.T, err)
+	check.Must(v.T, err)
 	return resp, string(text)
 }
 
@@ -96,7 +96,7 @@ func (v *visitor) remember(base string) {
 	var me struct {
 		CSRF string `json:"csrf_token"`
 	}
-	must(v.T, json.Unmarshal([]byte(v.want(http.MethodGet, base+"/v1/me", "", 200, "csrf_token")), &me))
+	check.Must(v.T, json.Unmarshal([]byte(v.want(http.MethodGet, base+"/v1/me", "", 200, "csrf_token")), &me))
 	v.csrf = me.CSRF
 }
 
@@ -186,10 +186,10 @@ func TestPeopleOfTheAdminPort(t *testing.T) {
 	for name, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", r.admin[0]+"/v1/sessions:revoke",
 			strings.NewReader(`{"name":"ann, issuer corp"}`))
-		must(t, err)
+		check.Must(t, err)
 		req.Header = http.Header{name: {value}, "X-Csrf-Token": {ann.csrf}, "Content-Type": {"application/json"}}
 		resp, err := ann.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s of another site, with the session and its token: %d", name, resp.StatusCode)
@@ -292,7 +292,7 @@ func (v *visitor) events(address string) <-chan struct{} {
 	ctx, cancel := context.WithCancel(v.Context())
 	v.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	must(v.T, err)
+	check.Must(v.T, err)
 	req.Header.Set("Accept", "text/event-stream")
 	if v.bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+v.bearer)
@@ -300,7 +300,7 @@ func (v *visitor) events(address string) <-chan struct{} {
 	lasting := v.Client
 	lasting.Timeout = 0
 	resp, err := lasting.Do(req)
-	must(v.T, err)
+	check.Must(v.T, err)
 	if resp.StatusCode != 200 {
 		v.Fatalf("events: %d", resp.StatusCode)
 	}
@@ -365,7 +365,7 @@ func TestStartTokenInABrowser(t *testing.T) {
 	_, token, _ := strings.Cut(p.stderr.String(), "/?token=")
 	token, _, _ = strings.Cut(token, "\n")
 	jar, err := cookiejar.New(nil)
-	must(t, err)
+	check.Must(t, err)
 	v := &visitor{T: t, Client: http.Client{Jar: jar, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	base := "http://" + admin

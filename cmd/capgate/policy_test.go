@@ -185,7 +185,7 @@ func TestManifestsOfFleets(t *testing.T) {
 	client := dial(t, public)
 	until(t, client, "", gatewaytest.Echo, codes.OK)
 	until(t, client, "", "unheard-of", codes.PermissionDenied)
-	must(t, os.WriteFile(manifest, []byte(manifestOf("ask")), 0o600))
+	check.Must(t, os.WriteFile(manifest, []byte(manifestOf("ask")), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
 	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused || !strings.Contains(errs, "POLICIES_OFF") {
 		t.Errorf("%d %s", exit, errs)
@@ -202,7 +202,7 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 	capability := gatewaytest.NewCapability("first")
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.yaml")
-	must(t, os.WriteFile(other, []byte(strings.Replace(manifestOf("allow"), "id: caps", "id: other", 1)), 0o600))
+	check.Must(t, os.WriteFile(other, []byte(strings.Replace(manifestOf("allow"), "id: caps", "id: other", 1)), 0o600))
 	file := writeConfig(t, "manifests: ["+dir+"]\n"+
 		strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "validate_arguments: true", 1))
 	_, public, _ := serve(t, nil, "--config", file)
@@ -210,19 +210,19 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 	until(t, client, "", gatewaytest.Echo, codes.PermissionDenied)
 
 	own := filepath.Join(dir, "caps")
-	must(t, os.Mkdir(own, 0o700))
-	must(t, os.WriteFile(filepath.Join(own, "manifest.yaml"), []byte(manifestOf("allow")), 0o600))
+	check.Must(t, os.Mkdir(own, 0o700))
+	check.Must(t, os.WriteFile(filepath.Join(own, "manifest.yaml"), []byte(manifestOf("allow")), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.OK)
 
-	must(t, os.WriteFile(other, []byte(manifestOf("block")), 0o600)) // two of one id: nothing changes
+	check.Must(t, os.WriteFile(other, []byte(manifestOf("block")), 0o600)) // two of one id: nothing changes
 	exit, _, errs := runProgram(t, nil, "check", "--config", file)
 	if exit != 1 || !strings.Contains(errs, "id: caps is already the id of "+filepath.Join(own, "manifest.yaml")) {
 		t.Errorf("%d %s", exit, errs)
 	}
 	until(t, client, "", gatewaytest.Echo, codes.OK)
 
-	must(t, os.WriteFile(other, []byte("id: caps\nimage: i\ntools: []\n"), 0o600))
-	must(t, os.RemoveAll(own))
+	check.Must(t, os.WriteFile(other, []byte("id: caps\nimage: i\ntools: []\n"), 0o600))
+	check.Must(t, os.RemoveAll(own))
 	if _, _, errs := runProgram(t, nil, "check", "--config", file); !strings.Contains(errs, other) {
 		t.Errorf("no file is named: %s", errs)
 	}

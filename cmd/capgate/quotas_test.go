@@ -50,7 +50,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 	if status, body := page(t, "http://"+admin+"/v1/limits?tenant=nobody"); status != http.StatusNotFound {
 		t.Errorf("%d %s", status, body)
 	}
-	must(t, os.WriteFile(file, []byte(config("{per_month: 5}")), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(config("{per_month: 5}")), 0o600))
 	for n := 0; n < 2; {
 		if got := invoke(); got == 200 {
 			n++
@@ -85,7 +85,7 @@ func TestSeriesOfTenants(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
 	}
-	must(t, os.WriteFile(file, []byte(config("{id: acme, capabilities: ['*']}")), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(config("{id: acme, capabilities: ['*']}")), 0o600))
 	waitGone(t, admin, `tenant="globex"`)
 
 	run := func(args ...string) string {

@@ -157,7 +157,7 @@ func metric(t *testing.T, text, series string) float64 {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			must(t, err)
+			check.Must(t, err)
 			return v
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -23,7 +24,7 @@ func TestAForgedRuleAllowsNothing(t *testing.T) {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	keys := filepath.Join(t.TempDir(), "store.key")
-	must(t, os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString(key)+"\n"), 0o600))
+	check.Must(t, os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString(key)+"\n"), 0o600))
 	more := "policies: {}\nredis: {timeout: 10s, url: '" + server.URL() + "', store_key_file: " + keys + "}"
 	file := writeConfig(t, strings.Replace(configOf(more, capability.Serve(t, call.Doc).Addr), "policy: allow",
 		"policy: block", 1))

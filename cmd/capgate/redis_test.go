@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -115,7 +116,7 @@ func callOnce(t *testing.T, client docpb.CapabilityClient) {
 func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

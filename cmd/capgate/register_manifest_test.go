@@ -22,7 +22,7 @@ import (
 func manifestFileOf(t *testing.T, capability, policy string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
-	must(t, os.WriteFile(file, fmt.Appendf(nil, `id: %s
+	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, `id: %s
 image: %s:1
 tools:
   - name: echo

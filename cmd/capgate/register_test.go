@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -225,7 +226,7 @@ type switchboard struct {
 func newSwitchboard(t *testing.T, leads string) *switchboard {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	s := &switchboard{addr: listener.Addr().String(), leads: leads}
 	var all sync.WaitGroup
 	t.Cleanup(func() {

@@ -44,22 +44,15 @@ func (m *configMap) put(t *testing.T, files map[string]string) {
 	}
 	m.versions++
 	version := fmt.Sprintf("..version-%d", m.versions)
-	must(t, os.Mkdir(m.file(version), 0o700))
+	check.Must(t, os.Mkdir(m.file(version), 0o700))
 	for name, text := range files {
-		must(t, os.WriteFile(filepath.Join(m.dir, version, name), []byte(text), 0o600))
+		check.Must(t, os.WriteFile(filepath.Join(m.dir, version, name), []byte(text), 0o600))
 		if m.versions == 1 {
-			must(t, os.Symlink(filepath.Join("..data", name), m.file(name)))
+			check.Must(t, os.Symlink(filepath.Join("..data", name), m.file(name)))
 		}
 	}
-	must(t, os.Symlink(version, m.file("..data_tmp")))
-	must(t, os.Rename(m.file("..data_tmp"), m.file("..data")))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Symlink(version, m.file("..data_tmp")))
+	check.Must(t, os.Rename(m.file("..data_tmp"), m.file("..data")))
 }
 
 // configOf is a configuration with the capability "caps".
@@ -83,14 +76,14 @@ func waitPage(t *testing.T, url, part string) (body string) {
 func TestHangUpOfAStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, syscall.Mkfifo(file, 0o600))
+	check.Must(t, syscall.Mkfifo(file, 0o600))
 	p := start(t, nil, "serve", "--config", file)
 	w, err := os.OpenFile(file, os.O_WRONLY, 0) // until it reads
-	must(t, err)
+	check.Must(t, err)
 	p.signal(t, syscall.SIGHUP)
 	_, err = w.WriteString(configOf("", gatewaytest.Unreachable(t)))
-	must(t, err)
-	must(t, w.Close())
+	check.Must(t, err)
+	check.Must(t, w.Close())
 	p.stderr.wait(t, p, `"msg":"serving"`)
 }
 
@@ -144,7 +137,7 @@ func TestReloadBadFile(t *testing.T) {
 	readyz, metrics := "http://"+admin+"/readyz", "http://"+admin+"/metrics"
 	waitPage(t, metrics, "\ncapgate_config_last_reload_successful 1\n")
 
-	must(t, os.WriteFile(file, []byte(configOf("lisen: x", backend.Addr)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("lisen: x", backend.Addr)), 0o600))
 	log := p.stderr.wait(t, p, "configuration not loaded")
 	if attribute(log, "field") != "lisen" || !strings.Contains(log, `"line":4`) {
 		t.Errorf("%s", log)
@@ -167,7 +160,7 @@ func TestReloadBadFile(t *testing.T) {
 		t.Errorf("told %d times of the first bad file, and of one SIGHUP", n)
 	}
 
-	must(t, os.WriteFile(file, []byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)),
+	check.Must(t, os.WriteFile(file, []byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)),
 		0o600))
 	waitPage(t, metrics, "\ncapgate_config_last_reload_successful 1\n")
 	_, body = page(t, readyz)
@@ -183,7 +176,7 @@ func TestReloadKeepsLimits(t *testing.T) {
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
 	const limits = "limits: {per_month: 1}\n"
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(configOf(limits, backend.Addr)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf(limits, backend.Addr)), 0o600))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	invoke := func() codes.Code {
@@ -193,7 +186,7 @@ func TestReloadKeepsLimits(t *testing.T) {
 	if first, second := invoke(), invoke(); first != codes.OK || second != codes.ResourceExhausted {
 		t.Fatalf("%v, then %v", first, second)
 	}
-	must(t, os.WriteFile(file, []byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)),
+	check.Must(t, os.WriteFile(file, []byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)),
 		0o600))
 	p.signal(t, syscall.SIGHUP)
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)
@@ -210,7 +203,7 @@ func TestReloadOnSIGHUP(t *testing.T) {
 	one, two := capability.Serve(t, call.Doc), capability.Serve(t, call.Doc)
 	file := configFile(t, one.Addr, "")
 	p, _, admin := serve(t, nil, "--config", file)
-	must(t, os.WriteFile(file, []byte(configOf("", one.Addr, two.Addr)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("", one.Addr, two.Addr)), 0o600))
 	p.signal(t, syscall.SIGHUP)
 	waitPage(t, "http://"+admin+"/readyz?verbose", `"backends":2,"usable":2`)
 	p.stderr.wait(t, p, `"because":"SIGHUP"`)
@@ -258,7 +251,7 @@ func TestReloadCertificates(t *testing.T) {
 func handshake(t *testing.T, addr string) *tls.Conn {
 	t.Helper()
 	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -281,13 +274,13 @@ func waitSerial(t *testing.T, addr string, want int64) {
 func certificate(t *testing.T, serial int64) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	check.Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "capgate"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	must(t, err)
+	check.Must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
+	check.Must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -61,21 +62,21 @@ func (g *secretive) makeKeys(t *testing.T) {
 	g.keyMade(t, "key rotated by the program", made[1])
 	program("keys", "create", "globex", "--out", file)
 	text, err := os.ReadFile(file)
-	must(t, err)
+	check.Must(t, err)
 	made = append(made, string(text))
 	g.keyMade(t, "key in a file", made[2])
 
 	conn, err := dialAdmin(g.admin, "test")
-	must(t, err)
+	check.Must(t, err)
 	defer conn.Close()
 	client := capgatepb.NewTenantsClient(conn)
 	created, err := client.CreateKey(t.Context(),
 		&capgatepb.CreateKeyRequest{TenantId: "globex", Key: &capgatepb.Key{Scopes: []string{"invoke"}}})
-	must(t, err)
+	check.Must(t, err)
 	rotated, err := client.RotateKey(t.Context(),
 		&capgatepb.RotateKeyRequest{TenantId: "globex",
 			KeyId: g.keyMade(t, "key of the API", created.GetCredential()), Grace: durationpb.New(time.Hour)})
-	must(t, err)
+	check.Must(t, err)
 	g.keyMade(t, "key rotated by the API", rotated.GetCredential())
 	made = append(made, created.GetCredential(), rotated.GetCredential(), g.keyOfJSON(t, strings.TrimSpace(made[0])))
 
@@ -85,7 +86,7 @@ func (g *secretive) makeKeys(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+strings.TrimSpace(key))
 		_, err := docpb.NewCapabilityClient(public).Invoke(ctx,
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
-		must(t, err)
+		check.Must(t, err)
 	}
 	for _, args := range [][]string{{"tenants", "list"}, {"tenants", "show", "globex"}, {"keys", "list", "globex"}} {
 		g.told("capgate "+args[0], program(args...))
@@ -150,7 +151,7 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 	public := connectTo(t, g.public)
 	defer public.Close()
 	operators, err := dialAdmin(g.admin, "test")
-	must(t, err)
+	check.Must(t, err)
 	defer operators.Close()
 	query := "?token=" + g.plant("query of a method")
 	for _, key := range []string{g.key, ""} {
@@ -174,7 +175,7 @@ func (g *secretive) contradictListener(t *testing.T) {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+addressesOf(t, g.program)[0],
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	check.Must(t, err)
 	defer conn.Close()
 	request := func() *docpb.InvokeRequest { return &docpb.InvokeRequest{ToolName: gatewaytest.Echo} }
 	for _, name := range []string{"x-tenant-id", "x-user-id", "x-agent-id", "x-session-id", "x-api-key", "authorization"} {
@@ -228,10 +229,10 @@ func (g *secretive) dialAsProxy(t *testing.T, says string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(proxyHost)},
 		Timeout: patience}).DialContext(t.Context(), "tcp", g.public)
-	must(t, err)
+	check.Must(t, err)
 	_, err = io.WriteString(conn, says)
-	must(t, err)
-	must(t, conn.SetDeadline(time.Now().Add(patience)))
+	check.Must(t, err)
+	check.Must(t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn
 }
 
@@ -255,18 +256,18 @@ func (g *secretive) fetch(t *testing.T, client *http.Client, method, url, body s
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	must(t, err)
+	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := client.Do(req)
-	must(t, err)
+	check.Must(t, err)
 	defer resp.Body.Close()
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return resp.StatusCode, resp.Header, "" // it does not end
 	}
 	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.Must(t, err)
 	return resp.StatusCode, resp.Header, string(text)
 }
 
@@ -337,6 +338,6 @@ func requestOf(t *testing.T, m protoreflect.MethodDescriptor) string {
 		fields["tenant"] = map[string]any{"id": "nobody"}
 	}
 	text, err := json.Marshal(fields)
-	must(t, err)
+	check.Must(t, err)
 	return string(text)
 }

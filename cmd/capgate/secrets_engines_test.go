@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -102,13 +103,13 @@ func (g *secretive) talk(t *testing.T) {
 	answer := func(id string) {
 		_, err := clients.ResolveApproval(t.Context(), &openparallaxv1.ApprovalResponse{ApprovalId: id, SessionId: "s",
 			Approved: true})
-		must(t, err)
+		check.Must(t, err)
 	}
 	say := func(content string) {
 		t.Helper()
 		stream, err := clients.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s",
 			Content: content, Mode: openparallaxv1.SessionMode_NORMAL})
-		must(t, err)
+		check.Must(t, err)
 		g.hear(t, stream, answer)
 	}
 	end := g.attend(t, first)
@@ -138,7 +139,7 @@ func (g *secretive) talk(t *testing.T) {
 	g.answered(err)
 	_, err = openparallaxv1.NewShieldServiceClient(first).Evaluate(t.Context(),
 		&openparallaxv1.EvaluateRequest{ActionType: "read_file", PayloadJson: g.plant("arguments for an engine's Shield")})
-	must(t, err)
+	check.Must(t, err)
 	odd := metadata.AppendToOutgoingContext(t.Context(), "x-session-modes", g.plant("numbers of modes"))
 	_, err = clients.ListSessions(odd, &openparallaxv1.ListSessionsRequest{})
 	if status.Code(err) != codes.InvalidArgument {
@@ -156,7 +157,7 @@ func (g *secretive) hear(t *testing.T, stream openparallaxv1.ClientService_SendM
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		must(t, err)
+		check.Must(t, err)
 		if asked := event.GetApprovalNeeded(); asked != nil {
 			g.lookAtApprovals(t)
 			answer(asked.GetApprovalId())
@@ -199,7 +200,7 @@ func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end fun
 	gatewaytest.Wait(t, ready, "the agent to be connected")
 	return func() {
 		cancel()
-		must(t, <-ended)
+		check.Must(t, <-ended)
 	}
 }
 
@@ -214,7 +215,7 @@ func (g *secretive) work(t *testing.T, conn grpc.ClientConnInterface, door strin
 		g.answered(errors.Unwrap(agent.RunSub(t.Context(), conn, token)))
 		ended <- err
 	}()
-	return func() { must(t, <-ended) }
+	return func() { check.Must(t, <-ended) }
 }
 
 // talkJSON says things over JSON, and with the program.
@@ -259,7 +260,7 @@ func (g *secretive) talkToFailing(t *testing.T, conn grpc.ClientConnInterface) {
 	}
 	stream, err := clients.SendMessage(t.Context(), &openparallaxv1.ClientMessageRequest{SessionId: "s",
 		Content: "hello", Mode: openparallaxv1.SessionMode_NORMAL})
-	must(t, err)
+	check.Must(t, err)
 	for err == nil {
 		_, err = stream.Recv()
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // signURL has a URL signed, and downloads by it, and by one that is not good.
@@ -15,12 +17,12 @@ func (g *secretive) signURL(t *testing.T) {
 	code, _, body := g.fetch(t, client, http.MethodPost, base+"/v1/capabilities/caps/artifacts?filename=a.txt", "x",
 		"x-api-key", g.key)
 	var up struct{ Path string }
-	must(t, json.Unmarshal([]byte(body), &up))
+	check.Must(t, json.Unmarshal([]byte(body), &up))
 	signed := struct{ URL string }{}
 	if code == http.StatusCreated {
 		_, _, body = g.fetch(t, client, http.MethodPost, base+up.Path+"/signed-url", "{}", "x-api-key", g.key,
 			"content-type", "application/json")
-		must(t, json.Unmarshal([]byte(body), &signed))
+		check.Must(t, json.Unmarshal([]byte(body), &signed))
 	}
 	_, signature, ok := strings.Cut(signed.URL, "signature=")
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -17,7 +18,7 @@ import (
 func (g *secretive) throughForward(t *testing.T) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(g.public)
-	must(t, err)
+	check.Must(t, err)
 	proxy := "http://selu:" + g.plant("proxy's password") + "@" + gatewaytest.Refusing(t)
 	for name, env := range map[string][]string{
 		"a good key": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_CA_FILE=" + g.cert, "CAPGATE_KEY=" + g.key},
@@ -29,7 +30,7 @@ func (g *secretive) throughForward(t *testing.T) {
 		p := start(t, append(env, "CAPGATE_LISTEN=127.0.0.1:0", "SELU_CAPABILITY_ID=caps"), "forward", "--wait", "100ms")
 		conn, err := grpc.NewClient("passthrough:///"+attribute(p.stderr.wait(t, p, `"msg":"serving"`), "listen"),
 			grpc.WithTransportCredentials(insecure.NewCredentials()))
-		must(t, err)
+		check.Must(t, err)
 		client := livepb.NewCapabilityClient(conn)
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.plant("forward, "+name))
 		_, err = client.Invoke(ctx, &livepb.InvokeRequest{ToolName: gatewaytest.Echo,

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -74,7 +75,7 @@ func TestSecretsOfOperatorsComeOutNowhere(t *testing.T) {
 	p.stop(t)
 	c.told("log", p.stdout.String()+p.stderr.String())
 	audit, err := os.ReadFile(files.file("audit"))
-	must(t, err)
+	check.Must(t, err)
 	c.told("audit log", string(audit))
 	c.search()
 }

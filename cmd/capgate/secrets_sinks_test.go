@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -30,7 +31,7 @@ func (g *secretive) stop(t *testing.T) {
 	g.told("log", g.second.stderr.String())
 	g.told("audit log on standard output", g.second.stdout.String())
 	text, err := os.ReadFile(g.audit)
-	must(t, err)
+	check.Must(t, err)
 	g.told("audit log", string(text))
 }
 
@@ -63,7 +64,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		"tenants": true, "keys": true, "forward": true}
 	env := []string{"CAPGATE_KEY=" + g.key, "XDG_CONFIG_HOME=" + t.TempDir()}
 	keyFile := filepath.Join(t.TempDir(), "key")
-	must(t, os.WriteFile(keyFile, []byte(g.key), 0o600))
+	check.Must(t, os.WriteFile(keyFile, []byte(g.key), 0o600))
 	for _, line := range [][]string{
 		{"check", "--config", g.file},
 		{"audit", "verify", g.audit},
@@ -120,7 +121,7 @@ func (g *secretive) checkBadFiles(t *testing.T) {
 // checkFilesOfSecrets has capgate say what is wrong with files that hold secrets in a wrong form.
 func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 	t.Helper()
-	check := func(door string, args ...string) {
+	silent := func(door string, args ...string) {
 		t.Helper()
 		var said bytes.Buffer
 		if run(t.Context(), append([]string{"check"}, args...),
@@ -131,7 +132,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 	}
 	file := func(door, text string) string {
 		name := filepath.Join(t.TempDir(), "file.yaml")
-		must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "SECRET", g.plant(door))), 0o600))
+		check.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "SECRET", g.plant(door))), 0o600))
 		return name
 	}
 	for door, test := range map[string]struct{ config, file string }{
@@ -156,7 +157,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		if test.file != "" {
 			name = file(door, test.file)
 		}
-		check(door, "--config", writeConfig(t,
+		silent(door, "--config", writeConfig(t,
 			strings.NewReplacer("FILE", name, "SECRET",
 				g.secretOf(door)).Replace("fleets: [{capability: a, backends: []}]\n"+test.config)))
 	}
@@ -168,7 +169,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		"environment":             "id: a\nenvironment: {API_KEY: SECRET}",
 		"user of a host":          "id: a\nnetwork: {mode: allowlist, hosts: ['u:SECRET@h:443']}",
 	} {
-		check(door, file("manifest, "+door, text))
+		silent(door, file("manifest, "+door, text))
 	}
 }
 
@@ -184,14 +185,14 @@ func (g *secretive) secretOf(door string) string {
 func (g *secretive) askOperators(t *testing.T) {
 	t.Helper()
 	conn, err := dialAdmin(g.admin, "test")
-	must(t, err)
+	check.Must(t, err)
 	defer conn.Close()
 	listed, err := askReflection(t.Context(), conn,
 		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
-	must(t, err)
+	check.Must(t, err)
 	for _, l := range listed.GetListServicesResponse().GetService() {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(l.GetName()))
-		must(t, err)
+		check.Must(t, err)
 		for i := range d.(protoreflect.ServiceDescriptor).Methods().Len() {
 			if m := d.(protoreflect.ServiceDescriptor).Methods().Get(i); !m.IsStreamingClient() {
 				g.askOperator(t, conn, m)
@@ -213,7 +214,7 @@ func (g *secretive) askOperator(t *testing.T, conn *grpc.ClientConn, m protorefl
 	}
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 		fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()))
-	must(t, err)
+	check.Must(t, err)
 	if stream.SendMsg(req) == nil {
 		_ = stream.CloseSend()
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
@@ -163,10 +164,10 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	})
 	g.file, g.cert, g.audit = files.file("capgate.yaml"), files.file("tls.crt"), filepath.Join(t.TempDir(), "audit.log")
 	text, err := os.ReadFile(g.file)
-	must(t, err)
+	check.Must(t, err)
 	url := "redis://capgate:" + c.planted["password of Redis"] + "@" + redis.Addr
 	second := writeConfig(t, string(text)+"audit: {to: stdout}\n")
-	must(t, os.WriteFile(g.file, append(text, "audit: {to: "+g.audit+"}\n"...), 0o600))
+	check.Must(t, os.WriteFile(g.file, append(text, "audit: {to: "+g.audit+"}\n"...), 0o600))
 	g.program, g.public, g.admin = serve(t, nil, "--config", g.file, "--redis", url)
 	g.second, g.secondPublic, _ = serve(t, nil, "--config", second, "--redis", url)
 	return g
@@ -186,12 +187,12 @@ tools:
 func monitor(t *testing.T, c *canaries, addr string) (end func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	must(t, err)
+	check.Must(t, err)
 	_, err = io.WriteString(conn, "MONITOR\r\n")
-	must(t, err)
+	check.Must(t, err)
 	first := make([]byte, len("+OK\r\n"))
 	_, err = io.ReadFull(conn, first)
-	must(t, err)
+	check.Must(t, err)
 	said := make(chan string, 1)
 	go func() {
 		all, _ := io.ReadAll(conn)
@@ -272,7 +273,7 @@ func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.Clie
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+public,
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: certs})))
-	must(t, err)
+	check.Must(t, err)
 	return conn
 }
 
@@ -298,14 +299,14 @@ func (g *secretive) overHTTP(t *testing.T, public, body string, header []string)
 				method = http.MethodGet
 			}
 			req, err := http.NewRequestWithContext(t.Context(), method, "https://"+public+path+query, strings.NewReader(body))
-			must(t, err)
+			check.Must(t, err)
 			for i := 0; i < len(header); i += 2 {
 				req.Header.Set(header[i], header[i+1])
 			}
 			resp, err := client.Do(req)
-			must(t, err)
+			check.Must(t, err)
 			text, err := io.ReadAll(resp.Body)
-			must(t, err)
+			check.Must(t, err)
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusOK || method == http.MethodGet {
 				g.told("JSON", fmt.Sprintf("%v %s", resp.Header, text))
@@ -320,15 +321,15 @@ func (g *secretive) overMCP(t *testing.T, client *http.Client, address, args str
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"absent__echo","arguments":` + args + `}}`
 	for _, body := range []string{call, call[:len(call)-3], "[" + call + "]"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-		must(t, err)
+		check.Must(t, err)
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := client.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		text, err := io.ReadAll(resp.Body)
-		must(t, err)
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		g.told("MCP", fmt.Sprintf("%v %s", resp.Header, text))
 	}

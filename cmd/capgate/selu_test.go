@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/examples/weather"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -48,7 +49,7 @@ func newSeluWorld(t *testing.T, host, more, fleets string) *seluWorld {
 func (w *seluWorld) file(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(w.dir, name)
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -70,11 +71,11 @@ func (w *seluWorld) container(t *testing.T, url, capability string, env ...strin
 func dialSelu(t *testing.T, capability, addr string) *selu.Client {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
-	must(t, err)
+	check.Must(t, err)
 	number, err := strconv.Atoi(port)
-	must(t, err)
+	check.Must(t, err)
 	client, err := selu.Dial(selu.Container{Capability: capability, Host: host, Port: number})
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -83,7 +84,7 @@ func dialSelu(t *testing.T, capability, addr string) *selu.Client {
 func serveWeather(t *testing.T) string {
 	t.Helper()
 	capability, err := weather.New(weather.Config{MaxArtifacts: 1 << 16})
-	must(t, err)
+	check.Must(t, err)
 	return gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, capability) }).Addr
 }
 
@@ -135,11 +136,11 @@ func TestSeluForward(t *testing.T) {
 		"  - {capability: dynamic, policy: allow, backends: ['%s']}\n", serveWeather(t), dynamic.Serve(t, call.Live).Addr))
 	_, public, _ := serve(t, nil, "--config", writeConfig(t, w.text))
 	container, client := w.container(t, "https://"+public, "weather")
-	must(t, client.WaitReady(t.Context()))
-	must(t, useWeather(t.Context(), client))
+	check.Must(t, client.WaitReady(t.Context()))
+	check.Must(t, useWeather(t.Context(), client))
 
 	_, other := w.container(t, "https://"+public, "dynamic", "SELU_SESSION_ID=s-1")
-	must(t, other.WaitReady(t.Context()))
+	check.Must(t, other.WaitReady(t.Context()))
 	tools, err := other.Discover(t.Context(), "")
 	if err != nil || len(tools) != 1 || tools[0].Name != "echo" {
 		t.Errorf("tools: %v %v", tools, err)
@@ -167,8 +168,8 @@ func TestSeluListener(t *testing.T) {
 		serveWeather(t)))
 	p, _, _ := serve(t, nil, "--config", writeConfig(t, w.text))
 	client := dialSelu(t, "weather", addressesOf(t, p)[0])
-	must(t, client.WaitReady(t.Context()))
-	must(t, useWeather(t.Context(), client))
+	check.Must(t, client.WaitReady(t.Context()))
+	check.Must(t, useWeather(t.Context(), client))
 }
 
 // TestSeluApproval: a call that needs a person waits by the fleet's approval_wait, and runs when a person has approved

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -33,7 +34,7 @@ func (blockingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest)
 func serveShield(t *testing.T) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.Must(t, err)
 	g := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(g, blockingShield{})
 	go func() { _ = g.Serve(ln) }()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestStartToken: without operators, the admin API of a loopback address needs the token that the process prints, which
@@ -18,7 +19,7 @@ func TestStartToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(configOf("", "127.0.0.1:1")), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("", "127.0.0.1:1")), 0o600))
 	env := append(slices.Clone(asksOperators), "XDG_RUNTIME_DIR="+dir, "XDG_CONFIG_HOME="+dir)
 	p, _, admin := serve(t, env, "--config", file)
 	text := p.stderr.String()
@@ -41,7 +42,7 @@ func TestStartToken(t *testing.T) {
 		t.Errorf("a command without the token: %s", stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "capgate", "admin-*"))
-	must(t, err)
+	check.Must(t, err)
 	for _, name := range files {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)
@@ -75,7 +76,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"0.0.0.0:0", "", []string{"CAPGATE_ADMIN_INSECURE=1"}, true},
 	} {
 		file := filepath.Join(t.TempDir(), "capgate.yaml")
-		must(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: "+test.admin+"\n"+test.operators+
+		check.Must(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: "+test.admin+"\n"+test.operators+
 			"\ndrain: {delay: 0s}\nfleets: [{capability: caps, backends: ['127.0.0.1:1']}]\n"), 0o600))
 		p := start(t, append(slices.Clone(test.env), "XDG_RUNTIME_DIR="+t.TempDir()), "serve", "--config", file)
 		if test.starts {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -33,7 +34,7 @@ func TestKeysOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	pepper := filepath.Join(t.TempDir(), "pepper")
-	must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
+	check.Must(t, os.WriteFile(pepper, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
 	plain, ofPlain := makeKey(t)
 	peppered, ofPeppered := makeKey(t, "--pepper-file", pepper)
 	var files configMap
@@ -118,8 +119,8 @@ func TestKeysOfTheFile(t *testing.T) {
 func invokeByKey(t *testing.T, public, key string) {
 	t.Helper()
 	good, bad := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "bad")
-	must(t, os.WriteFile(good, []byte(key+"\n"), 0o600))
-	must(t, os.WriteFile(bad, []byte(key+key), 0o600))
+	check.Must(t, os.WriteFile(good, []byte(key+"\n"), 0o600))
+	check.Must(t, os.WriteFile(bad, []byte(key+key), 0o600))
 	for name, test := range map[string]struct {
 		env, args []string
 		exit      int
@@ -146,7 +147,7 @@ func invokeByKey(t *testing.T, public, key string) {
 func TestKeysProgram(t *testing.T) {
 	t.Parallel()
 	short := filepath.Join(t.TempDir(), "short")
-	must(t, os.WriteFile(short, []byte("short"), 0o600))
+	check.Must(t, os.WriteFile(short, []byte("short"), 0o600))
 	for name, test := range map[string]struct {
 		args []string
 		exit int

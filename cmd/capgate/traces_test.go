@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -22,8 +23,8 @@ func TestTracesOfAProcess(t *testing.T) {
 	collector := oteltest.Start(t)
 	dir := t.TempDir()
 	headers, file := filepath.Join(dir, "headers"), filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(headers, []byte("# of the collector\nAuthorization: Basic c2VjcmV0\n\n"), 0o600))
-	must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, service: "+
+	check.Must(t, os.WriteFile(headers, []byte("# of the collector\nAuthorization: Basic c2VjcmV0\n\n"), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, service: "+
 		"edge, headers_file: "+headers+"}\nreplicas: {id: gw-7}",
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)), 0o600))
 	p, public, admin := serve(t, []string{"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}, "--config", file)
@@ -40,7 +41,7 @@ func TestTracesOfAProcess(t *testing.T) {
 		`capgate_trace_spans_dropped_total{reason="full"} 0`) {
 		t.Errorf("%s", body)
 	}
-	must(t, os.WriteFile(headers, []byte("Authorization: Basic b3RoZXI=\n"), 0o600))
+	check.Must(t, os.WriteFile(headers, []byte("Authorization: Basic b3RoZXI=\n"), 0o600))
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["traces.headers_file"]`)
 	p.signal(t, syscall.SIGTERM)
 	if exit := p.wait(t); exit != 0 {
@@ -69,8 +70,8 @@ func TestHeadersThatAreNone(t *testing.T) {
 		"a: hunter2\x01"} {
 		dir := t.TempDir()
 		headers, file := filepath.Join(dir, "headers"), filepath.Join(dir, "capgate.yaml")
-		must(t, os.WriteFile(headers, []byte("\n"+text+"\n"), 0o600))
-		must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: 'a:1', headers_file: "+headers+"}",
+		check.Must(t, os.WriteFile(headers, []byte("\n"+text+"\n"), 0o600))
+		check.Must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: 'a:1', headers_file: "+headers+"}",
 			"127.0.0.1:1")), 0o600))
 		exit, stdout, stderr := runProgram(t, nil, "check", "--config", file)
 		if said := stdout + stderr; exit == 0 ||

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 
@@ -116,13 +117,13 @@ func TestVerifyCallsNothing(t *testing.T) {
 func TestVerifyAddresses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	must(t, os.WriteFile(file, []byte("listen: ':8443'\nadmin: '127.0.0.1:9999'\n"+
+	check.Must(t, os.WriteFile(file, []byte("listen: ':8443'\nadmin: '127.0.0.1:9999'\n"+
 		"fleets: [{capability: a, backends: []}]\n"), 0o600))
 	v := &verifyCommand{config: file, from: &caller{}, admin: &adminAccess{}, wait: time.Second}
 	c := newVerifyCommand(stdio{})
-	must(t, c.Flags().Set("admin", "other:1"))
+	check.Must(t, c.Flags().Set("admin", "other:1"))
 	v.admin.addr = "other:1"
-	must(t, v.addressesOf(c.Flags()))
+	check.Must(t, v.addressesOf(c.Flags()))
 	if v.from.addr != "127.0.0.1:8443" || v.admin.addr != "other:1" || v.from.useTLS {
 		t.Errorf("%s %s", v.from.addr, v.admin.addr)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -89,12 +90,12 @@ func TestWebhook(t *testing.T) {
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusGone)
 	dead := "http://" + port + "/v1/webhooks/dead"
 	var page admin.LettersPage
-	must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
+	check.Must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
 	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" || page.Dead[0].To != "webhook" {
 		t.Fatalf("dead: %+v", page)
 	}
 	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
-	must(t, err)
+	check.Must(t, err)
 	resp.Body.Close()
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
 	waitPage(t, "http://"+port+"/metrics", "\ncapgate_webhook_events_total{destination=\"webhook\",result=\"delivered\"} 1\n")

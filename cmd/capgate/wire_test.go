@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -15,8 +16,8 @@ func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	p, err := build(&settings{cfg: cfg}, io.Discard)
-	must(t, err)
-	must(t, p.public.Close())
+	check.Must(t, err)
+	check.Must(t, p.public.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(context.Background()) }()
 	gatewaytest.Wait(t, ended, "the process to end")
