@@ -29,6 +29,7 @@ import (
 type desk struct {
 	*approvals.Service
 	events chan approvals.Event
+	lost   sync.Map // ids of approvals that the store has no more
 }
 
 // openDesk keeps approvals in a Redis of the test's own until it ends.
@@ -43,7 +44,7 @@ func openDeskWith(t *testing.T, o approvals.Options) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{approver, make(chan approvals.Event, 100)}
+	d := &desk{Service: approver, events: make(chan approvals.Event, 100)}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { approver.Run(ctx) })

@@ -7,25 +7,32 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
+// declareHeaders declares a tool whose schema names headers for arguments.
+func (f *mcpFront) declareHeaders(t *testing.T) {
+	t.Helper()
+	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"region":{"type":"string",
+		"x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"in":{"type":"object","properties":{
+		"dry":{"type":"boolean","x-mcp-header":"Dry"}}},"free":{"type":"string"}}}`))
+	check.Must(t, err)
+	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
+		Tools: []manifest.Tool{{Name: gatewaytest.Echo, Description: "Echoes.", Schema: schema}}}}})
+}
+
 // TestMCPParamHeaders: a schema may name headers for arguments. A call whose headers say something else does not run.
 func TestMCPParamHeaders(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
-	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"region":{"type":"string",
-		"x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"in":{"type":"object","properties":{
-		"dry":{"type":"boolean","x-mcp-header":"Dry"}}},"free":{"type":"string"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
-		Tools: []manifest.Tool{{Name: gatewaytest.Echo, Description: "Echoes.", Schema: schema}}}}})
+	f.declareHeaders(t)
 	const long = "Mcp-Param-"
 	ran := 0
 	for name, c := range map[string]struct {
@@ -76,6 +83,32 @@ func TestMCPParamHeaders(t *testing.T) {
 			Arguments: json.RawMessage(`{"region":" é","n":-3,"in":{"dry":true}}`)})
 		if err != nil || r.IsError {
 			t.Errorf("%s: %+v %v", revision, r, err)
+		}
+	}
+}
+
+// narrow are two tenants, of which only acme may call capabilities.
+type narrow struct{ authenticate.Authenticator }
+
+func (narrow) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+	s := &tenant.Settings{ID: c.Credential}
+	if c.Credential == "acme" {
+		s.Capabilities, _ = tenant.ParseGrants([]string{"*"})
+	}
+	return tenant.Identity{Tenant: s.ID, Key: "k", Scopes: tenant.Invoke | tenant.Read, Settings: s}, true, nil
+}
+
+// TestMCPParamHeadersOfOthers: the headers of a tool's schema tell nothing of it to those who may not call it.
+func TestMCPParamHeadersOfOthers(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = narrow{} })
+	f.declareHeaders(t)
+	for of, want := range map[string]string{"acme": `"code":-32020`, "globex": "CAPABILITY_UNKNOWN"} {
+		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+newestMeta+
+			`,"name":"caps__echo","arguments":{"region":"eu"}}}`, "Mcp-Protocol-Version", revisions[0], "Mcp-Method", "tools/call",
+			"Mcp-Name", "caps__echo", "Mcp-Param-Region", "us", "Authorization", "Bearer "+of)
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: %s", of, text)
 		}
 	}
 }

@@ -18,6 +18,9 @@ import (
 const taskMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/` +
 	`clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
+// noApproval is the id of no approval.
+const noApproval = "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"
+
 // taskAnswer is an answer about a task.
 type taskAnswer struct {
 	Result struct {
@@ -63,6 +66,9 @@ func (s outsideStore) End(ctx context.Context, c *idempotency.Claim, state idemp
 // Get implements gateway.TaskApprovals, as Withdraw.
 func (d *desk) Get(ctx context.Context, tenant, id string) (approvals.Approval, error) {
 	outside()
+	if _, lost := d.lost.Load(id); lost {
+		id = noApproval
+	}
 	return d.Service.Get(ctx, tenant, id)
 }
 
@@ -279,9 +285,11 @@ func TestMCPTaskRuns(t *testing.T) {
 // TestMCPTaskCallers: tasks are for clients that declare them, and a task is its caller's own.
 func TestMCPTaskCallers(t *testing.T) {
 	t.Parallel()
-	_, all := startTaskReplicas(t, 1)
+	d, all := startTaskReplicas(t, 1)
 	f := all[0]
 	id := f.create(t, gatewaytest.Echo, `{"a":1}`)
+	lost := f.create(t, gatewaytest.Echo, `{"a":2}`)
+	d.lost.Store(lost, nil)
 	for name, c := range map[string]struct {
 		a    taskAnswer
 		code int
@@ -289,14 +297,15 @@ func TestMCPTaskCallers(t *testing.T) {
 		"of another caller":           {f.about(t, "tasks/get", id, "X-User-Id", "mallory"), -32602},
 		"of another agent":            {f.about(t, "tasks/get", id, "X-Agent-Id", "mallory"), -32602},
 		"cancelled by another caller": {f.about(t, "tasks/cancel", id, "X-User-Id", "mallory"), -32602},
-		"made up":                     {f.about(t, "tasks/get", "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"), -32602},
+		"made up":                     {f.about(t, "tasks/get", noApproval), -32602},
+		"without its approval":        {f.about(t, "tasks/get", lost), -32602},
 		"too long":                    {f.about(t, "tasks/update", strings.Repeat("x", 4000)), -32602},
 		"another header":              {f.rpc(t, "tasks/get", "other", taskMeta+`,"taskId":"`+id+`"`), -32020},
 		"not declared":                {f.rpc(t, "tasks/get", id, newestMeta+`,"taskId":"`+id+`"`), -32021},
 		"in another revision": {f.rpc(t, "tasks/get", id, `"taskId":"`+id+`"`, "Mcp-Protocol-Version",
 			"2025-11-25"), -32601},
 	} {
-		if c.a.Error.Code != c.code {
+		if c.a.Error.Code != c.code || (c.code == -32602) != (c.a.Error.Data.Reason == "TASK_UNKNOWN") {
 			t.Errorf("%s: %+v", name, c.a)
 		}
 		required := c.a.Error.Data.RequiredCapabilities.Extensions

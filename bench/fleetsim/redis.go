@@ -149,14 +149,12 @@ func (r *redis) post(reports []health.Report, done func()) {
 
 func (r *redis) write(n int, reports []health.Report) time.Duration {
 	p := &r.pages[n]
-	notice := health.Event{Shard: n, New: p.votes == nil}
-	if notice.New {
-		p.votes, p.version = map[health.Key]*health.Observation{}, uint64(r.time())*1000
+	if p.votes == nil {
+		p.votes = map[health.Key]*health.Observation{}
 	}
-	p.version++
-	p.entries = nil
-	notice.Version = p.version
-	size := len("page 00 1700000000000000")
+	notice := health.Event{Shard: n, Previous: p.version, Version: max(p.version+1, uint64(r.time())*1000)}
+	p.version, p.entries = notice.Version, nil
+	size := len("page 00 1700000000000000 1700000000000000")
 	for _, report := range reports {
 		v := *report.Observation
 		v.Written, v.Since = r.time(), r.time()-report.Age.Milliseconds()

@@ -75,7 +75,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"policy", "--admin", g.admin, "--tenant", "acme", "list"},
 		{"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
 		{"catalog", "--admin", g.admin, "list"}, {"catalog", "--admin", g.admin, "show", "caps"},
-		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"},
+		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"}, {"undrain", "--admin", g.admin, "127.0.0.1:1"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
 		{"engines", "--addr", g.public, "list"}, {"engines", "--addr", g.public, "send", "caps", "hello"},
 		{"login", "--admin", g.admin, "--key-file", keyFile}, {"logout", "--admin", g.admin},
