@@ -27,7 +27,7 @@ func TestChangesAreAudited(t *testing.T) {
 	redis, backend := redistest.Start(t), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	log := filepath.Join(t.TempDir(), "audit.log")
 	file := writeConfig(t, strings.Replace(configOf("audit: {to: "+log+
-		"}\nidentity: {store: redis}\npolicies: {}\nredis: "+redis.URL(), backend), "policy: allow", "policy: ask", 1))
+		"}\nidentity: {store: redis}\npolicies: {}\n"+patientRedis(redis.URL()), backend), "policy: allow", "policy: ask", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	program := func(args ...string) string {
 		t.Helper()

@@ -97,7 +97,7 @@ func TestMCPServer(t *testing.T) {
 	want.Store("Bearer one")
 	server, url := mcpServer(t, &want)
 	headers := writeConfig(t, "authorization: Bearer one\n")
-	redis := "redis: {url: '" + redistest.Start(t).URL() + "'}"
+	redis := patientRedis(redistest.Start(t).URL())
 	text := strings.Replace(configOf(redis, url), "backends:",
 		"protocol: mcp, health: {interval: 200ms}, validate_arguments: true, mcp_server: {headers_file: "+headers+"}, backends:", 1)
 	file := writeConfig(t, text)

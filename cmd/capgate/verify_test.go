@@ -63,8 +63,8 @@ func TestVerify(t *testing.T) {
 func TestVerifyReplicas(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1")
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npolicies: {}\nredis: '"+
-		redistest.Start(t).URL()+"'\nfleets: [{capability: caps, policy: ask, backends: ['"+
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npolicies: {}\n"+
+		patientRedis(redistest.Start(t).URL())+"\nfleets: [{capability: caps, policy: ask, backends: ['"+
 		backend.Serve(t, call.Doc).Addr+"']}]\n")
 	_, first, admin := serve(t, nil, "--config", file)
 	_, second, _ := serve(t, nil, "--config", file)
