@@ -129,6 +129,9 @@ func (a *adminAccess) readCredential() error {
 	return nil
 }
 
+// storedSource is the source of a credential in messages.
+const storedSource = "the credential that capgate login stored"
+
 // credential returns the operator's credential with a description of its source; "": there is none. The order is: the
 // flag, the environment, capgate login, and the token of a gateway that this user started on this machine. It is
 // evaluated for each request, because a file may change and a gateway may start again meanwhile.
@@ -149,7 +152,7 @@ func (a *adminAccess) credential() (key, source string, err error) {
 		return "", "", err
 	}
 	if of, ok := stored.Gateways[storeName(a.base)]; ok {
-		return of.Credential, "the credential that capgate login stored", nil
+		return of.Credential, storedSource, nil
 	}
 	if !isLoopback(a.base.Hostname()) {
 		return "", "", nil
@@ -199,6 +202,9 @@ func (a *adminAccess) explainRefusal(reason, text string) string {
 	case "OPERATOR_UNKNOWN", "CREDENTIAL_MISSING", "CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED":
 		if source == "" {
 			return a.base.Host + " asks its operators for a credential: " + signIn
+		}
+		if source == storedSource {
+			signIn += "; capgate logout deletes the stored one"
 		}
 		return source + " is not accepted by " + a.base.Host + ", or not any more: " + signIn
 	case "ROLE_MISSING", "OPERATOR_TENANT":

@@ -125,7 +125,8 @@ func tryBlocks(t *testing.T, document, public, admin string, replace ...string) 
 		case "sh test":
 			env := []string{"CAPGATE_ADMIN=" + admin}
 			if strings.Contains(b.text, "$CAPGATE_KEY") { // the demo's admin API accepts any, as it asks nobody
-				env = append(env, "CAPGATE_KEY=unused")
+				key, _ := makeKey(t)
+				env = append(env, "CAPGATE_KEY="+key)
 			}
 			output, exit := shell(t, ports.Replace(b.text), env...)
 			if exit != 0 {

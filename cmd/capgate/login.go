@@ -11,10 +11,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/capgate/capgate/internal/operator"
 )
 
 const loginHelp = `You sign in with a browser of this machine, which then lets the command in; the session has
-your roles, and ends with yours. With --no-browser, the browser of another machine shows a code to type here.
+your roles, and ends with yours. The command waits ten minutes. With --no-browser, the browser of
+another machine shows a code to type here.
 
 With --key-file, it stores an operator's key instead; "-" reads it from standard input. The admin API is
 asked about the key first. The file is credentials.json in $XDG_CONFIG_HOME/capgate, readable only by you.
@@ -66,6 +69,9 @@ func (l *loginCommand) storeKey(ctx context.Context) error {
 	key, err := l.readKey()
 	if err != nil {
 		return exitError{exitUsage, err}
+	}
+	if strings.HasPrefix(key, operator.StartPrefix) {
+		return usageError("the token of a gateway's start ends with the gateway, and is not stored; commands of this machine find it")
 	}
 	who, err := l.ask(ctx, key)
 	if err != nil {

@@ -41,6 +41,11 @@ func TestStartToken(t *testing.T) {
 	if exit, _, stderr := runProgram(t, append(env, "XDG_RUNTIME_DIR="+t.TempDir()), "status", "--admin", admin); exit == 0 {
 		t.Errorf("a command without the token: %s", stderr)
 	}
+	if exit, _, stderr := runProgram(t, env, "login", "--key-file",
+		writeConfig(t, token+"\n"), "--admin", admin); exit != exitUsage ||
+		!strings.Contains(stderr, "is not stored") || strings.Contains(stderr, token) {
+		t.Errorf("login with the token: %d %s", exit, stderr)
+	}
 	files, err := filepath.Glob(filepath.Join(dir, "capgate", "admin-*"))
 	check.Must(t, err)
 	for _, name := range files {
