@@ -239,9 +239,9 @@ func (m *machine) verify() {
 			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil,
 				c.out.size)
 		}
-		if c.recvWin+c.owed != m.sh.relay.cfg.ConnWindow || c.sendWin != e.recvConn {
-			t.Errorf("client %v: windows out of step: receive %d, send %d and %d", e.client, c.recvWin+c.owed, c.sendWin,
-				e.recvConn)
+		if c.recvWin+c.owed != m.sh.relay.cfg.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
+			t.Errorf("client %v: windows out of step: receive %d and %d, send %d and %d", e.client, c.recvWin, e.sendConn,
+				c.sendWin, e.recvConn)
 		}
 	}
 }
