@@ -207,6 +207,8 @@ func (a *adminAccess) explainRefusal(reason, text string) string {
 			signIn += "; capgate logout deletes the stored one"
 		}
 		return source + " is not accepted by " + a.base.Host + ", or not any more: " + signIn
+	case "LAST_BACKEND":
+		return text + " (--force)"
 	case "ROLE_MISSING", "OPERATOR_TENANT":
 		if source == "" {
 			source = "the client certificate"

@@ -91,7 +91,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	if drained && !req.Force && len(bare) > 0 {
 		refuse(w, r, http.StatusBadRequest, codes.FailedPrecondition, "LAST_BACKEND",
 			"no other backend could take the calls of "+strings.Join(bare, ", ")+
-				": they would be refused; --force (in JSON, force) drains it all the same")
+				": they would be refused; set force to drain it all the same")
 		return
 	}
 	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained, operator.Authenticated(r.Context()))

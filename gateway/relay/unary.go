@@ -17,6 +17,15 @@ type Response struct {
 	buf []byte
 }
 
+// Reset forgets the call, whose data is gone after it. Memory of more than most bytes is not kept.
+func (a *Response) Reset(most int) {
+	clear(a.buf)
+	if cap(a.buf) > most {
+		a.buf = nil
+	}
+	*a = Response{buf: a.buf[:0]}
+}
+
 // Headroom is how many bytes a message that is given to Unary has before it, for what the relay puts there.
 const Headroom = frameHeaderLen + prefixLen
 

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -163,12 +162,9 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 	response := &of.response
 	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
 		Header: i.fields, MaxMessage: maxReply}, of.message, response)
-	if err := localgrpc.StatusError(response.Status); err != nil {
-		return nil, err
-	}
 	reply := new(docpb.InvokeResponse)
-	if reply.ResultJson, reply.Error, err = dialect.ReadResult(response.Message); err != nil || response.Compressed {
-		return nil, status.Error(codes.Internal, "the answer of the capability is not an InvokeResponse")
+	if reply.ResultJson, reply.Error, err = localgrpc.Result(response); err != nil {
+		return nil, err
 	}
 	return reply, nil
 }

@@ -64,14 +64,13 @@ const maxRetained = 64 << 10
 
 // release returns the memory to the pool, without data of the call.
 func (m *memory) release() {
-	if max(cap(m.message), cap(m.response.Message), cap(m.answer.text)) > maxRetained {
+	if max(cap(m.message), cap(m.answer.text)) > maxRetained {
 		return
 	}
 	clear(m.message)
-	clear(m.response.Message)
 	clear(m.answer.text)
 	m.message, m.answer = m.message[:0], writer{text: m.answer.text[:0]}
-	m.response.Status, m.response.Header, m.response.Trailer = relay.Status{}, nil, nil
+	m.response.Reset(maxRetained)
 	memories.Put(m)
 }
 

@@ -9,11 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -71,15 +68,13 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// release returns the call's memory to the pool, except a large answer and the request's data.
+// release returns the call's memory to the pool, without data of the call.
 func (d *directCall) release() {
 	clear(d.body)
 	clear(d.msg)
 	clear(d.header)
 	d.capability, d.tool, d.request = "", "", relay.Request{}
-	if cap(d.response.Message) > maxDirect {
-		d.response = relay.Response{}
-	}
+	d.response.Reset(maxDirect)
 	if cap(d.body) > maxDirect {
 		d.body = nil
 	}
@@ -261,7 +256,7 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 		return // the client has gone
 	}
 	addVary(w.Header())
-	result, toolError, err := d.result()
+	result, toolError, err := localgrpc.Result(&d.response)
 	if err == nil && toolError != "" && h.cfg.ToolErrors == HTTPErrors {
 		err = toolFailure{&capgatepb.InvokeResponse{ResultJson: result, Error: toolError}}
 	}
@@ -271,21 +266,6 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 	if err != nil {
 		h.fail(w, r, err)
 	}
-}
-
-// result reads the response of the call. It is valid until the call's memory is used again.
-func (d *directCall) result() (result []byte, toolError string, err error) {
-	if err := localgrpc.StatusError(d.response.Status); err != nil {
-		return nil, "", err
-	}
-	if d.response.Compressed { // the request accepts no encoding
-		return nil, "", status.Error(codes.Internal, "the answer is compressed")
-	}
-	result, toolError, err = dialect.ReadResult(d.response.Message)
-	if err != nil {
-		return nil, "", status.Error(codes.Internal, err.Error())
-	}
-	return result, toolError, nil
 }
 
 // Values of headers that many answers have.

@@ -1,0 +1,43 @@
+package localgrpc
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/relay"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// resultField is the number of InvokeResponse.result_json.
+const resultField = 1
+
+// Result returns the result of a call of Invoke that accepted no encoding, and the tool's own error; "": none. An error is
+// that of the call. The result may be in the memory of r.
+func Result(r *relay.Response) (result []byte, toolError string, err error) {
+	if err := StatusError(r.Status); err != nil {
+		return nil, "", err
+	}
+	if r.Compressed {
+		return nil, "", status.Error(codes.Internal, "the answer of the capability is compressed")
+	}
+	if result, ok := onlyResult(r.Message); ok {
+		return result, "", nil
+	}
+	reply := new(docpb.InvokeResponse)
+	if err := proto.Unmarshal(r.Message, reply); err != nil {
+		return nil, "", status.Error(codes.Internal, "the answer of the capability is not an InvokeResponse")
+	}
+	return reply.GetResultJson(), reply.GetError(), nil
+}
+
+// onlyResult returns the result of an InvokeResponse that has no other field. It is part of msg.
+func onlyResult(msg []byte) (result []byte, ok bool) {
+	number, typ, n := protowire.ConsumeTag(msg)
+	if n < 0 || number != resultField || typ != protowire.BytesType {
+		return nil, false
+	}
+	result, m := protowire.ConsumeBytes(msg[n:])
+	return result, m >= 0 && n+m == len(msg)
+}
