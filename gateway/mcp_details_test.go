@@ -22,7 +22,7 @@ import (
 )
 
 // TestMCPToolDetails: a tool says whether its calls change anything, may be repeated, and need approval, and of what
-// schema its results are. Before 2026-07-28 these are objects.
+// schema its results are. Before 2026-07-28 these are objects. What only reads is never destructive.
 func TestMCPToolDetails(t *testing.T) {
 	t.Parallel()
 	object, list := `{"properties":{"n":{"type":"integer"}},"type":"object"}`, `{"type":"array"}`
@@ -34,11 +34,12 @@ func TestMCPToolDetails(t *testing.T) {
 		return s
 	}
 	args := schema(`{}`)
-	f := startMCP(t, func(o *gatewaytest.Options) { o.Fleets[0].Sources = []string{"reads"} })
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Fleets[0].Sources = []string{"reads", "reviewed"} })
 	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
 		Tools: []manifest.Tool{{Name: "reads", Description: "d", Schema: args, Output: schema(object)},
 			{Name: "asks", Description: "d", Schema: args, Output: schema(list)},
-			{Name: gatewaytest.Echo, Description: "d", Schema: args}}}}})
+			{Name: gatewaytest.Echo, Description: "d", Schema: args},
+			{Name: "reviewed", Description: "d", Schema: args}}}}})
 	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
 		list, err := s.ListTools(t.Context(), nil)
 		if err != nil {
@@ -48,18 +49,25 @@ func TestMCPToolDetails(t *testing.T) {
 		for _, tool := range list.Tools {
 			output, _ := json.Marshal(tool.OutputSchema)
 			a := tool.Annotations
-			got += fmt.Sprintf("%s %t %t %t %s; ", tool.Name, a.ReadOnlyHint, a.IdempotentHint,
-				a.DestructiveHint != nil && *a.DestructiveHint, output)
+			got += fmt.Sprintf("%s %t %t %s %s; ", tool.Name, a.ReadOnlyHint, a.IdempotentHint, shown(a.DestructiveHint), output)
 		}
 		of := "null"
 		if revision == revisions[0] {
 			of = `{"type":"array"}`
 		}
 		if want := "caps__reads true false false " + object + "; caps__asks false false true " + of +
-			"; caps__echo false true false null; "; got != want {
+			"; caps__echo false true - null; caps__reviewed true false false null; "; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	})
+}
+
+// shown is a hint that may be absent.
+func shown(hint *bool) string {
+	if hint == nil {
+		return "-"
+	}
+	return fmt.Sprint(*hint)
 }
 
 // TestMCPResultsMatchTheirSchemas: a result that does not match the schema of its tool is an error with the same content,

@@ -57,7 +57,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 	f.declare(t, allTools...)
 	options := policy.Options{Source: known, Timeout: gatewaytest.Patience,
 		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block,
-			on("caps", "asks"): call.Ask}}}
+			on("caps", "asks"): call.Ask, on("caps", "reviewed"): call.Ask}}}
 	decider, err := policy.New(options)
 	if err != nil {
 		t.Fatal(err)

@@ -125,15 +125,22 @@ const anyObject = `{"type":"object"}`
 // toolOf returns a tool as MCP has it. Before 2026-07-28 a result is an object, so that other results have no schema.
 func toolOf(name string, t *Tool, stateless bool) *sdk.Tool {
 	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema),
-		Annotations: &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}}
+		Annotations: hintsOf(t)}
 	if promises(t.OutputSchema, stateless) {
 		tool.OutputSchema = json.RawMessage(t.OutputSchema.JSON())
 	}
-	if t.Asks {
-		asks := true
-		tool.Annotations.DestructiveHint = &asks
-	}
 	return tool
+}
+
+// hintsOf returns what a client may assume of a tool. A call that only reads destroys nothing, even if a person has to
+// approve it.
+func hintsOf(t *Tool) *sdk.ToolAnnotations {
+	hints := &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}
+	if t.ReadOnly || t.Asks {
+		destroys := !t.ReadOnly
+		hints.DestructiveHint = &destroys
+	}
+	return hints
 }
 
 // promises reports whether clients are told of the schema of a tool's results.

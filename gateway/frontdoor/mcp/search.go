@@ -36,7 +36,7 @@ func searchList() []*sdk.Tool {
 	return []*sdk.Tool{
 		{Name: searchTools, Description: "Finds tools by words of their names and descriptions. It returns their names, " +
 			"descriptions and input schemas. Call one of them with " + callTool + ".",
-			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
+			Annotations: hintsOf(&Tool{ReadOnly: true, Idempotent: true}),
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":` +
 				`"words to look for"},"limit":{"type":"integer","minimum":1,"maximum":50,"default":10}},"required":["query"]}`)},
 		{Name: callTool, Description: "Calls a tool that " + searchTools + " has found.",
