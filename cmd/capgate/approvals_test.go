@@ -167,7 +167,7 @@ func TestApprovalsCommandLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                      "want approve, deny, list, show or watch",
 		"allow apr_":            `unknown command "allow"`,
-		"approve":               "ID is missing; want ID",
+		"approve":               "ID is missing; write capgate approvals approve ID",
 		"list caps":             `unexpected argument "caps"`,
 		"watch --admin nowhere": "--admin",
 	} {

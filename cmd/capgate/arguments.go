@@ -84,16 +84,17 @@ func checkPositional(c *cobra.Command, args []string) error {
 	var least int
 	endless := false
 	words := strings.Fields(c.Use)[1:]
+	written := strings.Join(append([]string{c.CommandPath()}, words...), " ")
 	for i, word := range words {
 		endless = endless || strings.Contains(word, "...")
 		if strings.HasPrefix(word, "[") {
 			continue
 		}
 		if least++; i >= len(args) {
-			return usageError("%s is missing; want %s", strings.TrimSuffix(word, "..."), strings.Join(words, " "))
+			return usageError("%s is missing; write %s", strings.TrimSuffix(word, "..."), written)
 		}
 		if args[i] == "" {
-			return usageError("%s is empty; want %s", word, strings.Join(words, " "))
+			return usageError("%s is empty; write %s", word, written)
 		}
 		if choices := strings.Split(word, "|"); len(choices) > 1 && !slices.Contains(choices, args[i]) {
 			return usageError("%q: want %s%s", args[i], orList(choices), nearest.Hint(args[i], choices))

@@ -50,7 +50,9 @@ func TestWrongLines(t *testing.T) {
 		"policy explain caps echo --global": "it is a flag of capgate policy list",
 		"policy list -x":                    "unknown flag -x; the flags are --admin",
 		"policy list --user":                "--user needs a value",
-		"policy set caps":                   "TOOL is missing; want CAPABILITY TOOL allow|ask|block",
+		"policy set caps":                   "TOOL is missing; write capgate policy set CAPABILITY TOOL allow|ask|block",
+		"link":                              "CLIENT is missing; it is claude-code, cursor, gemini or vscode",
+		"link cursor vscode":                `unexpected argument "vscode"`,
 		"policy list more":                  `unexpected argument "more"`,
 		"status --json":                     "write -o json",
 		"status -o xml":                     `--output "xml": want table, json or yaml`,
@@ -91,6 +93,20 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		}
 	}
 	walk(commandTree(stdio{}))
+}
+
+// TestExitStatusInDocuments: the documents say of status 3 what help says of it.
+func TestExitStatusInDocuments(t *testing.T) {
+	t.Parallel()
+	if _, help, _ := inProcess(t, "invoke", "-h"); !strings.Contains(help, "; 3 "+callAway+".") {
+		t.Error(help)
+	}
+	for _, name := range []string{"cli.md", "install.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "run", name))
+		if err != nil || !strings.Contains(string(text), "\n| 3 | "+callAway+" |\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestCompletion: shells complete commands, flags and the values of --output.

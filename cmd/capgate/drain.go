@@ -49,7 +49,7 @@ func newDrainCommand(std stdio) *cobra.Command {
 		return d.drain(c.Context())
 	}
 	return exits(c, "0 success; 1 the gateway rejected the request, or calls are left after --timeout (the\n"+
-		"drain stays); 2 wrong command line; 3 the gateway cannot be reached.")
+		"drain stays); 2 wrong command line; 3 "+gatewayAway+".")
 }
 
 // newUndrainCommand is capgate undrain.
@@ -64,7 +64,8 @@ func newUndrainCommand(std stdio) *cobra.Command {
 		}
 		return d.undrain(c.Context())
 	}
-	return exits(c, "0 success; 1 the gateway rejected the request; 2 wrong command line; 3 the gateway cannot be reached.")
+	return exits(c, "0 success, also if the backend was not drained; 1 the gateway rejected the request;\n"+
+		"2 wrong command line; 3 "+gatewayAway+".")
 }
 
 // addTo adds what both commands have. The result of it takes the backend, once the command line is known.
@@ -88,7 +89,12 @@ func (d *drainCommand) undrain(ctx context.Context) error {
 		return err
 	}
 	return d.record(state, func(w io.Writer) {
-		fmt.Fprintf(w, "%s is back in %s\n", d.backend, fleetsOf(state))
+		if back := fleetsOf(state, true); len(back) > 0 {
+			fmt.Fprintf(w, "%s is back in %s\n", d.backend, strings.Join(back, ", "))
+		}
+		if same := fleetsOf(state, false); len(same) > 0 {
+			fmt.Fprintf(w, "%s was not drained in %s\n", d.backend, strings.Join(same, ", "))
+		}
 		if !state.Shared {
 			fmt.Fprintln(w, "redis is unavailable: the other replicas will learn of it when it is back")
 		}
@@ -101,7 +107,8 @@ func (d *drainCommand) drain(ctx context.Context) error {
 		return err
 	}
 	if err := d.record(state, func(w io.Writer) {
-		fmt.Fprintf(w, "%s gets no new calls in %s\n", d.backend, fleetsOf(state))
+		fleets := append(fleetsOf(state, true), fleetsOf(state, false)...)
+		fmt.Fprintf(w, "%s gets no new calls in %s\n", d.backend, strings.Join(fleets, ", "))
 	}); err != nil || d.timeout == 0 {
 		return err
 	}
@@ -166,10 +173,12 @@ func leftOf(state admin.BackendDrains) (left string, over bool) {
 	}
 }
 
-func fleetsOf(state admin.BackendDrains) string {
-	names := make([]string, len(state.Drains))
-	for i, d := range state.Drains {
-		names[i] = d.Capability
+// fleetsOf returns the fleets in which the request changed the drain, or those in which it did not.
+func fleetsOf(state admin.BackendDrains, changed bool) (names []string) {
+	for _, d := range state.Drains {
+		if d.Changed == changed {
+			names = append(names, d.Capability)
+		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }

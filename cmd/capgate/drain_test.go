@@ -190,4 +190,9 @@ func TestDrainRefused(t *testing.T) {
 	if out != fmt.Sprintf("%s gets no new calls in caps\n", backend.Addr) {
 		t.Errorf("%q", out)
 	}
+	for _, want := range []string{" is back in caps\n", " was not drained in caps\n"} {
+		if out := undrain(t, admin, backend.Addr); out != backend.Addr+want {
+			t.Errorf("%q, want %q", out, want)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func TestEnginesCommand(t *testing.T) {
 		{[]string{"status", "absent"}, exitRefused, "", "(CAPABILITY_UNKNOWN)\n"},
 		{[]string{"send", "engine-1", "hello", "--mode", "otr"}, exitUsage, "",
 			`--mode "otr": want NORMAL, OTR or HEARTBEAT`},
-		{[]string{"send", "engine-1"}, exitUsage, "", "MESSAGE is missing; want ENGINE MESSAGE\nTry: capgate engines send -h\n"},
+		{[]string{"send", "engine-1"}, exitUsage, "", "MESSAGE is missing; write capgate engines send ENGINE MESSAGE\nTry: capgate engines send -h\n"},
 		{[]string{"status", "engine-1", "--key-file", "/nowhere"}, exitUsage, "", "--key-file: "},
 		{[]string{"list", "--addr", gatewaytest.Unreachable(t)}, exitUnreachable, "", "the gateway cannot be reached: "},
 		{[]string{"-h"}, 0, "Usage: capgate engines COMMAND", ""},

@@ -71,7 +71,7 @@ func newInvokeCommand(std stdio) *cobra.Command {
 		return inv.explained(c.Context(), inv.run(c.Context(), std.out))
 	}
 	return exits(c, "0 success; 1 the tool failed, the call needs approval, or it was rejected; 2 wrong\n"+
-		"command line; 3 the gateway or the backend cannot be reached.")
+		"command line; 3 "+callAway+".")
 }
 
 // explained turns the error of a call into one that says what to do.

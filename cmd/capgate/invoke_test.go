@@ -141,7 +141,7 @@ func TestInvokeUsageExitsWith2(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"CAPABILITY is missing; want CAPABILITY TOOL [ARGS]", nil},
+		{"CAPABILITY is missing; write capgate invoke CAPABILITY TOOL [ARGS]", nil},
 		{"TOOL is missing", []string{"weather"}},
 		{`unexpected argument "more"`, []string{"weather", "tool", "{}", "more"}},
 		{"CAPABILITY is empty", []string{"", "tool"}},

@@ -60,6 +60,12 @@ func newLinkCommand(std stdio) *cobra.Command {
 	c.Flags().StringVar(&l.name, "name", "capgate", "`name` of the entry")
 	c.Flags().BoolVar(&l.key, "key", false, "send an API key or a token")
 	c.Flags().BoolVar(&l.writes, "write", false, "add the entry to the client's file")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil // check names the clients
+		}
+		return checkPositional(c, args)
+	}
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		client, err := l.check(args)
 		if err != nil {
@@ -77,8 +83,8 @@ func (l *clientEntry) check(args []string) (*mcpClient, error) {
 	for i := range all {
 		names = append(names, all[i].name)
 	}
-	if len(args) != 1 {
-		return nil, usageError("want one CLIENT: %s", nearest.List(names, len(names)))
+	if len(args) == 0 {
+		return nil, usageError("CLIENT is missing; it is %s", orList(names))
 	}
 	at := slices.Index(names, args[0])
 	if at < 0 {

@@ -28,7 +28,7 @@ var mistakes = []mistake{
 	{"a verb", "capgate policy lst", exitUsage, []string{`unknown command "lst"; did you mean "list"`, "capgate policy -h"}},
 	{"a flag", "capgate status --adimn h:1", exitUsage, []string{"unknown flag --adimn; did you mean --admin?"}},
 	{"one dash", "capgate status -admin h:1", exitUsage, []string{"flags have two dashes: --admin"}},
-	{"a missing argument", "capgate keys revoke acme", exitUsage, []string{"ID is missing; want TENANT ID"}},
+	{"a missing argument", "capgate keys revoke acme", exitUsage, []string{"ID is missing; write capgate keys revoke TENANT ID"}},
 	{"a format", "capgate status -o xml", exitUsage, []string{"want table, json or yaml"}},
 	{"JSON arguments", "capgate invoke caps echo '{a: 1}'", exitUsage,
 		[]string{"ARGS is not a JSON object: at byte 2", `'{"location":"Berlin"}'`}},

@@ -321,7 +321,7 @@ func TestRegisterRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{2, "HOST:PORT is missing; want CAPABILITY HOST:PORT", []string{"caps"}},
+		{2, "HOST:PORT is missing; write capgate register CAPABILITY HOST:PORT", []string{"caps"}},
 		{2, "--ttl must be at least 1s", []string{"caps", "127.0.0.1:1", "--ttl", "20ms"}},
 		{2, "--weight or --max-concurrent is too large",
 			[]string{"caps", "127.0.0.1:1", "--weight", "4294967296"}},

@@ -23,7 +23,7 @@ func printFleets(w io.Writer, all admin.Fleets, now time.Time, color bool) {
 				probed = "this one"
 			}
 			t.row(f.Capability, beginning(x.Addr, maxWhy), x.State, age(x.Since, now), x.InFlight, latency(x.LatencyMS),
-				beginning(probed, maxWhy), beginning(x.Why, maxWhy))
+				beginning(probed, maxWhy), beginning(reasonFor(&x), maxWhy))
 		}
 	}
 	t.print(w)
@@ -34,6 +34,14 @@ func printFleets(w io.Writer, all admin.Fleets, now time.Time, color bool) {
 			before = ""
 		}
 	}
+}
+
+// reasonFor returns the reason of a state. A healthy backend needs none: what it says of itself is in -o json.
+func reasonFor(x *admin.Backend) string {
+	if x.State == "up" {
+		return ""
+	}
+	return x.Why
 }
 
 func troubleOf(f admin.Fleet) string {

@@ -75,7 +75,7 @@ func newVerifyCommand(std stdio) *cobra.Command {
 		return v.run(c.Context())
 	}
 	return exits(c, "0 every guarantee that was checked holds; 1 one does not, or nothing could be checked;\n"+
-		"2 wrong command line; 3 the gateway cannot be reached.")
+		"2 wrong command line; 3 "+gatewayAway+".")
 }
 
 func (v *verifyCommand) verifyFlags(fs *pflag.FlagSet) {

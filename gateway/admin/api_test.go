@@ -194,7 +194,7 @@ func TestDrainAndBack(t *testing.T) {
 	url, _, _ := start(t)
 	status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"capability": "weather"}`)
 	if status != 200 || !b.Shared || len(b.Drains) != 1 || !b.Drains[0].Drained || b.Drains[0].InFlight != 3 ||
-		b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil {
+		b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil || !b.Drains[0].Changed {
 		t.Fatalf("%d %+v", status, b)
 	}
 	f := fleet(t, url, "weather")
@@ -206,7 +206,8 @@ func TestDrainAndBack(t *testing.T) {
 		t.Errorf("%d %+v", status, b)
 	}
 	status, b = ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":undrain", "")
-	if status != 200 || len(b.Drains) != 2 || b.Drains[0].Drained || b.Drains[0].Since != nil {
+	if status != 200 || len(b.Drains) != 2 || b.Drains[0].Drained || b.Drains[0].Since != nil || !b.Drains[0].Changed ||
+		b.Drains[1].Changed { // the other fleet did not drain it
 		t.Errorf("%d %+v", status, b)
 	}
 	if f = fleet(t, url, "weather"); f.Usable != 2 {

@@ -31,10 +31,11 @@ type Drain struct {
 	Capability string     `json:"capability"`
 	Drained    bool       `json:"drained"`
 	Since      *time.Time `json:"since,omitempty"`
-	By         string     `json:"by,omitempty"` // the operator who began it
-	InFlight   int64      `json:"in_flight"`    // calls in flight at all replicas
-	Replicas   int        `json:"replicas"`     // number of replicas in the count
-	Unheard    int        `json:"unheard"`      // replicas that do not drain it yet
+	By         string     `json:"by,omitempty"`      // the operator who began it
+	InFlight   int64      `json:"in_flight"`         // calls in flight at all replicas
+	Replicas   int        `json:"replicas"`          // number of replicas in the count
+	Unheard    int        `json:"unheard"`           // replicas that do not drain it yet
+	Changed    bool       `json:"changed,omitempty"` // the request began or ended the drain
 }
 
 // DrainRequest is the body of :drain and :undrain.
@@ -94,6 +95,7 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 				": they would be refused; set force to drain it all the same")
 		return
 	}
+	before := a.backend(addr, fleets)
 	shared, err := a.cfg.Drains.Set(r.Context(), keys, drained, operator.Authenticated(r.Context()))
 	if errors.Is(err, drains.ErrFull) {
 		refuse(w, r, http.StatusTooManyRequests, codes.ResourceExhausted, "TOO_MANY_DRAINS", err.Error())
@@ -109,6 +111,9 @@ func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained
 	}
 	answer := a.backend(addr, fleets)
 	answer.Shared = shared
+	for i := range answer.Drains {
+		answer.Drains[i].Changed = before.Drains[i].Drained != drained
+	}
 	write(w, http.StatusOK, answer)
 }
 

@@ -38,8 +38,14 @@ func digestOf(r *http.Request) (digest [sha256.Size]byte, given bool) {
 	return digest, false
 }
 
-var refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-	Message: "the credential is neither an operator's key nor any other that the admin API accepts"}
+// Refusals of credentials, and of headers that hold no single one.
+var (
+	refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the credential is neither an operator's key nor any other that the admin API accepts"}
+	refusedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the request shows an empty credential, two different ones, or a scheme other than Bearer: " +
+			"send one key or token as header or metadata authorization, after Bearer and a space"}
+)
 
 // StartToken authenticates by the token that the process has printed at its start.
 type StartToken struct{ digest [sha256.Size]byte }

@@ -155,10 +155,13 @@ func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 			return who, refusal
 		}
 	}
-	if _, given := Credential(r); given {
-		return nil, refusedCredential
+	switch text, given := Credential(r); {
+	case !given:
+		return nil, refusedUnknown
+	case text == "":
+		return nil, refusedEmpty
 	}
-	return nil, refusedUnknown
+	return nil, refusedCredential
 }
 
 // sameRights returns a check whether the credential of a request still gives the same rights. A credential that cannot

@@ -43,7 +43,7 @@ func (s *sessions) Issue(_ http.ResponseWriter, _ *http.Request, who *operator.I
 func statusOf(r *call.Refusal) *status.Status {
 	switch r.Kind {
 	case call.Unauthenticated:
-		return status.New(codes.Unauthenticated, r.Reason)
+		return status.New(codes.Unauthenticated, r.Reason+": "+r.Message)
 	case call.ResourceExhausted:
 		return status.New(codes.ResourceExhausted, r.Reason)
 	case call.Unavailable:
@@ -142,6 +142,9 @@ func TestRoutes(t *testing.T) {
 		{"GET /v1/fleets", "admin", []string{"X-Api-Key", "viewer"}, 401, "CREDENTIAL_INVALID"},
 		{"GET /v1/fleets", "admin", []string{"Authorization", "Bearer viewer"}, 401, "CREDENTIAL_INVALID"},
 		{"GET /v1/fleets", "admin", []string{"X-Api-Key", "admin"}, 200, "admin"},
+		{"GET /v1/fleets", "", []string{"Authorization", "Bearer"}, 401, "empty credential, two different ones, or a scheme"},
+		{"GET /v1/fleets", "", []string{"Authorization", "Basic YTpi"}, 401, "after Bearer and a space"},
+		{"GET /v1/fleets", "", []string{"X-Api-Key", ""}, 401, "after Bearer and a space"},
 		{"POST /v1/backends/x:drain", "admin", []string{"Sec-Fetch-Site", "cross-site"}, 403, "CROSS_SITE"},
 		{"POST /v1/backends/x:drain", "admin", []string{"Origin", "https://evil.example"}, 403, "CROSS_SITE"},
 		{"POST /v1/backends/x:drain", "", []string{"Sec-Fetch-Site", "same-site"}, 403, "CROSS_SITE"},

@@ -21,7 +21,7 @@ func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call
 	claim := tenant.Credentials{Credential: text}
 	switch {
 	case given && text == "":
-		return nil, true, refusedCredential
+		return nil, true, refusedEmpty
 	case !given:
 		if claim.Peer = peerOf(r); claim.Peer == nil || !t.by.Certificates.Names(claim.Peer) {
 			return nil, false, nil

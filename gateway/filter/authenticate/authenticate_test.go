@@ -3,6 +3,7 @@ package authenticate_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,7 @@ func reason(c *filter.Call) string {
 // TestCredentials: one credential at most, which goes no further, whether it is good or not.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
+	empty := map[string]bool{"another scheme": true, "an empty token": true, "an empty key": true}
 	for name, test := range map[string]struct {
 		headers []string
 		reason  string
@@ -68,6 +70,8 @@ func TestCredentials(t *testing.T) {
 		"the same in both":  {[]string{"authorization", "Bearer good", "x-api-key", "good"}, ""},
 		"another":           {[]string{"authorization", "Bearer bad"}, "CREDENTIAL_INVALID"},
 		"another scheme":    {[]string{"authorization", "Basic good"}, "CREDENTIAL_INVALID"},
+		"an empty token":    {[]string{"authorization", "Bearer"}, "CREDENTIAL_INVALID"},
+		"an empty key":      {[]string{"x-api-key", ""}, "CREDENTIAL_INVALID"},
 		"none":              {nil, "CREDENTIAL_MISSING"},
 		"two keys":          {[]string{"x-api-key", "good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
 		"a key and a token": {[]string{"authorization", "Bearer good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
@@ -86,6 +90,9 @@ func TestCredentials(t *testing.T) {
 		if test.reason == "" && (c.Info.Tenant != "acme" || c.Info.User != "ann" || c.Info.Key != "k1" ||
 			c.Principal.Scopes != tenant.Invoke) {
 			t.Errorf("%s: %+v", name, c.Info)
+		}
+		if r := c.Answer().Refusal; empty[name] != (r != nil && strings.Contains(r.Message, "after Bearer and a space")) {
+			t.Errorf("%s: %+v", name, r)
 		}
 		for _, header := range []string{"authorization", "x-api-key"} {
 			if _, left := stream.Header(header); left {

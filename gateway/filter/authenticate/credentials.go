@@ -52,6 +52,8 @@ func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Cred
 		refusal = nil
 	case refusal == nil && claim.Credential == "" && from.At.Anonymous():
 		refusal = rejectedEmpty
+	case refusal == nil && claim.Credential == "" && c.credentials:
+		refusal = rejectedNoCredential
 	}
 	if refusal == nil && (s.Contradicts(filter.UserHeader) || s.Contradicts(AgentHeader)) {
 		refusal = filter.TwoIdentities
@@ -109,5 +111,8 @@ var (
 	rejectedTwoCredentials = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows two different credentials"}
 	rejectedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the call shows an empty credential, or one that is no bearer token; at this listener it needs none"}
+		Message: "the call shows an empty credential, or a scheme other than Bearer; at this listener it needs none"}
+	rejectedNoCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the call shows an empty credential, or a scheme other than Bearer: send the key or token as metadata " +
+			"or header authorization, after Bearer and a space; a key alone also as x-api-key"}
 )

@@ -85,7 +85,7 @@ function Where({ backend: b }: { backend: Backend }) {
 }
 
 function State({ backend: b }: { backend: Backend }) {
-  return <><Badge tone={own(tones, b.state) ?? "plain"}>{b.state}</Badge>{b.why && <div class="dim small"><Untrusted text={b.why} most={160} /></div>}</>;
+  return <><Badge tone={own(tones, b.state) ?? "plain"}>{b.state}</Badge>{b.why && b.state !== "up" && <div class="dim small"><Untrusted text={b.why} most={160} /></div>}</>;
 }
 
 function Actions({ backend: b, why, ask }: { backend: Backend; why: string | undefined; ask(what: "drain" | "undrain" | "withdraw"): void }) {
