@@ -61,7 +61,7 @@ func poisoned(field, was, value string) string {
 		return was
 	case field == "id": // ids differ
 		return value + was
-	case field == "arguments_value":
+	case field == "arguments_json":
 		text, _ := json.Marshal(map[string]any{value: value, "list": []string{value, value},
 			"deep": map[string]any{value: []any{map[string]any{value: value}}}})
 		return string(text)

@@ -16,26 +16,27 @@ import (
 
 var bidirectional = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
-// agent connects an agent to its engine, unless the engine has one and keeps it. It ends with its caller.
+// agent connects an agent to its engine, unless the engine has one. It ends with its caller.
 //
 // The agent has one lease, and its stream at the engine another, which a successor waits for: an engine may forget
 // its agent when the stream of the previous agent ends.
 func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	ctx := s.Context()
-	soon, stop := context.WithTimeout(ctx, handoverTimeout)
-	defer stop()
-	lease, refusal := g.await(ctx, p, p.engine(), p.Settings.LastWins, soon.Done())
-	if refusal != nil {
-		return g.cfg.Refuse(ctx, refusal)
+	lease, err := g.cfg.Turns.Acquire(ctx, p.engine(), p.who(), p.Settings.LastWins)
+	switch {
+	case errors.Is(err, turns.ErrLeaseTaken):
+		return g.cfg.Refuse(ctx, refusedAgent)
+	case err != nil:
+		return g.cfg.Refuse(ctx, refusedUnavailable)
 	}
 	defer lease.Close() // an agent that learns of its end may come back at once
-	stream, refusal := g.await(ctx, p, p.engine()+" stream", false, lease.Lost())
+	stream, refusal := g.awaitRelease(ctx, p, lease)
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
 	c := &agentSession{agent: s, directives: make(chan []byte), ended: make(chan struct{})}
 	connected, gone := make(chan error, 1), make(chan struct{})
-	err := g.cfg.Detach(ctx, func(ctx context.Context) {
+	err = g.cfg.Detach(ctx, func(ctx context.Context) {
 		defer stream.Release()
 		onward, opts := g.cfg.Continue(ctx)
 		onward, cancel := context.WithCancel(onward)
@@ -70,19 +71,18 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 
 func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
 
-// await acquires a lease. While another agent holds it, it asks again until over is closed.
-func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, over <-chan struct{}) (*turns.Lease,
-	*call.Refusal) {
+// awaitRelease waits until the engine has no other agent's stream.
+func (g *Guard) awaitRelease(ctx context.Context, p *Call, lease *turns.Lease) (*turns.Lease, *call.Refusal) {
 	for {
-		lease, err := g.cfg.Turns.Acquire(ctx, id, p.who(), takeover)
+		stream, err := g.cfg.Turns.Acquire(ctx, p.engine()+" stream", p.who(), false)
 		switch {
 		case err == nil:
-			return lease, nil
+			return stream, nil
 		case !errors.Is(err, turns.ErrLeaseTaken):
 			return nil, refusedUnavailable
 		}
 		select {
-		case <-over:
+		case <-lease.Lost():
 			return nil, refusedAgent
 		case <-time.After(pollInterval):
 		}
@@ -90,9 +90,8 @@ func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, ov
 }
 
 const (
-	pollInterval    = 50 * time.Millisecond // interval of checks whether the previous agent has gone
-	handoverTimeout = 2 * time.Second       // for the end of an agent, which its successor may overtake
-	detachTimeout   = 2 * time.Second       // for an engine to end the stream of a leaving agent
+	pollInterval  = 50 * time.Millisecond // interval of checks whether the previous agent has gone
+	detachTimeout = 2 * time.Second       // for an engine to end the stream of a leaving agent
 )
 
 // agentSession connects the streams of an agent and its engine.

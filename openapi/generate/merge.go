@@ -109,6 +109,13 @@ func openStruct(schema any) {
 	}
 }
 
+// markJSON says of a text which is JSON that it is.
+func markJSON(name string, schema any) {
+	if s, ok := schema.(object); ok && strings.HasSuffix(name, "_json") && s["type"] == "string" && s["format"] == nil {
+		s["contentMediaType"] = "application/json"
+	}
+}
+
 // toProtoNames changes field names to those of the protos, which the API uses, and adjusts references. Lines of
 // comments become paragraphs.
 func toProtoNames(v any) {
@@ -122,6 +129,7 @@ func toProtoNames(v any) {
 			spelt := object{}
 			for name, schema := range properties {
 				openStruct(schema)
+				markJSON(snake(name), schema)
 				spelt[snake(name)] = schema
 			}
 			v["properties"] = spelt

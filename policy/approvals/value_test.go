@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestArgumentsForATable: arguments_value is JSON that decodes to what an approver may see: a mask with its reason in
+// TestArgumentsForATable: arguments_json is JSON that decodes to what an approver may see: a mask with its reason in
 // place of a secret, what hides or poses as a mask spelled out, and nothing at all if a part would be left out.
 func TestArgumentsForATable(t *testing.T) {
 	t.Parallel()

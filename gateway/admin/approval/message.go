@@ -4,19 +4,19 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // JSON encodes an approval as the services return it.
 func JSON(a *approvals.Approval) ([]byte, error) {
-	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(approvalOf(a))
+	return restjson.Marshal(approvalOf(a))
 }
 
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
@@ -35,7 +35,7 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	if !a.Answered.IsZero() {
 		p.Remember, p.ValidUntil = a.Remember.String(), timeOf(a.ValidUntil())
 	}
-	p.ArgumentsValue, p.Policy = a.Value, policyOf(a)
+	p.ArgumentsJson, p.Policy = a.Value, policyOf(a)
 	for i := range a.Answers {
 		g := &a.Answers[i]
 		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User), Answer: g.State.String(),

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/lib/restjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -101,11 +102,11 @@ func EventText(id, event string, data proto.Message) ([]byte, error) {
 		fmt.Fprintf(&b, "id: %s\n", id)
 	}
 	if event != eventBegan {
-		text, err := encodeMessage(data) // one line
+		text, err := restjson.Marshal(data) // one line
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&b, "event: %s\ndata: %s", event, text)
+		fmt.Fprintf(&b, "event: %s\ndata: %s\n", event, text)
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil

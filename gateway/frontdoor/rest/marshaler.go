@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/capgate/capgate/internal/lib/restjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -138,6 +139,9 @@ func (marshaler) Marshal(v any) ([]byte, error) {
 		return encodeInvoke(v)
 	case *httpbody.HttpBody:
 		return v.GetData(), nil
+	case *capgatepb.Approval, *capgatepb.ListApprovalsResponse: // the same as at the admin API, and in webhooks
+		text, err := restjson.Marshal(v.(proto.Message))
+		return append(text, '\n'), err
 	case proto.Message:
 		return encodeMessage(v)
 	}

@@ -39,8 +39,8 @@ type Approval struct {
 	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The author's description of the tool; empty if unknown.
 	Description string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// The arguments, as indented JSON, truncated if it is long. "[masked: why]" stands for a value that looks like a
-	// secret. Empty if the key that encrypts them is no longer configured.
+	// The arguments for people, indented and truncated. "[masked: why]" stands for a value that looks like a secret, so
+	// that this need not be JSON. Empty if the key that encrypts them is no longer configured.
 	Arguments string `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call's session; empty: none.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
@@ -67,9 +67,9 @@ type Approval struct {
 	Name string `protobuf:"bytes,20,opt,name=name,proto3" json:"name,omitempty"`
 	// When its state last changed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// The arguments as indented JSON that parsers can read, for tables, with masks as in arguments. Omitted if the
-	// arguments are too long for it.
-	ArgumentsValue string `protobuf:"bytes,22,opt,name=arguments_value,json=argumentsValue,proto3" json:"arguments_value,omitempty"`
+	// The arguments as the text of a JSON value, for programs and tables. A mask is a string in it. It is a text so that
+	// numbers keep all their digits: decode it with a JSON parser. Absent if the arguments are too long.
+	ArgumentsJson string `protobuf:"bytes,22,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// The rule or default that requires approval, in words, with its level.
 	Policy string `protobuf:"bytes,23,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The page where it is answered. Empty without public_url.
@@ -276,9 +276,9 @@ func (x *Approval) GetUpdateTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Approval) GetArgumentsValue() string {
+func (x *Approval) GetArgumentsJson() string {
 	if x != nil {
-		return x.ArgumentsValue
+		return x.ArgumentsJson
 	}
 	return ""
 }
@@ -1112,7 +1112,7 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\n" +
 	"\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -1144,8 +1144,8 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\bremember\x18\x13 \x01(\tR\bremember\x12\x12\n" +
 	"\x04name\x18\x14 \x01(\tR\x04name\x12;\n" +
 	"\vupdate_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x12'\n" +
-	"\x0farguments_value\x18\x16 \x01(\tR\x0eargumentsValue\x12\x16\n" +
+	"updateTime\x12%\n" +
+	"\x0earguments_json\x18\x16 \x01(\tR\rargumentsJson\x12\x16\n" +
 	"\x06policy\x18\x17 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04link\x18\x18 \x01(\tR\x04link\x12)\n" +
 	"\x10required_answers\x18\x19 \x01(\x05R\x0frequiredAnswers\x124\n" +

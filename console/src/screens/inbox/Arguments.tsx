@@ -13,7 +13,7 @@ const indents = 5;
 
 export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) {
   const [open, setOpen] = useState(false);
-  const text = of.arguments_value || of.arguments || "";
+  const text = of.arguments_json || of.arguments || "";
   const rows = useMemo(() => {
     const node = parseExact(text);
     return node?.kind === "object" ? rowsOf(node) : undefined;
@@ -22,7 +22,7 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
   if (!rows) {
     return (
       <>
-        {!of.arguments_value && <p class="note wait">The arguments are long. Their beginning is shown as JSON.</p>}
+        {!of.arguments_json && <p class="note wait">The arguments are long. Their beginning is shown as JSON.</p>}
         <div class="args-raw"><Untrusted text={text} lines mono most={all ? 4000 : 600} /></div>
       </>
     );
