@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -88,45 +90,42 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	f.backend.WaitIdle(t)
 }
 
-// While load balancers find out, calls are still taken.
+// TestDrainDelay: calls are still taken while load balancers learn that the gateway is not ready. What ends the delay
+// waits for the test, so that no check depends on how fast it runs.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
-	const delay = 2 * time.Second
-	capability := gatewaytest.NewCapability("b1")
+	const delay = 100 * time.Millisecond
+	over, proceed := make(chan time.Time, 1), make(chan struct{})
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Doc).Addr}}},
-		Drain:  &gateway.Drain{Delay: delay, Timeout: gatewaytest.Patience},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Drain:   &gateway.Drain{Delay: delay, Timeout: gatewaytest.Patience},
+		Leaving: func() { over <- time.Now(); <-proceed },
 	})
+	proceeds := sync.OnceFunc(func() { close(proceed) })
+	t.Cleanup(proceeds)
 	conn := g.Conn(t)
-	// A call that does not end keeps the ports open, however slowly the test comes on.
-	ended := make(chan error, 1)
-	go func() { ended <- invokeBlock(gatewaytest.NewClient(conn, call.Doc))(t.Context()) }()
-	gatewaytest.Wait(t, capability.Blocked(), "the call")
 	began := time.Now()
 	g.Drain()
-	g.Log.Wait(t, `"msg":"draining"`)
-	_, err := gatewaytest.NewClient(conn, call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
-	healthy, healthErr := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
-	ready, _ := g.Admin(t, "/readyz")
-	if time.Since(began) < delay { // or the machine was too slow to tell
-		if err != nil {
-			t.Errorf("a call during the delay: %v", err)
-		}
-		if healthErr != nil || healthy.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("grpc.health.v1: %v, %v", healthy, healthErr)
-		}
-		if ready != http.StatusServiceUnavailable {
-			t.Errorf("/readyz: %d", ready)
-		}
+	if took := check.Received(t, over, "the end of the delay").Sub(began); took < delay {
+		t.Errorf("the delay took %v, want %v at least", took, delay)
 	}
-	capability.Release()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	if _, err := gatewaytest.NewClient(conn, call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Errorf("a call during the delay: %v", err)
 	}
+	if _, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(t.Context(),
+		request(gatewaytest.Echo, `{}`)); err != nil {
+		t.Errorf("a call over a new connection during the delay: %v", err)
+	}
+	healthy, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil || healthy.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("grpc.health.v1: %v, %v", healthy, err)
+	}
+	if ready, _ := g.Admin(t, "/readyz"); ready != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d", ready)
+	}
+	proceeds()
 	g.Stop(t)
-	if took := time.Since(began); took < delay {
-		t.Errorf("stopped after %v, want %v at least", took, delay)
-	}
 }
 
 // Calls that take too long are cut off, and told so.
