@@ -108,7 +108,9 @@ func (i *authentication) metric() telemetry.Identities {
 	})
 	m.Entries = i.tokens.Len()
 	if i.stored != nil {
-		m.Entries += i.stored.Stats().Entries
+		s := i.stored.Stats()
+		m.Entries += s.Entries
+		m.Shared, m.Age = true, s.Age
 	}
 	return m
 }

@@ -36,14 +36,20 @@ type ruleChange struct {
 func (c *ruleChange) learn(t *testing.T, admins []string) {
 	t.Helper()
 	for _, admin := range admins {
-		check.Until(t, "a gateway to know of the change", func() (bool, string) {
-			asked := time.Now()
-			_, text := page(t, "http://"+admin+"/metrics")
-			stale := metric(t, text, "capgate_policy_staleness_seconds")
-			return asked.Add(-time.Duration(stale * float64(time.Second))).After(c.done), fmt.Sprintf("%v s stale", stale)
-		})
+		waitKnown(t, admin, "capgate_policy_staleness_seconds", c.done)
 		c.known = append(c.known, time.Now())
 	}
+}
+
+// waitKnown waits until a gateway says, by a metric of its staleness, that it knows all changes made until done.
+func waitKnown(t *testing.T, admin, staleness string, done time.Time) {
+	t.Helper()
+	check.Until(t, "a gateway to know of the change", func() (bool, string) {
+		asked := time.Now()
+		_, text := page(t, "http://"+admin+"/metrics")
+		stale := metric(t, text, staleness)
+		return asked.Add(-time.Duration(stale * float64(time.Second))).After(done), fmt.Sprintf("%v s stale", stale)
+	})
 }
 
 // ruledLoad are calls of two users by several gateways: of ann, whose rules change, and of

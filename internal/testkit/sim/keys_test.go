@@ -1,0 +1,244 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/sim"
+)
+
+// TestKeys: whatever happens to replicas, a key that was revoked is invalid at a replica that says that it knows of the
+// change, unless Redis does not answer the call. Without faults that is within a second. The same holds for URLs that were
+// signed for the key.
+func TestKeys(t *testing.T) { check(t, playKeys) }
+
+// withinASecond is the longest time in which a replica learns of a change, as docs/run/identity.md promises.
+const withinASecond = time.Second
+
+// keyring is a replica's tenants, keys and signed URLs.
+type keyring struct {
+	store  *redisstore.Store
+	redis  *redisstore.Tenants
+	stored *tenant.Stored
+	signed *tenant.Signatures
+}
+
+// keysWorld is a run of an operator who creates and revokes keys, and of callers with them.
+type keysWorld struct {
+	*cluster[*keyring]
+
+	mu   sync.Mutex
+	keys []*issued
+}
+
+// issued is a key, and a URL that was signed for it.
+type issued struct {
+	tenant.Credentials
+
+	id      string
+	url     tenant.Credentials
+	revoked time.Duration // when an operator knew that it is; 0: not yet
+}
+
+func playKeys(w *sim.World) {
+	p := &keysWorld{}
+	p.cluster = newCluster(w, 3, func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
+		stored, err := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
+		if err != nil {
+			panic(err) // of a fixed configuration
+		}
+		all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
+		return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all, s.Signing(), nil)}, stored.Watch
+	})
+	p.copies(20)
+	w.Faults = func() (all []sim.Event) {
+		for _, r := range p.replicas {
+			all = append(all, r.faults()...)
+		}
+		return all
+	}
+	w.Go("operator", p.operator)
+	for i := range 2 {
+		w.Go(fmt.Sprintf("caller%d", i), p.caller)
+	}
+	w.Chaos(400)
+	w.Settle(time.Minute)
+	w.Go("finally", p.finally)
+	w.Settle(time.Minute)
+	p.end()
+}
+
+// operator creates keys, and revokes each a while later.
+func (p *keysWorld) operator(a *sim.Actor) {
+	for range 3 {
+		k := p.create(a)
+		if k == nil || !a.Pause(p.ctx, time.Second) || !p.revoke(a, k) {
+			return
+		}
+	}
+}
+
+// create makes a key at one replica, and lets another one sign a URL for it. It returns nil at the end of the run.
+func (p *keysWorld) create(a *sim.Actor) *issued {
+	id, secret := tenant.NewCredential()
+	k := &issued{Credentials: tenant.Credentials{Credential: tenant.Credential(id, secret)}, id: id}
+	record := &tenant.Key{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke}
+	grant := tenant.SignedGrant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: "acme", Key: id,
+		Expires: time.Now().Add(time.Hour)}
+	acme := &tenant.Record{UID: "uid", ID: "acme"}
+	record.UID = acme.UID
+	if !p.until(a, "creates a tenant", func(ctx context.Context, r *keyring) bool {
+		if held, err := r.redis.FindTenant(ctx, acme.ID); err != nil || held != nil {
+			return err == nil
+		}
+		return r.redis.CreateTenant(ctx, acme) == nil
+	}) || !p.until(a, "creates a key", func(ctx context.Context, r *keyring) bool {
+		if held, err := r.redis.FindKey(ctx, id); err != nil || held != nil {
+			return err == nil
+		}
+		return r.redis.CreateKey(ctx, record) == nil
+	}) || !p.until(a, "signs a URL", func(ctx context.Context, r *keyring) bool {
+		text, refusal := r.signed.Sign(ctx, grant)
+		k.url.Signature = text
+		return refusal == nil
+	}) {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = append(p.keys, k)
+	return k
+}
+
+// revoke revokes a key, again and again until a replica confirms it.
+func (p *keysWorld) revoke(a *sim.Actor, k *issued) bool {
+	if !p.until(a, "revokes a key", func(ctx context.Context, r *keyring) bool {
+		return r.redis.RevokeKey(ctx, "acme", k.id) == nil
+	}) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k.revoked = p.Now()
+	return true
+}
+
+// until does something at one replica or another until it is done. It returns false at the end of the run.
+func (p *keysWorld) until(a *sim.Actor, what string, do func(ctx context.Context, r *keyring) bool) bool {
+	for p.turn(a, what) {
+		done := false
+		p.at(a, p.some(a), what, time.Minute, func(ctx context.Context, r *keyring) { done = do(ctx, r) })
+		if done || !a.Pause(p.ctx, 500*time.Millisecond) {
+			return done
+		}
+	}
+	return false
+}
+
+// caller uses keys, and URLs signed for them, at all replicas.
+func (p *keysWorld) caller(a *sim.Actor) {
+	for range 15 {
+		if !p.turn(a, "calls") {
+			return
+		}
+		p.mu.Lock()
+		keys := p.keys
+		p.mu.Unlock()
+		if len(keys) > 0 {
+			p.call(a, p.some(a), keys[a.IntN(len(keys))])
+		}
+		a.Pause(p.ctx, 300*time.Millisecond)
+	}
+}
+
+// call uses a key and its URL at a replica, and fails the run if either is valid although the replica knows better.
+func (p *keysWorld) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid bool) {
+	p.at(a, r, "a call", callLimit, func(ctx context.Context, ring *keyring) {
+		for what, uses := range p.uses(ring, k) {
+			known, failed := p.Now()-ring.stored.Stats().Age, ring.store.Stats().Errors
+			p.mu.Lock()
+			revoked := k.revoked
+			p.mu.Unlock()
+			if !uses(ctx) {
+				continue
+			}
+			valid = true
+			if answered := ring.store.Stats().Errors == failed; answered && revoked > 0 && revoked < known {
+				p.Fail("%s is valid at %s, which knows all changes until %v; the key was revoked at %v", what, r.name, known,
+					revoked)
+			}
+		}
+	})
+	return valid
+}
+
+// uses returns what a caller may do with a key, in a fixed order. Each reports whether it was accepted.
+func (*keysWorld) uses(r *keyring, k *issued) func(yield func(string, func(context.Context) bool) bool) {
+	accepts := func(s tenant.Authenticator, c tenant.Credentials) func(context.Context) bool {
+		return func(ctx context.Context) bool {
+			_, known, refusal := s.Lookup(c)
+			if !known {
+				_, refusal = s.Authenticate(ctx, c)
+			}
+			return refusal == nil
+		}
+	}
+	return func(yield func(string, func(context.Context) bool) bool) {
+		if yield("a revoked key", accepts(r.stored, k.Credentials)) {
+			yield("a URL of a revoked key", accepts(r.signed, k.url))
+		}
+	}
+}
+
+// finally checks the promise: after the faults, a revoked key is invalid at every replica within a second, also where a
+// connection was lost just before.
+func (p *keysWorld) finally(a *sim.Actor) {
+	if !a.TurnWhen(p.ctx, "begins", func() bool { return len(p.up()) == len(p.replicas) }) {
+		return
+	}
+	for !p.caughtUp() {
+		if !a.Pause(p.ctx, time.Second) {
+			return
+		}
+	}
+	k := p.create(a)
+	if k == nil {
+		return
+	}
+	for _, r := range p.replicas {
+		if !p.call(a, r, k) {
+			p.Fail("a key is invalid at %s", r.name)
+		}
+	}
+	if p.Seed%2 == 0 {
+		p.replicas[a.IntN(len(p.replicas))].site.ResetOne(a.Uint64())
+	}
+	if !p.revoke(a, k) {
+		return
+	}
+	for ends := k.revoked + withinASecond; p.Now() <= ends; {
+		if !a.Pause(p.ctx, 50*time.Millisecond) {
+			return
+		}
+	}
+	for _, r := range p.replicas {
+		if p.call(a, r, k) {
+			p.Fail("a key is valid at %s, %v after it was revoked", r.name, p.Now()-k.revoked)
+		}
+	}
+}
+
+// caughtUp reports whether every replica has had an answer of Redis in the last second.
+func (p *keysWorld) caughtUp() bool {
+	for _, r := range p.replicas {
+		if l := r.now(); l == nil || l.part.stored.Stats().Age > withinASecond {
+			return false
+		}
+	}
+	return true
+}
