@@ -26,10 +26,13 @@ const verifyHelp = `It calls one tool through the gateway, answers as an operato
 a call waits for its approval; an approval runs once, and no other call; of concurrent uses and answers one
 counts; a denial reaches the caller; an expired approval is worth nothing.
 
-The tool really runs, about three times with --args, and with --other-args if a guarantee is broken.
+The tool really runs, seven or eight times with --args, and with --other-args if a guarantee is broken.
 Name one that only reads. Policy must ask about it, which the command checks before the first call.
 Without --capability and --tool, the command lists the tools that policy asks about, and calls none.
-Approvals that it leaves pending are denied at the end.
+
+The command makes up to 15 approvals, each of which is told to the destinations of notices. It ends all
+of them: pending ones are denied, and calls of approved ones are made. The output names those that are
+left, if any.
 
 --config reads the addresses of the gateway from its configuration. --replica names the public port of
 another replica, which gets half of the calls.`
@@ -57,6 +60,8 @@ type verified struct {
 	Passed     int            `json:"passed"`
 	Failed     int            `json:"failed"`
 	NotChecked int            `json:"not_checked"`
+	Approvals  int            `json:"approvals"` // number of those that were made
+	Left       []string       `json:"left"`      // ids of those that could not be ended, and expire
 }
 
 // newVerifyCommand is capgate verify.
@@ -209,14 +214,17 @@ func (v *verifyCommand) run(ctx context.Context) error {
 		defer func() { _ = conn.Close() }()
 		callers = append(callers, docpb.NewCapabilityClient(conn))
 	}
-	checks, err := verify.Run(ctx, verify.Config{Callers: callers, Approvals: capgatepb.NewApprovalsClient(operators),
+	found, err := verify.Run(ctx, verify.Config{Callers: callers, Approvals: capgatepb.NewApprovalsClient(operators),
 		Call: v.call, Credential: v.from.shown, WaitExpiry: v.wait, Waiting: func(d time.Duration) {
 			fmt.Fprintf(v.err, "waiting %v for approvals to expire…\n", d.Round(time.Second))
 		}})
 	if err != nil {
+		if len(found.Left) > 0 {
+			fmt.Fprintln(v.err, madeOf(found))
+		}
 		return explainedBy(err, func(err error) error { return v.from.explain(ctx, err) })
 	}
-	return v.print(checks)
+	return v.print(found)
 }
 
 // mostNamed is how many tools an error names.
@@ -268,10 +276,20 @@ func (v *verifyCommand) mustAsk(ctx context.Context, conn grpc.ClientConnInterfa
 	return nil
 }
 
+// madeOf says how many approvals a run made, and which are left.
+func madeOf(found verify.Report) string {
+	text := count(found.Approvals, "approval") + " made, "
+	if len(found.Left) == 0 {
+		return text + "all of them ended"
+	}
+	return text + "of which these stay until they expire: " + strings.Join(found.Left, ", ")
+}
+
 // print shows the results. The exit status is that of a refusal if a guarantee is broken, or none was checked.
-func (v *verifyCommand) print(checks []verify.Check) error {
-	all := verified{Gateway: v.from.addr, Capability: v.call.Capability, Tool: v.call.Tool, Checks: checks}
-	for _, c := range checks {
+func (v *verifyCommand) print(found verify.Report) error {
+	all := verified{Gateway: v.from.addr, Capability: v.call.Capability, Tool: v.call.Tool, Checks: found.Checks,
+		Approvals: found.Approvals, Left: append([]string{}, found.Left...)}
+	for _, c := range found.Checks {
 		switch c.Result {
 		case verify.Pass:
 			all.Passed++
@@ -284,11 +302,11 @@ func (v *verifyCommand) print(checks []verify.Check) error {
 	if err := v.data(all, func(w io.Writer) {
 		t := newTable("RESULT", "GUARANTEE", "WHY")
 		t.color = colored(v.out)
-		for _, c := range checks {
+		for _, c := range found.Checks {
 			t.row(c.Result, c.Guarantee, c.Why)
 		}
 		t.print(w)
-		fmt.Fprintf(w, "\n%d passed, %d failed, %d not checked\n", all.Passed, all.Failed, all.NotChecked)
+		fmt.Fprintf(w, "\n%d passed, %d failed, %d not checked\n%s\n", all.Passed, all.Failed, all.NotChecked, madeOf(found))
 	}); err != nil {
 		return err
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -24,8 +27,14 @@ func (v *verifier) ask(ctx context.Context, a attempt) (*capgatepb.Approval, err
 	if err != nil {
 		return nil, err
 	}
-	v.asked = append(v.asked, found)
+	v.made = append(v.made, made{found, a})
 	return found, nil
+}
+
+// made is an approval with the call that it is for.
+type made struct {
+	*capgatepb.Approval
+	of attempt
 }
 
 func (v *verifier) get(ctx context.Context, id string) (*capgatepb.Approval, error) {
@@ -33,7 +42,7 @@ func (v *verifier) get(ctx context.Context, id string) (*capgatepb.Approval, err
 	defer cancel()
 	r, err := v.Approvals.GetApproval(ctx, &capgatepb.GetApprovalRequest{Tenant: v.Call.Tenant, ApprovalId: id})
 	if err != nil {
-		return nil, fmt.Errorf("the approval cannot be read: %s", status.Convert(err).Message())
+		return nil, fmt.Errorf("the approval cannot be read: %w", status.Error(status.Code(err), status.Convert(err).Message()))
 	}
 	return r.GetApproval(), nil
 }
@@ -75,12 +84,33 @@ func (v *verifier) deny(ctx context.Context, id, comment string) error {
 	return nil
 }
 
-// cleanUp denies what is still pending. Approved approvals that no check used end by themselves.
-func (v *verifier) cleanUp(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	for _, a := range v.asked {
-		if now, err := v.get(ctx, a.GetId()); err == nil && now.GetState() == "pending" {
-			_ = v.deny(ctx, a.GetId(), note+" has ended") // if it fails, the approval expires
+// cleanUp ends the approvals of the run: it denies those that are pending, and makes the calls of those that are
+// approved. It returns the ids of those that it could not end, which expire.
+func (v *verifier) cleanUp(ctx context.Context) (left []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	for _, m := range v.made {
+		if !v.end(ctx, m) {
+			left = append(left, m.GetId())
 		}
 	}
+	return left
+}
+
+// end reports whether an approval has ended, and ends it if it has not.
+func (v *verifier) end(ctx context.Context, m made) bool {
+	now, err := v.get(ctx, m.GetId())
+	switch state := now.GetState(); {
+	case status.Code(err) == codes.NotFound: // deleted after its end
+		return true
+	case err != nil:
+		return false
+	case state == "pending":
+		return v.deny(ctx, m.GetId(), note+" has ended") == nil || now.GetExpireTime().AsTime().Before(time.Now())
+	case state == "approved":
+		m.of.approval = m.GetId()
+		end := v.try(ctx, m.of)
+		return end.ran || slices.Contains([]string{"APPROVAL_EXPIRED", "APPROVAL_USED", "APPROVAL_UNKNOWN"}, end.reason)
+	}
+	return true
 }

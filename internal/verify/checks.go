@@ -8,7 +8,8 @@ import (
 )
 
 func (v *verifier) checkAsked(ctx context.Context) (result, why string) {
-	end := v.try(ctx, attempt{session: "asked"})
+	call := attempt{session: "asked"}
+	end := v.try(ctx, call)
 	id := end.info["approval"]
 	switch {
 	case end.ran:
@@ -23,7 +24,7 @@ func (v *verifier) checkAsked(ctx context.Context) (result, why string) {
 	if err != nil {
 		return NotChecked, err.Error()
 	}
-	v.asked = append(v.asked, found)
+	v.made = append(v.made, made{found, call})
 	switch {
 	case found.GetState() != "pending":
 		return Fail, "the new approval is " + found.GetState()

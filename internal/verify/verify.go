@@ -51,14 +51,27 @@ const timeout = 30 * time.Second
 type verifier struct {
 	Config
 	session string // prefix of the sessions of all calls
-	asked   []*capgatepb.Approval
+	made    []made
 	lost    error // of the first call, without the gateway's answer
 }
 
-// Run makes all checks. The error is that of the first call, if the gateway does not answer, or of ctx.
-func Run(ctx context.Context, cfg Config) (checks []Check, err error) {
+// Report is the result of a run.
+type Report struct {
+	Checks    []Check
+	Approvals int      // number of approvals that the run made
+	Left      []string // ids of those that could not be ended
+}
+
+// Run makes all checks, and ends all approvals that it made. The error is that of the first call, if the gateway does
+// not answer, or of ctx.
+func Run(ctx context.Context, cfg Config) (r Report, err error) {
 	v := &verifier{Config: cfg, session: "capgate-verify-" + rand.Text()[:12]}
-	defer v.cleanUp(ctx)
+	r.Checks, err = v.run(ctx)
+	r.Left, r.Approvals = v.cleanUp(ctx), len(v.made)
+	return r, err
+}
+
+func (v *verifier) run(ctx context.Context) (checks []Check, err error) {
 	var begun expiring
 	for _, of := range guarantees {
 		c := Check{Name: of.name, Guarantee: of.text}
