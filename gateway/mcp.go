@@ -34,6 +34,7 @@ type MCP struct {
 	Cancel   func(ctx context.Context, request string)
 	Settings mcp.Settings
 	Beat     time.Duration // how often a client is told that its call waits for a person; default 10 s
+	Stall    time.Duration // how long a client may send or read nothing while it should; default 1 min
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals
 	Changes   *broadcast.Signal // sent when the tools of callers may have changed; nil: they do not change
@@ -85,7 +86,8 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus,
 		Catalog: toolsOf{cfg.MCP, cfg.Router, watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)},
-		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Cancel: cfg.MCP.Cancel, Keys: cfg.MCP.Keys, Tasks: newMCPTasks(cfg),
+		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Stall: cfg.MCP.Stall, Cancel: cfg.MCP.Cancel, Keys: cfg.MCP.Keys,
+		Tasks:  newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			who := &webRequestOf(r).Identity
