@@ -110,6 +110,9 @@ func (c *caller) explain(ctx context.Context, err error) error {
 		return refused("%s is the admin API of a gateway; calls go to its public port, the address listen in its "+
 			"configuration (--addr)", c.addr)
 	}
+	if infoOf(err).GetReason() == "CREDENTIAL_MISSING" {
+		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)", c.addr)
+	}
 	target := container.Target{Addr: c.addr}
 	if c.secure != nil {
 		target.TLS = c.secure.Clone()

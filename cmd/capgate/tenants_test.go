@@ -126,7 +126,7 @@ func invokeByKey(t *testing.T, public, key string) {
 		exit      int
 		err       string
 	}{
-		"none":           {nil, nil, exitRefused, "CREDENTIAL_MISSING"},
+		"none":           {nil, nil, exitRefused, "give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)"},
 		"of a file":      {nil, []string{"--key-file", good}, 0, ""},
 		"streamed":       {nil, []string{"--key-file", good, "--stream"}, 0, ""},
 		"of the shell":   {[]string{"CAPGATE_KEY=" + key}, nil, 0, ""},

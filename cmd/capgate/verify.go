@@ -279,7 +279,10 @@ func (v *verifyCommand) mustAsk(ctx context.Context, conn grpc.ClientConnInterfa
 // madeOf says how many approvals a run made, and which are left.
 func madeOf(found verify.Report) string {
 	text := count(found.Approvals, "approval") + " made, "
-	if len(found.Left) == 0 {
+	switch {
+	case found.Approvals == 0:
+		return "no approval was made"
+	case len(found.Left) == 0:
 		return text + "all of them ended"
 	}
 	return text + "of which these stay until they expire: " + strings.Join(found.Left, ", ")

@@ -30,7 +30,7 @@ type ending struct {
 	reason string            // of the gateway's refusal; "": there is none
 	info   map[string]string // its metadata
 	text   string            // of an error
-	err    error             // of a call without the gateway's answer
+	err    error             // of the call
 }
 
 // try makes a call.
@@ -59,7 +59,7 @@ func (v *verifier) try(ctx context.Context, a attempt) ending {
 	}
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
-			return ending{reason: info.GetReason(), info: info.GetMetadata(), text: status.Convert(err).Message()}
+			return ending{reason: info.GetReason(), info: info.GetMetadata(), text: status.Convert(err).Message(), err: err}
 		}
 	}
 	return ending{text: status.Convert(err).Message(), err: err}

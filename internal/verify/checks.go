@@ -15,7 +15,9 @@ func (v *verifier) checkAsked(ctx context.Context) (result, why string) {
 	case end.ran:
 		return Fail, "the call ran"
 	case end.reason != "APPROVAL_REQUIRED":
-		v.lost = end.err
+		if end.reason == "" || strings.HasPrefix(end.reason, "CREDENTIAL_") {
+			v.lost = end.err
+		}
 		return NotChecked, end.unclear()
 	case id == "":
 		return Fail, "APPROVAL_REQUIRED has no id of an approval"

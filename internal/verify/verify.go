@@ -52,7 +52,7 @@ type verifier struct {
 	Config
 	session string // prefix of the sessions of all calls
 	made    []made
-	lost    error // of the first call, without the gateway's answer
+	lost    error // of the first call, if the gateway does not answer it, or not this caller
 }
 
 // Report is the result of a run.
@@ -63,7 +63,7 @@ type Report struct {
 }
 
 // Run makes all checks, and ends all approvals that it made. The error is that of the first call, if the gateway does
-// not answer, or of ctx.
+// not answer it or wants another credential, or of ctx.
 func Run(ctx context.Context, cfg Config) (r Report, err error) {
 	v := &verifier{Config: cfg, session: "capgate-verify-" + rand.Text()[:12]}
 	r.Checks, err = v.run(ctx)

@@ -52,6 +52,9 @@ func ttl(session, state string) time.Duration {
 }
 
 func (s *standIn) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	if s.broken == "credential" {
+		return nil, refusal("CREDENTIAL_INVALID", "", "")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said := func(key string) string {
@@ -157,8 +160,8 @@ func (s *standIn) answer(id, state, comment string) (*capgatepb.Approval, error)
 	return proto.CloneOf(a.Approval), nil
 }
 
-// verifyStandIn verifies a stand-in, and returns the results by name.
-func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[string]verify.Check {
+// configOf serves a stand-in.
+func configOf(t *testing.T, s *standIn) verify.Config {
 	t.Helper()
 	s.all = map[string]*stored{}
 	b := gatewaytest.Serve(t, func(g *grpc.Server) {
@@ -169,10 +172,16 @@ func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[st
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	cfg := verify.Config{Callers: []docpb.CapabilityClient{docpb.NewCapabilityClient(conn)},
+	t.Cleanup(func() { _ = conn.Close() })
+	return verify.Config{Callers: []docpb.CapabilityClient{docpb.NewCapabilityClient(conn)},
 		Approvals: capgatepb.NewApprovalsClient(conn), WaitExpiry: time.Minute,
 		Call: verify.Call{Capability: "weather", Tool: "get", Args: []byte(`{"a":1}`), OtherArgs: []byte(`{"a":2}`)}}
+}
+
+// verifyStandIn verifies a stand-in, and returns the results by name.
+func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[string]verify.Check {
+	t.Helper()
+	cfg := configOf(t, s)
 	if change != nil {
 		change(&cfg)
 	}
@@ -239,6 +248,15 @@ func TestBrokenGuarantees(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCredential: a caller that the gateway does not know gets an error, not a list of what was not checked.
+func TestCredential(t *testing.T) {
+	t.Parallel()
+	report, err := verify.Run(t.Context(), configOf(t, &standIn{broken: "credential"}))
+	if status.Code(err) != codes.PermissionDenied || report.Approvals != 0 || report.Left != nil {
+		t.Errorf("%+v %v", report, err)
 	}
 }
 
