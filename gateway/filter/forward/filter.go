@@ -86,12 +86,23 @@ type MCPFleet interface {
 	MCPMethod(tool string) (method, name string)
 }
 
+// RPCFleet is a protocol of fleets whose backends are gRPC services.
+type RPCFleet interface {
+	// RPCMethod returns the method that calls a tool: package.Service/Method, or _OTHER if it is not known.
+	RPCMethod(tool string) string
+}
+
 // startSpan starts the span of an attempt, and returns its traceparent.
 func startSpan(c *filter.Call, path string) string {
-	invokes := c.Info.Method == call.Invoke || c.Info.Method == call.StreamInvoke
-	if p, is := c.Fleet.Protocol().(MCPFleet); is && invokes {
+	if c.Info.Method != call.Invoke && c.Info.Method != call.StreamInvoke {
+		return c.Span.StartAttempt(c.Endpoint.Addr, path)
+	}
+	switch p := c.Fleet.Protocol().(type) {
+	case MCPFleet:
 		method, tool := p.MCPMethod(c.Info.Tool)
 		return c.Span.StartMCPAttempt(c.Endpoint.Addr, method, tool)
+	case RPCFleet:
+		path = p.RPCMethod(c.Info.Tool)
 	}
 	return c.Span.StartAttempt(c.Endpoint.Addr, path)
 }

@@ -1,8 +1,13 @@
 package grpcservice
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
+
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"github.com/capgate/capgate/gateway/upstream"
 )
 
 // Settings of a fleet of gRPC services.
@@ -43,6 +48,36 @@ func (n ToolNames) name(service, method string) string {
 		return strings.ReplaceAll(service, ".", "_") + "_" + method
 	}
 	return method
+}
+
+// otherMethod is the rpc.method of OpenTelemetry's conventions for a method that is not known.
+const otherMethod = "_OTHER"
+
+// RPCMethod implements forward.RPCFleet. A method of a service that is listed as a whole has the name of its tool. If
+// several such services may have it, only their descriptors could tell whose it is.
+func (s *Settings) RPCMethod(tool string) string {
+	if tool == upstream.DiscoveryTool {
+		return reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName
+	}
+	found := ""
+	for _, entry := range s.Methods {
+		service, method, _ := strings.Cut(entry, "/")
+		if method != "*" {
+			if s.ToolNames.name(service, method) == tool {
+				return entry
+			}
+			continue
+		}
+		method, is := strings.CutPrefix(tool, s.ToolNames.name(service, ""))
+		switch {
+		case !is || method == "":
+		case found != "":
+			found = otherMethod
+		default:
+			found = service + "/" + method
+		}
+	}
+	return cmp.Or(found, otherMethod)
 }
 
 // ReservedHeader says whether the protocol, or HTTP, sets a header of calls, so that the configuration cannot. Binary

@@ -40,6 +40,13 @@ type world struct {
 // start runs a gateway. edit may change the fleet.
 func start(t *testing.T, edit func(*grpcservice.Fleet, *gatewaytest.Fleet), addrs ...string) *world {
 	t.Helper()
+	return startWith(t, gatewaytest.Options{}, edit, addrs...)
+}
+
+// startWith is start with further options.
+func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet, *gatewaytest.Fleet),
+	addrs ...string) *world {
+	t.Helper()
 	w := &world{changes: make(chan string, 100)}
 	w.services = grpcservice.New(grpcservice.Options{Changed: func(c string) {
 		select {
@@ -48,14 +55,16 @@ func start(t *testing.T, edit func(*grpcservice.Fleet, *gatewaytest.Fleet), addr
 		}
 	}})
 	w.fleet = grpcservice.Fleet{Capability: id, Backends: addrs, Methods: []string{demo}}
-	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc, Protocol: &grpcservice.Settings{},
-		Asks: w.services.Probe(id), Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
+	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc,
+		Protocol: &grpcservice.Settings{Methods: w.fleet.Methods},
+		Asks:     w.services.Probe(id), Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
 	if edit != nil {
 		edit(&w.fleet, &of)
 	}
 	w.services.Set([]grpcservice.Fleet{w.fleet})
-	w.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{of}, Closed: w.services.Close,
-		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return w.services.Serve(f.Capability, addr) }})
+	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.services.Close
+	o.Local = func(f *router.Fleet, addr string) gateway.LocalServer { return w.services.Serve(f.Capability, addr) }
+	w.gateway = gatewaytest.Start(t, o)
 	conn, err := grpc.NewClient("passthrough:///"+w.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
