@@ -1,8 +1,9 @@
 // Whether the gateway is well, and what needs somebody.
+import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import { now } from "../../api/client";
 import type { Summary } from "../../api/types";
-import { Ago, span } from "../../parts/Time";
+import { Ago } from "../../parts/Time";
 import { Badge, Card, Failure, Loading, own, Screen, Table, type Tone } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useGet, useSession } from "../../parts/use";
@@ -47,12 +48,12 @@ function Tiles({ of }: { of: Summary }) {
       <Tile title="Calls in 15 min" tone={share >= 20 ? "wait" : "plain"} value={calls.toLocaleString("en")}
         about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed`} href="#/calls" />
       <Tile title="Approvals" tone={waiting ? "wait" : "good"} value={waiting ? `${waiting} waiting` : "None waiting"} href="#/inbox"
-        about={oldest?.create_time ? `the oldest for ${span(now() - Date.parse(oldest.create_time))}` : "all are answered"} />
+        about={oldest?.create_time ? <>the oldest: <Ago time={oldest.create_time} /></> : "all are answered"} />
     </div>
   );
 }
 
-function Tile({ title, value, about, tone, href }: { title: string; value: string; about: string; tone: Tone; href?: string }) {
+function Tile({ title, value, about, tone, href }: { title: string; value: string; about: ComponentChildren; tone: Tone; href?: string }) {
   const inside = <><span class="tile-title"><span class={"dot " + tone} aria-hidden="true" />{title}</span><b>{value}</b><span class="dim small">{about}</span></>;
   return href ? <a class="card tile" href={href}>{inside}</a> : <div class="card tile">{inside}</div>;
 }
