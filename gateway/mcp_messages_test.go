@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// open sends a request. header are names and values in turn.
+// open sends a request. header are names and values in turn; +name has a further value.
 func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), strings.NewReader(body))
@@ -26,6 +27,10 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	for i := 0; i < len(header); i += 2 {
+		if name, again := strings.CutPrefix(header[i], "+"); again {
+			req.Header.Add(name, header[i+1])
+			continue
+		}
 		req.Header.Set(header[i], header[i+1])
 	}
 	req.Host = req.Header.Get("Host") // "": that of the URL
@@ -53,10 +58,13 @@ func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Resp
 // TestMCPHostileMessages: each has one reading or none, and gets the specified error.
 func TestMCPHostileMessages(t *testing.T) {
 	t.Parallel()
-	f := startMCP(t)
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+	})
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`
 	newest := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "caps__echo"}
+	const callsEcho = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `,"name":"caps__echo"}}`
 	for name, c := range map[string]struct {
 		body   string
 		header []string
@@ -113,6 +121,21 @@ func TestMCPHostileMessages(t *testing.T) {
 			`,"name":"caps__echo","requestState":"` + strings.Repeat("x", 1<<20) + `"}}`, header: newest, status: 400, code: -32602},
 		"a forged state": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
 			`,"name":"caps__echo","requestState":"e30"}}`, header: newest, status: 400, code: -32602},
+		"two methods in headers": {body: callsEcho, header: append(newest[:6:6], "+Mcp-Method", "tools/list"), status: 400,
+			code: -32020},
+		"two names in headers": {body: callsEcho, header: append(newest[:6:6], "+Mcp-Name", "caps__fail"), status: 400,
+			code: -32020},
+		"one name in two headers": {body: callsEcho, header: append(newest[:6:6], "+Mcp-Name", "caps__echo"), status: 400,
+			code: -32020},
+		"two versions in headers": {body: callsEcho, header: append(newest[:6:6], "+Mcp-Protocol-Version", "2025-11-25"),
+			status: 400, code: -32020},
+		"two sessions in headers": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, status: 400, code: -32020,
+			header: []string{"Mcp-Session-Id", "a", "+Mcp-Session-Id", "b"}},
+		"a forged session": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`,
+			header: []string{"Mcp-Protocol-Version", "2025-11-25", "Mcp-Session-Id", "e30"}, status: 404, code: -32600},
+		"a huge session": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`,
+			header: []string{"Mcp-Protocol-Version", "2025-11-25", "Mcp-Session-Id", strings.Repeat("x", 8<<10)}, status: 404,
+			code: -32600},
 		"another host, by DNS rebinding": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, status: 421,
 			header: []string{"Host", "evil.example", "Origin", "http://evil.example"}},
 		"a text": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: []string{"Content-Type", "text/plain"},
@@ -128,6 +151,13 @@ func TestMCPHostileMessages(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != c.status ||
 			answer.Error.Code != c.code {
 			t.Errorf("%s: %d %s, %v", name, resp.StatusCode, text, err)
+		}
+	}
+	for _, header := range [][]string{{"Mcp-Protocol-Version", "2025-11-25", "+Mcp-Protocol-Version", "2025-06-18"},
+		{"Mcp-Protocol-Version", "2025-11-25", "Mcp-Session-Id", "a", "+Mcp-Session-Id", "b"}} {
+		resp := f.open(t, http.MethodGet, "", append(header, "Accept", "text/event-stream")...)
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("a stream with %q: %d", header, resp.StatusCode)
 		}
 	}
 	resp, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Origin", "https://evil.example")

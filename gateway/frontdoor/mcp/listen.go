@@ -162,6 +162,10 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		problem.CrossSite(w, r)
 		return
 	}
+	if twice := checkSingle(r.Header); twice != nil {
+		h.refuse(w, r, m, twice)
+		return
+	}
 	_, refused := h.resume(r)
 	if refused == nil {
 		refused = m.checkVersion()

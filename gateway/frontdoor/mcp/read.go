@@ -79,6 +79,17 @@ func (m *message) checkHeader(header http.Header) *refusal {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_ENCODING",
 			"an MCP message is sent without compression")
 	}
+	return checkSingle(header)
+}
+
+// checkSingle rejects a header of the protocol that comes twice: a proxy could read the other one.
+func checkSingle(header http.Header) *refusal {
+	for _, name := range [...]string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", sessionHeader} {
+		if len(header[name]) > 1 {
+			return refused(http.StatusBadRequest, sdk.CodeHeaderMismatch, "MCP_HEADER_MISMATCH",
+				"the header "+name+" comes more than once")
+		}
+	}
 	return nil
 }
 
