@@ -168,11 +168,7 @@ func TestHaproxy(t *testing.T) {
 	}
 
 	check.Must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-f.gateways[0].exited:
-	case <-time.After(2 * patience):
-		t.Fatal("a gateway does not end")
-	}
+	check.Received(t, f.gateways[0].exited, "the end of a gateway")
 	f.gateways[0] = f.startGateway(t, 0)
 	f.served(t)
 	if n := f.failed.Load(); n > 0 {

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime/pprof"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -80,15 +82,9 @@ func (d *desk) Release(ctx context.Context, u approvals.Redemption) error {
 // next waits for something to happen to an approval.
 func (d *desk) next(t *testing.T, kind approvals.Kind) approvals.Approval {
 	t.Helper()
-	limit := time.After(gatewaytest.Patience)
 	for {
-		select {
-		case e := <-d.events:
-			if e.Kind == kind {
-				return e.Approval
-			}
-		case <-limit:
-			t.Fatalf("no approval was %s", kind)
+		if e := check.Received(t, d.events, fmt.Sprintf("an approval to be %s", kind)); e.Kind == kind {
+			return e.Approval
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 	"github.com/capgate/capgate/router"
@@ -65,20 +66,17 @@ func (e *durableEngine) start() {
 // recordedOf is what the engine has of a session, as soon as the gateway reaches it.
 func recordedOf(t *testing.T, e *engines, session string) (said []string) {
 	t.Helper()
-	for {
+	check.Until(t, "the engine", func() (bool, string) {
 		h, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: session})
-		if status.Code(err) == codes.Unavailable && reasonIn(err) != "SESSION_LOST" {
-			<-time.After(10 * time.Millisecond) // as a client that tries again
-			continue
-		}
-		if err != nil {
+		if err != nil && (status.Code(err) != codes.Unavailable || reasonIn(err) == "SESSION_LOST") {
 			t.Fatal(err)
 		}
 		for _, m := range h.GetMessages() {
 			said = append(said, m.GetContent())
 		}
-		return said
-	}
+		return err == nil, fmt.Sprint(err)
+	})
+	return said
 }
 
 // TestSessionsOutliveTheirEngine that is killed and comes back at its address, whether the gateway noticed by probes or

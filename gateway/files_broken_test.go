@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -116,7 +117,7 @@ func TestUploadsThatBreak(t *testing.T) {
 				_ = resp.Body.Close()
 				t.Errorf("answered with %s", resp.Status)
 			}
-			if err := receive(t, ended); status.Code(err) != codes.Canceled {
+			if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 				t.Errorf("the capability saw %v", err)
 			}
 			for _, line := range g.Log.Calls(t, 1) {
@@ -126,16 +127,6 @@ func TestUploadsThatBreak(t *testing.T) {
 			}
 		})
 	}
-}
-
-func receive[T any](t *testing.T, ch <-chan T) (got T) {
-	t.Helper()
-	select {
-	case got = <-ch:
-	case <-time.After(gatewaytest.Patience):
-		t.Fatal("nothing came")
-	}
-	return got
 }
 
 // TestUploadsThatAreAnswered: what a capability says in the middle, or that it has died, is told at once, though
@@ -209,7 +200,7 @@ func TestLargeUploads(t *testing.T) {
 		if got.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(got.body), "BODY_TOO_LARGE") {
 			t.Errorf("%s, without a length: %s %s", protocol.name, got.Status, got.body)
 		}
-		if err := receive(t, ended); status.Code(err) != codes.Canceled {
+		if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 			t.Errorf("%s: the capability saw %v", protocol.name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -208,11 +210,10 @@ func TestFloodOfADeadFleet(t *testing.T) {
 			ended <- err
 		}()
 	}
-	for l.Metrics(t)[`capgate_memory_bytes{pool="unready"}`] < calls*4<<10 {
-		if time.Since(began) > gatewaytest.Patience/2 {
-			t.Fatal("the calls do not wait")
-		}
-	}
+	check.Until(t, "the calls to wait", func() (bool, string) {
+		held := l.Metrics(t)[`capgate_memory_bytes{pool="unready"}`]
+		return held >= calls*4<<10, fmt.Sprint(held, " bytes are held")
+	})
 	if n, most := l.Probes()-before, int(time.Since(began)/(100*time.Millisecond))+2; n > most {
 		t.Errorf("%d probes in %v, want at most %d", n, time.Since(began), most)
 	}

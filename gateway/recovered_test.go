@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -44,12 +46,10 @@ func TestARecoveredBackendHasCallsAgain(t *testing.T) {
 		calls()
 	}
 	slow.Store(false)
-	pace := time.NewTicker(5 * time.Millisecond)
-	defer pace.Stop()
-	for deadline, before := time.Now().Add(gatewaytest.Patience), came.Load(); came.Load() < before+20; <-pace.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("it had %d calls since it is as fast as the others", came.Load()-before)
-		}
+	before := came.Load()
+	check.Until(t, "calls at the backend that is as fast as the others", func() (bool, string) {
 		calls()
-	}
+		now := came.Load() - before
+		return now >= 20, fmt.Sprint(now, " calls")
+	})
 }

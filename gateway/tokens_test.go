@@ -262,12 +262,11 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 	}
 	more := func(n int64) { // calls go on
 		t.Helper()
-		for want, deadline := calls.Load()+n, time.Now().Add(issuertest.Patience); calls.Load() < want && !t.Failed(); {
-			if time.Now().After(deadline) {
-				t.Fatal("no calls")
-			}
-			_, _ = f.gateway.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`)) // one of its own takes about as long
-		}
+		want := calls.Load() + n
+		check.Until(t, "further calls", func() (bool, string) {
+			now := calls.Load()
+			return now >= want || t.Failed(), fmt.Sprintf("%d calls, want %d", now, want)
+		})
 	}
 	more(100)
 	i.Rotate(t, true)

@@ -104,24 +104,19 @@ func (l *ruledLoad) call(t *testing.T, client docpb.CapabilityClient, gateway in
 // change says.
 func (l *ruledLoad) follow(t *testing.T, gateways int, c ruleChange) {
 	t.Helper()
-	deadline := time.After(patience)
-	seen := map[int]bool{}
-	for at := 0; len(seen) < gateways; {
+	seen, at := map[int]bool{}, 0
+	check.UntilEvent(t, "all gateways to follow a change", func() (bool, map[int]bool, <-chan struct{}) {
 		l.mu.Lock()
 		calls, more := l.calls[at:], l.more
 		l.mu.Unlock()
 		for _, r := range calls {
-			if r.allowed == c.allowed && r.began.After(c.asked) && !seen[r.gateway] {
+			if r.allowed == c.allowed && r.began.After(c.asked) {
 				seen[r.gateway] = true
 			}
 		}
 		at += len(calls)
-		select {
-		case <-more:
-		case <-deadline:
-			t.Fatalf("only gateways %v follow a change", seen)
-		}
-	}
+		return len(seen) == gateways, seen, more
+	})
 }
 
 // check says whether every call was decided as rules said at some time while it was under

@@ -64,7 +64,7 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 		answer <- err.Error()
 	}()
 	var notice told
-	check.Must(t, json.Unmarshal([]byte(next(t, "the notice", posts).body), &notice.body))
+	check.Must(t, json.Unmarshal([]byte(check.Received(t, posts, "the notice").body), &notice.body))
 	link, id := notice.body.Data.Link, notice.body.Data.ID
 	if link != r.inbox[0]+"#/acme/"+id {
 		t.Fatalf("the link of %s is %s", id, link)
@@ -82,7 +82,8 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 		saw.Others != 0 || len(saw.Found) > 0 {
 		t.Errorf("%+v", saw)
 	}
-	if got := next(t, "the result", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "hunter2hunter2") {
+	if got := check.Received(t, answer, "the result"); !strings.HasPrefix(got, "200 ") ||
+		!strings.Contains(got, "hunter2hunter2") {
 		t.Error("the call:", got)
 	}
 }

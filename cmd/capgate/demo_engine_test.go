@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // The demo's commands for the engine work as soon as its agent is connected, and the agent shuts down with the
@@ -15,10 +17,12 @@ func TestDemoOfAnEngine(t *testing.T) {
 	_, lines, _ := strings.Cut(greeting, `engine "engine-1"`)
 	var ran []string
 	for _, command := range commandsIn(lines) {
-		output, exit := shell(t, command)
-		for strings.Contains(output, "AGENT_UNAVAILABLE") {
+		var output string
+		var exit int
+		check.Until(t, "the agent", func() (bool, string) {
 			output, exit = shell(t, command)
-		}
+			return !strings.Contains(output, "AGENT_UNAVAILABLE"), output
+		})
 		ran = append(ran, command)
 		if exit != 0 || !strings.Contains(output, "what a.txt says") {
 			t.Errorf("%s\nexit status %d, prints %s", command, exit, output)

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -166,11 +165,7 @@ func (g *engineGateways) hold(t *testing.T, gateway int) (ended <-chan error) {
 		_, err := g.say(gateway, "hold")
 		end <- err
 	})
-	select {
-	case <-g.engine.holds:
-	case <-time.After(2 * patience):
-		t.Fatal("the agent did not get a message to hold")
-	}
+	check.Received(t, g.engine.holds, "the agent to get a message to hold")
 	return end
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -15,10 +16,12 @@ func TestEnginesCommand(t *testing.T) {
 	engines := func(args ...string) (exit int, stdout, stderr string) {
 		return runProgram(t, nil, append([]string{"engines", "--addr", addr}, args...)...)
 	}
-	exit, stdout, stderr := engines("send", "engine-1", "hello there", "--session", "s1")
-	for strings.Contains(stderr, "AGENT_UNAVAILABLE") { // it comes soon
+	var exit int
+	var stdout, stderr string
+	check.Until(t, "the agent", func() (bool, string) {
 		exit, stdout, stderr = engines("send", "engine-1", "hello there", "--session", "s1")
-	}
+		return !strings.Contains(stderr, "AGENT_UNAVAILABLE"), stderr
+	})
 	if exit != 0 || stdout != "You said: hello there\n" || stderr != "" {
 		t.Errorf("send: %d %q %q", exit, stdout, stderr)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -123,13 +124,8 @@ func (p *program) signal(t *testing.T, s syscall.Signal) {
 // wait waits for the end; -1 is that of a signal.
 func (p *program) wait(t *testing.T) (exit int) {
 	t.Helper()
-	select {
-	case <-p.exited:
-		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(patience):
-		t.Fatalf("capgate has not ended after %v", patience)
-		return -1
-	}
+	check.Received(t, p.exited, "the end of capgate")
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // stop ends the program as a supervisor does.

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -196,17 +195,18 @@ func (c *mcpApprovals) cancelled(t *testing.T) {
 		ended <- text
 	}()
 	c.next(t)
-	for {
+	check.Until(t, "the end of a call that is cancelled at another replica", func() (bool, string) {
 		postMCP(t, c.fetched, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, of...)
 		select {
 		case text := <-ended:
 			if strings.Contains(text, `"result"`) {
 				t.Errorf("a call that was cancelled at another replica: %s", text)
 			}
-			return
-		case <-time.After(20 * time.Millisecond): // the replica may not be connected yet
+			return true, ""
+		default:
+			return false, "the replica may not be connected yet"
 		}
-	}
+	})
 }
 
 // page makes a call whose client shows the page of the approval to its user.

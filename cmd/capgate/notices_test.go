@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
@@ -44,16 +43,6 @@ func channels(t *testing.T) (string, <-chan channelPost) {
 	}))
 	t.Cleanup(s.Close)
 	return s.URL, came
-}
-
-func next[T any](t *testing.T, what string, from <-chan T) (one T) {
-	t.Helper()
-	select {
-	case one = <-from:
-	case <-time.After(patience):
-		t.Fatalf("%s: nothing came", what)
-	}
-	return one
 }
 
 // noticesConfig has a destination of each kind, one of which is dead, one for another tenant, and one for answers.
@@ -102,13 +91,13 @@ func TestNotices(t *testing.T) {
 		`{"password":"hunter2","path":"/tmp/x"}`)
 	id := approvalID(t, errs)
 	link := "https://gate.example/inbox#/default/" + id
-	got := next(t, "Slack", posts)
+	got := check.Received(t, posts, "Slack")
 	if got.path != "/slack/hidden-slack" || got.signature != "" || !strings.Contains(got.body, `"url":"`+link+`"`) ||
 		!strings.Contains(got.body, "&lt;!channel&gt;") || strings.Contains(got.body, "hunter2") ||
 		!strings.Contains(got.body, "/tmp/x") {
 		t.Errorf("Slack: %+v", got)
 	}
-	mail := next(t, "mail", mails.Came())
+	mail := check.Received(t, mails.Came(), "mail")
 	if mail.From != "gate@example.com" || fmt.Sprint(mail.To) != "[ann@example.com bob@example.com]" || !mail.TLS ||
 		mail.User != "gate" || !strings.Contains(mail.Text, "Message-ID: <"+id+"@example.com>\n") ||
 		!strings.Contains(mail.Text, "Subject: Approval needed: echo of caps, tenant default\n") ||
@@ -119,11 +108,12 @@ func TestNotices(t *testing.T) {
 	if exit, _, stderr := capgateApprovals(t, port, "deny", id, "--comment", "not *today*"); exit != 0 {
 		t.Fatal(stderr)
 	}
-	if got = next(t, "Teams", posts); got.path != "/teams/hidden-teams" || !strings.Contains(got.body,
+	if got = check.Received(t, posts, "Teams"); got.path != "/teams/hidden-teams" || !strings.Contains(got.body,
 		`"type":"Action.OpenUrl"`) || !strings.Contains(got.body, `"not *today*"`) {
 		t.Errorf("Teams: %+v", got)
 	}
-	if mail = next(t, "mail", mails.Came()); !strings.Contains(mail.Text, "In-Reply-To: <"+id+"@example.com>\n") ||
+	mail = check.Received(t, mails.Came(), "mail")
+	if !strings.Contains(mail.Text, "In-Reply-To: <"+id+"@example.com>\n") ||
 		!strings.Contains(mail.Text, "Subject: Denied: echo of caps") {
 		t.Errorf("mail: %+v", mail)
 	}
@@ -141,7 +131,7 @@ func TestNotices(t *testing.T) {
 	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
-	if got = next(t, "retried", posts); got.path != "/slack/hidden-new" ||
+	if got = check.Received(t, posts, "retried"); got.path != "/slack/hidden-new" ||
 		!strings.Contains(got.body, "Approval, already denied") {
 		t.Errorf("retried: %+v", got)
 	}
@@ -205,7 +195,7 @@ func TestDestinationsReload(t *testing.T) {
 		_, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", gatewaytest.Echo, fmt.Sprintf(`{"n":%d}`, calls))
 		id, came := approvalID(t, errs), []string{}
 		for len(came) < len(names) { // a new destination also gets the events of the last minute
-			if got := next(t, "a notice", posts); strings.Contains(got.body, id) {
+			if got := check.Received(t, posts, "a notice"); strings.Contains(got.body, id) {
 				came = append(came, strings.TrimPrefix(got.path, "/"))
 			}
 		}

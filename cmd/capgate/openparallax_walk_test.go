@@ -15,13 +15,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/examples/openparallax"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -159,17 +159,10 @@ func (w *walk) awaitAgent(admin string) {
 	if !strings.Contains(read(w.t, "docs/systems/openparallax.md"), connected) {
 		w.t.Error("the document does not show the metric of a connected agent")
 	}
-	until := time.Now().Add(patience)
-	for {
+	check.Until(w.t, "the agent to come through the gateway", func() (bool, string) {
 		_, text := page(w.t, "http://"+admin+"/metrics")
-		if strings.Contains(text, connected) {
-			return
-		}
-		if time.Now().After(until) {
-			w.t.Fatalf("the agent did not come by way of the gateway; it failed: %q", w.failures())
-		}
-		<-time.After(20 * time.Millisecond) // as a person who looks again
-	}
+		return strings.Contains(text, connected), fmt.Sprintf("the agent's failures: %q", w.failures())
+	})
 }
 
 // say sends a message as the terminal UI does, and returns the answer. asked is called for an event without type.

@@ -11,13 +11,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -167,11 +167,12 @@ func TestShortOfMemory(t *testing.T) {
 	}
 	slow.read()
 	flood.Wait()
-	deadline := time.Now().Add(patience)
-	for got := ""; got != "OK"; {
-		if got = all[0](t.Context(), acme, "slow", large); got != "OK" && (!isTooMuch(got) || time.Now().After(deadline)) {
+	check.Until(t, "a call when there is memory again", func() (bool, string) {
+		got := all[0](t.Context(), acme, "slow", large)
+		if got != "OK" && !isTooMuch(got) {
 			t.Fatalf("when there is memory again: %s", got)
 		}
-	}
+		return got == "OK", got
+	})
 	p.stop(t)
 }

@@ -53,7 +53,7 @@ func TestApproversOfSeveralTenants(t *testing.T) {
 	lines := dan.follow(r.inbox[1] + "/v1/approvals/events?tenant=-")
 	foreign, own, other := r.asked(t, r.others["initech"]), r.asked(t, r.key), r.asked(t, r.others["globex"])
 	for heard := 0; heard < 2; {
-		line := next(t, "an event", lines)
+		line := check.Received(t, lines, "an event")
 		if strings.Contains(line, foreign) {
 			t.Fatal("an event of another tenant:", line)
 		}

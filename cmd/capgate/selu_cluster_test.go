@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/examples/selu"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -49,12 +50,11 @@ func startSeluLoad(t *testing.T, callers int, clients ...*selu.Client) *seluLoad
 // more waits for some further rounds.
 func (l *seluLoad) more(t *testing.T, n int64) {
 	t.Helper()
-	for want, deadline := l.rounds.Load()+n, time.Now().Add(2*patience); l.rounds.Load() < want; {
-		if t.Failed() || time.Now().After(deadline) {
-			t.Fatal("the calls have stopped")
-		}
-		<-time.After(time.Millisecond)
-	}
+	want := l.rounds.Load() + n
+	check.Until(t, "further rounds", func() (bool, string) {
+		rounds := l.rounds.Load()
+		return rounds >= want || t.Failed(), fmt.Sprintf("%d rounds, want %d", rounds, want)
+	})
 }
 
 func (l *seluLoad) end() {

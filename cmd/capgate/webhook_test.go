@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/metadata"
 
@@ -73,12 +72,7 @@ func TestWebhook(t *testing.T) {
 	next := func(secret, args string, answer int) {
 		t.Helper()
 		answers <- answer
-		var got told
-		select {
-		case got = <-requests:
-		case <-time.After(patience):
-			t.Fatal("no request came")
-		}
+		got := check.Received(t, requests, "a request")
 		if d := got.body.Data; got.signature != got.signed(secret) || got.body.Type != "approval.asked" ||
 			!strings.HasPrefix(d.ID, "apr_") ||
 			d.Tool != gatewaytest.Echo || d.User != "ann" || d.State != "pending" || d.Arguments != args ||

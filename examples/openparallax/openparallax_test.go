@@ -8,18 +8,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/openparallax"
+	"github.com/capgate/capgate/internal/testkit/check"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
-
-// patience is how long anything may take.
-const patience = 30 * time.Second
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
@@ -68,11 +65,7 @@ func run(t *testing.T, ends ...error) (g *gateway, failed []error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx, ln.Addr().String()) }()
-	select {
-	case <-p.Quit():
-	case <-time.After(patience):
-		t.Error("the agent neither quits nor is given up")
-	}
+	check.Received(t, p.Quit(), "the agent to quit or to be given up")
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

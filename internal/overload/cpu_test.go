@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // machine is what Linux tells a process of itself.
@@ -126,7 +127,7 @@ func TestDelayByOthers(t *testing.T) {
 		}
 	})
 	came, refused := 0, 0
-	for pace := time.NewTicker(most); turns.Load() < 30; <-pace.C {
+	check.Holds(t, "30 turns", func() bool {
 		for range 50 {
 			came++
 			if share, v := s.Admit("acme"); v == overload.Admitted {
@@ -135,7 +136,8 @@ func TestDelayByOthers(t *testing.T) {
 				refused++
 			}
 		}
-	}
+		return turns.Load() >= 30
+	})
 	if refused > 0 {
 		t.Errorf("%d of %d calls were turned away", refused, came)
 	}
@@ -162,9 +164,8 @@ func TestOwnWorkIsSeen(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(time.Minute); s.Usage().Delay <= 1; <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is seen of it")
-		}
-	}
+	check.Until(t, "a delay", func() (bool, string) {
+		u := s.Usage()
+		return u.Delay > 1, fmt.Sprintf("%+v", u)
+	})
 }

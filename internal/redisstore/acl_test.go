@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router/affinity"
@@ -126,9 +127,10 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go p.Subscribe(ctx, p.Channel("approvals"), func(m string) { messages <- m }, func() { connected <- struct{}{} })
-	receive(u.T, connected, "the subscription")
-	if err := p.Publish(ctx, p.Channel("approvals"), "m"); err != nil || receive(u.T, messages, "a message") != "m" {
-		u.Error("no messages", err)
+	check.Received(u.T, connected, "the subscription")
+	check.Must(u.T, p.Publish(ctx, p.Channel("approvals"), "m"))
+	if got := check.Received(u.T, messages, "a message"); got != "m" {
+		u.Errorf("the message %q", got)
 	}
 }
 

@@ -175,7 +175,7 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 			check.Holds(t, "both to wait", func() bool { return one.Stats().Waiting == 1 && two.Stats().Waiting == 1 })
 			approve(t, two, a, approvals.Answer{By: "eve"})
 			for range 2 {
-				if a := receive(t, got, "the answer"); a.State != approvals.Approved || a.By != "eve" {
+				if a := check.Received(t, got, "the answer"); a.State != approvals.Approved || a.By != "eve" {
 					t.Errorf("%+v", a)
 				}
 			}
@@ -236,7 +236,7 @@ func TestApprovalEvents(t *testing.T) {
 			woken <- kinds
 		}()
 		ask(t, one, request("3"))
-		if got := receive(t, woken, "the next event"); got[0] != "asked" {
+		if got := check.Received(t, woken, "the next event"); got[0] != "asked" {
 			t.Error(got)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -248,11 +249,11 @@ func TestToolsAreFollowed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var watching sync.WaitGroup
 		watching.Go(func() { b.Watch(ctx, func() { told <- struct{}{} }) })
-		receive(t, told, "the subscription")
+		check.Received(t, told, "the subscription")
 		if err := a.Accept(t.Context(), "weather", "x", hashA); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, told, "the change")
+		check.Received(t, told, "the change")
 		cancel()
 		watching.Wait()
 	})

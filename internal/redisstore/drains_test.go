@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // replica is the part of a gateway's fleets that drains concern.
@@ -53,24 +54,15 @@ func (r *replica) has(k drains.Key, n int64) {
 // wait waits until exactly these drains are in force.
 func (r *replica) wait(t *testing.T, want ...drains.Key) {
 	t.Helper()
-	timeout := time.After(patience)
-	for {
+	check.UntilEvent(t, fmt.Sprint("the drains ", want), func() (bool, map[drains.Key]bool, <-chan struct{}) {
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		same := len(r.force) == len(want)
 		for _, k := range want {
 			same = same && r.force[k]
 		}
-		got, news := r.force, r.news
-		r.mu.Unlock()
-		if same {
-			return
-		}
-		select {
-		case <-news:
-		case <-timeout:
-			t.Fatalf("%v, not %v", got, want)
-		}
-	}
+		return same, r.force, r.news
+	})
 }
 
 // join runs a replica until the test ends, or stop is called.
@@ -94,11 +86,10 @@ func joinBoard(t *testing.T, name string, board drains.Store) (r *replica, stop 
 // left waits until the remaining calls of a backend meet a condition.
 func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Remaining) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !want(r.Remaining(k)); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", r.Remaining(k))
-		}
-	}
+	check.Until(t, "the remaining calls", func() (bool, string) {
+		got := r.Remaining(k)
+		return want(got), fmt.Sprintf("%+v", got)
+	})
 }
 
 func TestDrains(t *testing.T) {

@@ -248,7 +248,7 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 		return err == nil
 	})
 
-	receive(t, lease.Lost(), "the first to lose it")
+	check.Received(t, lease.Lost(), "the first to lose it")
 	lease.Release()
 
 	way.BlackHole()
@@ -270,7 +270,7 @@ func TestALeaseOutlivesRedis(t *testing.T) {
 	})
 
 	way.Heal()
-	receive(t, lease.Lost(), "the first to lose it again")
+	check.Received(t, lease.Lost(), "the first to lose it again")
 	lease.Release()
 	theirs.Release()
 }

@@ -325,17 +325,17 @@ func TestTurnsAreTold(t *testing.T) {
 		watching.Go(func() {
 			open().EngineTurns().Watch(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
 		})
-		receive(t, connected, "who follows to be connected")
+		check.Received(t, connected, "who follows to be connected")
 		q.wait("a1", "a2", "b1")
 		q.leave("a1", true)
-		q.says("after the first", receive(t, told, "the next"), "b1")
+		q.says("after the first", check.Received(t, told, "the next"), "b1")
 		q.leave("b1", true)
-		q.says("after the second", receive(t, told, "the next"), "a2")
+		q.says("after the second", check.Received(t, told, "the next"), "a2")
 		for _, id := range []string{"x", "y"} {
 			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour,
 				Takeover: true})
 			check.Must(t, err)
 		}
-		q.says("who lost a lease", receive(t, told, "that"), "x")
+		q.says("who lost a lease", check.Received(t, told, "that"), "x")
 	})
 }

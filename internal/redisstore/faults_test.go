@@ -64,7 +64,7 @@ func TestAway(t *testing.T) {
 				<-returned
 			}
 			test.heal(server)
-			receive(t, returned, "Redis to come back")
+			check.Received(t, returned, "Redis to come back")
 			check.Holds(t, "a command to succeed", func() bool { return p.Set(ctx, p.Key("a"), "4") == nil })
 		})
 	}
@@ -181,11 +181,11 @@ func TestSubscriptionComesBack(t *testing.T) {
 			subscribing.Go(func() {
 				p.Subscribe(ctx, p.Channel("c"), func(m string) { messages <- m }, func() { connected <- struct{}{} })
 			})
-			receive(t, connected, "the subscription")
+			check.Received(t, connected, "the subscription")
 			fault(server)
-			receive(t, connected, "the second subscription")
+			check.Received(t, connected, "the second subscription")
 			check.Holds(t, "a message to be sent", func() bool { return p.Publish(ctx, p.Channel("c"), "hello") == nil })
-			receive(t, messages, "a message")
+			check.Received(t, messages, "a message")
 		})
 	}
 }

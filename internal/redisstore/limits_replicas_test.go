@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -147,11 +149,9 @@ func TestLimitsWithoutRedis(t *testing.T) {
 		t.Error("none by the replica's own share")
 	}
 	server.Restart()
-	for deadline := time.Now().Add(patience); l.Stats().Granted+l.Stats().Denied < 3; {
+	check.Until(t, "Redis, which is back, to be asked", func() (bool, string) {
 		admit(l, s)
-		if time.Now().After(deadline) {
-			t.Fatalf("Redis is back, and was not asked: %+v", l.Stats())
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+		stats := l.Stats()
+		return stats.Granted+stats.Denied >= 3, fmt.Sprintf("%+v", stats)
+	})
 }

@@ -112,7 +112,7 @@ func TestPeopleLearn(t *testing.T) {
 		if refusal := replicas[1].EndAll(ctx, ann.Name()); refusal != nil {
 			t.Fatal(refusal)
 		}
-		receive(t, alive.Done(), "the end of a stream")
+		check.Received(t, alive.Done(), "the end of a stream")
 		for _, m := range replicas {
 			check.Holds(t, "the end of the session", func() bool { return !m.Valid(ann) })
 		}

@@ -194,12 +194,12 @@ func TestSlotsNotices(t *testing.T) {
 		a.ask(router.Demand{Need: 4})
 		drain(heard[a])
 		b.ask(router.Demand{Need: 1})
-		if got := receive(t, heard[a], "the news that b waits"); got != "weather" {
+		if got := check.Received(t, heard[a], "the news that b waits"); got != "weather" {
 			t.Errorf("heard %q", got)
 		}
 		drain(heard[b])
 		a.ask(router.Demand{Retain: 3})
-		if got := receive(t, heard[b], "the news that a gave one back"); got != "weather" {
+		if got := check.Received(t, heard[b], "the news that a gave one back"); got != "weather" {
 			t.Errorf("heard %q", got)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -274,7 +275,7 @@ func TestRulesAreFollowed(t *testing.T) {
 		watching.Go(func() {
 			b.Watch(ctx, func(v uint64, c policy.Change) { told <- news{v, c} }, func() { connected <- struct{}{} })
 		})
-		receive(t, connected, "the subscription")
+		check.Received(t, connected, "the subscription")
 		if v, err := b.Version(t.Context()); v != 0 || err != nil {
 			t.Errorf("version %d, %v", v, err)
 		}
@@ -286,7 +287,7 @@ func TestRulesAreFollowed(t *testing.T) {
 		want := map[policy.Change]bool{{Tenant: "acme", Name: odd}: true, {Tenant: "acme", Name: plain}: true}
 		last := uint64(0)
 		for len(want) > 0 {
-			got := receive(t, told, "the change")
+			got := check.Received(t, told, "the change")
 			if got.version == 0 || got.change.Tenant != "acme" || got.change.Name != odd && got.change.Name != plain {
 				t.Errorf("told %+v", got)
 			}

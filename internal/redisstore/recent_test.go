@@ -167,11 +167,11 @@ func TestRecentWatch(t *testing.T) {
 			return told, func() { stop(); <-ended }
 		}
 		told, stop := watch("")
-		if e := receive(t, told, "the beginning"); e.Kind != recent.Began {
+		if e := check.Received(t, told, "the beginning"); e.Kind != recent.Began {
 			t.Errorf("%+v", e)
 		}
 		a.Record(ended("acme", "one", 0))
-		first := receive(t, told, "a call")
+		first := check.Received(t, told, "a call")
 		if first.Kind != recent.Ended || first.Call.Tool != "one" || first.Call.Replica != "a" {
 			t.Errorf("%+v", first)
 		}
@@ -180,19 +180,19 @@ func TestRecentWatch(t *testing.T) {
 		check.Holds(t, "the second call", func() bool { return len(toolsOf(t.Context(), b, "acme")) == 2 })
 		told, stop = watch(first.Call.ID)
 		defer stop()
-		receive(t, told, "the beginning")
-		if e := receive(t, told, "the missed call"); e.Call.Tool != "two" {
+		check.Received(t, told, "the beginning")
+		if e := check.Received(t, told, "the missed call"); e.Call.Tool != "two" {
 			t.Errorf("%+v", e)
 		}
 		unknown, end := watch("nothing-1")
 		defer end()
-		receive(t, unknown, "the beginning")
-		if e := receive(t, unknown, "that calls are missing"); e.Kind != recent.Missed {
+		check.Received(t, unknown, "the beginning")
+		if e := check.Received(t, unknown, "that calls are missing"); e.Kind != recent.Missed {
 			t.Errorf("%+v", e)
 		}
 		a.Record(ended("acme", "three", 0))
 		for _, ch := range []<-chan recent.Event{told, unknown} {
-			if e := receive(t, ch, "the third call"); e.Call.Tool != "three" {
+			if e := check.Received(t, ch, "the third call"); e.Call.Tool != "three" {
 				t.Errorf("%+v", e)
 			}
 		}

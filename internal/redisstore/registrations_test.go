@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func registration(addr, lease string) *registry.Registration {
@@ -123,11 +125,10 @@ func TestRegistrationsEnd(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		got := reading(t, r, "")
-		pace := time.NewTicker(10 * time.Millisecond)
-		defer pace.Stop()
-		for over := time.Now().Add(patience); (got.Unchanged || len(got.Live) == 2) && time.Now().Before(over); <-pace.C {
+		check.Until(t, "the end of a lease", func() (bool, string) {
 			got = reading(t, r, got.Version)
-		}
+			return !got.Unchanged && len(got.Live) != 2, fmt.Sprintf("%+v", got)
+		})
 		if len(got.Live) != 1 || got.Live[0].Addr != long.Addr || !slices.Contains(got.Ended, short.Key()) {
 			t.Errorf("%+v", got)
 		}
@@ -212,11 +213,7 @@ func TestRegistrationsFollow(t *testing.T) {
 		}()
 		wait := func() {
 			t.Helper()
-			select {
-			case <-notices:
-			case <-time.After(patience):
-				t.Fatal("no notice")
-			}
+			check.Received(t, notices, "a notice")
 		}
 		wait() // for the subscription
 		if err := a.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {

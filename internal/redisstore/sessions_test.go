@@ -214,17 +214,17 @@ func TestMovesAreTold(t *testing.T) {
 			defer close(ended)
 			a.Watch(ctx, func(s affinity.Session, p affinity.Pin) { moves <- move{s, p} }, func() { missed <- struct{}{} })
 		}()
-		receive(t, missed, "the subscription")
+		check.Received(t, missed, "the subscription")
 		session := affinity.Session{Tenant: "t", Capability: "caps", ID: "ü\"1"}
 		from := bind(t, b, binding(session, "a:1", 0)).Pin
 		if _, err := b.Move(t.Context(), binding(session, "b:1", 1), from); err != nil {
 			t.Fatal(err)
 		}
-		if got := receive(t, moves, "the move"); got != (move{session, affinity.Pin{Addr: "b:1", Moves: 1}}) {
+		if got := check.Received(t, moves, "the move"); got != (move{session, affinity.Pin{Addr: "b:1", Moves: 1}}) {
 			t.Errorf("%+v", got)
 		}
 		cancel()
-		receive(t, ended, "the end")
+		check.Received(t, ended, "the end")
 	})
 }
 

@@ -101,17 +101,17 @@ func TestSubscribe(t *testing.T) {
 			defer close(ended)
 			a.Subscribe(ctx, a.Channel("news"), func(m string) { messages <- m }, func() { connected <- struct{}{} })
 		}()
-		receive(t, connected, "the subscription")
+		check.Received(t, connected, "the subscription")
 		for _, want := range []string{"one", "two", strings.Repeat("three", 10_000)} {
 			if err := b.Publish(ctx, b.Channel("news"), want); err != nil {
 				t.Fatal(err)
 			}
-			if got := receive(t, messages, "a message"); got != want {
+			if got := check.Received(t, messages, "a message"); got != want {
 				t.Errorf("got %.20q, want %.20q", got, want)
 			}
 		}
 		cancel()
-		receive(t, ended, "the end of the subscription")
+		check.Received(t, ended, "the end of the subscription")
 	})
 }
 
@@ -169,17 +169,5 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := redisstore.Open(redisstore.Config{URL: "redis://:secret@h:x"}); err == nil ||
 		strings.Contains(err.Error(), "secret") {
 		t.Errorf("a wrong address: %v", err)
-	}
-}
-
-// receive waits for a value of a channel.
-func receive[T any](t *testing.T, ch <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited %v for %s", patience, what)
-		panic("unreachable")
 	}
 }

@@ -233,14 +233,14 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 		defer running.Wait()
 		defer stop()
 		claim := tenant.Credentials{Credential: tenant.Credential(id, secret)}
-		settle(t, "the key to be known", func() bool {
+		check.Holds(t, "the key to be known", func() bool {
 			_, refusal := stored.Authenticate(ctx, claim)
 			_, known, _ := stored.Lookup(claim)
 			return refusal == nil && known
 		})
 		check.Must(t, tenants.DeleteTenant(ctx, "acme", 0, true))
 		stored.Directory().Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
-		settle(t, "the key to be refused", func() bool {
+		check.Holds(t, "the key to be refused", func() bool {
 			_, refusal := stored.Authenticate(ctx, claim)
 			return refusal != nil && refusal.Reason == "CREDENTIAL_INVALID"
 		})

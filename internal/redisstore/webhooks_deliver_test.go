@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -76,21 +77,11 @@ func newReceiver(t *testing.T, answer func(requests int) int) *receiver {
 // await waits until the requests are as wanted.
 func (r *receiver) await(t *testing.T, what string, is func(all []received) bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	for {
+	check.UntilEvent(t, what, func() (bool, string, <-chan struct{}) {
 		r.mu.Lock()
-		ok := is(r.all)
-		n := len(r.all)
-		r.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-r.came:
-		case <-deadline:
-			t.Fatalf("%s: %d requests came", what, n)
-		}
-	}
+		defer r.mu.Unlock()
+		return is(r.all), fmt.Sprint(len(r.all), " requests came"), r.came
+	})
 }
 
 func always(status int) func(int) int { return func(int) int { return status } }
@@ -123,19 +114,13 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	return &told{d, stop}
 }
 
-// settle polls until a condition holds that no event announces.
-func settle(t *testing.T, what string, is func() bool) {
+// waitStats waits until the figures are as wanted.
+func (d *told) waitStats(t *testing.T, want func(webhook.Stats) bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal(what)
-		}
-	}
+	check.Until(t, "deliveries", func() (bool, string) {
+		s := d.Stats()
+		return want(s), fmt.Sprintf("%+v", s)
+	})
 }
 
 func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
@@ -151,7 +136,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 			asked[ask(t, k, request(fmt.Sprintf(`{"n":%d,"password":"hunter2"}`, i))).ID] = true
 		}
 		r.await(t, "all", func(all []received) bool { return len(all) >= n })
-		settle(t, "not all are done", func() bool {
+		check.Holds(t, "all to be done", func() bool {
 			_, _, sizes := claim(t, one.Webhooks(), 0, time.Hour)
 			return sizes == webhook.Sizes{}
 		})
@@ -186,7 +171,7 @@ func TestAReceiverThatComesBackIsTold(t *testing.T) {
 		s := open()
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
 		ask(t, service(t, s, approvals.Options{}), request(`{}`))
-		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		d.stop()
 		if len(r.all) != 4 || d.Stats().Failed != 3 || d.Stats().Retried != 3 {
 			t.Errorf("%d requests, %+v", len(r.all), d.Stats())
@@ -209,7 +194,7 @@ func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
 		}
 		ask(t, service(t, one, approvals.Options{}), request(`{"before":"anybody gathers it"}`))
 		d := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
-		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 4 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 4 })
 		if d.stop(); d.Stats().Retried != 2 {
 			t.Errorf("told: %+v", d.Stats())
 		}
@@ -222,7 +207,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		s := open()
 		d := tell(t, s, r.URL+"/?token=hidden", webhook.Config{Attempts: 3}, webhook.Options{})
 		a := ask(t, service(t, s, approvals.Options{}), request(`{}`))
-		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 1 })
 		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
 		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 ||
 			letters[0].Reason != "HTTP status 502" {
@@ -234,7 +219,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		if ok, err := s.Webhooks().Retry(t.Context(), letters[0].ID); !ok || err != nil {
 			t.Fatalf("retried: %v, %v", ok, err)
 		}
-		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		if d.stop(); len(r.all) != 4 || r.all[3].id != letters[0].ID {
 			t.Errorf("received %+v", r.all)
 		}
@@ -247,7 +232,7 @@ func TestAReceiverThatWantsNoMoreIsLeftAlone(t *testing.T) {
 		s := open()
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
 		ask(t, service(t, s, approvals.Options{}), request(`{}`))
-		settle(t, "not dead", func() bool { return d.Stats().Dead == 1 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 1 })
 		if d.stop(); len(r.all) != 1 {
 			t.Errorf("%d requests", len(r.all))
 		}
@@ -266,7 +251,7 @@ func TestOtherEventsAreToldWhereWanted(t *testing.T) {
 		if _, refusal := k.Redeem(t.Context(), a.ID, request(`{}`)); refusal != nil {
 			t.Fatal(refusal)
 		}
-		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 2 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 2 })
 		d.stop()
 		kinds := map[string]bool{}
 		for _, got := range r.all {
@@ -284,12 +269,12 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 		s := open()
 		k := service(t, s, approvals.Options{TTL: time.Millisecond})
 		a := ask(t, k, request(`{}`))
-		settle(t, "not expired", func() bool {
+		check.Holds(t, "the expiry", func() bool {
 			now, err := k.Get(t.Context(), a.Tenant, a.ID)
 			return err == nil && now.State == approvals.Expired
 		})
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
-		settle(t, "not passed over", func() bool { return d.Stats().Skipped == 1 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Skipped == 1 })
 		if d.stop(); len(r.all) != 0 {
 			t.Errorf("told: %+v", r.all)
 		}
@@ -312,7 +297,7 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 		d.stop()
 		r := newReceiver(t, always(http.StatusOK))
 		e := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
-		settle(t, "not delivered", func() bool { return e.Stats().Delivered == 1 })
+		e.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		if e.stop(); e.Stats().Retried != 0 || d.Stats().Failed != 0 {
 			t.Errorf("told: %+v, %+v", d.Stats(), e.Stats())
 		}
@@ -325,12 +310,12 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
 		a := ask(t, service(t, s, approvals.Options{TTL: time.Millisecond}), request(`{}`))
-		settle(t, "not overdue", func() bool {
+		check.Holds(t, "it to be overdue", func() bool {
 			ids, err := s.Webhooks().Overdue(t.Context(), a.Tenant, 10)
 			return err == nil && len(ids) == 1 && ids[0] == a.ID
 		})
 		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{})
-		settle(t, "not delivered", func() bool { return d.Stats().Delivered == 1 })
+		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" || r.all[0].body.Data.State != "expired" {
 			t.Errorf("told: %+v", r.all)
 		}

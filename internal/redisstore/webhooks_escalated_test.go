@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -54,12 +55,12 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	a := ask(t, k, request("{}"))
 	got := map[string]int{}
 	for range 2 { // asked and escalated, in any order
-		got[what(receive(t, posts, "a notice"))]++
+		got[what(check.Received(t, posts, "a notice"))]++
 	}
 	if _, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "bob", Who: person("bob")}); err != nil {
 		t.Fatal(err)
 	}
-	got[what(receive(t, posts, "the notice of an answer"))]++
+	got[what(check.Received(t, posts, "the notice of an answer"))]++
 	want := map[string]int{"/asked Approval needed": 1, "/stages Approval escalated: further groups may answer": 1,
 		"/stages Approved in part: more people have to approve": 1}
 	for each := range want {

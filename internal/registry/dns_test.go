@@ -12,11 +12,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
-
-// patience is the longest wait for an event.
-const patience = 30 * time.Second
 
 // world is a registry that runs.
 type world struct {
@@ -72,28 +70,16 @@ func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o regist
 // wait returns when the members read as wanted.
 func (w *world) wait(t *testing.T, want ...string) {
 	t.Helper()
-	over := time.After(patience)
-	for {
+	check.UntilEvent(t, fmt.Sprintf("the members %q", want), func() (bool, []string, <-chan struct{}) {
 		got := describe(w.Members())
-		if slices.Equal(got, want) {
-			return
-		}
-		select {
-		case <-w.changed:
-		case <-over:
-			t.Fatalf("members are\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	}
+		return slices.Equal(got, want), got, w.changed
+	})
 }
 
 // settle waits for the first look at everything.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
-	select {
-	case <-w.Settled():
-	case <-time.After(patience):
-		t.Fatal("nothing settles")
-	}
+	check.Received(t, w.Settled(), "the first look at everything")
 }
 
 // describe is each member in a line: capability addr weight@zone session host.
@@ -168,28 +154,16 @@ func TestDNSKeepsTheLastAnswer(t *testing.T) {
 	} {
 		trouble()
 		failed := w.Stats().LookupsFailed
-		w.until(t, func() bool { return w.Stats().LookupsFailed >= failed+6 }) // of two names
+		check.Until(t, "six failed lookups of two names", func() (bool, string) {
+			s := w.Stats()
+			return s.LookupsFailed >= failed+6, fmt.Sprintf("%+v", s)
+		})
 	}
 	dns.Set("weather.test.", "192.0.2.2", "192.0.2.1")
 	dns.Set("none.test.", "192.0.2.7") // and when this is seen, so was the rotation, some looks later
 	w.wait(t, append([]string{"none 192.0.2.7:1 100 none.test dns"}, want...)...)
 	if n := w.changes(); n > changes+1 {
 		t.Errorf("%d changes, want 1", n-changes)
-	}
-}
-
-// until polls for counters, whose changes are no events.
-func (w *world) until(t *testing.T, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(patience)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatal("it never comes")
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clocktest"
 )
 
@@ -246,11 +247,7 @@ func TestFollow(t *testing.T) {
 	defer stop3()
 	_ = m.End(t.Context(), one.ID, time.Time{})
 	for _, ctx := range []context.Context{revoked, refused} {
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Second):
-			t.Fatal("it goes on")
-		}
+		check.Received(t, ctx.Done(), "the end of what follows a session")
 	}
 	if lasting.Err() != nil {
 		t.Error("another session has ended")

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -163,15 +165,11 @@ func TestTheLastAgentWins(t *testing.T) {
 		t.Errorf("%v, %v; %d and %d messages", heard, err, len(first), len(second))
 	}
 	leave()
-	for {
+	check.Until(t, "no agent to be there", func() (bool, string) {
 		heard, err := say(within(t), c, "s", "hello", normal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if heard.failure() == "AGENT_UNAVAILABLE" {
-			return
-		}
-	}
+		check.Must(t, err)
+		return heard.failure() == "AGENT_UNAVAILABLE", fmt.Sprint(heard)
+	})
 }
 
 // Anybody can end the engine, and answer what another session asks.

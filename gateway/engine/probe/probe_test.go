@@ -3,6 +3,7 @@ package probe_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -191,15 +193,7 @@ func TestAnEngineGoesAndComes(t *testing.T) {
 	}()
 	becomes := func(what string, want health.State) {
 		t.Helper()
-		for patience := time.After(30 * time.Second); ; {
-			select {
-			case s := <-told:
-				if s.Backends[0].State == want {
-					return
-				}
-			case <-patience:
-				t.Fatalf("%s: it is not %v", what, want)
-			}
+		for check.Received(t, told, fmt.Sprint(what, ": it to be ", want)).Backends[0].State != want {
 		}
 	}
 	becomes("at first", health.Up)

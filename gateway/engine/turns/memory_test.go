@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var errGone = errors.New("gone")
@@ -111,15 +112,7 @@ func (m *memory) Watch(ctx context.Context, notify func(string), connected func(
 // expect waits for a request to the store.
 func (m *memory) expect(t *testing.T, what string) {
 	t.Helper()
-	for end := time.After(time.Minute); ; {
-		select {
-		case got := <-m.asked:
-			if got == what {
-				return
-			}
-		case <-end:
-			t.Fatalf("the store was not asked to %s", what)
-		}
+	for check.Received(t, m.asked, "the store to be asked to "+what) != what {
 	}
 }
 

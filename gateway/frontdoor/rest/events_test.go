@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -59,7 +60,7 @@ func TestEventsBeat(t *testing.T) {
 		}
 	}
 	_ = resp.Body.Close()
-	if err := receive(t, ended); !errors.Is(err, context.Canceled) { // with the client
+	if err := check.Received(t, ended, "the end of the feed"); !errors.Is(err, context.Canceled) { // with the client
 		t.Error(err)
 	}
 }
@@ -106,18 +107,7 @@ func TestEventsOfASlowReader(t *testing.T) {
 	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", addr); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, ended); err == nil {
+	if err := check.Received(t, ended, "the end of the feed"); err == nil {
 		t.Error("it ended well")
-	}
-}
-
-func receive(t *testing.T, ch <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-ch:
-		return err
-	case <-time.After(time.Minute):
-		t.Fatal("the feed goes on")
-		return nil
 	}
 }

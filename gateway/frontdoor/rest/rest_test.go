@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -307,12 +308,7 @@ func TestClientLeaves(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Error("an answer came")
 	}
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("the call was not cancelled")
-		}
-	case <-time.After(time.Minute):
-		t.Error("the call goes on without its client")
+	if err := check.Received(t, ended, "the end of a call without its client"); err == nil {
+		t.Error("the call was not cancelled")
 	}
 }

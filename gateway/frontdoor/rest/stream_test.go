@@ -20,6 +20,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -338,7 +339,7 @@ func TestClientLeavesStream(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	leave()
-	if err := receive(t, ended); !errors.Is(err, context.Canceled) {
+	if err := check.Received(t, ended, "the end of the call"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -358,18 +359,14 @@ func TestSlowReaderOfStream(t *testing.T) {
 	}}
 	addr := strings.TrimPrefix(door(t, b, rest.Config{Stall: 50 * time.Millisecond}).URL, "http://")
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer conn.Close()
-	if err := conn.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n%s", streamPath, addr,
-		`{"tool_name":"t"}`); err != nil {
-		t.Fatal(err)
-	}
-	if err := receive(t, ended); err == nil || sent > 200 { // what sockets hold, and what is in a hand
+	check.Must(t, conn.(*net.TCPConn).SetReadBuffer(16<<10))
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n%s", streamPath, addr,
+		`{"tool_name":"t"}`)
+	check.Must(t, err)
+	// Sockets hold some pieces.
+	if err := check.Received(t, ended, "the end of the call"); err == nil || sent > 200 {
 		t.Errorf("%d pieces went to nobody, %v", sent, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -190,7 +191,7 @@ func (p *port) browser(t *testing.T) *browser {
 		roots.AddCert(cert)
 	}
 	return &browser{T: t, network: strconv.FormatInt(browsers.Add(1), 10), html: true, Client: http.Client{
-		Jar: jar, Timeout: time.Minute,
+		Jar: jar, Timeout: check.Patience,
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

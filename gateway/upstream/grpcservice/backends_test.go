@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
@@ -43,11 +44,7 @@ func TestDeadBackend(t *testing.T) {
 	for again.Calls() == 0 {
 		w.result(t, "Echo", `{}`)
 	}
-	select {
-	case <-w.changes:
-	case <-time.After(gatewaytest.Patience):
-		t.Error("the fleet was not told")
-	}
+	check.Received(t, w.changes, "the fleet to be told")
 }
 
 // TestHealth: grpc.health.v1 decides where it is; else that a backend answers, and its reflection where that is needed.

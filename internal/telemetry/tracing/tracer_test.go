@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
 
@@ -46,14 +47,10 @@ func (l *lines) String() string {
 
 func (l *lines) wait(t *testing.T, part string) {
 	t.Helper()
-	limit := time.After(time.Minute)
-	for !strings.Contains(l.String(), part) {
-		select {
-		case <-l.news:
-		case <-limit:
-			t.Fatalf("no %q in the log: %s", part, l)
-		}
-	}
+	check.UntilEvent(t, fmt.Sprintf("%q in the log", part), func() (bool, string, <-chan struct{}) {
+		text := l.String()
+		return strings.Contains(text, part), text, l.news
+	})
 }
 
 func open(t *testing.T, cfg tracing.Config) (*tracing.Tracer, *lines) {
@@ -147,10 +144,11 @@ func TestNobodyTakesSpans(t *testing.T) {
 		tracer, log := open(t, tracing.Config{Endpoint: endpoint})
 		for n := int64(2); n <= 6; n += 2 {
 			one(tracer, "get_weather")
-			for tracer.Stats().Failed < n {
-				c.Headers(t)
-				time.Sleep(time.Millisecond) //nolint:forbidigo // no event follows the count
-			}
+			c.Headers(t)
+			check.Until(t, "lost spans", func() (bool, string) {
+				s := tracer.Stats()
+				return s.Failed >= n, fmt.Sprintf("%+v", s)
+			})
 		}
 		c.Fail(nil)
 		one(tracer, "get_weather")

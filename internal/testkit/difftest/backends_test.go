@@ -112,20 +112,11 @@ func (j *journal) left() (ids []string) {
 // wait waits for a report of a case.
 func (j *journal) wait(t testing.TB, id string) {
 	t.Helper()
-	timeout := time.After(patience)
-	for {
+	check.UntilEvent(t, "a backend's report of case "+id, func() (bool, int, <-chan struct{}) {
 		j.mu.Lock()
-		told, grown := len(j.runs[id]) > 0, j.grown
-		j.mu.Unlock()
-		if told {
-			return
-		}
-		select {
-		case <-grown:
-		case <-timeout:
-			t.Fatalf("no backend has told of case %s within %v", id, patience)
-		}
-	}
+		defer j.mu.Unlock()
+		return len(j.runs[id]) > 0, len(j.runs), j.grown
+	})
 }
 
 // start runs a backend as a process. It ends when its standard input does.
