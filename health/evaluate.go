@@ -141,8 +141,8 @@ func (r *Replica) storeTime(t time.Time) int64 { return t.UnixMilli() - r.ahead 
 // localTime converts ms of the store's clock to a local time.
 func (r *Replica) localTime(ms int64) time.Time { return time.UnixMilli(ms + r.ahead) }
 
-// needsConfirmation reports whether Down needs the confirmation of a second replica. A replica that knows of no other one,
-// as the membership is unavailable, believes its own observation.
+// needsConfirmation reports whether Down needs the confirmation of a second replica. A replica that knows of no other
+// one, as the membership is unavailable, believes its own observation.
 func (r *Replica) needsConfirmation(ep *endpoint) bool {
 	if r.isolated || !r.joined {
 		return !ep.observedHere(Primary)

@@ -16,8 +16,8 @@ type Membership interface {
 }
 
 // Store is where replicas share their observations. It is divided into Shards. Each change gives its shard a larger
-// version, which contains the time: a store that forgets changes, as after a failover, gives no version twice. The change
-// is sent to all watchers with its version and the one before. The store may lose its content at any time.
+// version, which contains the time: a store that forgets changes, as after a failover, gives no version twice. The
+// change is sent to all watchers with its version and the one before. The store may lose its content at any time.
 type Store interface {
 	// Publish stores reports in their shards. After an error some of them may be stored.
 	Publish(ctx context.Context, reports []Report) error

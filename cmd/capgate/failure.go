@@ -30,7 +30,8 @@ func explainCall(ctx context.Context, what string, target container.Target, flag
 	case infoOf(err) != nil:
 		return exitError{exitUnreachable, errors.New(describeStatus(err))}
 	}
-	return exitError{exitUnreachable, errors.New(unreachable(ctx, what, target, err) + "; the flag " + flag + " sets its address")}
+	text := unreachable(ctx, what, target, err) + "; the flag " + flag + " sets its address"
+	return exitError{exitUnreachable, errors.New(text)}
 }
 
 // unreachable says why no answer came from target. It connects once more to find out.

@@ -71,7 +71,8 @@ func (l *loginCommand) storeKey(ctx context.Context) error {
 		return exitError{exitUsage, err}
 	}
 	if strings.HasPrefix(key, operator.StartPrefix) {
-		return usageError("the token of a gateway's start ends with the gateway, and is not stored; commands of this machine find it")
+		return usageError("the token of a gateway's start ends with the gateway, and is not stored; commands of this " +
+			"machine find it")
 	}
 	who, err := l.ask(ctx, key)
 	if err != nil {

@@ -23,9 +23,9 @@ func commandTree(std stdio) *cobra.Command {
 			newCheckCommand(std), newConfigCommand(std)}},
 		{"Call tools", []*cobra.Command{newInvokeCommand(std), newLinkCommand(std), newEnginesCommand(std)}},
 		{"Operate a gateway", []*cobra.Command{
-			newStatusCommand(std), newDrainCommand(std), newUndrainCommand(std), newApprovalsCommand(std), newPolicyCommand(std),
-			newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std), newAuditCommand(std), newVerifyCommand(std),
-			newLoginCommand(std), newLogoutCommand(std),
+			newStatusCommand(std), newDrainCommand(std), newUndrainCommand(std), newApprovalsCommand(std),
+			newPolicyCommand(std), newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std),
+			newAuditCommand(std), newVerifyCommand(std), newLoginCommand(std), newLogoutCommand(std),
 		}},
 		{"Write a capability", []*cobra.Command{
 			newProbeCommand(std), newConformCommand(std), newRegisterCommand(std), newForwardCommand(std),

@@ -245,7 +245,8 @@ func (b *Store) Shard(ctx context.Context, n int, whole bool) (health.Shard, err
 		}
 	}
 	slices.SortFunc(got.Entries, func(x, y health.Entry) int {
-		return cmp.Or(strings.Compare(x.Capability, y.Capability), strings.Compare(x.Addr, y.Addr), cmp.Compare(x.Role, y.Role))
+		return cmp.Or(strings.Compare(x.Capability, y.Capability), strings.Compare(x.Addr, y.Addr),
+			cmp.Compare(x.Role, y.Role))
 	})
 	b.read += len(got.Entries)
 	return got, nil
@@ -258,8 +259,8 @@ func (b *Store) subscribe(ctx context.Context) error {
 	return b.inject(ctx)
 }
 
-// Follow calls handle with each change until stop, and lost when the store disconnects the watcher. Both must not block,
-// and must not use the store.
+// Follow calls handle with each change until stop, and lost when the store disconnects the watcher. Both must not
+// block, and must not use the store.
 func (b *Store) Follow(handle func(health.Event), lost func()) (stop func()) {
 	f := &watcher{handle, lost}
 	handle(health.Event{Subscribed: true})

@@ -92,8 +92,9 @@ func types() map[reflect.Type]*strictyaml.Kind {
 		reflect.TypeFor[operator.Roles](): setOf(operator.Roles(1<<4-1).Names(), operator.ParseRole),
 		reflect.TypeFor[tenant.Grants](): {Name: "a list: pattern", Read: readGrants, Schema: map[string]any{
 			"type": "array", "items": texted(""), "maxItems": 256}},
-		reflect.TypeFor[Tenants](): {Name: "true, false or a list: name or *", Read: readTenants, Schema: map[string]any{
-			"anyOf": []map[string]any{{"type": "boolean"}, {"type": "array", "items": texted(tenantOrAll), "uniqueItems": true}}}},
+		reflect.TypeFor[Tenants](): {Name: "true, false or a list: name or *", Read: readTenants,
+			Schema: map[string]any{"anyOf": []map[string]any{{"type": "boolean"},
+				{"type": "array", "items": texted(tenantOrAll), "uniqueItems": true}}}},
 		reflect.TypeFor[tenant.Hash](): {Name: "a hash", Parse: parseHash,
 			Schema: only(`^(hmac-)?sha256:[0-9a-fA-F]{64}$`)},
 		reflect.TypeFor[time.Time](): {Name: "a time", Parse: parseTime, Schema: only(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T`)},

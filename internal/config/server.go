@@ -51,8 +51,8 @@ type MCP struct {
 	// How long a call that needs a person's approval waits for the answer, if its client cannot show the page of the
 	// approval. It has to be less than the clients' own limit of a call, which is often 60 s.
 	ApprovalWait time.Duration `yaml:"approval_wait" above:"0" max:"10m" default:"45s"`
-	// Tenants whose callers get search_tools and call_tool in place of all their tools; true or "*": all tenants. Default
-	// none.
+	// Tenants whose callers get search_tools and call_tool in place of all their tools; true or "*": all tenants.
+	// Default none.
 	Search Tenants `yaml:"search"`
 }
 

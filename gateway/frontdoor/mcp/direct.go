@@ -57,7 +57,7 @@ type memory struct {
 	answer   writer // to the client
 }
 
-var memories = sync.Pool{New: func() any { return new(memory) }} //nolint:gochecknoglobals // memory, shared by all calls
+var memories = sync.Pool{New: func() any { return new(memory) }} //nolint:gochecknoglobals // shared by all calls
 
 // maxRetained bounds the buffers in the pool, in bytes.
 const maxRetained = 64 << 10

@@ -13,9 +13,10 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Before 2026-07-28, a server asks the user of a client with a request of its own, on the stream of the call (2025-11-25,
-// Elicitation). The client answers with a POST, which any replica may get. The id of the request says what it is about,
-// so that each replica can answer the approval. The call waits for that as for any answer, at its own replica.
+// Before 2026-07-28, a server asks the user of a client with a request of its own, on the stream of the call
+// (2025-11-25, Elicitation). The client answers with a POST, which any replica may get. The id of the request says what
+// it is about, so that each replica can answer the approval. The call waits for that as for any answer, at its own
+// replica.
 
 const (
 	elicitVersion = "2025-06-18" // the first revision with forms
@@ -138,6 +139,7 @@ func (h *Handler) answerApproval(ctx context.Context, id string, a *answer) (err
 		_, err = h.approvals.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})
 		return err
 	}
-	_, err = h.approvals.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id, Comment: "declined in the form of the MCP client"})
+	_, err = h.approvals.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id,
+		Comment: "declined in the form of the MCP client"})
 	return err
 }

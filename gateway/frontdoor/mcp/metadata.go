@@ -36,7 +36,8 @@ type about struct {
 // forwarded are the headers of requests that are metadata of their calls, and that metadata.
 func forwarded() [6]struct{ header, name string } {
 	return [...]struct{ header, name string }{{problem.RequestID, "x-request-id"}, {"X-User-Id", "x-user-id"},
-		{"X-Agent-Id", "x-agent-id"}, {"Traceparent", "traceparent"}, {"Tracestate", "tracestate"}, {"Baggage", "baggage"}}
+		{"X-Agent-Id", "x-agent-id"}, {"Traceparent", "traceparent"}, {"Tracestate", "tracestate"},
+		{"Baggage", "baggage"}}
 }
 
 // aboutCall reads what headers and _meta say. A value in _meta takes the place of the header's.

@@ -250,7 +250,8 @@ func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *
 	i.results = h.cfg.Catalog.Results(i.req.GetCapabilityId(), i.req.GetToolName())
 	var refusal *refusal
 	i.about, refusal = aboutCall(x.r.Header, &meta{texts: []relay.Field{ // those of the task
-		{Name: metaSession, Value: i.req.GetSessionId()}, {Name: metaThread, Value: i.req.GetThreadId()}, {Name: metaIdempotency},
+		{Name: metaSession, Value: i.req.GetSessionId()}, {Name: metaThread, Value: i.req.GetThreadId()},
+		{Name: metaIdempotency},
 	}})
 	if i.keys = slices.Clone(kept.Keys); len(i.keys) == 0 {
 		i.keys = []string{"mcp-task-" + id}

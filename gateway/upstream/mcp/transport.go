@@ -116,8 +116,8 @@ func redirected(resp *http.Response) error {
 		return fmt.Errorf("the MCP server redirects to no URL: HTTP %d", resp.StatusCode)
 	}
 	plain := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}
-	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its final URL",
-		upstream.Clip(plain.String(), maxURL), resp.StatusCode)
+	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its final "+
+		"URL", upstream.Clip(plain.String(), maxURL), resp.StatusCode)
 }
 
 // maxURL is how many bytes of a URL to which a server redirects are told.

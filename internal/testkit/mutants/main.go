@@ -119,7 +119,8 @@ func (m *mutant) try(ctx context.Context, limit time.Duration, healthy baseline)
 		return false, fmt.Errorf("it does not compile: %s", bytes.TrimSpace(out))
 	}
 	for _, arguments := range m.Tests {
-		out, err := m.test(ctx, limit, append([]string{"-overlay", overlay, "-count=1"}, strings.Fields(arguments)...)...)
+		args := append([]string{"-overlay", overlay, "-count=1"}, strings.Fields(arguments)...)
+		out, err := m.test(ctx, limit, args...)
 		switch {
 		case bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("no tests to run")):
 			return false, fmt.Errorf("go test %s: %s", arguments, bytes.TrimSpace(out))
