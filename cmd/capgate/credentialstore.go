@@ -125,17 +125,17 @@ func changeCredentials(change func(all map[string]storedCredential)) (name strin
 	if err != nil {
 		return name, err
 	}
-	return name, writePrivately(name, append(data, '\n'))
+	return name, replaceFile(name, append(data, '\n'), 0o600)
 }
 
-// writePrivately replaces a file atomically by one that only its owner can read.
-func writePrivately(name string, data []byte) error {
-	next, err := os.CreateTemp(filepath.Dir(name), ".credentials-*") // 0600
+// replaceFile replaces a file atomically by one of a mode.
+func replaceFile(name string, data []byte, mode fs.FileMode) error {
+	next, err := os.CreateTemp(filepath.Dir(name), ".capgate-*") // 0600
 	if err != nil {
 		return err
 	}
 	_, err = next.Write(data)
-	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+	if err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close()); err == nil {
 		err = os.Rename(next.Name(), name)
 	}
 	if err != nil {

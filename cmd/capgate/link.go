@@ -109,22 +109,39 @@ func (l *clientEntry) run(c *mcpClient, std stdio) error {
 		}
 		return err
 	}
-	before, err := os.ReadFile(c.file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	file, mode, before, err := c.read()
+	if err != nil {
 		return fmt.Errorf("read the file of %s: %w", c.name, err)
 	}
 	text, err := l.added(c, before)
 	if err != nil {
 		return fmt.Errorf("%s: %w; add the entry yourself, as capgate link %s prints it", c.file, err, c.name)
 	}
-	if err := os.MkdirAll(filepath.Dir(c.file), 0o755); err != nil { //nolint:gosec // as editors make it
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as editors make it
 		return fmt.Errorf("make the directory of %s: %w", c.file, err)
 	}
-	if err := os.WriteFile(c.file, text, 0o644); err != nil { //nolint:gosec // it has no secret, and is shared with a team
+	if err := replaceFile(file, text, mode); err != nil {
 		return fmt.Errorf("write the file of %s: %w", c.name, err)
 	}
 	fmt.Fprintf(std.out, "%s: %s leads to %s\n", c.file, l.name, l.url)
 	return nil
+}
+
+// read returns the client's file, which a link may name, with its mode and its text.
+func (c *mcpClient) read() (file string, mode fs.FileMode, text []byte, err error) {
+	file, err = filepath.EvalSymlinks(c.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.file, 0o644, nil, nil // it has no secret, and is shared with a team
+	}
+	if err != nil {
+		return "", 0, nil, err
+	}
+	about, err := os.Stat(file)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	text, err = os.ReadFile(file)
+	return file, about.Mode().Perm(), text, err
 }
 
 // added returns the text of a file with the entry. before is its text; none: there is no file.
@@ -146,9 +163,8 @@ func (l *clientEntry) added(c *mcpClient, before []byte) ([]byte, error) {
 	if servers[l.name], err = json.Marshal(l.entry(c)); err == nil {
 		file[c.servers], err = json.Marshal(servers)
 	}
-	if err == nil && l.key && strings.Contains(c.key, "input:") && file["inputs"] == nil {
-		file["inputs"] = json.RawMessage(`[{"type":"promptString","id":"capgate-key","description":"API key of capgate",` +
-			`"password":true}]`)
+	if err == nil && l.key && strings.Contains(c.key, "input:") {
+		file["inputs"], err = withKeyInput(file["inputs"])
 	}
 	if err != nil {
 		return nil, err
@@ -159,6 +175,22 @@ func (l *clientEntry) added(c *mcpClient, before []byte) ([]byte, error) {
 	enc.SetIndent("", "  ")
 	err = enc.Encode(file)
 	return out.Bytes(), err
+}
+
+// withKeyInput returns the inputs of VS Code with the one that asks for the key. before may be nil.
+func withKeyInput(before json.RawMessage) (json.RawMessage, error) {
+	var all []json.RawMessage
+	if before != nil && (json.Unmarshal(before, &all) != nil || all == nil) {
+		return nil, errors.New("inputs is not a JSON array")
+	}
+	for _, one := range all {
+		var input struct{ ID string }
+		if json.Unmarshal(one, &input) == nil && input.ID == "capgate-key" {
+			return before, nil
+		}
+	}
+	return json.Marshal(append(all, json.RawMessage(`{"type":"promptString","id":"capgate-key",`+
+		`"description":"API key of capgate","password":true}`)))
 }
 
 // entry is the server in the client's file.
