@@ -97,7 +97,7 @@ func consoleRules(t *testing.T, b *browsertest.Browser) {
 }
 
 func consoleExpires(t *testing.T, b *browsertest.Browser) {
-	public, admin := consoleGateway(t, patientRedis("")+"\napprovals: {ttl: 5s}")
+	public, admin := consoleGateway(t, patientRedis("")+"\napprovals: {ttl: 10m}")
 	var saw struct {
 		Text    string
 		Buttons int
