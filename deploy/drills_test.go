@@ -94,7 +94,8 @@ func startDrills(t *testing.T) *drills {
 		}
 	}
 	dir := t.TempDir()
-	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)),
+		0o600))
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !d.accepts.Load() {
 			w.WriteHeader(http.StatusGone) // the gateway tries no second time
@@ -114,7 +115,8 @@ func startDrills(t *testing.T) *drills {
 		d.weather = append(d.weather, p)
 	}
 	d.file = filepath.Join(dir, "capgate.yaml")
-	check.Must(t, os.WriteFile(d.file, []byte(os.Expand(drillsConfig, func(name string) string { return config[name] })),
+	check.Must(t, os.WriteFile(d.file,
+		[]byte(os.Expand(drillsConfig, func(name string) string { return config[name] })),
 		0o600))
 	d.gateway = start(t, capgate, "serve", "--config", d.file)
 	log := d.gateway.wait(t, `"msg":"serving"`)

@@ -75,7 +75,8 @@ func startGateways(t *testing.T) *gateways {
 	t.Helper()
 	g := &gateways{}
 	dir := t.TempDir()
-	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)),
+		0o600))
 	check.Must(t, os.WriteFile(filepath.Join(dir, "asked.yaml"), []byte("id: asked\nimage: x\ntool_source: dynamic\n"),
 		0o600))
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
@@ -99,7 +100,8 @@ func startGateways(t *testing.T) *gateways {
 	}
 	g.keys = append(g.keys, issuer.Token(t, nil))
 	file := filepath.Join(dir, "capgate.yaml")
-	check.Must(t, os.WriteFile(file, []byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })),
+	check.Must(t, os.WriteFile(file,
+		[]byte(os.Expand(gatewaysConfig, func(name string) string { return config[name] })),
 		0o600))
 	for range 2 {
 		log := start(t, capgate, "serve", "--config", file).wait(t, `"msg":"serving"`)

@@ -192,7 +192,8 @@ func checkPods(t *testing.T, all objects) {
 		check.Must(t, os.WriteFile(filepath.Join(dir, "manifests", id), []byte(manifest.(string)), 0o600))
 	}
 	file := filepath.Join(dir, "capgate.yaml")
-	check.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")),
+		0o600))
 	out, _ := exec.CommandContext(t.Context(), capgate, "check", "--config", file).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if !strings.Contains(line, "/etc/capgate/") && !strings.Contains(line, "ok") { // secrets, which are not here

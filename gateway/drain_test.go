@@ -110,7 +110,8 @@ func TestDrainDelay(t *testing.T) {
 	if took := check.Received(t, over, "the end of the delay").Sub(began); took < delay {
 		t.Errorf("the delay took %v, want %v at least", took, delay)
 	}
-	if _, err := gatewaytest.NewClient(conn, call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
+	if _, err := gatewaytest.NewClient(conn, call.Doc).Invoke(t.Context(),
+		request(gatewaytest.Echo, `{}`)); err != nil {
 		t.Errorf("a call during the delay: %v", err)
 	}
 	if _, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(t.Context(),

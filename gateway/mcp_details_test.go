@@ -49,7 +49,8 @@ func TestMCPToolDetails(t *testing.T) {
 		for _, tool := range list.Tools {
 			output, _ := json.Marshal(tool.OutputSchema)
 			a := tool.Annotations
-			got += fmt.Sprintf("%s %t %t %s %s; ", tool.Name, a.ReadOnlyHint, a.IdempotentHint, shown(a.DestructiveHint), output)
+			got += fmt.Sprintf("%s %t %t %s %s; ", tool.Name, a.ReadOnlyHint, a.IdempotentHint,
+				shown(a.DestructiveHint), output)
 		}
 		of := "null"
 		if revision == revisions[0] {

@@ -99,7 +99,8 @@ func TestMCPCallsAtOnce(t *testing.T) {
 		callers.Go(func() {
 			for _, length := range []int{1, 100_000, 10, 5_000} {
 				args := `{"a":"` + strings.Repeat(string(rune('a'+i)), length) + `"}`
-				_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":`+
+				_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",`+
+					`"arguments":`+
 					args+`}}`)
 				var answer struct {
 					Result struct {

@@ -45,8 +45,8 @@ func (d *desk) selfApproval(t *testing.T, wait time.Duration) (f *mcpFront, cred
 	}), ring.credentials
 }
 
-// TestMCPForms: a caller that may approve its own call does so in a form, where its client shows forms, and policy alone
-// decides whether it may. Before 2026-07-28, the form is asked for on the stream of the call.
+// TestMCPForms: a caller that may approve its own call does so in a form, where its client shows forms, and policy
+// alone decides whether it may. Before 2026-07-28, the form is asked for on the stream of the call.
 func TestMCPForms(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -73,11 +73,14 @@ func TestMCPForms(t *testing.T) {
 				if !c.forms {
 					f, credential = short, others[c.key]
 				}
-				what, before, forms := fmt.Sprint(name, " ", revision, " ", token), len(f.capability.Seen()), atomic.Int32{}
+				what, before, forms := fmt.Sprint(name, " ", revision, " ", token), len(f.capability.Seen()),
+					atomic.Int32{}
 				s := f.session(t, revision, &sdk.ClientOptions{
-					Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
+					Capabilities: &sdk.ClientCapabilities{
+						Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
 					ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-						if forms.Add(1); r.Params.Mode != modes[revision] || !strings.Contains(r.Params.Message, `"x"`) {
+						if forms.Add(1); r.Params.Mode != modes[revision] ||
+							!strings.Contains(r.Params.Message, `"x"`) {
 							t.Errorf("%s: %+v", what, r.Params)
 						}
 						return &sdk.ElicitResult{Action: c.action, Content: map[string]any{"approve": c.approve}}, nil
@@ -146,7 +149,8 @@ func TestMCPAnswersCountOnce(t *testing.T) {
 	if m := next(); m.Method != "notifications/cancelled" {
 		t.Errorf("%+v", m)
 	}
-	if m := next(); !strings.Contains(string(m.Result), `"structuredContent":{"a":1}`) || len(f.capability.Seen()) != 1 {
+	if m := next(); !strings.Contains(string(m.Result), `"structuredContent":{"a":1}`) ||
+		len(f.capability.Seen()) != 1 {
 		t.Errorf("%s, %d calls", m.Result, len(f.capability.Seen()))
 	}
 }

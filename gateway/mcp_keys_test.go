@@ -68,7 +68,8 @@ func TestMCPKeys(t *testing.T) {
 type tokens struct{ authenticate.Authenticator }
 
 func (tokens) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
-	return tenant.Identity{Tenant: c.Credential, Key: "corp", User: "ann", Scopes: tenant.Invoke | tenant.Read}, true, nil
+	return tenant.Identity{Tenant: c.Credential, Key: "corp", User: "ann", Scopes: tenant.Invoke | tenant.Read}, true,
+		nil
 }
 
 // TestMCPSessionsOfTenants: the session of a person in one tenant does not exist in another.

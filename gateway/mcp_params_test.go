@@ -105,7 +105,8 @@ func TestMCPParamHeadersOfOthers(t *testing.T) {
 	f.declareHeaders(t)
 	for of, want := range map[string]string{"acme": `"code":-32020`, "globex": "CAPABILITY_UNKNOWN"} {
 		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+newestMeta+
-			`,"name":"caps__echo","arguments":{"region":"eu"}}}`, "Mcp-Protocol-Version", revisions[0], "Mcp-Method", "tools/call",
+			`,"name":"caps__echo","arguments":{"region":"eu"}}}`, "Mcp-Protocol-Version", revisions[0], "Mcp-Method",
+			"tools/call",
 			"Mcp-Name", "caps__echo", "Mcp-Param-Region", "us", "Authorization", "Bearer "+of)
 		if !strings.Contains(text, want) {
 			t.Errorf("%s: %s", of, text)

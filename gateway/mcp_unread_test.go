@@ -35,8 +35,8 @@ func (e *endless) StreamInvoke(_ *docpb.InvokeRequest, s grpc.ServerStreamingSer
 	return s.Context().Err()
 }
 
-// TestMCPUnreadCallsEnd: a client that keeps its connection open and reads nothing has what sockets and windows hold of an
-// endless answer, and no more. Then the call ends at its backend, and the stream at the client.
+// TestMCPUnreadCallsEnd: a client that keeps its connection open and reads nothing has what sockets and windows hold of
+// an endless answer, and no more. Then the call ends at its backend, and the stream at the client.
 func TestMCPUnreadCallsEnd(t *testing.T) {
 	t.Parallel()
 	const (
@@ -55,11 +55,13 @@ func TestMCPUnreadCallsEnd(t *testing.T) {
 			`,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`} {
 			what := protocol.name + " " + revision
 			e.sent.Store(0)
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL(mcp.Path), strings.NewReader(
-				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","_meta":{`+about+`}}}`))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL(mcp.Path),
+				strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",`+
+					`"_meta":{`+about+`}}}`))
 			check.Must(t, err)
 			for _, of := range [][2]string{{"Content-Type", "application/json"}, {"Mcp-Method", "tools/call"},
-				{"Accept", "application/json, text/event-stream"}, {"Mcp-Protocol-Version", revision}, {"Mcp-Name", "caps__echo"}} {
+				{"Accept", "application/json, text/event-stream"}, {"Mcp-Protocol-Version", revision},
+				{"Mcp-Name", "caps__echo"}} {
 				req.Header.Set(of[0], of[1])
 			}
 			client := protocol.client(f.gateway, t)
@@ -73,7 +75,8 @@ func TestMCPUnreadCallsEnd(t *testing.T) {
 			if sent := e.sent.Load(); sent > most || sent > int64(len(text)+between) {
 				t.Errorf("%s: %d bytes were taken of the backend, for a client that has %d", what, sent, len(text))
 			}
-			if err == nil || bytes.Contains(text, []byte(`"result"`)) || !bytes.Contains(text, []byte("notifications/progress")) {
+			if err == nil || bytes.Contains(text, []byte(`"result"`)) ||
+				!bytes.Contains(text, []byte("notifications/progress")) {
 				t.Errorf("%s: the client reads %d bytes, %v", what, len(text), err)
 			}
 			_ = resp.Body.Close()

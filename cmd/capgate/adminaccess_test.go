@@ -187,7 +187,8 @@ func TestAdminOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(guarded(key))
 	t.Cleanup(server.Close)
 	ca, env := filepath.Join(t.TempDir(), "ca.pem"), []string{"XDG_CONFIG_HOME=" + t.TempDir()}
-	check.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	check.Must(t, os.WriteFile(ca,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	admin := strings.TrimPrefix(server.URL, "https://")
 	for _, line := range [][]string{
 		{"status", "--admin", server.URL, "--key-file", file}, // of an unknown authority

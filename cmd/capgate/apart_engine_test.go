@@ -169,8 +169,9 @@ func TestEnginesOfOthers(t *testing.T) {
 	event, sessions := new(openparallaxv1.PipelineEvent), new(openparallaxv1.ListSessionsResponse)
 	check.Must(t, acme.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "ask",
 		Mode: openparallaxv1.SessionMode_NORMAL}, event))
-	check.Must(t, globex.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "globexs", Content: "hello",
-		Mode: openparallaxv1.SessionMode_NORMAL}, event))
+	check.Must(t, globex.ofEngine("shared", send,
+		&openparallaxv1.ClientMessageRequest{SessionId: "globexs", Content: "hello",
+			Mode: openparallaxv1.SessionMode_NORMAL}, event))
 	for _, session := range []string{"acmes", "absent"} {
 		for _, c := range []struct {
 			method string

@@ -27,7 +27,8 @@ func TestChangesAreAudited(t *testing.T) {
 	redis, backend := redistest.Start(t), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	log := filepath.Join(t.TempDir(), "audit.log")
 	file := writeConfig(t, strings.Replace(configOf("audit: {to: "+log+
-		"}\nidentity: {store: redis}\npolicies: {}\n"+patientRedis(redis.URL()), backend), "policy: allow", "policy: ask", 1))
+		"}\nidentity: {store: redis}\npolicies: {}\n"+patientRedis(redis.URL()), backend), "policy: allow",
+		"policy: ask", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	program := func(args ...string) string {
 		t.Helper()
@@ -111,7 +112,8 @@ func TestAuditOfTheFile(t *testing.T) {
 	}
 	text, err := os.ReadFile(old)
 	check.Must(t, err)
-	check.Must(t, os.WriteFile(old, []byte(strings.Replace(string(text), `"code":"OK"`, `"code":"NOT_FOUND"`, 1)), 0o600))
+	check.Must(t, os.WriteFile(old, []byte(strings.Replace(string(text), `"code":"OK"`, `"code":"NOT_FOUND"`, 1)),
+		0o600))
 	exit, stdout, stderr = runProgram(t, nil, "audit", "verify", old, log)
 	if exit != 1 || !strings.Contains(stdout, " was written after another record") {
 		t.Error(exit, stdout, stderr)
@@ -124,7 +126,8 @@ func TestAuditOfTheFile(t *testing.T) {
 			t.Error(line, exit, stderr)
 		}
 	}
-	check.Must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+filepath.Join(dir, "no", "where")+"}", backend)), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(configOf("audit: {to: "+filepath.Join(dir, "no", "where")+"}", backend)),
+		0o600))
 	if exit, _, stderr := runProgram(t, nil, "serve", "--config", file); exit != 1 ||
 		!strings.Contains(stderr, "audit: open ") {
 		t.Error(exit, stderr)

@@ -92,7 +92,8 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 			file := registryConfig(t, more, backend)
 			text, err := os.ReadFile(file)
 			check.Must(t, err)
-			check.Must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "health: {", "health: {wait_for_ready: 30s, ", 1)),
+			check.Must(t, os.WriteFile(file,
+				[]byte(strings.Replace(string(text), "health: {", "health: {wait_for_ready: 30s, ", 1)),
 				0o600))
 			p, public, admin := serve(t, nil, "--config", file)
 			client, ended := dial(t, public), make(chan error, 1)

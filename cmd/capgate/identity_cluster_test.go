@@ -111,7 +111,8 @@ func (g *keyedGateways) follows(t *testing.T, credential, reason string) {
 	}
 }
 
-// answers checks what a gateway answers. It asks again only if the gateway has counted that Redis did not answer in time.
+// answers checks what a gateway answers. It asks again only if the gateway has counted that Redis did not answer in
+// time.
 func (g *keyedGateways) answers(t *testing.T, gateway int, want string, ask func() string) {
 	t.Helper()
 	failures := func() float64 {

@@ -50,8 +50,8 @@ type mcpCaller struct {
 
 func (c *mcpCaller) steer(g *member) { c.way.to.Store(g.addr) }
 
-// connect begins a session at the first replica. shows is what the client does with the page of an approval; nil: it has not
-// declared that it shows pages.
+// connect begins a session at the first replica. shows is what the client does with the page of an approval; nil: it
+// has not declared that it shows pages.
 func (c *mcpApprovals) connect(t *testing.T, revision string, shows func()) *mcpCaller {
 	t.Helper()
 	var options sdk.ClientOptions
@@ -72,7 +72,8 @@ func (c *mcpApprovals) connectClient(t *testing.T, revision string, options sdk.
 	s := &mcpCaller{way: &steered{RoundTripper: &http.Transport{DisableKeepAlives: true}, header: c.caller}}
 	s.steer(c.began)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &options).Connect(t.Context(),
-		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: s.way}}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: s.way}},
+		&sdk.ClientSessionOptions{ProtocolVersion: revision})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	s.ClientSession = session
@@ -233,7 +234,8 @@ func (c *mcpApprovals) page(t *testing.T, text, revision string, kills bool) {
 func (c *mcpApprovals) form(t *testing.T, text, revision string, kills bool) {
 	var s *mcpCaller
 	s = c.connectClient(t, revision, sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
+		Capabilities: &sdk.ClientCapabilities{
+			Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
 		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 			if kills {
 				c.began.kill()
@@ -285,7 +287,8 @@ func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
 	}
 	ask := func(g *member, method, name, params string) {
 		_, text := postMCP(t, g, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+meta+`,`+params+`}}`,
-			append([]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}, c.caller...)...)
+			append([]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name},
+				c.caller...)...)
 		check.Must(t, json.Unmarshal([]byte(text), &answer))
 	}
 	ask(c.began, "tools/call", "caps__echo", `"name":"caps__echo","arguments":`+mcpArgs(text))

@@ -35,8 +35,8 @@ func newFailing(t *testing.T) *failing {
 	return s
 }
 
-// TestOneOfFiveMCPServersIsDead: a server that hangs, or has crashed, takes nothing from the other four: their tools are
-// listed and called, before the tools of that server are known and after. Its own tools stay in the list.
+// TestOneOfFiveMCPServersIsDead: a server that hangs, or has crashed, takes nothing from the other four: their tools
+// are listed and called, before the tools of that server are known and after. Its own tools stay in the list.
 func TestOneOfFiveMCPServersIsDead(t *testing.T) {
 	t.Parallel()
 	var names, fleets []string

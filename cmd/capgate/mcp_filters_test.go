@@ -26,7 +26,8 @@ func TestFiltersOfMCPServers(t *testing.T) {
 	web.Start()
 	log := filepath.Join(t.TempDir(), "audit.log")
 	fleet := func(capability, policy, more string) string {
-		return strings.Replace(mcpFleet(capability, web.URL+"/mcp", "", "validate_arguments: true"+more), "policy: allow",
+		return strings.Replace(mcpFleet(capability, web.URL+"/mcp", "", "validate_arguments: true"+more),
+			"policy: allow",
 			"policy: "+policy, 1)
 	}
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("audit: {to: "+log+"}\nlimits: {per_month: 5}\n"+
@@ -63,7 +64,8 @@ func TestFiltersOfMCPServers(t *testing.T) {
 		t.Fatalf("%s", text)
 	}
 	for i, c := range cases {
-		if !strings.Contains(records[i], `"capability":"`+c.capability+`"`) || !strings.Contains(records[i], c.audited) {
+		if !strings.Contains(records[i], `"capability":"`+c.capability+`"`) ||
+			!strings.Contains(records[i], c.audited) {
 			t.Errorf("call %d is recorded as %s, want %s", i, records[i], c.audited)
 		}
 	}

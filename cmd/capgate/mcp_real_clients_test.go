@@ -50,7 +50,8 @@ func TestMCPClients(t *testing.T) {
 		program, script, mode, version string
 		tasks                          bool
 	}{
-		"TypeScript":        {program: node, script: "client.mjs", mode: "2026-07-28", version: "2026-07-28", tasks: true},
+		"TypeScript": {program: node, script: "client.mjs", mode: "2026-07-28", version: "2026-07-28",
+			tasks: true},
 		"TypeScript legacy": {program: node, script: "client.mjs", mode: "legacy", version: "2025-11-25"},
 		"TypeScript 1":      {program: node, script: "client.mjs", mode: "sdk", version: "2025-11-25"},
 		"Python":            {program: python, script: "client.py", mode: "2026-07-28", version: "2026-07-28", tasks: true},

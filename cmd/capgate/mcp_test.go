@@ -89,8 +89,9 @@ func TestMCPServerOverTLS(t *testing.T) {
 	}
 }
 
-// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a tool whose results have another
-// schema needs approval, also after a restart, until that is accepted; a new credential is used without a restart.
+// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a tool whose results have
+// another schema needs approval, also after a restart, until that is accepted; a new credential is used without a
+// restart.
 func TestMCPServer(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value
@@ -141,7 +142,8 @@ func TestMCPServer(t *testing.T) {
 		t.Errorf("after a restart: %d %s", code, body)
 	}
 	var entry struct{ Tools []struct{ Hash string } }
-	check.Must(t, json.Unmarshal([]byte(waitPage(t, "http://"+admin+"/v1/capabilities/caps", `"drifted":true`)), &entry))
+	check.Must(t, json.Unmarshal([]byte(waitPage(t, "http://"+admin+"/v1/capabilities/caps", `"drifted":true`)),
+		&entry))
 	resp, err := http.Post("http://"+admin+"/v1/capabilities/caps/tools/weather:accept", "application/json",
 		strings.NewReader(`{"hash":"`+entry.Tools[0].Hash+`"}`))
 	check.Must(t, err)

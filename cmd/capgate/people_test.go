@@ -272,7 +272,8 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	root.signIn(r.admin[1])
 	calls := ""
-	check.Until(t, "carol's call among the calls", func() (bool, string) { // calls are published some time after their end
+	// calls are published some time after their end
+	check.Until(t, "carol's call among the calls", func() (bool, string) {
 		_, calls = root.ask("GET", r.admin[1]+"/v1/calls", "", "application/json")
 		return strings.Contains(calls, `"user":"carol"`) && strings.Contains(calls, "APPROVAL_REQUIRED"), calls
 	})

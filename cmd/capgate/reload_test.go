@@ -160,7 +160,8 @@ func TestReloadBadFile(t *testing.T) {
 		t.Errorf("told %d times of the first bad file, and of one SIGHUP", n)
 	}
 
-	check.Must(t, os.WriteFile(file, []byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)),
+	check.Must(t, os.WriteFile(file,
+		[]byte(configOf("redis: embedded\nlog: {level: info, format: text}", backend.Addr)),
 		0o600))
 	waitPage(t, metrics, "\ncapgate_config_last_reload_successful 1\n")
 	_, body = page(t, readyz)
@@ -186,7 +187,8 @@ func TestReloadKeepsLimits(t *testing.T) {
 	if first, second := invoke(), invoke(); first != codes.OK || second != codes.ResourceExhausted {
 		t.Fatalf("%v, then %v", first, second)
 	}
-	check.Must(t, os.WriteFile(file, []byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)),
+	check.Must(t, os.WriteFile(file,
+		[]byte(configOf(limits+"tenants: [{id: acme, capabilities: ['*']}]", backend.Addr)),
 		0o600))
 	p.signal(t, syscall.SIGHUP)
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)

@@ -133,7 +133,8 @@ func TestStatusTable(t *testing.T) {
 		Gateway: admin.Gateway{Replica: "me", Redis: "ok"}, TotalSize: 3,
 		Fleets: []admin.Fleet{
 			{Capability: "weather", Usable: 2, Panic: true, Backends: []admin.Backend{
-				{Addr: "10.0.0.1:1", State: "up", Why: "90 cities", Since: ago(90 * time.Second), ProbedBy: "me", InFlight: 12, LatencyMS: 0.25},
+				{Addr: "10.0.0.1:1", State: "up", Why: "90 cities", Since: ago(90 * time.Second), ProbedBy: "me",
+					InFlight: 12, LatencyMS: 0.25},
 				{Addr: "10.0.0.2:1", State: "down", Since: ago(-time.Second), ProbedBy: "other",
 					Why: "\x1b[2Jmoves\nthe screen", LatencyMS: 3.14159},
 				{Addr: "10.0.0.3:1", State: "draining", Since: ago(50 * time.Hour),

@@ -28,7 +28,8 @@ var setbacks = map[string]struct {
 	"connection broken": {func(t *testing.T, p rawPeer, id uint32) {
 		check.Must(t, p.Write(rawhttp2.Headers(id+2, true, p.Block(":status", "200"))))
 	}, codes.Unavailable},
-	"reset": {func(t *testing.T, p rawPeer, id uint32) { check.Must(t, p.Write(rawhttp2.Reset(id, 2))) }, codes.Internal},
+	"reset": {func(t *testing.T, p rawPeer, id uint32) { check.Must(t, p.Write(rawhttp2.Reset(id, 2))) },
+		codes.Internal},
 	"UNAVAILABLE": {func(t *testing.T, p rawPeer, id uint32) {
 		check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc",
 			"grpc-status", "14", "grpc-message", "busy", "x-why", "just so"))))

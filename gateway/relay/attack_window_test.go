@@ -84,7 +84,8 @@ func TestConnectionShare(t *testing.T) {
 		})
 
 		const id = 2*downloads + 1
-		check.Must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)), rawhttp2.WindowUpdate(id, 100),
+		check.Must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)),
+			rawhttp2.WindowUpdate(id, 100),
 			rawhttp2.Data(id, true, rawhttp2.Message(nil))))
 		r, err := c.WaitResponse(id)
 		check.Must(t, err)

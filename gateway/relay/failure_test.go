@@ -202,7 +202,8 @@ func TestGracefulStop(t *testing.T) {
 				if same {
 					_ = ln.Close()
 					go old.srv.GracefulStop()
-					check.Succeeds(t, "the relay", func() (err error) { ln, err = net.Listen("tcp", old.addr); return err })
+					check.Succeeds(t, "the relay",
+						func() (err error) { ln, err = net.Listen("tcp", old.addr); return err })
 					backs = append(backs, serveBackend(t, ln))
 					continue
 				}

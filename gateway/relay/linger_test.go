@@ -40,7 +40,8 @@ func TestLinger(t *testing.T) {
 	t.Run("it ends", func(t *testing.T) {
 		t.Parallel()
 		c := early(t, addr)
-		check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)), rawhttp2.Data(1, true, make([]byte, 16<<10)),
+		check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 16<<10)),
+			rawhttp2.Data(1, true, make([]byte, 16<<10)),
 			rawhttp2.Ping(7)))
 		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
 			t.Errorf("%v, %v", f, err)
@@ -56,7 +57,8 @@ func TestLinger(t *testing.T) {
 		if f, err := c.Wait(reset); err != nil || f.Type != rawhttp2.TypePing {
 			t.Errorf("after 48 KiB: %v, %v", f, err)
 		}
-		check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 14<<10)), rawhttp2.Data(1, false, make([]byte, 4<<10))))
+		check.Must(t, c.Write(rawhttp2.Data(1, false, make([]byte, 14<<10)),
+			rawhttp2.Data(1, false, make([]byte, 4<<10))))
 		if code, err := c.WaitReset(1); err != nil || code != rawhttp2.NoError {
 			t.Errorf("after 66 KiB: %d, %v", code, err)
 		}

@@ -231,7 +231,8 @@ func (m *machine) verify() {
 			continue
 		}
 		if len(e.pings)+len(e.settings) != 0 || c.pingSent != 0 {
-			t.Errorf("client %v: %d PING and %d SETTINGS without an answer, and one of the relay: %v", e.client, len(e.pings),
+			t.Errorf("client %v: %d PING and %d SETTINGS without an answer, and one of the relay: %v", e.client,
+				len(e.pings),
 				len(e.settings), c.pingSent != 0)
 		}
 		if c.streams.count != 0 || c.waiting.first != nil || c.waiting.last != nil || c.out.size != 0 ||
@@ -240,7 +241,8 @@ func (m *machine) verify() {
 				c.out.size)
 		}
 		if c.recvWin+c.owed != m.sh.relay.cfg.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
-			t.Errorf("client %v: windows out of step: receive %d and %d, send %d and %d", e.client, c.recvWin, e.sendConn,
+			t.Errorf("client %v: windows out of step: receive %d and %d, send %d and %d", e.client, c.recvWin,
+				e.sendConn,
 				c.sendWin, e.recvConn)
 		}
 	}

@@ -68,7 +68,8 @@ const plenty = 1 << 40
 func newMachine(t testing.TB, seed uint64, cfg Config) *machine {
 	cfg.Shards = 1
 	cfg.SetupTimeout, cfg.IdleTimeout, cfg.KeepAlive, cfg.PingTimeout = time.Hour, time.Hour, time.Second, time.Hour
-	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 0)), byNum: map[string]*call{}, maxOpen: 1 << 20, trace: fnv.New64a()}
+	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 0)), byNum: map[string]*call{}, maxOpen: 1 << 20,
+		trace: fnv.New64a()}
 	r := bareRelay(t, cfg, &machineHandler{m})
 	m.sh = r.shards[0]
 	m.up = r.NewUpstream(UpstreamConfig{

@@ -30,7 +30,8 @@ func TestResponseReset(t *testing.T) {
 			t.Errorf("%s: %d bytes", name, len(a.Message))
 		}
 		a.Reset(most)
-		if a.Message != nil || a.Header != nil || a.Trailer != nil || a.Status.Code != codeOK || a.Status.Message != "" || len(a.buf) != 0 ||
+		if a.Message != nil || a.Header != nil || a.Trailer != nil || a.Status.Code != codeOK ||
+			a.Status.Message != "" || len(a.buf) != 0 ||
 			(cap(a.buf) > 0) != test.kept {
 			t.Errorf("%s: %+v", name, a)
 		}

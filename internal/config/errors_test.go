@@ -38,7 +38,8 @@ func TestParseErrors(t *testing.T) {
 		"bad host": {"listen: 'a b:1'\n" + fleet, []string{`f:1: listen: host "a b" is neither`}},
 		"tenants that search": {"mcp: {search: acme}\n" + fleet, []string{
 			`f:1: mcp.search: must be true, false or a list of tenants, as in [acme]`}},
-		"a text for tenants that search": {"mcp: {search: 'true'}\n" + fleet, []string{`f:1: mcp.search: must be true, false`}},
+		"a text for tenants that search": {"mcp: {search: 'true'}\n" + fleet,
+			[]string{`f:1: mcp.search: must be true, false`}},
 		"a mapping of tenants that search": {"mcp: {search: {acme: true}}\n" + fleet, []string{
 			`f:1: mcp.search: must be true, false`}},
 		"wrong tenants that search": {"mcp: {search: [acme, 'a b', acme]}\n" + fleet, []string{

@@ -161,7 +161,8 @@ func TestRedisIsAwayAmidSeveralAnswers(t *testing.T) {
 			check.Until(t, "an answer of eve's to count", func() (bool, string) {
 				_, err := give("eve")
 				got, _ := k.Get(t.Context(), a.Tenant, a.ID)
-				return (err == nil || refusedFor(err) == "ALREADY_ANSWERED") && len(got.Answers) == 2, fmt.Sprint(err, got)
+				return (err == nil || refusedFor(err) == "ALREADY_ANSWERED") &&
+					len(got.Answers) == 2, fmt.Sprint(err, got)
 			})
 
 			if _, err := give("eve"); refusedFor(err) != "ALREADY_ANSWERED" {

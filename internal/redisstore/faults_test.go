@@ -184,7 +184,8 @@ func TestSubscriptionComesBack(t *testing.T) {
 			check.Received(t, connected, "the subscription")
 			fault(server)
 			check.Received(t, connected, "the second subscription")
-			check.Holds(t, "a message to be sent", func() bool { return p.Publish(ctx, p.Channel("c"), "hello") == nil })
+			check.Holds(t, "a message to be sent",
+				func() bool { return p.Publish(ctx, p.Channel("c"), "hello") == nil })
 			check.Received(t, messages, "a message")
 		})
 	}

@@ -34,8 +34,8 @@ func TestAcrossTenants(t *testing.T) {
 				asked, err := s.Approvals().Create(ctx, d)
 				check.Must(t, err)
 				want[asked.ID] = id
-				check.Must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask, Name: policy.Name{Capability: "c",
-					Tool: strconv.Itoa(n)}}))
+				check.Must(t, s.Policies().Set(ctx, policy.Rule{Tenant: id, Verdict: call.Ask,
+					Name: policy.Name{Capability: "c", Tool: strconv.Itoa(n)}}))
 			}
 		}
 		all, _, err := roster.Page(ctx, "", 100)

@@ -131,7 +131,8 @@ func TestHealthBoard(t *testing.T) {
 			t.Errorf("its version: %+v", p)
 		}
 		next := publish(health.Report{Key: key})
-		if next.Version <= published.Version || next.Previous != published.Version || len(next.Entries) != 1 || next.Entries[0].Observation != nil {
+		if next.Version <= published.Version || next.Previous != published.Version || len(next.Entries) != 1 ||
+			next.Entries[0].Observation != nil {
 			t.Errorf("published that one is gone: %+v", next)
 		}
 		if next.Version == next.Previous+1 { // a store that fails over to a copy must not give a version twice

@@ -189,7 +189,8 @@ func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[st
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Approvals != len(s.all) || (len(report.Left) > 0) != (s.broken == "once") { // nothing runs, so nothing ends
+	// nothing runs, so nothing ends
+	if report.Approvals != len(s.all) || (len(report.Left) > 0) != (s.broken == "once") {
 		t.Errorf("%d approvals of %d, left %v", report.Approvals, len(s.all), report.Left)
 	}
 	byName := map[string]verify.Check{}
@@ -197,7 +198,8 @@ func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[st
 		byName[c.Name] = c
 	}
 	for _, a := range s.all {
-		if state := a.GetState(); (state == "pending" || state == "approved") && !slices.Contains(report.Left, a.GetId()) &&
+		if state := a.GetState(); (state == "pending" || state == "approved") &&
+			!slices.Contains(report.Left, a.GetId()) &&
 			time.Now().Before(a.GetExpireTime().AsTime()) {
 			t.Errorf("%s is left %s", a.GetSession(), state)
 		}

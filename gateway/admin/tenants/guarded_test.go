@@ -71,7 +71,8 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		{"POST /v1/tenants/acme/keys/" + own.GetId() + ":revoke", `{}`, 200, "revoked"},
 	} {
 		method, path, _ := strings.Cut(test.line, " ")
-		if status, body := web.Ask(t, method, path, test.body); status != test.status || !strings.Contains(body, test.has) ||
+		if status, body := web.Ask(t, method, path, test.body); status != test.status ||
+			!strings.Contains(body, test.has) ||
 			strings.Contains(body, `"globex"`) {
 			t.Errorf("%s: %d %s, want %d %s", test.line, status, body, test.status, test.has)
 		}

@@ -65,7 +65,9 @@ func newRig(t *testing.T, wraps ...func(tenants.Store) tenants.Store) *rig {
 		Scopes: tenant.Admin | tenant.Invoke | tenant.Read, Asserts: tenant.User,
 	}}, settings, pepper)
 	r.service = tenants.New(tenants.Config{
-		Store: r.store, Tenants: r.stored.Directory(), Roster: &tenant.Roster{Directory: r.stored.Directory(), Store: store}, Keys: keys, Pepper: func() []byte { return pepper },
+		Store: r.store, Tenants: r.stored.Directory(),
+		Roster: &tenant.Roster{Directory: r.stored.Directory(), Store: store}, Keys: keys,
+		Pepper:  func() []byte { return pepper },
 		Changed: r.stored.Changed, Log: slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus,
 	})
 	r.port = gatewaytest.ServeOperators(t, r.service.Operators())

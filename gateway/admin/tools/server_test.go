@@ -22,7 +22,8 @@ func authored(t *testing.T, description string) map[string]catalog.Declaration {
 		"bare":    {},
 		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}},
 		"weather": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{
-			{Name: "get.it-now_1", Description: description, Schema: schema, Output: output(t, description), Recommends: true,
+			{Name: "get.it-now_1", Description: description, Schema: schema, Output: output(t, description),
+				Recommends:  true,
 				Recommended: call.Ask},
 			{Name: "other", Description: "the same", Schema: schema},
 		}}},

@@ -91,7 +91,8 @@ func TestCredentials(t *testing.T) {
 			c.Principal.Scopes != tenant.Invoke) {
 			t.Errorf("%s: %+v", name, c.Info)
 		}
-		if r := c.Answer().Refusal; empty[name] != (r != nil && strings.Contains(r.Message, "after Bearer and a space")) {
+		if r := c.Answer().Refusal; empty[name] != (r != nil &&
+			strings.Contains(r.Message, "after Bearer and a space")) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		for _, header := range []string{"authorization", "x-api-key"} {

@@ -76,16 +76,21 @@ func TestAnswers(t *testing.T) {
 			status                             int
 			want                               string // the reason, or how the approval is answered
 		}{
-			"approved":                    {"acme", session, id, accepted, revision, 202, "Approve"},
-			"not approved":                {"acme", session, id, `"result":{"action":"accept"}`, revision, 202, "Deny"},
-			"approved by a text":          {"acme", session, id, `"result":{"action":"accept","content":{"approve":"true"}}`, revision, 202, "Deny"},
-			"declined":                    {"acme", session, id, `"result":{"action":"decline"}`, revision, 202, "Deny"},
-			"cancelled":                   {"acme", session, id, `"result":{"action":"cancel"}`, revision, 202, "Deny"},
-			"an error":                    {"acme", session, id, `"error":{"code":-1,"message":"x"}`, revision, 202, ""},
-			"no action":                   {"acme", session, id, `"result":{}`, revision, 400, "INVALID_BODY"},
-			"another action":              {"acme", session, id, `"result":{"action":"approve"}`, revision, 400, "INVALID_BODY"},
-			"no object":                   {"acme", session, id, `"result":true`, revision, 400, "INVALID_BODY"},
-			"a result and an error":       {"acme", session, id, accepted + `,"error":{"code":-1,"message":"x"}`, revision, 400, "INVALID_BODY"},
+			"approved":     {"acme", session, id, accepted, revision, 202, "Approve"},
+			"not approved": {"acme", session, id, `"result":{"action":"accept"}`, revision, 202, "Deny"},
+			"approved by a text": {"acme", session, id,
+				`"result":{"action":"accept","content":{"approve":"true"}}`, revision, 202, "Deny"},
+			"declined": {"acme", session, id, `"result":{"action":"decline"}`, revision, 202,
+				"Deny"},
+			"cancelled": {"acme", session, id, `"result":{"action":"cancel"}`, revision, 202, "Deny"},
+			"an error": {"acme", session, id, `"error":{"code":-1,"message":"x"}`, revision, 202,
+				""},
+			"no action": {"acme", session, id, `"result":{}`, revision, 400, "INVALID_BODY"},
+			"another action": {"acme", session, id, `"result":{"action":"approve"}`, revision, 400,
+				"INVALID_BODY"},
+			"no object": {"acme", session, id, `"result":true`, revision, 400, "INVALID_BODY"},
+			"a result and an error": {"acme", session, id, accepted + `,"error":{"code":-1,"message":"x"}`,
+				revision, 400, "INVALID_BODY"},
 			"forged":                      {"acme", session, forged(id), accepted, revision, 400, "MCP_ANSWER_UNKNOWN"},
 			"of an unknown request":       {"acme", session, "1", accepted, revision, 400, "MCP_ANSWER_UNKNOWN"},
 			"a session as the id":         {"acme", session, session, accepted, revision, 400, "MCP_ANSWER_UNKNOWN"},
@@ -139,10 +144,13 @@ func TestClientsThatAreNotAsked(t *testing.T) {
 	} {
 		a := newAsking(t)
 		session := a.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
-			`"capabilities":` + c.capabilities + `,"clientInfo":{"name":"x","version":"1"}}}`).Header().Get("Mcp-Session-Id")
-		w := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`, "Mcp-Session-Id", session,
+			`"capabilities":` + c.capabilities +
+			`,"clientInfo":{"name":"x","version":"1"}}}`).Header().Get("Mcp-Session-Id")
+		w := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`, "Mcp-Session-Id",
+			session,
 			"Mcp-Protocol-Version", c.revision, "Accept", c.accept)
-		if w.Header().Get("Content-Type") != "application/json" || strings.Contains(w.Body.String(), "elicitation/create") {
+		if w.Header().Get("Content-Type") != "application/json" ||
+			strings.Contains(w.Body.String(), "elicitation/create") {
 			t.Errorf("%s: %v %s", name, w.Header(), w.Body)
 		}
 	}

@@ -51,7 +51,8 @@ func TestTaskOfARefusedCall(t *testing.T) {
 		a, of, reason := newAsking(t), &tasks{}, "APPROVAL_REQUIRED"
 		a.Handler = mcp.New(mcp.Config{Conn: a, Catalog: a, Tasks: of, HTTPStatus: func(codes.Code) int { return 400 },
 			Authenticate: func(*http.Request) error { return nil },
-			Tenant:       func(*http.Request) string { return "acme" }, Caller: func(*http.Request) string { return "acme" },
+			Tenant:       func(*http.Request) string { return "acme" },
+			Caller:       func(*http.Request) string { return "acme" },
 			Unary: func(_ context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
 				refused, err := status.New(codes.FailedPrecondition, "refused").WithDetails(&errdetails.ErrorInfo{
 					Domain: problem.OwnDomain, Reason: reason,

@@ -89,8 +89,8 @@ func (u *unread) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestUnreadStreams: the stream of a client that reads nothing ends. Until then it holds a fixed number of events, and of
-// pieces of an answer, though there are many.
+// TestUnreadStreams: the stream of a client that reads nothing ends. Until then it holds a fixed number of events, and
+// of pieces of an answer, though there are many.
 func TestUnreadStreams(t *testing.T) {
 	t.Parallel()
 	const (
@@ -122,13 +122,15 @@ func TestUnreadStreams(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), never)
 			defer cancel()
 			w := &unread{ResponseRecorder: httptest.NewRecorder(), room: c.room, until: begun.Add(never)}
-			a.ServeHTTP(w, a.request(c.method, c.body, append(c.header, "Accept", "application/json, text/event-stream")...).
+			a.ServeHTTP(w, a.request(c.method, c.body,
+				append(c.header, "Accept", "application/json, text/event-stream")...).
 				WithContext(ctx))
 			if lasted := time.Since(begun); lasted > never/2 || lasted < time.Minute {
 				t.Errorf("%s: it lasted %v", name, lasted)
 			}
 			if a.taken > room/piece+2 {
-				t.Errorf("%s: %d pieces of the answer are taken, for a client that has room for %d", name, a.taken, room/piece)
+				t.Errorf("%s: %d pieces of the answer are taken, for a client that has room for %d", name, a.taken,
+					room/piece)
 			}
 		})
 	}
@@ -145,10 +147,12 @@ func TestUnreadStreams(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), all)
 			defer cancel()
 			w := &unread{ResponseRecorder: httptest.NewRecorder(), until: time.Now().Add(pause)}
-			a.ServeHTTP(w, a.request(c.method, c.body, append(c.header, "Accept", "application/json, text/event-stream")...).
+			a.ServeHTTP(w, a.request(c.method, c.body,
+				append(c.header, "Accept", "application/json, text/event-stream")...).
 				WithContext(ctx))
 			if most := int((all - pause) / time.Second); w.events == 0 || w.events > most+2 || a.changes.Load() < 1000 {
-				t.Errorf("%s: %d events about %d changes, of which the client saw %v", name, w.events, a.changes.Load(), all-pause)
+				t.Errorf("%s: %d events about %d changes, of which the client saw %v", name, w.events,
+					a.changes.Load(), all-pause)
 			}
 		})
 	}

@@ -167,7 +167,8 @@ func TestProgramIsKeptOut(t *testing.T) {
 	b.signIn(p.URL, "/") // the other session was revoked
 	page := b.get(p.URL + "/cli?" + good.Encode())
 	p.people.bar("ann, issuer corp")
-	if r := b.do(http.MethodPost, p.URL+"/cli", agreed(page, good)); r.StatusCode != http.StatusForbidden || r.to() != "" {
+	if r := b.do(http.MethodPost, p.URL+"/cli", agreed(page, good)); r.StatusCode != http.StatusForbidden ||
+		r.to() != "" {
 		t.Errorf("after the end of the person's rights: %d %s", r.StatusCode, r.to())
 	}
 	p.people.bar("")

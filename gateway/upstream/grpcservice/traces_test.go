@@ -40,7 +40,8 @@ func TestAttemptsAreTraced(t *testing.T) {
 	} {
 		_, _ = w.Invoke(within(t), request(c.tool, c.args))
 		spans := collector.Spans(t, 2*(i+1))[2*i:]
-		client := slices.IndexFunc(spans, func(s *oteltest.Span) bool { return s.GetKind() == otlp.Span_SPAN_KIND_CLIENT })
+		client := slices.IndexFunc(spans,
+			func(s *oteltest.Span) bool { return s.GetKind() == otlp.Span_SPAN_KIND_CLIENT })
 		if client < 0 {
 			t.Fatalf("%s: %v", c.tool, spans)
 		}

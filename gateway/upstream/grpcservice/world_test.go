@@ -56,8 +56,9 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet
 	}})
 	w.fleet = grpcservice.Fleet{Capability: id, Backends: addrs, Methods: []string{demo}}
 	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc,
-		Protocol: &grpcservice.Settings{Methods: w.fleet.Methods},
-		Asks:     w.services.Probe(id), Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
+		Protocol:  &grpcservice.Settings{Methods: w.fleet.Methods},
+		Asks:      w.services.Probe(id),
+		Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
 	if edit != nil {
 		edit(&w.fleet, &of)
 	}

@@ -39,8 +39,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestSessionsOfReplicas: a session is bound to one of the servers, whatever replica its calls come through. Each replica
-// has a session of its own there.
+// TestSessionsOfReplicas: a session is bound to one of the servers, whatever replica its calls come through. Each
+// replica has a session of its own there.
 func TestSessionsOfReplicas(t *testing.T) {
 	t.Parallel()
 	remotes := []*remote{newRemote(t, true), newRemote(t, true)}

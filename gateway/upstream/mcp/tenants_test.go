@@ -36,18 +36,21 @@ func TestSessionsOfTenants(t *testing.T) {
 	}
 	keys.Replace(all, settings, nil)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: id, Backends: []string{r.URL}, Dialect: call.Doc, Protocol: &mcp.Settings{},
-			Asks: servers.Probe(id), Affinity: router.Affinity{Sessions: true}}},
+		Fleets: []gatewaytest.Fleet{{Capability: id, Backends: []string{r.URL}, Dialect: call.Doc,
+			Protocol: &mcp.Settings{},
+			Asks:     servers.Probe(id), Affinity: router.Affinity{Sessions: true}}},
 		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys}), Closed: servers.Close,
 		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return servers.Serve(f.Capability, addr) },
 	})
 	client := docpb.NewCapabilityClient(g.Conn(t))
 	for _, test := range []struct{ of, session, want string }{
-		{"acme", "a", `{"calls":1}`}, {"globex", "a", `{"calls":1}`}, {"acme", "a", `{"calls":2}`}, {"acme", "b", `{"calls":1}`},
+		{"acme", "a", `{"calls":1}`}, {"globex", "a", `{"calls":1}`}, {"acme", "a", `{"calls":2}`},
+		{"acme", "b", `{"calls":1}`},
 	} {
 		req := request("count", `{}`)
 		req.SessionId = test.session
-		got, err := client.Invoke(metadata.AppendToOutgoingContext(within(t), "authorization", "Bearer "+credentials[test.of]), req)
+		got, err := client.Invoke(metadata.AppendToOutgoingContext(within(t), "authorization",
+			"Bearer "+credentials[test.of]), req)
 		if err != nil || string(got.GetResultJson()) != test.want {
 			t.Errorf("%s, session %s: %s, %v; want %s", test.of, test.session, got.GetResultJson(), err, test.want)
 		}
@@ -96,9 +99,11 @@ func TestRedirects(t *testing.T) {
 // TestReservedHeaders: the configuration sets none that the protocol sets.
 func TestReservedHeaders(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]bool{"mcp-session-id": true, "MCP-Protocol-Version": true, "Mcp-Param-City": true,
-		"host": true, "Content-Type": true, "last-event-id": true, "te": true, "Authorization": false, "X-Api-Key": false,
-		"Mcp-": false, "Mcpx": false} {
+	for name, want := range map[string]bool{"mcp-session-id": true, "MCP-Protocol-Version": true,
+		"Mcp-Param-City": true,
+		"host":           true, "Content-Type": true, "last-event-id": true, "te": true, "Authorization": false,
+		"X-Api-Key": false,
+		"Mcp-":      false, "Mcpx": false} {
 		if mcp.ReservedHeader(name) != want {
 			t.Errorf("%s: %t", http.CanonicalHeaderKey(name), !want)
 		}

@@ -24,7 +24,8 @@ func TestMarshal(t *testing.T) {
 		`{"id":"a<b\"","answers":[],"groups":[],"escalate_groups":[]}`: &capgatepb.Approval{Id: `a<b"`},
 		`{"a":[],"b":{"c":1}}`: &structpb.Struct{Fields: map[string]*structpb.Value{
 			"a": structpb.NewListValue(&structpb.ListValue{}),
-			"b": structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"c": structpb.NewNumberValue(1)}})}},
+			"b": structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+				"c": structpb.NewNumberValue(1)}})}},
 	} {
 		if got, err := restjson.Marshal(m); err != nil || string(got) != want {
 			t.Errorf("got %s, want %s: %v", got, want, err)

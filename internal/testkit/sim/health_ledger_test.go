@@ -100,7 +100,8 @@ func (d *healthLedger) down(l *healthLife, b *health.Backend) {
 	case replicas == 0 && slices.Contains(against, l.id): // and here, it is isolated
 	case d.recent(d.late): // a replica whose probes are late confirms nothing
 	default:
-		d.p.Fail("%s says that %s is down, as only %q found: %s; it knows %d replicas", l.name, b.Addr, against, b.Reason, replicas)
+		d.p.Fail("%s says that %s is down, as only %q found: %s; it knows %d replicas", l.name, b.Addr, against,
+			b.Reason, replicas)
 	}
 }
 
@@ -123,7 +124,8 @@ func (d *healthLedger) bounded(l *healthLife, work *health.Work) {
 	case l.probing > d.p.most:
 		d.p.Fail("%s has %d probes in flight, want %d at most", l.name, l.probing, d.p.most)
 	case l.reading > 4 || l.publishing > 1 || len(work.Publish) > 1024:
-		d.p.Fail("%s has %d reads and %d publishes in flight, of %d reports", l.name, l.reading, l.publishing, len(work.Publish))
+		d.p.Fail("%s has %d reads and %d publishes in flight, of %d reports", l.name, l.reading, l.publishing,
+			len(work.Publish))
 	}
 }
 
@@ -154,7 +156,8 @@ func (d *healthLedger) agree(when string) {
 				}
 			}
 			if len(s.Backends) != len(f.Backends) {
-				d.p.Fail("%s, %s: %s has %d backends, want %d", when, r.name, f.Capability, len(s.Backends), len(f.Backends))
+				d.p.Fail("%s, %s: %s has %d backends, want %d", when, r.name, f.Capability, len(s.Backends),
+					len(f.Backends))
 			}
 		}
 	}
@@ -174,7 +177,8 @@ func (d *healthLedger) count(t time.Duration, pass func(time.Duration)) {
 				least, most = 2*least, 2*most
 			}
 			if n := d.probes[addr]; n < least || n > most {
-				d.p.Fail("%s %s, and was probed %d times in %v, want %d to %d", addr, cmp.Or(state, "is up"), n, t, least, most)
+				d.p.Fail("%s %s, and was probed %d times in %v, want %d to %d", addr, cmp.Or(state, "is up"), n, t,
+					least, most)
 			}
 		}
 	}

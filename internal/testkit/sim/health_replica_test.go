@@ -33,8 +33,8 @@ type healthReplica struct {
 	life   *healthLife // nil: it is down
 }
 
-// healthLife is the time between a start and an end. It does what health.Prober does: it gives a health.Replica the time,
-// and the results of what it asks for.
+// healthLife is the time between a start and an end. It does what health.Prober does: it gives a health.Replica the
+// time, and the results of what it asks for.
 type healthLife struct {
 	*healthReplica
 	id      string
@@ -62,7 +62,9 @@ func (r *healthReplica) boot() {
 	r.life = l
 	l.core = health.NewReplica(health.ReplicaOptions{
 		MaxConcurrent: r.p.most, Shared: true, ID: l.id, Heartbeat: r.p.heartbeat, Stale: r.p.stale,
-		Reconcile: r.p.reconcile, Used: func(_, addr string) bool { return addr == "b0:1" || addr == "b1:1" && r.name == "r0" },
+		Reconcile: r.p.reconcile, Used: func(_, addr string) bool {
+			return addr == "b0:1" || addr == "b1:1" && r.name == "r0"
+		},
 		Jitter: func(d time.Duration) time.Duration {
 			return time.Duration(r.p.Draw(l.id+d.String()) % uint64(max(d, 1)))
 		},
@@ -231,11 +233,12 @@ func (l *healthLife) probe(probe *health.Probe) {
 			end(health.Result{OK: true, Dialect: call.Live})
 		}
 	})
-	stop = l.after(probe.Timeout(), " gives up its probe of "+what, func() { end(health.Result{Reason: grpcerror.NoAnswer}) })
+	stop = l.after(probe.Timeout(), " gives up its probe of "+what,
+		func() { end(health.Result{Reason: grpcerror.NoAnswer}) })
 }
 
-// exchange sends a command to the store, and calls one of two functions with the reply. It may arrive although the replica
-// waits no longer, or is gone.
+// exchange sends a command to the store, and calls one of two functions with the reply. It may arrive although the
+// replica waits no longer, or is gone.
 func (l *healthLife) exchange(what string, writes bool, serve func() (reply func(now time.Time)),
 	fail func(now time.Time, err error),
 ) {
@@ -303,7 +306,8 @@ func (l *healthLife) read(read health.ShardRead) {
 	}
 	l.exchange(fmt.Sprintf("read %d, full %t", read.Shard, read.Full), false, func() func(now time.Time) {
 		got, err := l.p.store.Shard(context.Background(), read.Shard, read.Full)
-		l.p.rng.Shuffle(len(got.Entries), func(i, j int) { got.Entries[i], got.Entries[j] = got.Entries[j], got.Entries[i] })
+		l.p.rng.Shuffle(len(got.Entries),
+			func(i, j int) { got.Entries[i], got.Entries[j] = got.Entries[j], got.Entries[i] })
 		return func(now time.Time) { done(now, got, err) }
 	}, func(now time.Time, err error) { done(now, health.Shard{}, err) })
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // TestHealth: whatever happens to replicas, backends and the store, a backend is down only if two replicas have found
-// that, an empty or silent store erases no knowledge, and probes are bounded. When the faults end, all replicas soon agree
-// with the truth.
+// that, an empty or silent store erases no knowledge, and probes are bounded. When the faults end, all replicas soon
+// agree with the truth.
 func TestHealth(t *testing.T) { check(t, playHealth) }
 
 // healthWorld is a run of replicas that share the probing of backends.

@@ -13,8 +13,8 @@ import (
 )
 
 // TestKeys: whatever happens to replicas, a key that was revoked is invalid at a replica that says that it knows of the
-// change, unless Redis does not answer the call. Without faults that is within a second. The same holds for URLs that were
-// signed for the key.
+// change, unless Redis does not answer the call. Without faults that is within a second. The same holds for URLs that
+// were signed for the key.
 func TestKeys(t *testing.T) { check(t, playKeys) }
 
 // withinASecond is the longest time in which a replica learns of a change, as docs/run/identity.md promises.
@@ -47,14 +47,16 @@ type issued struct {
 
 func playKeys(w *sim.World) {
 	p := &keysWorld{}
-	p.cluster = newCluster(w, 3, func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
-		stored, err := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
-		if err != nil {
-			panic(err) // of a fixed configuration
-		}
-		all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
-		return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all, s.Signing(), nil)}, stored.Watch
-	})
+	p.cluster = newCluster(w, 3,
+		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
+			stored, err := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
+			if err != nil {
+				panic(err) // of a fixed configuration
+			}
+			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
+			return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all, s.Signing(), nil)},
+				stored.Watch
+		})
 	p.copies(20)
 	w.Faults = func() (all []sim.Event) {
 		for _, r := range p.replicas {
@@ -169,7 +171,8 @@ func (p *keysWorld) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid b
 			}
 			valid = true
 			if answered := ring.store.Stats().Errors == failed; answered && revoked > 0 && revoked < known {
-				p.Fail("%s is valid at %s, which knows all changes until %v; the key was revoked at %v", what, r.name, known,
+				p.Fail("%s is valid at %s, which knows all changes until %v; the key was revoked at %v", what, r.name,
+					known,
 					revoked)
 			}
 		}

@@ -111,8 +111,8 @@ func (p *limitsWorld) call(a *sim.Actor, l *life[*ratelimit.Limiter], takes time
 	return true
 }
 
-// take takes what a call needs, and waits as long as that may be there soon. waited leaves out the time until the caller's
-// turn, which is the simulation's.
+// take takes what a call needs, and waits as long as that may be there soon. waited leaves out the time until the
+// caller's turn, which is the simulation's.
 func (p *limitsWorld) take(a *sim.Actor, l *life[*ratelimit.Limiter], permit *ratelimit.Permit) (taken bool,
 	waited time.Duration,
 ) {
