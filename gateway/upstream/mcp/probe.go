@@ -78,13 +78,13 @@ func (s *Servers) firstLook(capability, url string) bool {
 	return !before
 }
 
-// look pings the server in the session that is there, or opens another one.
+// look asks the server for a sign of life where its session is there, or opens another one.
 func (v *server) look(ctx context.Context) (opened bool, _ error) {
 	cs := v.watched()
 	if cs != nil && (v.old.Load() || time.Since(v.watch.since) < renewWatch) {
 		var wire *jsonrpc.Error
-		err := cs.Ping(ctx, &sdk.PingParams{})
-		if err == nil || errors.As(err, &wire) { // servers without sessions have no ping, but answer
+		err := v.ask(ctx, cs)
+		if err == nil || errors.As(err, &wire) { // an error is an answer, too
 			return false, nil
 		}
 		if ctx.Err() != nil {
@@ -101,6 +101,25 @@ func (v *server) look(ctx context.Context) (opened bool, _ error) {
 	}
 	v.setWatched(next)
 	return true, nil
+}
+
+// errOtherEra is of a server that was replaced by one whose revisions have sessions.
+var errOtherEra = errors.New("the server has sessions now")
+
+// ask sends ping, or server/discover to a server without sessions, whose revisions have no ping.
+func (v *server) ask(ctx context.Context, cs *sdk.ClientSession) error {
+	if v.old.Load() {
+		return cs.Ping(ctx, &sdk.PingParams{})
+	}
+	discovered, err := v.connect(ctx, v.callers, true)
+	if err != nil {
+		return err
+	}
+	v.abandon(discovered)
+	if v.old.Load() {
+		return errOtherEra
+	}
+	return nil
 }
 
 // watched returns the session; nil: there is none.
