@@ -181,7 +181,7 @@ func TestEnginesQuestionsByJSON(t *testing.T) {
 // TestWhatIsNoEngine is not there, whatever is asked of it.
 func TestWhatIsNoEngine(t *testing.T) {
 	t.Parallel()
-	shared, _ := shareEngines(t)
+	shared, _ := shareEngines(t, nil)
 	capability := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
@@ -220,7 +220,7 @@ func (b *breaking) SendMessage(_ *openparallaxv1.ClientMessageRequest,
 func TestAnEngineThatBreaksByJSON(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.Serve(t, func(g *grpc.Server) { openparallaxv1.RegisterClientServiceServer(g, &breaking{}) })
-	shared, _ := shareEngines(t)
+	shared, _ := shareEngines(t, nil)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Backends: []string{backend.Addr},
 			Protocol: &guard.Settings{Buffer: 1 << 20}, Unprobed: true}},

@@ -34,7 +34,7 @@ func behind(t *testing.T, addr string, settings *guard.Settings, change ...func(
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
 	}
-	shared, approver := shareEngines(t)
+	shared, approver := shareEngines(t, nil)
 	e := &engines{addr: addr, approver: approver, agent: make(chan error, 1)}
 	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "engine-1", Services: allOfEngine(), Backends: []string{addr},

@@ -32,18 +32,37 @@ type engines struct {
 	gateway  *gatewaytest.Gateway
 	client   parallaxpb.ClientServiceClient
 	approver *approvals.Service
-	agent    chan error // how it ended
+	agent    chan error    // how it ended
+	taken    chan struct{} // for each agent or stream that finds the engine's lease taken
 }
 
-// shareEngines is what gateways share of engines in a store.
-func shareEngines(t *testing.T) (guard.Shared, *approvals.Service) {
+// watchedTurns reports leases that are taken.
+type watchedTurns struct {
+	turns.Store
+	taken chan<- struct{}
+}
+
+// Acquire implements turns.Store.
+func (s watchedTurns) Acquire(ctx context.Context, r *turns.LeaseRequest) (bool, error) {
+	mine, err := s.Store.Acquire(ctx, r)
+	if err == nil && !mine {
+		select {
+		case s.taken <- struct{}{}:
+		default:
+		}
+	}
+	return mine, err
+}
+
+// shareEngines is what gateways share of engines in a store. taken gets a value when a lease is found taken.
+func shareEngines(t *testing.T, taken chan<- struct{}) (guard.Shared, *approvals.Service) {
 	t.Helper()
 	store := gatewaytest.StartRedis(t).Open(t)
 	approver, err := approvals.New(store.Approvals(), approvals.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := turns.New(store.EngineTurns(), turns.Options{Lease: time.Hour})
+	all := turns.New(watchedTurns{store.EngineTurns(), taken}, turns.Options{Lease: time.Hour})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { approver.Run(ctx) })
@@ -74,9 +93,9 @@ func serveEngine(t *testing.T, cfg engine.Config) string {
 func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config,
 	change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
-	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1)}
+	e := &engines{addr: serveEngine(t, cfg), agent: make(chan error, 1), taken: make(chan struct{}, 1)}
 	var shared guard.Shared
-	shared, e.approver = shareEngines(t)
+	shared, e.approver = shareEngines(t, e.taken)
 	if settings.Buffer == 0 {
 		settings.Buffer = 4 << 20
 	}
@@ -97,12 +116,19 @@ func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config,
 // attend connects an agent by way of the gateway, and waits until the engine has it.
 func (e *engines) attend(t *testing.T, cfg agent.Config) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	cfg.Ready = func() { close(ready) }
-	go func() { e.agent <- agent.Run(ctx, e.gateway.Conn(t), cfg) }()
-	t.Cleanup(stop)
+	ready, _ := e.startAgent(t, cfg)
 	gatewaytest.Wait(t, ready, "the agent to be connected")
+}
+
+// startAgent starts an agent that comes by way of the gateway. ready is closed when the engine has it.
+func (e *engines) startAgent(t *testing.T, cfg agent.Config) (ready <-chan struct{}, stop func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	connected := make(chan struct{})
+	cfg.Ready = func() { close(connected) }
+	go func() { e.agent <- agent.Run(ctx, e.gateway.Conn(t), cfg) }()
+	return connected, stop
 }
 
 func hearAll(stream parallaxpb.ClientService_SendMessageClient) (events []*parallaxpb.PipelineEvent, err error) {
@@ -296,6 +322,19 @@ func TestAgentsOfOneEngine(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
+}
+
+// TestSuccessorOfAnAgent: an agent that comes before the end of its predecessor, as one may that starts again at once,
+// gets the engine.
+func TestSuccessorOfAnAgent(t *testing.T) {
+	t.Parallel()
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
+	first, stop := e.startAgent(t, agent.Config{})
+	gatewaytest.Wait(t, first, "the first agent to be connected")
+	second, _ := e.startAgent(t, agent.Config{})
+	gatewaytest.Wait(t, e.taken, "the second agent to find the first")
+	stop()
+	gatewaytest.Wait(t, second, "the second agent to be connected")
 }
 
 // TestModesOfSessions whatever their numbers are.

@@ -113,7 +113,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 // TestAgentsWaitForTheirEngine: an agent that connects before its engine listens is not refused.
 func TestAgentsWaitForTheirEngine(t *testing.T) {
 	t.Parallel()
-	shared, _ := shareEngines(t)
+	shared, _ := shareEngines(t, nil)
 	l := startLate(t, gatewaytest.Patience, func(o *gatewaytest.Options) {
 		o.Engines = shared
 		o.Fleets[0].Services, o.Fleets[0].Protocol = allOfEngine(), &guard.Settings{Queue: 1, Buffer: 4 << 20}

@@ -16,27 +16,26 @@ import (
 
 var bidirectional = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
-// agent connects an agent to its engine, unless the engine has one. It ends with its caller.
+// agent connects an agent to its engine, unless the engine has one and keeps it. It ends with its caller.
 //
 // The agent has one lease, and its stream at the engine another, which a successor waits for: an engine may forget
 // its agent when the stream of the previous agent ends.
 func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	ctx := s.Context()
-	lease, err := g.cfg.Turns.Acquire(ctx, p.engine(), p.who(), p.Settings.LastWins)
-	switch {
-	case errors.Is(err, turns.ErrLeaseTaken):
-		return g.cfg.Refuse(ctx, refusedAgent)
-	case err != nil:
-		return g.cfg.Refuse(ctx, refusedUnavailable)
+	soon, stop := context.WithTimeout(ctx, handoverTimeout)
+	defer stop()
+	lease, refusal := g.await(ctx, p, p.engine(), p.Settings.LastWins, soon.Done())
+	if refusal != nil {
+		return g.cfg.Refuse(ctx, refusal)
 	}
 	defer lease.Close() // an agent that learns of its end may come back at once
-	stream, refusal := g.awaitRelease(ctx, p, lease)
+	stream, refusal := g.await(ctx, p, p.engine()+" stream", false, lease.Lost())
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
 	c := &agentSession{agent: s, directives: make(chan []byte), ended: make(chan struct{})}
 	connected, gone := make(chan error, 1), make(chan struct{})
-	err = g.cfg.Detach(ctx, func(ctx context.Context) {
+	err := g.cfg.Detach(ctx, func(ctx context.Context) {
 		defer stream.Release()
 		onward, opts := g.cfg.Continue(ctx)
 		onward, cancel := context.WithCancel(onward)
@@ -71,18 +70,19 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 
 func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
 
-// awaitRelease waits until the engine has no other agent's stream.
-func (g *Guard) awaitRelease(ctx context.Context, p *Call, lease *turns.Lease) (*turns.Lease, *call.Refusal) {
+// await acquires a lease. While another agent holds it, it asks again until over is closed.
+func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, over <-chan struct{}) (*turns.Lease,
+	*call.Refusal) {
 	for {
-		stream, err := g.cfg.Turns.Acquire(ctx, p.engine()+" stream", p.who(), false)
+		lease, err := g.cfg.Turns.Acquire(ctx, id, p.who(), takeover)
 		switch {
 		case err == nil:
-			return stream, nil
+			return lease, nil
 		case !errors.Is(err, turns.ErrLeaseTaken):
 			return nil, refusedUnavailable
 		}
 		select {
-		case <-lease.Lost():
+		case <-over:
 			return nil, refusedAgent
 		case <-time.After(pollInterval):
 		}
@@ -90,8 +90,9 @@ func (g *Guard) awaitRelease(ctx context.Context, p *Call, lease *turns.Lease) (
 }
 
 const (
-	pollInterval  = 50 * time.Millisecond // interval of checks whether the previous agent has gone
-	detachTimeout = 2 * time.Second       // for an engine to end the stream of a leaving agent
+	pollInterval    = 50 * time.Millisecond // interval of checks whether the previous agent has gone
+	handoverTimeout = 2 * time.Second       // for the end of an agent, which its successor may overtake
+	detachTimeout   = 2 * time.Second       // for an engine to end the stream of a leaving agent
 )
 
 // agentSession connects the streams of an agent and its engine.
