@@ -86,7 +86,7 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return exitError{exitUnreachable, errors.New(unreachable(ctx, "admin API", p.access.target(), err) +
-			"; the flag --admin or CAPGATE_ADMIN sets its address")}
+			"; the flag --admin or the variable CAPGATE_ADMIN sets its address")}
 	}
 	defer resp.Body.Close()
 	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))

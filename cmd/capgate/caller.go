@@ -111,7 +111,8 @@ func (c *caller) explain(ctx context.Context, err error) error {
 			"configuration (--addr)", c.addr)
 	}
 	if infoOf(err).GetReason() == "CREDENTIAL_MISSING" {
-		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)", c.addr)
+		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)",
+			c.addr)
 	}
 	target := container.Target{Addr: c.addr}
 	if c.secure != nil {

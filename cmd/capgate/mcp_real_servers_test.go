@@ -84,10 +84,12 @@ func TestMCPRealServers(t *testing.T) {
 	bridge, bridged := nodeServer(t, "mcp-proxy/dist/bin/mcp-proxy.mjs", "--host", "127.0.0.1", "--port", "0", "--",
 		installed(t, "node", "node_modules", nodeBinary(), "bin", "node"),
 		installed(t, "node", "node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js"), files)
-	python, inPython := realServer(t, nil, installed(t, "venv", "bin", "python"), filepath.Join("testdata", "mcp", "server.py"))
+	python, inPython := realServer(t, nil, installed(t, "venv", "bin", "python"),
+		filepath.Join("testdata", "mcp", "server.py"))
 	const checks = "validate_arguments: true"
-	p, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("", mcpFleet("everything", everything, "", checks),
-		mcpFleet("files", bridged, "", checks), mcpFleet("python", inPython, "", checks), mcpFleet("new", goServer(t, true), ""),
+	p, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("",
+		mcpFleet("everything", everything, "", checks), mcpFleet("files", bridged, "", checks),
+		mcpFleet("python", inPython, "", checks), mcpFleet("new", goServer(t, true), ""),
 		mcpFleet("old", goServer(t, false), ""))))
 	first := []string{"everything__echo", "files__read_text_file", "python__add", "new__hello", "old__hello"}
 	waitTools(t, public, first...)

@@ -65,7 +65,8 @@ func TestMCPSessionsOfAllReplicas(t *testing.T) {
 // postMCP sends a message to a gateway. header are names and values in turn.
 func postMCP(t *testing.T, g *member, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.addr+"/mcp", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.addr+"/mcp",
+		strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return &http.Response{}, ""

@@ -113,7 +113,8 @@ var mistakes = []mistake{
 		[]string{"state: it must be pending, approved, denied, expired or used"}},
 	{"a fleet", "capgate status cap --admin $ADMIN", exitRefused, []string{`did you mean "caps"?`, "the fleets are "}},
 
-	{"no key", "capgate invoke --addr $KEYED caps echo", exitRefused, []string{"needs an API key or a token", "--key-file"}},
+	{"no key", "capgate invoke --addr $KEYED caps echo", exitRefused,
+		[]string{"needs an API key or a token", "--key-file"}},
 	{"a key", "curl -s -H 'Authorization: Bearer nonsense' $KEYED/v1/capabilities", -1,
 		[]string{"neither an API key nor a token that is accepted here"}},
 	{"no scope", "capgate invoke --addr $KEYED --key-file $DIR/reader caps echo", exitRefused,

@@ -309,7 +309,8 @@ func (v *verifyCommand) print(found verify.Report) error {
 			t.row(c.Result, c.Guarantee, c.Why)
 		}
 		t.print(w)
-		fmt.Fprintf(w, "\n%d passed, %d failed, %d not checked\n%s\n", all.Passed, all.Failed, all.NotChecked, madeOf(found))
+		fmt.Fprintf(w, "\n%d passed, %d failed, %d not checked\n%s\n", all.Passed, all.Failed, all.NotChecked,
+			madeOf(found))
 	}); err != nil {
 		return err
 	}

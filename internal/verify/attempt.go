@@ -59,7 +59,8 @@ func (v *verifier) try(ctx context.Context, a attempt) ending {
 	}
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
-			return ending{reason: info.GetReason(), info: info.GetMetadata(), text: status.Convert(err).Message(), err: err}
+			return ending{reason: info.GetReason(), info: info.GetMetadata(), text: status.Convert(err).Message(),
+				err: err}
 		}
 	}
 	return ending{text: status.Convert(err).Message(), err: err}
