@@ -175,7 +175,7 @@ func TestMCPMeta(t *testing.T) {
 func TestMCPCallsAreTraced(t *testing.T) {
 	t.Parallel()
 	collector := oteltest.Start(t)
-	f := startMCP(t, func(o *gatewaytest.Options) { o.Tracer = newTracer(t, collector, 0) })
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Tracer = gatewaytest.Tracer(t, collector.Addr, 0) })
 	for _, revision := range revisions {
 		before := len(collector.Spans(t, 0))
 		s := f.session(t, revision, nil)

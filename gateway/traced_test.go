@@ -1,15 +1,12 @@
 package gateway_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
@@ -29,29 +26,13 @@ type traced struct {
 	collector *oteltest.Collector
 }
 
-// newTracer sends spans to a collector, until the test ends.
-func newTracer(t *testing.T, c *oteltest.Collector, sample float64) *tracing.Tracer {
-	t.Helper()
-	tracer, err := tracing.New(tracing.Config{Endpoint: c.Addr, Sample: sample, Service: "capgate", Version: "v1",
-		Instance: "gw-1", Delay: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
-		defer cancel()
-		tracer.Close(ctx)
-	})
-	return tracer
-}
-
 // tracedFront is a front like others. What change does not say is as in startFront.
 func tracedFront(t *testing.T, sample float64, backend call.Dialect, change func(*gatewaytest.Options)) *traced {
 	t.Helper()
 	f := &traced{&front{capability: gatewaytest.NewCapability("b1")}, oteltest.Start(t)}
 	f.backend = f.capability.Serve(t, backend)
 	o := gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Tracer: newTracer(t, f.collector, sample)}
+		Tracer: gatewaytest.Tracer(t, f.collector.Addr, sample)}
 	if change != nil {
 		change(&o)
 	}

@@ -1,16 +1,13 @@
 package grpcservice_test
 
 import (
-	"context"
 	"slices"
 	"testing"
-	"time"
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
-	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
@@ -21,15 +18,7 @@ import (
 func TestAttemptsAreTraced(t *testing.T) {
 	t.Parallel()
 	collector := oteltest.Start(t)
-	tracer, err := tracing.New(tracing.Config{Endpoint: collector.Addr, Sample: 1, Delay: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
-		defer cancel()
-		tracer.Close(ctx)
-	})
+	tracer := gatewaytest.Tracer(t, collector.Addr, 1)
 	s := grpctest.Start(t, grpctest.Options{})
 	w := startWith(t, gatewaytest.Options{Tracer: tracer}, nil, s.Addr)
 	for i, c := range []struct{ tool, args, method, code, failure string }{

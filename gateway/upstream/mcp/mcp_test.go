@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
-	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -122,15 +120,7 @@ func collect(t *testing.T, w *world, req *docpb.InvokeRequest) (all []string) {
 func TestAttemptsAreTraced(t *testing.T) {
 	t.Parallel()
 	collector := oteltest.Start(t)
-	tracer, err := tracing.New(tracing.Config{Endpoint: collector.Addr, Sample: 1, Delay: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
-		defer cancel()
-		tracer.Close(ctx)
-	})
+	tracer := gatewaytest.Tracer(t, collector.Addr, 1)
 	r := newRemote(t, false)
 	w := startWith(t, gatewaytest.Options{Tracer: tracer}, nil, r.URL)
 	at, err := url.Parse(r.URL)

@@ -1,0 +1,25 @@
+package gatewaytest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/telemetry/tracing"
+)
+
+// Tracer sends spans to a collector, until the test ends.
+func Tracer(t *testing.T, collector string, sample float64) *tracing.Tracer {
+	t.Helper()
+	tracer, err := tracing.New(tracing.Config{Endpoint: collector, Sample: sample, Service: "capgate", Version: "v1",
+		Instance: "gw-1", Delay: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		tracer.Close(ctx)
+	})
+	return tracer
+}
