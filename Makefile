@@ -51,15 +51,21 @@ setup: ## install what the tests need (apt-get, as root); nothing if nothing is 
 # Most time for the tests of a package, which the longest need on a machine with much else to do. They hang no sooner.
 TESTTIME ?= 20m
 
-# Packages that gain nothing from the race detector, which makes them several times slower: generators and the reader of
-# the configuration have no goroutines, and the tests of the others run the gateway as a process, built without it.
-RACELESS = ./console ./deploy/... ./internal/config/... ./internal/testkit/difftest ./internal/testkit/mutants
+# Packages that gain little from the race detector, which makes them several times slower: generators and the reader of
+# the configuration have no goroutines, and the tests of the others run the gateway as a process.
+RACELESS = ./cmd/capgate ./console ./deploy/... ./internal/config/... ./internal/testkit/difftest ./internal/testkit/mutants
+# What the program adds to the packages, whose own tests run under the detector: it starts, reloads, drains, stops, and
+# is one of several. A process that reports a race fails its test.
+RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end.
+RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME)
+
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
-	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
+	$(RACE) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
+	$(RACE) -run '$(RACED)' ./cmd/capgate
 	go test -vet=off -timeout $(TESTTIME) $(RACELESS)
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine' ./gateway ./gateway/relay
 	go test -vet=off ./internal/testkit/sim

@@ -89,6 +89,10 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
+		// A killed program has no exit status that tells.
+		if strings.Contains(p.stderr.String(), "WARNING: DATA RACE") {
+			t.Errorf("%q has a data race", cmd.Args[1:])
+		}
 		if t.Failed() {
 			t.Logf("%q wrote:\n%s\n%s", cmd.Args[1:], withoutCalls(p.stdout.String()), withoutCalls(p.stderr.String()))
 		}
