@@ -3,86 +3,170 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/router"
 )
 
-// TestPermitsOfABurst: concurrent long calls at three replicas get even shares of the permits, with a real Redis. A
-// machine that stands still may spoil a burst, so there are several.
+// TestPermitsOfABurst: concurrent long calls at three replicas get even shares of the permits at first, and what is left
+// after the soft start, with a real Redis. The clock of the soft start stands still until all replicas have asked.
 func TestPermitsOfABurst(t *testing.T) {
 	t.Parallel()
-	const bursts, places, calls = 10, 48, 40
-	var cfg router.Config
-	for i := range bursts {
+	const places = 48
+	bursts := []struct{ calls, first, least [3]int64 }{
+		{calls: [3]int64{40, 40, 40}, first: [3]int64{16, 16, 16}, least: [3]int64{16, 16, 16}},
+		{calls: [3]int64{40, 40, 4}, first: [3]int64{16, 16, 4}, least: [3]int64{16, 16, 4}},
+		{calls: [3]int64{60, 0, 0}, first: [3]int64{16, 0, 0}, least: [3]int64{48, 0, 0}},
+	}
+	clock := clocktest.New(time.Now())
+	cfg := router.Config{Clock: clock.Now}
+	for burst := range bursts {
 		cfg.Fleets = append(cfg.Fleets, router.FleetConfig{
-			Capability: fmt.Sprint("caps", i), Backends: router.Addrs("10.0.0.7:1"),
+			Capability: fmt.Sprint("caps", burst), Backends: router.Addrs("10.0.0.7:1"),
 			Limit: router.Limit{PerBackend: places, Wait: time.Hour},
 		})
 	}
-	url := redistest.Start(t).URL()
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	var tables [3]*router.Table
-	for i := range tables {
-		slots := open(t, redisstore.Config{URL: url}).Permits(fmt.Sprint(i))
-		limits := router.NewLimits(router.LimitsConfig{Store: slots, Timeout: patience, Replicas: func() int {
-			return len(tables)
-		}})
-		cfg.Limits = limits
-		table, err := router.NewTable(cfg, nil)
-		if err != nil {
-			t.Fatal(err)
+	tables, exchanges := limitedReplicas(t, cfg)
+	got := make([][3]atomic.Int64, len(bursts))
+	all := func() (all [][3]int64, sums []int64) {
+		for burst := range got {
+			var of [3]int64
+			for i := range of {
+				of[i] = got[burst][i].Load()
+			}
+			all, sums = append(all, of), append(sums, of[0]+of[1]+of[2])
 		}
-		router.New(table)
-		tables[i] = table
-		running.Go(func() { limits.Run(ctx) })
+		return all, sums
 	}
-	var got [bursts][len(tables)]atomic.Int64
-	sum := func(burst int) (n int64) {
-		for i := range tables {
-			n += got[burst][i].Load()
-		}
-		return n
-	}
-	even := 0
-	for burst := range bursts {
-		var callers sync.WaitGroup
+	var callers sync.WaitGroup
+	for burst, b := range bursts {
 		for i, table := range tables {
 			callers.Go(func() {
-				for range calls {
-					entered := func(router.PermitResult) bool { got[burst][i].Add(1); return true }
+				entered := func(router.PermitResult) bool { got[burst][i].Add(1); return true }
+				for range b.calls[i] {
 					if w, a := table.Fleet(fmt.Sprint("caps", burst)).AcquirePermit(router.PermitRequest{},
-						func() func(router.PermitResult) bool {
-							return entered
-						}); w == nil {
+						func() func(router.PermitResult) bool { return entered }); w == nil {
 						entered(a)
 					}
 				}
 			})
 		}
-		callers.Wait()
-		check.Holds(t, "all places to be taken", func() bool { return sum(burst) >= places })
-		if is := &got[burst]; is[0].Load() == places/3 && is[1].Load() == places/3 && is[2].Load() == places/3 {
-			even++
+	}
+	callers.Wait()
+	check.Until(t, "the first shares", func() (bool, string) {
+		is, _ := all()
+		even := true
+		for burst, b := range bursts {
+			even = even && is[burst] == b.first
+		}
+		return even, fmt.Sprint(is)
+	})
+	clock.Add(fairshare.SoftStartTime)
+	check.Until(t, "all places to be taken", func() (bool, string) {
+		is, sums := all()
+		taken := true
+		for _, sum := range sums {
+			taken = taken && sum >= places
+		}
+		return taken, fmt.Sprint(is)
+	})
+	exchanges.more(t, len(bursts))
+	is, sums := all()
+	for burst, b := range bursts {
+		if sums[burst] != places {
+			t.Errorf("%d calls at once, of %d: %v", sums[burst], places, is[burst])
+		}
+		for i := range is[burst] {
+			if is[burst][i] < b.least[i] {
+				t.Errorf("%v calls, want %v at least", is[burst], b.least)
+			}
 		}
 	}
-	for burst := range bursts {
-		is := &got[burst]
-		t.Logf("%d, %d, %d", is[0].Load(), is[1].Load(), is[2].Load())
-		if n := sum(burst); n != places {
-			t.Errorf("%d calls at once, of %d", n, places)
+}
+
+// exchanges counts the exchanges of each capability, of all replicas.
+type exchanges struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+// more waits for a few more exchanges of each burst's capability, in which its replicas ask for permits again.
+func (e *exchanges) more(t *testing.T, bursts int) {
+	t.Helper()
+	look := func() map[string]int {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return maps.Clone(e.all)
+	}
+	before := look()
+	check.Until(t, "more exchanges of each burst", func() (bool, string) {
+		now, enough := look(), true
+		for burst := range bursts {
+			name := fmt.Sprint("caps", burst)
+			enough = enough && now[name] >= before[name]+6
 		}
+		return enough, fmt.Sprint(before, now)
+	})
+}
+
+// counted is a store whose exchanges are counted.
+type counted struct {
+	*redisstore.PermitStore
+	exchanges *exchanges
+}
+
+func (c counted) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
+	grants, err := c.PermitStore.Exchange(ctx, capability, wants)
+	c.exchanges.mu.Lock()
+	defer c.exchanges.mu.Unlock()
+	c.exchanges.all[capability]++
+	return grants, err
+}
+
+// limitedReplicas starts the limits of three replicas, each of which knows of the others, and has connections of its own
+// to one Redis.
+func limitedReplicas(t *testing.T, cfg router.Config) (tables [3]*router.Table, counts *exchanges) {
+	t.Helper()
+	url := redistest.Start(t).URL()
+	counts = &exchanges{all: map[string]int{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	var knows [len(tables)]chan struct{}
+	for i := range tables {
+		var looks atomic.Int64
+		knows[i] = make(chan struct{})
+		limits := router.NewLimits(router.LimitsConfig{
+			Store:   counted{open(t, redisstore.Config{URL: url}).Permits(fmt.Sprint(i)).Lasting(time.Hour), counts},
+			Timeout: patience,
+			Replicas: func() int {
+				if looks.Add(1) == 2 { // the first number is known by now
+					close(knows[i])
+				}
+				return len(tables)
+			},
+		})
+		cfg.Limits = limits
+		table, err := router.NewTable(cfg, nil)
+		check.Must(t, err)
+		router.New(table)
+		tables[i] = table
+		running.Go(func() { limits.Run(ctx) })
 	}
-	if even == 0 {
-		t.Error("no burst had even parts")
+	for i := range knows {
+		check.Received(t, knows[i], "a replica to know of the others")
 	}
+	return tables, counts
 }
