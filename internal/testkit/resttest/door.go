@@ -1,13 +1,16 @@
 package resttest
 
 import (
+	"context"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 )
@@ -15,12 +18,30 @@ import (
 // Serve serves a front door whose gateway is a gRPC server alone. Both end with the test.
 func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
 	t.Helper()
-	srv := grpc.NewServer(grpc.MaxRecvMsgSize(32 << 20))
-	register(srv)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	web := httptest.NewServer(before(t, ln, register, cfg))
+	t.Cleanup(web.Close)
+	return web
+}
+
+// Handler is the front door of Serve without sockets, for a bubble of testing/synctest.
+func Handler(t testing.TB, register func(*grpc.Server), cfg rest.Config) http.Handler {
+	t.Helper()
+	ln := bufconn.Listen(1 << 20)
+	return before(t, ln, register, cfg, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return ln.DialContext(ctx)
+	}))
+}
+
+// before is a front door before a gRPC server that listens.
+func before(t testing.TB, ln net.Listener, register func(*grpc.Server), cfg rest.Config,
+	dial ...grpc.DialOption) http.Handler {
+	t.Helper()
+	srv := grpc.NewServer(grpc.MaxRecvMsgSize(32 << 20))
+	register(srv)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -28,7 +49,8 @@ func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest
 			t.Error(err)
 		}
 	}()
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(),
+		append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +58,12 @@ func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(h)
 	t.Cleanup(func() {
-		web.Close()
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
 		srv.Stop()
 		<-done
 	})
-	return web
+	return h
 }
