@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -38,7 +40,6 @@ func (b byName) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Id
 // TestOneTenantDoesNotFillTheDecisions: one tenant's calls wait until it is known whether they may run, with all that
 // they bring. Another's find room beside them, and are decided on.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
-	const patient = time.Minute // the calls bring 30 MiB before the store answers, which takes a busy machine its time
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
 		gate:  make(chan struct{}), asked: make(chan struct{}, 1),
@@ -47,24 +48,16 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Authenticator: byName{},
 		Relay: relay.Config{MaxConnBuffered: 1 << 30}, MaxMemory: 96 << 20, // 24 MiB for decisions
-		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: patient},
+		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: time.Hour},
 	})
 	large := request(gatewaytest.Echo, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
-	const calls = 30 // in all more than may be held
-	ended := make(chan error, calls)
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
-	for range calls {
-		go func() {
-			_, err := client.Invoke(to(bearer(t.Context(), "acme"), "caps"), large)
-			ended <- err
-		}()
-	}
-	refused := <-ended // there is no more room for it
+	running, ended, refused := fillDecisions(t, g, func() error {
+		_, err := client.Invoke(to(bearer(t.Context(), "acme"), "caps"), large)
+		return err
+	})
 	if status.Code(refused) != codes.ResourceExhausted || errorInfo(refused).GetReason() != "OVERLOADED" {
 		t.Errorf("what is too much: %v", refused)
-	}
-	if n := g.Metrics(t)[decisionsRefused]; n == 0 {
-		t.Error("it is another pool that is full")
 	}
 	select {
 	case <-rules.asked:
@@ -80,34 +73,55 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	case err := <-other:
 		t.Errorf("another tenant's call: %v", err)
 		other <- err
-	case <-time.After(patient):
+	case <-time.After(check.Patience):
 		t.Error("another tenant's call is not decided on")
 	}
 	close(rules.gate)
-	if err := <-other; err != nil {
+	if err := check.Received(t, other, "the end of another tenant's call"); err != nil {
 		t.Errorf("another tenant's call: %v", err)
 	}
-	served := 0
-	for range calls - 1 {
-		switch err := <-ended; {
-		case err == nil:
-			served++
-		case errorInfo(err).GetReason() != "OVERLOADED":
+	for range running {
+		if err := check.Received(t, ended, "the end of a call of the first"); err != nil {
 			t.Errorf("a call of the first: %v", err)
 		}
 	}
-	if served == 0 {
-		t.Error("no call of the first was served")
-	}
 }
 
-// decisionsRefused counts what the pool of the decisions had no room for.
-const decisionsRefused = `capgate_memory_refused_total{pool="deciding"}`
+// fillDecisions makes calls, one after the other, until one is refused. The others are decided on: running of them, which
+// will end. No pool of the memory but that of the decisions is full.
+func fillDecisions(t *testing.T, g *gatewaytest.Gateway, invoke func() error) (running int, ended chan error,
+	refused error) {
+	t.Helper()
+	const most = 24
+	ended = make(chan error, most)
+	for ; refused == nil && running < most; running++ {
+		go func() { ended <- invoke() }()
+		check.Until(t, "a call to be decided on or refused", func() (bool, string) {
+			select {
+			case refused = <-ended:
+				running--
+				return true, ""
+			default:
+			}
+			held := g.Metrics(t)[`capgate_memory_bytes{pool="deciding"}`]
+			return held >= float64((running+1)<<20), fmt.Sprintf("%v bytes are held for %d calls", held, running+1)
+		})
+	}
+	full := map[string]float64{}
+	for name, n := range g.Metrics(t) {
+		if of, ok := strings.CutPrefix(name, `capgate_memory_refused_total{pool="`); ok && n > 0 {
+			full[strings.TrimSuffix(of, `"}`)] = n
+		}
+	}
+	if len(full) != 1 || full["deciding"] == 0 || running == 0 {
+		t.Errorf("beside %d calls the pools %v are full, and not that of the decisions alone", running, full)
+	}
+	return running, ended, refused
+}
 
 // TestDecisionsWithoutTenantsAreOverloaded: where there are no tenants, calls for which the decisions have no more room
 // are turned away as in any other pool that is full: their policy is not what is unknown.
 func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
-	const patient = time.Minute
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
 		gate:  make(chan struct{}), asked: make(chan struct{}, 1),
@@ -116,27 +130,20 @@ func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
 		Relay:  relay.Config{MaxConnBuffered: 1 << 30}, MaxMemory: 96 << 20, // 24 MiB for decisions
-		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: patient},
+		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: time.Hour},
 	})
 	large := request(gatewaytest.Echo, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
-	const calls = 30 // in all more than may be held
-	ended := make(chan error, calls)
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
-	for range calls {
-		go func() {
-			_, err := client.Invoke(to(t.Context(), "caps"), large)
-			ended <- err
-		}()
-	}
-	if err := <-ended; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "OVERLOADED" {
-		t.Errorf("what is too much: %v", err)
-	}
-	if n := g.Metrics(t)[decisionsRefused]; n == 0 {
-		t.Error("it is another pool that is full")
+	running, ended, refused := fillDecisions(t, g, func() error {
+		_, err := client.Invoke(to(t.Context(), "caps"), large)
+		return err
+	})
+	if status.Code(refused) != codes.Unavailable || errorInfo(refused).GetReason() != "OVERLOADED" {
+		t.Errorf("what is too much: %v", refused)
 	}
 	close(rules.gate)
-	for range calls - 1 {
-		if err := <-ended; err != nil && errorInfo(err).GetReason() != "OVERLOADED" {
+	for range running {
+		if err := check.Received(t, ended, "the end of a call beside it"); err != nil {
 			t.Errorf("a call beside it: %v", err)
 		}
 	}
