@@ -286,7 +286,8 @@ func TestRefusedUploads(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		patient := func() { _ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience)) }
+		patient()
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n",
 			filesPath, head); err != nil {
 			t.Fatal(err)
@@ -296,10 +297,12 @@ func TestRefusedUploads(t *testing.T) {
 			piece = "100000\r\n" + piece + "\r\n"
 		}
 		for range 40 {
+			patient()
 			if _, err := io.WriteString(conn, piece); err != nil {
 				t.Fatalf("%s: sending: %v", name, err)
 			}
 		}
+		patient()
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") ||
 			!strings.Contains(string(answer), "BODY_TOO_LARGE") {

@@ -49,11 +49,12 @@ func TestDigestInTrailer(t *testing.T) {
 }
 
 func upload1(addr, file, trailer, value string, announced bool) (code, body string, err error) {
-	conn, err := net.DialTimeout("tcp", addr, time.Minute)
+	conn, err := net.DialTimeout("tcp", addr, gatewaytest.Patience)
 	if err != nil {
 		return "", "", err
 	}
 	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
 	announce := ""
 	if announced {
 		announce = "Trailer: " + trailer + "\r\n"

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/bench/backend"
 	"github.com/capgate/capgate/bench/grpcproxy"
 	"github.com/capgate/capgate/bench/h2"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // dial runs a backend for the length of the test and connects grpc-go to it.
@@ -108,9 +109,9 @@ func TestAnswersGRPCGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := dial(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
 			for range 3 { // the second time headers are indexed
+				ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
+				defer cancel()
 				sizes, err := call(ctx, conn, tt.path, tt.messages...)
 				if status.Code(err) != tt.code {
 					t.Fatalf("status %v, want %v", err, tt.code)

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -119,22 +117,21 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 func TestCapabilityAfterItsGatewayIsPolled(t *testing.T) {
 	t.Parallel()
 	c, b := beforeBackend(t, "1s")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
-	var calling sync.WaitGroup
-	for _, client := range clients(t, c.gateways) {
-		calling.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: readTool}); err == nil {
-					break
+	all := clients(t, c.gateways)
+	answered := make(chan struct{}, len(all))
+	for _, client := range all {
+		go func() {
+			for t.Context().Err() == nil {
+				if _, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: readTool}); err == nil {
+					answered <- struct{}{}
+					return
 				}
 			}
-		})
+		}()
 	}
 	c.startBackend(t, b)
-	calling.Wait()
-	if ctx.Err() != nil {
-		t.Error("a client was not answered")
+	for i := range all {
+		check.Received(t, answered, fmt.Sprintf("an answer to client %d of %d", i+1, len(all)))
 	}
 	for _, g := range c.gateways {
 		g.stop(t)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -169,7 +170,7 @@ func bothWays(t *testing.T, f func(ctx context.Context, t *testing.T, from strin
 	for _, from := range []string{"live", "doc"} {
 		t.Run("from "+from, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 			defer cancel()
 			f(ctx, t, from)
 		})
@@ -259,7 +260,7 @@ func TestUploadCarriesTheCall(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if left <= 0 || left > time.Minute {
+		if left <= 0 || left > check.Patience {
 			t.Errorf("the backend has %v left", left)
 		}
 		if h, err := up.Header(); err != nil || len(h.Get("x-head")) != 1 || h.Get("x-head-bin")[0] != "\x00\xff" {

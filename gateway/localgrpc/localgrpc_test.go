@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // served is a relay.Handler that has a server in the process answer every call.
@@ -55,7 +56,7 @@ func tested(t testing.TB) testgrpc.TestServiceClient {
 
 func patient(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -86,7 +86,7 @@ func TestInterop(t *testing.T) {
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			defer func() {
 				if p := recover(); p != nil {
@@ -168,7 +168,7 @@ func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 		RequestSize:                      271828,
 		ResponseSize:                     314159,
 		PerIterationMaxAcceptableLatency: patience,
-		OverallTimeout:                   2 * patience,
+		OverallTimeout:                   patience,
 		ServerAddr:                       addr,
 		NumWorkers:                       4,
 		Iterations:                       40,

@@ -126,18 +126,26 @@ func TestEarlyAnswer(t *testing.T) {
 			nc = tls.Client(nc, known)
 		}
 		defer func() { _ = nc.Close() }()
-		_ = nc.SetDeadline(time.Now().Add(time.Minute))
 		const size = 40 << 20
 		_, err = fmt.Fprintf(nc, "POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
 		check.Must(t, err)
-		if _, err := io.CopyN(nc, zeros{}, size); err != nil {
+		if _, err := io.CopyN(patientConn{nc}, zeros{}, size); err != nil {
 			t.Errorf("%s: sending: %v", name, err)
 		}
+		_ = nc.SetDeadline(time.Now().Add(patience))
 		if answer, err := io.ReadAll(nc); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) ||
 			!bytes.HasSuffix(answer, []byte("no")) {
 			t.Errorf("%s: %v, %q", name, err, answer)
 		}
 	}
+}
+
+// patientConn is a connection whose writes wait for an end of each, and not of all.
+type patientConn struct{ net.Conn }
+
+func (c patientConn) Write(p []byte) (int, error) {
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c.Conn.Write(p)
 }
 
 type zeros struct{}

@@ -52,7 +52,7 @@ func kit(addr string) conform.Kit {
 	return conform.Kit{
 		Target: container.Target{Addr: addr}, Harmless: conform.Call{Tool: tool, Args: []byte("{}")},
 		BadArgs: []byte(`{"broken":`),
-		Wait:    gatewaytest.Patience, Timeout: 2 * gatewaytest.Patience, Grace: gatewaytest.Patience,
+		Wait:    gatewaytest.Patience, Timeout: gatewaytest.Patience, Grace: gatewaytest.Patience,
 		Largest: 1 << 20,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -71,7 +70,7 @@ func (w *world) invoke(ctx context.Context, tool string) error {
 
 func (w *world) ok(t *testing.T, tool string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 	defer cancel()
 	if err := w.invoke(ctx, tool); err != nil {
 		t.Fatalf("%s: %v", tool, err)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
@@ -146,7 +146,7 @@ func TestWait(t *testing.T) {
 	t.Parallel()
 	callers := authenticate.NewCallers(&store{asked: make(chan tenant.Credentials, 1)}, nil)
 	defer callers.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "good"}); refusal != nil ||
 		who.Tenant != "acme" {

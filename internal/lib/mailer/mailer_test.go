@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/lib/mailer"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/smtptest"
 )
 
@@ -22,7 +22,7 @@ var text = []byte("Subject: x\r\n\r\nline\r\n.\r\n.dot\r\nRSET\r\n") //nolint:go
 
 func send(t *testing.T, s *mailer.Server, to ...string) (int, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	return s.Send(ctx, &mailer.Message{From: "gate@example.com", To: to, Text: text})
 }
