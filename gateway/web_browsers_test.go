@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/browsertest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -115,9 +116,9 @@ func browse(t *testing.T, page string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
-	cmd := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-		"--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+	cmd := exec.CommandContext(t.Context(), browsertest.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu",
+		"--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--user-data-dir="+profile, page)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is many processes
 	if err := cmd.Start(); err != nil {

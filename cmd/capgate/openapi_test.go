@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/browsertest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -140,10 +141,6 @@ type browsed struct {
 
 func browse(t *testing.T, args ...string) browsed {
 	t.Helper()
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatalf("%v: run `make setup`", err)
-	}
 	dir := beside(t)
 	put(t, dir, "browser.mjs", read(t, "openapi/viewer/testdata/browser.mjs"))
 	var saw browsed
@@ -151,7 +148,7 @@ func browse(t *testing.T, args ...string) browsed {
 		args = append(append(args, "")[:2], shots)
 	}
 	check.Must(t, json.Unmarshal([]byte(tells(t, dir, "node",
-		append([]string{"browser.mjs", chromium, filepath.Join(dir, "profile")}, args...)...)), &saw))
+		append([]string{"browser.mjs", browsertest.Chromium(t), filepath.Join(dir, "profile")}, args...)...)), &saw))
 	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
 		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
 	}

@@ -31,12 +31,12 @@ export default async ({ context, args }) => {
   // Requests with effects, by scripts and by forms.
   const effects = [site + `/inbox/v1/approvals/${args.id}/approve`, site + "/inbox/signout", admin + `/v1/approvals/${args.id}/approve?tenant=acme`,
     admin + "/v1/sessions:revoke", admin + "/signout", admin + "/signin/key"];
+  const other = await c.newPage();
   for (const url of effects) {
     const [answer] = await Promise.all([page.waitForResponse(url), page.evaluate((to) => fetch(to, { method: "POST", mode: "no-cors", credentials: "include", body: "{}" }), url)]);
     saw.sent[url] = answer.status();
-    const other = await c.newPage();
     await other.goto(attacker + "/");
-    const [by] = await Promise.all([other.waitForResponse(url), other.evaluate((to) => {
+    const [by] = await Promise.all([other.waitForResponse(url), other.waitForURL(url), other.evaluate((to) => {
       const form = document.createElement("form");
       form.method = "post";
       form.action = to;
@@ -44,7 +44,6 @@ export default async ({ context, args }) => {
       form.submit();
     }, url)]);
     saw.sent["a form to " + url] = by.status();
-    await other.close();
   }
 
   // Answers.
