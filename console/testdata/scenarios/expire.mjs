@@ -7,7 +7,7 @@ export default async ({ context, args, phone }) => {
   await page.clock.install();
   await page.goto(args.origins[0] + "/#/inbox");
   await page.getByText("Nothing waits for you").waitFor();
-  await invoke(args.public, "caps", { n: 1 });
+  await invoke(args.public, "caps", { n: 1 }, 0);
   await page.locator("article.approval .countdown").waitFor();
   await page.route("**/v1/**", (route) => route.abort());
   await page.clock.fastForward("11:00");
