@@ -12,7 +12,7 @@ func TestImageByDigest(t *testing.T) {
 	out, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
 		"image.digest="+digest+",image.tag=x")
 	if err != nil || !strings.Contains(string(out), `image: "capgate@`+digest+`"`) {
-		t.Errorf("%v", err)
+		t.Errorf("%v; out %+v", err, string(out))
 	}
 	if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
 		"image.digest=latest"); err == nil {

@@ -277,7 +277,7 @@ func startPython(t *testing.T, name string) (addr string) {
 	cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1")
 	port := regexp.MustCompile(`port (\d+)`).FindStringSubmatch(launch(t, cmd).wait(t, "\n"))
 	if port == nil || b.user != "65532:65532" {
-		t.Fatalf("it does not say its port, or is to run as %q", b.user)
+		t.Fatalf("it does not say its port, or is to run as %q; port %+v", b.user, port)
 	}
 	return "127.0.0.1:" + port[1]
 }

@@ -68,7 +68,7 @@ func TestRunbooks(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		at := urlOf.FindStringSubmatch(a.Annotations["runbook_url"])
 		if at == nil || at[2] != strings.ToLower(a.Alert) {
-			t.Errorf("%s: runbook_url %q", a.Alert, a.Annotations["runbook_url"])
+			t.Errorf("%s: runbook_url %q; at %+v", a.Alert, a.Annotations["runbook_url"], at)
 			continue
 		}
 		r, ok := pages[at[1]][a.Alert]
@@ -106,7 +106,7 @@ func matches(text, pattern string) bool {
 func (r runbook) drill(t *testing.T, name, admin string) {
 	t.Helper()
 	if r.commands == "" || r.output == "" {
-		t.Fatalf("the runbook of %s has no drill", name)
+		t.Fatalf("the runbook of %s has no drill; r %+v", name, r)
 	}
 	check.Succeeds(t, "the commands of "+name, func() error {
 		cmd := shell(t, strings.ReplaceAll(r.commands, "localhost:8081", admin))

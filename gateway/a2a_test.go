@@ -48,7 +48,7 @@ func TestAgentsOfA2A(t *testing.T) {
 	task := answer.GetTask()
 	if err != nil || task.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED ||
 		task.GetStatus().GetMessage().GetParts()[0].GetText() != "3 words" {
-		t.Fatalf("%v, %v", answer, err)
+		t.Fatalf("%v, %v; task %+v", answer, err, task)
 	}
 	if again, err := agent.GetTask(as("acme"), &a2apb.GetTaskRequest{Id: task.GetId()}); err != nil ||
 		again.GetContextId() != task.GetContextId() {

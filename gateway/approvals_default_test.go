@@ -91,7 +91,7 @@ func TestNobodyAnswers(t *testing.T) {
 	info := wants(t, p.invoke(t.Context(), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	if id := info.GetMetadata()["approval"]; id != p.next(t, approvals.EventCreated).ID || time.Since(began) < 50*time.Millisecond ||
 		info.GetMetadata()[call.NotStarted] != "true" {
-		t.Errorf("%v after %v", info, time.Since(began))
+		t.Errorf("%v after %v; id %+v", info, time.Since(began), id)
 	}
 	resp, body := post(t, p.gateway.HTTP2(t), p.gateway, "caps", `{"tool_name":"echo"}`)
 	if resp.StatusCode != http.StatusAccepted || !strings.Contains(body, `"approval_id":"apr_`) {

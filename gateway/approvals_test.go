@@ -199,7 +199,7 @@ func TestApprovalsByJSON(t *testing.T) {
 		said.Status != "approval_required" ||
 		resp.Header.Get("Location") != "/v1/approvals/"+said.Approval || resp.Header.Get("Retry-After") != "5" ||
 		said.Expires.IsZero() {
-		t.Fatalf("%s %v %s", resp.Status, resp.Header, body)
+		t.Fatalf("%s %v %s; err %+v; said %+v", resp.Status, resp.Header, body, err, said)
 	}
 	answered := make(chan error, 1)
 	go func() {

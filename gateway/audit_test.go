@@ -62,7 +62,7 @@ func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 			continue
 		}
 		if rec.Client != "127.0.0.1" || rec.Request != "r1" {
-			t.Errorf("%s", line)
+			t.Errorf("%s; rec %+v", line, rec)
 		}
 		calls[strings.Join([]string{rec.Method, rec.Tenant, rec.User, rec.Agent, rec.Tool, rec.Decision, rec.Code, rec.Reason,
 			rec.Outcome}, " ")]++
@@ -173,7 +173,7 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	}
 	if len(got) != 3 || bytes.Contains(text, []byte("hunter2")) || bytes.Contains(text, []byte("cg_")) ||
 		len(capability.Seen()) > 0 {
-		t.Errorf("%d calls came through; the records are\n%s", len(capability.Seen()), text)
+		t.Errorf("%d calls came through; the records are\n%s; got %+v", len(capability.Seen()), text, got)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestMannersByCurl(t *testing.T) {
 			}
 			if c := ask(errors, "-H", "If-None-Match: "+tag); tag == "" || c.status != 304 || c.body != "" ||
 				c.header.Get("ETag") != tag {
-				t.Errorf("If-None-Match: %d %v %.99q", c.status, c.header, c.body)
+				t.Errorf("If-None-Match: %d %v %.99q; tag %+v", c.status, c.header, c.body, tag)
 			}
 			if c := ask(errors, "-H", `If-None-Match: "another"`); c.status != 200 || c.body != whole.body {
 				t.Errorf("another's ETag: %d", c.status)

@@ -67,7 +67,7 @@ func TestInvokeInEveryDialect(t *testing.T) {
 			}
 			st := status.Convert(err)
 			if info := errorInfo(err); st.Message() != "broke: 100% of it, naïvely" || info.GetDomain() != "capability.example" {
-				t.Errorf("%s: the backend's status changed: %v %v", test.tool, st, st.Details())
+				t.Errorf("%s: the backend's status changed: %v %v; info %+v", test.tool, st, st.Details(), info)
 			}
 		}
 	})
@@ -129,7 +129,8 @@ func TestFilesInEveryDialect(t *testing.T) {
 				t.Errorf("upload %s: size %d, want %d", test.name, up.Size, len(test.data))
 			}
 			if kept, ok := f.capability.File(up.ID); !ok || !sameFile(kept, file) {
-				t.Errorf("upload %s: the capability has %q, %q, %d bytes", test.name, kept.Name, kept.MIME, len(kept.Data))
+				t.Errorf("upload %s: the capability has %q, %q, %d bytes; ok %+v", test.name, kept.Name, kept.MIME, len(kept.Data),
+					ok)
 			}
 			if got, err := f.client.Download(ctx, up.ID); err != nil || !sameFile(got, file) {
 				t.Errorf("download %s: %q, %q, %d bytes, %v", test.name, got.Name, got.MIME, len(got.Data), err)
@@ -177,7 +178,7 @@ func TestTranslationKeepsMetadataAndAuthority(t *testing.T) {
 				t.Fatalf("%+v, %v", up, err)
 			}
 			if got := trailer.Get("served-by"); len(got) != 1 || got[0] != "b1" {
-				t.Errorf("trailer: %v", trailer)
+				t.Errorf("trailer: %v; got %+v", trailer, got)
 			}
 			seen := f.capability.Seen()
 			if len(seen) != 1 {

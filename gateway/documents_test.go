@@ -48,7 +48,7 @@ func documentOf(t *testing.T, g *gatewaytest.Gateway, path string, header ...str
 		read = yaml.Unmarshal
 	}
 	if err := read([]byte(body), doc); err != nil || resp.StatusCode != http.StatusOK || doc.OpenAPI != "3.1.0" {
-		t.Fatalf("%s: %s %v %.300s", path, resp.Status, err, body)
+		t.Fatalf("%s: %s %v %.300s; doc %+v", path, resp.Status, err, body, doc)
 	}
 	return resp, doc
 }

@@ -337,7 +337,7 @@ func TestChain(t *testing.T) {
 		var names []string
 		for _, r := range l.rows {
 			if r.admit == nil || r.name == "" {
-				t.Errorf("%s has a row that is none, after %v", l.name, names)
+				t.Errorf("%s has a row that is none, after %v; r %+v", l.name, names, r)
 			}
 			names = append(names, r.name)
 		}

@@ -160,7 +160,7 @@ func TestEnginesByAuthority(t *testing.T) {
 	named := parallaxpb.NewClientServiceClient(e.gateway.Conn(t, grpc.WithAuthority("engine-1.caps.example.com")))
 	if status, err := named.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil ||
 		status.GetAgentName() != "Atlas" {
-		t.Errorf("%v, %v", status, err)
+		t.Errorf("%v, %v; status %+v", status, err, status)
 	}
 	if _, err := named.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{}); err != nil {
 		t.Error(err)

@@ -80,7 +80,7 @@ func TestQuestionsOfPublishedEngines(t *testing.T) {
 			_, err := answer(t.Context(), "default", asked.ID, approvals.Answer{By: "eve"})
 			var refusal *call.Refusal
 			if !errors.As(err, &refusal) || refusal.Reason != "APPROVAL_ELSEWHERE" || !strings.Contains(err.Error(), "own web page") {
-				t.Errorf("answered without the id: %v", err)
+				t.Errorf("answered without the id: %v; refusal %+v", err, refusal)
 			}
 		}
 		shown := served.Questions()

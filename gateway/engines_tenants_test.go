@@ -220,11 +220,11 @@ func TestScopesOfEngines(t *testing.T) {
 			switch reason := reasonIn(err); {
 			case !scopes.Any(scope):
 				if status.Code(err) != codes.PermissionDenied || reason != "SCOPE_MISSING" {
-					t.Errorf("%s with %s: %v", method, name, err)
+					t.Errorf("%s with %s: %v; reason %+v", method, name, err, reason)
 				}
 			case method == "ClientService/Shutdown":
 				if status.Code(err) != codes.PermissionDenied || reason != "ENGINE_SHUTDOWN_OFF" {
-					t.Errorf("%s with %s: %v", method, name, err)
+					t.Errorf("%s with %s: %v; reason %+v", method, name, err, reason)
 				}
 			case reason == "SCOPE_MISSING":
 				t.Errorf("%s with %s: %v", method, name, err)

@@ -182,7 +182,7 @@ func TestMessagesOneAtATime(t *testing.T) {
 	}
 	if status, err := e.client.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil ||
 		status.GetAgentName() != "Atlas" {
-		t.Errorf("%v, %v", status, err)
+		t.Errorf("%v, %v; status %+v", status, err, status)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestEnginesQuestions(t *testing.T) {
 			}
 			if kept := fmt.Sprintf("%+v", page[0]); strings.Contains(kept, "hunter2") ||
 				!strings.Contains(page[0].Preview, "command") {
-				t.Errorf("what people see: %s", kept)
+				t.Errorf("what people see: %s; page %+v", kept, page)
 			}
 			if d := page[0].Expires.Sub(time.Unix(asked.GetTimeoutAt(), 0)).Abs(); d > 2*time.Second {
 				t.Errorf("expires %v from timeout_at", d)

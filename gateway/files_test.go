@@ -110,7 +110,7 @@ func TestFilesGoThere(t *testing.T) {
 				if up.StatusCode != http.StatusCreated || got.Name != "capabilities/caps/artifacts/"+got.ID ||
 					got.Size != int64(size) || got.SHA256 != hexOf(data) || got.Filename != "€ rates.png" ||
 					up.Header.Get("Location") != got.Path || up.Header.Get("Digest") != digestOf(data) {
-					t.Fatalf("%s: %s %v %s", what, up.Status, up.Header, up.body)
+					t.Fatalf("%s: %s %v %s; got %+v", what, up.Status, up.Header, up.body, got)
 				}
 				if has, _ := f.capability.File(got.ID); !bytes.Equal(has.Data, data) || has.Name != "€ rates.png" ||
 					has.MIME != "image/png" {
@@ -202,7 +202,7 @@ func TestFormsOfFiles(t *testing.T) {
 			[3]string{"c", "text/css", ""})
 		got := up.told(t).Artifacts
 		if up.StatusCode != http.StatusCreated || len(got) != 3 || up.Header.Get("Location") != "" {
-			t.Fatalf("%s: %s %s", protocol.name, up.Status, up.body)
+			t.Fatalf("%s: %s %s; got %+v", protocol.name, up.Status, up.body, got)
 		}
 		for i, want := range []gatewaytest.File{{Name: "a.txt", MIME: "text/plain", Data: []byte("a")},
 			{Name: "b.bin", MIME: "application/octet-stream", Data: []byte(long)}, {Name: "c", MIME: "text/css"}} {
@@ -215,7 +215,7 @@ func TestFormsOfFiles(t *testing.T) {
 		one := send([3]string{"a.txt", "text/plain", "a"})
 		if all := one.told(t).Artifacts; one.StatusCode != http.StatusCreated || len(all) != 1 ||
 			one.Header.Get("Location") != all[0].Path {
-			t.Errorf("%s, one: %s %v %s", protocol.name, one.Status, one.Header, one.body)
+			t.Errorf("%s, one: %s %v %s; all %+v", protocol.name, one.Status, one.Header, one.body, all)
 		}
 		some := send([3]string{gatewaytest.RefusedFile, "", long}, [3]string{"b", "", "b"})
 		all := some.told(t).Artifacts
@@ -223,7 +223,7 @@ func TestFormsOfFiles(t *testing.T) {
 			all[1].Problem != nil || all[1].ID == "" ||
 			all[0].Problem.Status != 422 || all[0].Problem.Reason != "ARTIFACT_REFUSED" ||
 			all[0].Problem.Detail != "this file is not wanted" {
-			t.Errorf("%s, one refused: %s %s", protocol.name, some.Status, some.body)
+			t.Errorf("%s, one refused: %s %s; all %+v", protocol.name, some.Status, some.body, all)
 		}
 	}
 }
@@ -351,7 +351,7 @@ func TestTypesOfDownloads(t *testing.T) {
 			sandboxed := down.Header.Get("Content-Security-Policy") != ""
 			if down.Header.Get("Content-Type") != want.typ || down.Header.Get("Content-Disposition") != how ||
 				sandboxed != (how == "attachment") || down.Header.Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("%q%s: %v", typ, query, down.Header)
+				t.Errorf("%q%s: %v; sandboxed %+v", typ, query, down.Header, sandboxed)
 			}
 		}
 	}

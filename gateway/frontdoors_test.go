@@ -142,7 +142,7 @@ func TestCompressedInvoke(t *testing.T) {
 		up, err := f.client.Upload(to(t.Context(), "caps"), gatewaytest.File{Name: "f", Data: []byte(args)},
 			grpc.UseCompressor(gzip.Name))
 		if kept, _ := f.capability.File(up.ID); err != nil || string(kept.Data) != args {
-			t.Errorf("upload: %+v, %v", up, err)
+			t.Errorf("upload: %+v, %v; kept %+v", up, err, kept)
 		}
 	})
 }

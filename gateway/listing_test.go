@@ -146,7 +146,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal([]byte(body), &list); err != nil || resp.StatusCode != http.StatusOK || len(list.Tools) != 2 {
-		t.Fatalf("%s %s", resp.Status, body)
+		t.Fatalf("%s %s; err %+v; list %+v", resp.Status, body, err, list)
 	}
 	if last := list.Tools[0]; last.Name != "last" || last.Policy != "ask" || !last.Terminal ||
 		last.Description != "Does last." || string(last.Schema) != schema {
@@ -240,7 +240,7 @@ func TestListsHaveETags(t *testing.T) {
 		etag := resp.Header.Get("ETag")
 		if resp.StatusCode != http.StatusOK || len(etag) < 10 || !strings.Contains(body, "first") ||
 			resp.Header.Get("Cache-Control") != "private, no-cache" {
-			t.Fatalf("%s: %s %v %s", path, resp.Status, resp.Header, body)
+			t.Fatalf("%s: %s %v %s; etag %+v", path, resp.Status, resp.Header, body, etag)
 		}
 		for _, known := range []string{etag, "W/" + etag, `"x", ` + etag, "*"} {
 			if resp, body := getJSON(t, g, path, "If-None-Match", known); resp.StatusCode != http.StatusNotModified ||
@@ -277,7 +277,7 @@ func TestListsHavePages(t *testing.T) {
 	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
 		resp, err := client.ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{PageSize: 5, PageToken: token})
 		if err != nil || len(resp.GetCapabilities()) > 5 || pages > 10 {
-			t.Fatal(resp, err)
+			t.Fatal(resp, err, pages)
 		}
 		for _, c := range resp.GetCapabilities() {
 			got = append(got, c.GetId())

@@ -292,7 +292,7 @@ func TestMCPSessions(t *testing.T) {
 		`"capabilities":{"elicitation":{"url":{}}},"clientInfo":{"name":"x","version":"1"}}}`)
 	id := resp.Header.Get("Mcp-Session-Id")
 	if resp.StatusCode != 200 || id == "" {
-		t.Fatalf("%d %s", resp.StatusCode, text)
+		t.Fatalf("%d %s; id %+v", resp.StatusCode, text, id)
 	}
 	invoke := func(f *mcpFront, id string, header ...string) (int, string) {
 		resp, text := f.post(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+

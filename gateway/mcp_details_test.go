@@ -118,7 +118,7 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				case wrong == "own":
 					if text, ok := r.Content[0].(*sdk.TextContent); !r.IsError || !ok || strings.Contains(text.Text, "schema") {
-						t.Errorf("%s: %+v", name, r)
+						t.Errorf("%s: %+v; ok %+v; text %+v", name, r, ok, text)
 					}
 				case wrong == "":
 					if r.IsError || r.StructuredContent == nil || textOf(t, r) != c.args {
@@ -221,7 +221,7 @@ func TestMCPPages(t *testing.T) {
 			_, err := s.ListTools(t.Context(), &sdk.ListToolsParams{Cursor: cursor})
 			var rpc *jsonrpc.Error
 			if !errors.As(err, &rpc) || rpc.Code != jsonrpc.CodeInvalidParams {
-				t.Errorf("%.20q: %v", cursor, err)
+				t.Errorf("%.20q: %v; rpc %+v", cursor, err, rpc)
 			}
 		}
 	})

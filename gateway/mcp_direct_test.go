@@ -111,7 +111,8 @@ func TestMCPCallsAtOnce(t *testing.T) {
 				err := json.Unmarshal([]byte(text), &answer)
 				if r := answer.Result; err != nil || len(r.Content) != 1 || r.Content[0].Text != args ||
 					string(r.StructuredContent) != args {
-					t.Errorf("the call with %d of %c has the answer %.200s", length, 'a'+i, text)
+					t.Errorf("the call with %d of %c has the answer %.200s; err %+v; r %+v", length, 'a'+i, text,
+						err, r)
 				}
 			}
 		})

@@ -154,7 +154,7 @@ func TestMCPHostileMessages(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != c.status ||
 			answer.Error.Code != c.code {
-			t.Errorf("%s: %d %s, %v", name, resp.StatusCode, text, err)
+			t.Errorf("%s: %d %s, %v; answer %+v", name, resp.StatusCode, text, err, answer)
 		}
 	}
 	for _, header := range [][]string{{"Mcp-Protocol-Version", "2025-11-25", "+Mcp-Protocol-Version", "2025-06-18"},
@@ -194,7 +194,7 @@ func TestMCPBatches(t *testing.T) {
 		Error  struct{ Code int }
 	}
 	if err := json.Unmarshal([]byte(text), &answers); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", resp.StatusCode, text)
+		t.Fatalf("%d %s; err %+v", resp.StatusCode, text, err)
 	}
 	var got []string
 	for _, a := range answers {
@@ -301,7 +301,7 @@ func TestMCPSearch(t *testing.T) {
 			var found struct{ Tools []struct{ Name string } }
 			if err := json.Unmarshal([]byte(textOf(t, r)), &found); err != nil || len(found.Tools) != want ||
 				query == "Echo" && found.Tools[0].Name != "caps__"+gatewaytest.Echo {
-				t.Errorf("%s: %q: %s", revision, query, textOf(t, r))
+				t.Errorf("%s: %q: %s; err %+v", revision, query, textOf(t, r), err)
 			}
 		}
 		r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "call_tool", Arguments: map[string]any{

@@ -30,7 +30,7 @@ func TestMCPSignIn(t *testing.T) {
 	_, address, _ := strings.Cut(challenge, `resource_metadata="`)
 	address, _, _ = strings.Cut(address, `"`)
 	if resp.StatusCode != http.StatusUnauthorized || address != f.gateway.URL("/.well-known/oauth-protected-resource/mcp") {
-		t.Fatalf("%d %q", resp.StatusCode, challenge)
+		t.Fatalf("%d %q; address %+v", resp.StatusCode, challenge, address)
 	}
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
 		resp, text := getJSON(t, f.gateway, path)
@@ -40,7 +40,7 @@ func TestMCPSignIn(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(text), &metadata); err != nil || resp.StatusCode != 200 ||
 			metadata.Resource != f.gateway.URL(mcp.Path) || !slices.Equal(metadata.Servers, []string{i.URL}) {
-			t.Errorf("%d %s %v", resp.StatusCode, text, err)
+			t.Errorf("%d %s %v; metadata %+v", resp.StatusCode, text, err, metadata)
 		}
 	}
 	resp, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization", "Bearer forged.token.here")
@@ -56,7 +56,7 @@ func TestMCPSignIn(t *testing.T) {
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil, "Authorization", "Bearer "+i.Token(t, nil))
 		if list, err := s.ListTools(t.Context(), nil); err != nil || len(list.Tools) == 0 {
-			t.Errorf("%s: %v", revision, err)
+			t.Errorf("%s: %v; list %+v", revision, err, list)
 		}
 	}
 }

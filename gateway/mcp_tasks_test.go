@@ -164,7 +164,7 @@ func TestMCPTasks(t *testing.T) {
 				a = all[i%3].about(t, "tasks/get", id)
 			}
 			if r := a.Result; r.Status != "completed" || string(r.Result.StructuredContent) != `{"a":1}` {
-				t.Errorf("%+v", a)
+				t.Errorf("%+v; r %+v", a, r)
 			}
 		})
 	}

@@ -158,7 +158,7 @@ func (w *world) logged(t *testing.T, rpc string, test becomes, client call.Diale
 	known := client != call.Legacy || rpc == "Invoke" || rpc == "Healthcheck"
 	if !slices.Contains(allowed, line.Text("code")) || known && (line.Text("method") != rpc ||
 		line.Text("dialect") != client.String()) || !known && line.Text("method") != "Other" {
-		t.Error(what)
+		t.Error(what, allowed, known)
 	}
 	if test.capability != "caps" || test.how == late || test.want.reason == "DIALECT_UNSUPPORTED" || rpc == "Healthcheck" {
 		return

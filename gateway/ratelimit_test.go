@@ -66,7 +66,7 @@ func TestABudgetIsForCallsAlone(t *testing.T) {
 			}
 		}
 		if st.Code() != codes.ResourceExhausted || !quota || !told || !strings.Contains(st.Message(), "(5)") {
-			t.Errorf("%v", st.Proto())
+			t.Errorf("%v; quota %+v; told %+v", st.Proto(), quota, told)
 		}
 	}
 	if n := len(f.capability.Seen()); n != 5 {
@@ -101,7 +101,7 @@ func TestRateLimitHeaders(t *testing.T) {
 		}
 		if retry := resp.Header.Get("Retry-After"); retry == "" || resp.Header.Get("RateLimit-Reset") != retry ||
 			resp.Header.Get("RateLimit") != `"per_month";r=0;t=`+retry {
-			t.Errorf("%v", resp.Header)
+			t.Errorf("%v; retry %+v", resp.Header, retry)
 		}
 	}
 }

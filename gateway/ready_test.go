@@ -148,7 +148,7 @@ func TestWaitEnds(t *testing.T) {
 			began := time.Now()
 			_, err := gatewaytest.NewClient(l.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
 			if info := errorInfo(err); info.GetReason() != "NO_HEALTHY_BACKEND" || time.Since(began) < wait {
-				t.Errorf("after %v: %v", time.Since(began), err)
+				t.Errorf("after %v: %v; info %+v", time.Since(began), err, info)
 			}
 			if waits := len(l.waits) > 0; waits != (wait > 0) {
 				t.Errorf("the call has waited: %t", waits)

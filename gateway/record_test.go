@@ -90,7 +90,7 @@ func TestLineOfACall(t *testing.T) {
 	}
 	for _, key := range []string{"duration_ms", "forwarded_ms", "first_byte_ms"} {
 		if ms, ok := line[key].(float64); !ok || ms <= 0 {
-			t.Errorf("%s is %v", key, line[key])
+			t.Errorf("%s is %v; ok %+v; ms %+v", key, line[key], ok, ms)
 		}
 	}
 	post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, "X-Request-Id", "req-8")
@@ -205,7 +205,7 @@ func TestMetricsAfterCalls(t *testing.T) {
 		`capgate_upstream_connections`:                                1,
 	} {
 		if got, ok := samples[name]; !ok || got != want {
-			t.Errorf("%s is %v, want %v", name, got, want)
+			t.Errorf("%s is %v, want %v; ok %+v", name, got, want, ok)
 		}
 	}
 	f.capability.Release()

@@ -189,6 +189,7 @@ func TestShieldIsDown(t *testing.T) {
 		retry = retry || is
 	}
 	if !retry || len(f.capability.Seen()) != 0 {
-		t.Errorf("%v, %d calls at the backend", status.Convert(err).Details(), len(f.capability.Seen()))
+		t.Errorf("%v, %d calls at the backend; retry %+v", status.Convert(err).Details(), len(f.capability.Seen()),
+			retry)
 	}
 }

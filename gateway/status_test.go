@@ -81,12 +81,12 @@ func TestEveryKindHasARow(t *testing.T) {
 			Metadata: map[string]string{"capability": "weather"}}
 		st, info, retry := unpack(t, statusOf(r, notStarted))
 		if other, dup := seen[st.Code()]; dup || st.Code() == codes.OK {
-			t.Errorf("kind %d has the code of kind %d: %v", k, other, st.Code())
+			t.Errorf("kind %d has the code of kind %d: %v; dup %+v", k, other, st.Code(), dup)
 		}
 		seen[st.Code()] = call.Kind(k)
 		if st.Message() != "because" || info.GetReason() != "WHY" || info.GetMetadata()["capability"] != "weather" ||
 			retry != nil {
-			t.Errorf("kind %d: %v", k, st)
+			t.Errorf("kind %d: %v; info %+v; retry %+v", k, st, info, retry)
 		}
 	}
 	if s := statusOf(&call.Refusal{Kind: 200}, unsaid); codes.Code(s.Code) != codes.Internal {
@@ -106,7 +106,7 @@ func TestEveryFailureHasARow(t *testing.T) {
 			st, info, retry := unpack(t, got)
 			if st.Code() != row.code || row.code == codes.OK || info.GetReason() == "" || retry != nil ||
 				!strings.HasPrefix(st.Message(), row.message) || strings.HasSuffix(st.Message(), ranText) != ran {
-				t.Errorf("%d: %v", f, st)
+				t.Errorf("%d: %v; row %+v; info %+v; retry %+v", f, st, row, info, retry)
 			}
 			if f > 0 && info.GetReason() != relay.Failure(f).String() {
 				t.Errorf("%v has reason %s", relay.Failure(f), info.GetReason())
@@ -149,7 +149,7 @@ func TestStatusDetails(t *testing.T) {
 	st, info, _ := unpack(t, statusOf(&call.Refusal{Kind: call.NotFound, Message: "no \xff", Metadata: metadata},
 		unsaid))
 	if st.Message() != "no \uFFFD" || info.GetMetadata()["cap\uFFFD"] != "we\uFFFD" {
-		t.Errorf("invalid UTF-8 became %v", st)
+		t.Errorf("invalid UTF-8 became %v; info %+v", st, info)
 	}
 	if metadata["cap\xff"] != "we\xc3" {
 		t.Error("the refusal was changed")

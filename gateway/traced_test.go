@@ -55,7 +55,7 @@ func (f *traced) pair(t *testing.T, tries int) (server *oteltest.Span, clients [
 		}
 	}
 	if server == nil || len(all) != 1+tries || len(clients) != tries {
-		t.Fatalf("got %v", all)
+		t.Fatalf("got %v; server %+v; clients %+v", all, server, clients)
 	}
 	for _, c := range clients {
 		if c.Parent != server.ID || c.Trace != server.Trace || c.GetStartTimeUnixNano() < server.GetStartTimeUnixNano() ||

@@ -261,7 +261,7 @@ func TestGrantsChange(t *testing.T) {
 		there := i%2 == 1
 		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: hidden, ToolName: "echo"})
 		if got := errorInfo(err).GetReason(); (got == "") != there || !there && got != "CAPABILITY_UNKNOWN" {
-			t.Errorf("%q: %v", patterns, err)
+			t.Errorf("%q: %v; there %+v", patterns, err, there)
 		}
 		if _, _, err := client.Healthcheck(to(ctx, hidden)); (err == nil) != there {
 			t.Errorf("%q: %v", patterns, err)

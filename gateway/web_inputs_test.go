@@ -172,7 +172,7 @@ func TestWebServicesOfFleets(t *testing.T) {
 			if resp.Msg.GetValue() != "hey!" || h.Get("X-Fine") != "yes" || h.Get("X-Leaked") != "" ||
 				string(raw) != "\x00\xff" || err != nil || tr.Get("X-Last") != "too" ||
 				h.Get("Set-Cookie")+h.Get("Access-Control-Allow-Origin")+h.Get("Location")+tr.Get("Set-Cookie") != "" {
-				t.Errorf("%s: %v, %v, %v", d.name, resp.Msg, h, tr)
+				t.Errorf("%s: %v, %v, %v; raw %+v; err %+v", d.name, resp.Msg, h, tr, string(raw), err)
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func TestWebClientsCallTools(t *testing.T) {
 		args := `{"n":1e400,"ö":"` + strings.Repeat("x", 100_000) + `"}`
 		resp, err := client.invoke.CallUnary(t.Context(), connect.NewRequest(request(gatewaytest.Echo, args)))
 		if err != nil || string(resp.Msg.GetResultJson()) != args {
-			t.Fatal("Invoke:", err)
+			t.Fatal("Invoke:", err, resp)
 		}
 		if got := resp.Trailer().Get("Served-By"); got != "b1" {
 			t.Errorf("trailer served-by is %q", got)
@@ -181,7 +181,7 @@ func TestWebClientsAreAskedForAKey(t *testing.T) {
 				var failed *connect.Error
 				if !errors.As(err, &failed) || failed.Code() != connect.CodeUnauthenticated ||
 					failed.Meta().Get("WWW-Authenticate") != want {
-					t.Errorf("%s: %v, want a challenge %s", d.name, err, want)
+					t.Errorf("%s: %v, want a challenge %s; failed %+v", d.name, err, want, failed)
 				}
 			}
 		}

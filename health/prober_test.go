@@ -294,7 +294,7 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 			t.Errorf("%v, %s", ok, summary)
 		}
 		if last := w.told[len(w.told)-1]; len(w.told) != 2 || last != p.Snapshot("c") {
-			t.Errorf("%d changes reported; the last is not the latest", len(w.told))
+			t.Errorf("%d changes reported; the last is not the latest; last %+v", len(w.told), last)
 		}
 		if p.Snapshot("other") != nil {
 			t.Error("a snapshot of no fleet")
@@ -331,7 +331,8 @@ func TestConcurrentProbesAreBounded(t *testing.T) {
 			}
 		}
 		if len(first) != 4 || latest.Sub(w.start) < 2*time.Second {
-			t.Errorf("with one concurrent probe, all states were known after %v", latest.Sub(w.start))
+			t.Errorf("with one concurrent probe, all states were known after %v; first %+v", latest.Sub(w.start),
+				first)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func TestOwnership(t *testing.T) {
 			back.consider(peers[len(peers)-1-i])
 		}
 		if forth.primary != back.primary || forth.secondary != back.secondary {
-			t.Fatal("the owners depend on the order of joining")
+			t.Fatalf("the owners depend on the order of joining; forth %+v", forth)
 		}
 		firsts[forth.primary]++
 		first, second := forth.primary, forth.secondary

@@ -85,7 +85,7 @@ func TestMembersComeAndGo(t *testing.T) {
 			t.Errorf("after the first probe: %s", got)
 		}
 		if a.asked.Load() != asked || !p.Snapshot("c").Backends[1].Since.Equal(since) {
-			t.Error("a backend that stayed was probed again, or lost its Since")
+			t.Errorf("a backend that stayed was probed again, or lost its Since; a.asked %+v", a.asked.Load())
 		}
 		if n := open.Load(); n != 2 {
 			t.Errorf("%d connections to two backends", n)
@@ -113,7 +113,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if a.asked.Load() != askedA || b.asked.Load() != askedB {
-			t.Error("a removed backend is probed")
+			t.Errorf("a removed backend is probed; a.asked %+v; b.asked %+v", a.asked.Load(), b.asked.Load())
 		}
 	})
 }

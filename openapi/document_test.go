@@ -40,7 +40,7 @@ func at(t *testing.T, o map[string]any, names ...string) any {
 	for _, name := range names {
 		m, ok := v.(map[string]any)
 		if !ok || m[name] == nil {
-			t.Fatalf("nothing at %q of %q", name, names)
+			t.Fatalf("nothing at %q of %q; ok %+v", name, names, ok)
 		}
 		v = m[name]
 	}
@@ -79,7 +79,7 @@ func TestAToolIsAnOperation(t *testing.T) {
 	doc := object(t, text)
 	if !strings.HasPrefix(string(text), `{"openapi":"3.1.0","info":{`) || doc["x-tool-operation"] != nil ||
 		doc["x-capgate-left-out"] != nil {
-		t.Errorf("%.200s", text)
+		t.Errorf("%.200s; doc %+v", text, doc)
 	}
 	post, _ := at(t, doc, "paths", "/v1/capabilities/weather/tools/now", "post").(map[string]any)
 	if post["operationId"] != "weather_now" || post["summary"] != "now" ||
@@ -249,7 +249,7 @@ func TestSchemasAreBounded(t *testing.T) {
 		got, _ := at(t, doc, "components", "schemas", "c_t").(map[string]any)
 		if description, _ := got["description"].(string); strings.Contains(description,
 			"too large to be shown") == test.shown || len(description) > 5<<10 {
-			t.Errorf("%s: %.300v", name, got)
+			t.Errorf("%s: %.300v; description %+v", name, got, description)
 		}
 	}
 	tools := make([]openapi.Tool, 60)

@@ -83,7 +83,7 @@ func TestHomesStay(t *testing.T) {
 	for i, addr := range before {
 		b := w.fleet.Backend(addr)
 		if home := w.fleet.Home("default", fmt.Sprint("session-", i), b); home == nil || home == b {
-			t.Fatal("no other home")
+			t.Fatalf("no other home; home %+v", home)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestResolveTellsNothingOfOthers(t *testing.T) {
 		f, got := table.Resolve(k, only("weather"))
 		g, want := without.Resolve(k, only("weather"))
 		if f != nil || g != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v: %v, %+v; were there none: %+v", k, f, got, want)
+			t.Errorf("%+v: %v, %+v; were there none: %+v; g %+v", k, f, got, want, g)
 		}
 	}
 	if f, refusal := table.Resolve(router.Key{Service: "p.Weather"}, only("weather")); refusal != nil ||
@@ -158,7 +158,7 @@ func TestResolve(t *testing.T) {
 				return
 			}
 			if f != nil || refusal.Reason != test.want || refusal.Kind != test.kind {
-				t.Fatalf("refused with %+v, want %s", refusal, test.want)
+				t.Fatalf("refused with %+v, want %s; f %+v", refusal, test.want, f)
 			}
 			if !maps.Equal(refusal.Metadata, test.metadata) {
 				t.Errorf("metadata %v, want %v", refusal.Metadata, test.metadata)

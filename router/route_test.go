@@ -58,7 +58,7 @@ func TestRouteRefuses(t *testing.T) {
 	_, claim, refusal := f.Route(nil)
 	if claim != (router.Permit{}) || refusal == nil || refusal.Kind != call.Unavailable ||
 		refusal.Reason != "NO_HEALTHY_BACKEND" || refusal.RetryAfter <= 0 {
-		t.Errorf("all down: %+v", refusal)
+		t.Errorf("all down: %+v; claim %+v", refusal, claim)
 	}
 	if ok, summary := f.Health().Ready(); ok || summary != "0 of 2 backends ready" {
 		t.Errorf("ready %v, %q", ok, summary)
@@ -179,7 +179,7 @@ func TestSwapKeepsBackends(t *testing.T) {
 	r.Swap(next)
 	g := r.Table().Fleet("weather")
 	if g.Backends[1] != f.Backends[1] || g.Backends[2] != f.Backends[0] {
-		t.Error("backends that stay were made anew")
+		t.Errorf("backends that stay were made anew; g %+v", g)
 	}
 	if got := g.Backends[1]; got.InFlight() != 1 || got.Dialect() != call.Live {
 		t.Errorf("b: %d in flight, dialect %v", got.InFlight(), got.Dialect())

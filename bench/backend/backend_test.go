@@ -164,7 +164,7 @@ func TestHeaderTableTurnsOver(t *testing.T) {
 		sizes, err := call(ctx, conn, h2.PathInvoke, request(h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 10}, 10))
 		cancel()
 		if err != nil || len(sizes) != 1 {
-			t.Fatalf("call %d: %v", i, err)
+			t.Fatalf("call %d: %v; sizes %+v", i, err, sizes)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestJSONErrors(t *testing.T) {
 			said = err.Error()
 		}
 		if res.Calls > 0 || !strings.Contains(said, "404") {
-			t.Errorf("HTTP/1.1 %v: %+v, %v; want an error that says 404", http1, res, err)
+			t.Errorf("HTTP/1.1 %v: %+v, %v; want an error that says 404; said %+v", http1, res, err, said)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func TestRulesOfTenants(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(body), &answer); err != nil || code != http.StatusOK ||
 			len(answer.Policies) > 1 || pages > 5 {
-			t.Fatal(code, body, err)
+			t.Fatal(code, body, err, answer, pages)
 		}
 		for _, p := range answer.Policies {
 			tenants = append(tenants, p.Tenant)

@@ -54,7 +54,7 @@ func (p *party) join(t *testing.T, admin string) (key string) {
 	}
 	code, text := post(t, "http://"+admin+"/v1/tenants/"+p.id+"/keys", p.grants)
 	if key = aCredential.FindString(text); code != http.StatusOK || key == "" {
-		t.Fatal(code)
+		t.Fatal(code, key)
 	}
 	return key
 }

@@ -77,7 +77,7 @@ func TestApprovalsCommand(t *testing.T) {
 	exit, out, errs := capgateApprovals(t, adminB, "list")
 	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 3 ||
 		!strings.HasPrefix(rows[2], id+"  pending  ann   -      caps        echo  0s   in ") {
-		t.Errorf("%d %s%s", exit, out, errs)
+		t.Errorf("%d %s%s; rows %+v", exit, out, errs, rows)
 	}
 	if exit, out, errs = capgateApprovals(t, adminB, "list", "--user", "bob", "--state", "all"); exit != 0 ||
 		strings.Count(out, "\n") != 2 || strings.Contains(out, "ann") {

@@ -105,7 +105,7 @@ func TestExitStatusInDocuments(t *testing.T) {
 	for _, name := range []string{"cli.md", "install.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "run", name))
 		if err != nil || !strings.Contains(string(text), "\n| 3 | "+callAway+" |\n") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; text %+v", name, err, string(text))
 		}
 	}
 }
@@ -172,12 +172,12 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	_, entry, _ := strings.Cut(errs, "\n- ")
 	if exit != 0 || stdout != "" || !strings.Contains(entry,
 		`name: "Ann's \"bot\": #1", scopes: [invoke, approve], asserts: [user], expires: 2037-01-31T00:00:00Z}`) {
-		t.Fatalf("%d %s%s", exit, stdout, errs)
+		t.Fatalf("%d %s%s; entry %+v", exit, stdout, errs, entry)
 	}
 	key, err := os.ReadFile(out)
 	check.Must(t, err)
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(string(key), "cg_") {
-		t.Errorf("%v %v", info, err)
+		t.Errorf("%v %v; key %+v", info, err, string(key))
 	}
 	file := writeConfig(t, configOf("tenants: [{id: acme, capabilities: ['*'], keys: ["+entry+"]}]", "127.0.0.1:1"))
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
@@ -187,7 +187,7 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	comment, entry, _ := strings.Cut(errs, "\n- ")
 	if exit != 0 || comment != "# of operators.keys in the configuration:" ||
 		!strings.Contains(entry, `name: "deploy", roles: [operator, approver]}`) {
-		t.Fatalf("%d %s", exit, errs)
+		t.Fatalf("%d %s; comment %+v; entry %+v", exit, errs, comment, entry)
 	}
 	file = writeConfig(t, configOf("operators: {keys: ["+entry+"]}", "127.0.0.1:1"))
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
@@ -197,7 +197,7 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	if exit, stdout, errs = inProcess(t, "keys", "new", "--scopes", "read", "-o", "json"); exit != 0 || errs != "" ||
 		json.Unmarshal([]byte(stdout), &made) != nil || !strings.HasPrefix(made.Credential, "cg_"+made.Entry.ID+"_") ||
 		!slices.Equal(made.Entry.Scopes, []string{"read"}) || made.Entry.Hash == "" {
-		t.Errorf("%d %s%s", exit, stdout, errs)
+		t.Errorf("%d %s%s; made %+v", exit, stdout, errs, made)
 	}
 	if exit, stdout, errs = inProcess(t, "keys", "new", "--out", out+".2", "-o", "yaml"); exit != 0 || errs != "" ||
 		!strings.HasPrefix(stdout, "entry:\n") || strings.Contains(stdout, "cg_") {

@@ -42,7 +42,7 @@ func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		"call in acme": free, "call in initech": needs("admin", "the tenant initech"),
 	} {
 		if got, known := saw.Buttons[name]; !known || got != want {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: %q; known %+v", name, got, known)
 		}
 	}
 	if got := saw.Buttons["approval of initech"]; got == free {

@@ -89,7 +89,7 @@ func consoleRules(t *testing.T, b *browsertest.Browser) {
 	}
 	answer := strings.Join(strings.Fields(strings.Join(saw.Answer, "")), "")
 	if !strings.Contains(saw.Blocked, "TOOL_BLOCKED") || !strings.Contains(answer, "hellofromtheplayground") || !saw.Live {
-		t.Errorf("%+v", saw)
+		t.Errorf("%+v; answer %+v", saw, answer)
 	}
 	if !strings.Contains(saw.Curl, "/v1/capabilities/caps/tools/echo'") || strings.Contains(saw.Curl, "-N") || !strings.Contains(saw.Curl, "$CAPGATE_KEY") {
 		t.Errorf("the call from a program: %s", saw.Curl)

@@ -131,7 +131,7 @@ func TestDemoReplicasShareFiles(t *testing.T) {
 			} `json:"artifact"`
 		}
 		if err := json.Unmarshal([]byte(stdout), &result); exit != 0 || err != nil || result.Artifact.ID == "" {
-			t.Fatalf("exit status %d, %v, %s, %s", exit, err, stdout, stderr)
+			t.Fatalf("exit status %d, %v, %s, %s; result %+v", exit, err, stdout, stderr, result)
 		}
 		if file, err := download(t, public, result.Artifact.ID); err != nil || !strings.Contains(file, "Oslo") {
 			t.Errorf("%q, %v", file, err)
@@ -184,7 +184,7 @@ func TestInvokeThroughTheDemo(t *testing.T) {
 				told, silent = stdout, stderr
 			}
 			if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
-				t.Errorf("exit status %d, stdout %q, stderr %q", exit, stdout, stderr)
+				t.Errorf("exit status %d, stdout %q, stderr %q; silent %+v", exit, stdout, stderr, silent)
 			}
 		})
 	}

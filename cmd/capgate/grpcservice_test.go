@@ -69,12 +69,12 @@ func TestGRPCService(t *testing.T) {
 	check.Must(t, err)
 	at := slices.IndexFunc(list.Tools, func(tool *sdk.Tool) bool { return tool.Name == "caps__Echo" })
 	if at < 0 || len(list.Tools) != 2 {
-		t.Fatalf("%+v", list)
+		t.Fatalf("%+v; at %+v", list, at)
 	}
 	echo := list.Tools[at]
 	if output, _ := echo.OutputSchema.(map[string]any); output["type"] != "object" ||
 		!strings.HasPrefix(echo.Description, "Echo returns what it gets.") {
-		t.Errorf("%+v", echo)
+		t.Errorf("%+v; output %+v", echo, output)
 	}
 	called, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Echo",
 		Arguments: map[string]any{"cityName": "Ulm"}})
@@ -93,7 +93,7 @@ func TestGRPCService(t *testing.T) {
 			counted, err := client.CallTool(t.Context(), params)
 			check.Must(t, err)
 			if list, ok := counted.StructuredContent.([]any); counted.IsError || !ok || len(list) != to {
-				t.Errorf("a stream: %+v", counted)
+				t.Errorf("a stream: %+v; ok %+v; list %+v", counted, ok, list)
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func TestCheckAsData(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	if exit != 1 || result.OK || len(result.Problems) == 0 {
-		t.Fatalf("exit status %d, %s", exit, out.String())
+		t.Fatalf("exit status %d, %s; result %+v", exit, out.String(), result)
 	}
 	p := result.Problems[0]
 	if p.File != "standard input" || p.Line != 2 || p.Field != "fleets[0].capabilty" ||

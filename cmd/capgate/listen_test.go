@@ -17,7 +17,7 @@ func TestListenInANetwork(t *testing.T) {
 	_, _, admin := serve(t, nil, "--config", file, "--admin", "127.0.0.0/8:0")
 	host, port, err := net.SplitHostPort(admin)
 	if err != nil || host != "127.0.0.1" {
-		t.Fatal(admin, err)
+		t.Fatal(admin, err, host)
 	}
 	if conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.2", port)); err == nil {
 		_ = conn.Close()

@@ -233,7 +233,8 @@ func TestUsage(t *testing.T) {
 			told, silent = stdout, stderr
 		}
 		if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
-			t.Errorf("%q: exit status %d, stdout %q, stderr %q", test.args, exit, stdout, stderr)
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q; silent %+v", test.args, exit, stdout, stderr,
+				silent)
 		}
 	}
 }
@@ -244,6 +245,6 @@ func TestVersion(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[0], "capgate ") || !strings.HasPrefix(lines[2], "date ") ||
 		!strings.HasPrefix(lines[3], "go1.") {
-		t.Errorf("%q", stdout)
+		t.Errorf("%q; lines %+v", stdout, lines)
 	}
 }

@@ -356,6 +356,6 @@ func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
 		ask(c.fetched, "tasks/get", id, `"taskId":"`+id+`"`)
 	}
 	if r := answer.Result; r.Status != "completed" || string(r.Result.StructuredContent) != mcpArgs(text) {
-		t.Errorf("%s: %+v", text, answer)
+		t.Errorf("%s: %+v; r %+v", text, answer, r)
 	}
 }

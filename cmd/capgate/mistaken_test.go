@@ -92,7 +92,7 @@ func TestWrongPort(t *testing.T) {
 		_ = resp.Body.Close()
 		if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != http.StatusUnsupportedMediaType || id == "" ||
 			!strings.Contains(string(text), id) || !strings.Contains(string(text), "HTTP_VERSION_UNSUPPORTED") {
-			t.Errorf("%s: %d %s", addr, resp.StatusCode, text)
+			t.Errorf("%s: %d %s; id %+v", addr, resp.StatusCode, text, id)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestDrainsForPrograms(t *testing.T) {
 	for _, line := range lines {
 		var state struct{ Drains []any }
 		if err := json.Unmarshal([]byte(line), &state); err != nil || len(state.Drains) != 1 {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%s: %v; state %+v", line, err, state)
 		}
 	}
 	if len(lines) < 2 {

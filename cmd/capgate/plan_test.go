@@ -100,7 +100,7 @@ func TestPlanTakesManifests(t *testing.T) {
 	clear(texts)
 	members = members[:1] // what is in force needs its text no more
 	if got := plan(); !slices.Equal(got[2:], []limits{{5, 2 * time.Minute}, want[3]}) || len(p.brought.now) != 1 {
-		t.Errorf("%v", got)
+		t.Errorf("%v; p %+v", got, p)
 	}
 }
 

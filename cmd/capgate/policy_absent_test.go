@@ -66,7 +66,7 @@ func TestRulesOfNoTenant(t *testing.T) {
 	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
 		code, body := page(t, "http://"+w.admin+"/v1/policies?page_size=1&page_token="+token)
 		if code != http.StatusOK || pages > 6 {
-			t.Fatal(code, body)
+			t.Fatal(code, body, pages)
 		}
 		for _, name := range []string{"globex", `umbrella"`, `umbrella2"`} {
 			if strings.Contains(body, `tenant":"`+name) || strings.Contains(body, `tenant": "`+name) {

@@ -70,7 +70,7 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	exit, out, errs := capgatePolicy(t, adminB, "list")
 	if rows := strings.Split(strings.TrimSpace(out), "\n"); exit != 0 || len(rows) != 2 ||
 		strings.Join(strings.Fields(rows[1])[:5], " ") != "ann - caps echo allow" {
-		t.Errorf("%d %s%s", exit, out, errs)
+		t.Errorf("%d %s%s; rows %+v", exit, out, errs, rows)
 	}
 	exit, out, errs = capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo, "--user", "ann", "--agent", "bot")
 	if exit != 0 || !strings.HasPrefix(out, "allow, by user\n") || !strings.Contains(out, "<- decides") ||

@@ -45,7 +45,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 	}
 	all, text := rows(t, admin, "--tenants")
 	if len(all) < 4 || strings.Join(all[3], " ") != "default per_month - 3 3 0" {
-		t.Errorf("%s", text)
+		t.Errorf("%s; all %+v", text, all)
 	}
 	if status, body := page(t, "http://"+admin+"/v1/limits?tenant=nobody"); status != http.StatusNotFound {
 		t.Errorf("%d %s", status, body)

@@ -77,7 +77,7 @@ func TestCallsSurviveRedis(t *testing.T) {
 	p.stop(t)
 	if log := p.stderr.String(); strings.Contains(log, `"msg":"backend down"`) ||
 		strings.Contains(log, `"msg":"backend ejected"`) {
-		t.Error("a backend was taken out because of Redis")
+		t.Errorf("a backend was taken out because of Redis; log %+v", log)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestCallsSurviveFailover(t *testing.T) {
 	p.stop(t)
 	if log := p.stderr.String(); strings.Contains(log, `"msg":"backend down"`) ||
 		strings.Contains(log, `"msg":"backend ejected"`) {
-		t.Error("a backend was taken out because of Redis")
+		t.Errorf("a backend was taken out because of Redis; log %+v", log)
 	}
 }
 

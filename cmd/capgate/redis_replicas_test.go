@@ -18,7 +18,7 @@ func TestReadyzTellsOfReplicasThatNothingWaitsFor(t *testing.T) {
 		if got := strings.Contains(body,
 			`"warnings":["redis has replicas and redis.wait_replicas is not set`); got != warned ||
 			strings.Contains(body, "degraded") {
-			t.Errorf("with %q: %s", more, body)
+			t.Errorf("with %q: %s; got %+v", more, body, got)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestRegisterManifestRefused(t *testing.T) {
 		exit, stdout, stderr := runProgram(t, nil, "register", "--admin", admin, "caps", "127.0.0.1:1", "--manifest",
 			test.file)
 		if exit != exitRefused || stdout != "" || !strings.Contains(stderr, test.says) {
-			t.Errorf("%s: %d %s", test.says, exit, stderr)
+			t.Errorf("%s: %d %s; stdout %+v", test.says, exit, stderr, stdout)
 		}
 	}
 	p.stop(t)

@@ -85,7 +85,7 @@ func TestRegister(t *testing.T) {
 		var is registrationState
 		if err := json.Unmarshal([]byte(line), &is); err != nil || is.Addr != two.Addr || is.Capability != "caps" ||
 			n < 1 && is.State != registered || n > 0 && is.State != withdrawn {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%s: %v; is %+v; n %+v", line, err, is, n)
 		}
 	}
 	waitBackends(t, admin, 0)
@@ -339,7 +339,7 @@ func TestRegisterRefused(t *testing.T) {
 		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin},
 			append([]string{"register"}, test.args...)...)
 		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.says) {
-			t.Errorf("%q: exit status %d: %s", test.args, exit, stderr)
+			t.Errorf("%q: exit status %d: %s; stdout %+v", test.args, exit, stderr, stdout)
 		}
 	}
 	waitBackends(t, admin, 0)

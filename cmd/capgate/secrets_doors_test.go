@@ -105,7 +105,7 @@ func (g *secretive) keyOfJSON(t *testing.T, admin string) string {
 		`{"scopes":["invoke"]}`, "authorization", "Bearer "+admin)
 	var made struct{ Credential string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || code != http.StatusOK {
-		t.Fatal(code, body)
+		t.Fatal(code, body, err)
 	}
 	g.keyMade(t, "key of JSON", made.Credential)
 	return made.Credential

@@ -25,7 +25,7 @@ func TestStartToken(t *testing.T) {
 	text := p.stderr.String()
 	at := strings.Index(text, operator.StartPrefix)
 	if at < 0 || strings.Count(text, operator.StartPrefix) != 1 {
-		t.Fatalf("there is no token, or more than one: %s", text)
+		t.Fatalf("there is no token, or more than one: %s; at %+v", text, at)
 	}
 	token := strings.TrimSpace(strings.SplitN(text[at:], "\n", 2)[0])
 	for credential, want := range map[string]int{"": 401, token: 200, token[:len(token)-1] + "!": 401} {

@@ -71,7 +71,7 @@ func TestStatus(t *testing.T) {
 	var fleets admin.Fleets
 	if err := json.Unmarshal([]byte(stdout), &fleets); err != nil || exit != 0 || len(fleets.Fleets) != 2 ||
 		fleets.Gateway.Replica != "me" {
-		t.Errorf("exit status %d: %s: %v", exit, stdout, err)
+		t.Errorf("exit status %d: %s: %v; fleets %+v", exit, stdout, err, fleets)
 	}
 	for _, test := range []struct {
 		args, want string

@@ -23,7 +23,7 @@ func makeKey(t *testing.T, args ...string) (key, entry string) {
 	exit, stdout, stderr := runProgram(t, nil, append([]string{"keys", "new"}, args...)...)
 	_, entry, ok := strings.Cut(stderr, "\n- ")
 	if key = strings.TrimSpace(stdout); exit != 0 || !ok || strings.Contains(stderr, key[20:]) {
-		t.Fatal(exit, stderr)
+		t.Fatal(exit, stderr, ok)
 	}
 	return key, strings.TrimSpace(entry)
 }

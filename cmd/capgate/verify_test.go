@@ -41,7 +41,7 @@ func TestVerify(t *testing.T) {
 	results, all := resultsOf(t, 0, "--addr", public, "--admin", admin, "--wait-expiry", "1m", "--user", "ann",
 		"--agent", "bot")
 	if len(results) != 12 || strings.Contains(all, `"fail"`) || strings.Contains(all, "not checked") {
-		t.Error(all)
+		t.Error(all, results)
 	}
 	if n := len(backend.Seen()); n != 3 { // approvals that no check used have expired
 		t.Errorf("the tool ran %d times", n)
@@ -79,7 +79,7 @@ func TestVerifyReplicas(t *testing.T) {
 	_, second, _ := serve(t, nil, "--config", file)
 	results, all := resultsOf(t, 0, "--addr", first, "--admin", admin, "--replica", second)
 	if strings.Contains(all, `"fail"`) || results["one redemption"] != "pass" || results["one answer"] != "pass" {
-		t.Error(all)
+		t.Error(all, results)
 	}
 	if n := len(backend.Seen()); n < 5 || n > 8 { // no other user, and no other agent
 		t.Errorf("the tool ran %d times", n)

@@ -77,7 +77,7 @@ func TestWebhook(t *testing.T) {
 			!strings.HasPrefix(d.ID, "apr_") ||
 			d.Tool != gatewaytest.Echo || d.User != "ann" || d.State != "pending" || d.Arguments != args ||
 			d.Link != "https://gate.example/inbox#/default/"+d.ID {
-			t.Errorf("got %+v", got)
+			t.Errorf("got %+v; d %+v", got, d)
 		}
 	}
 	ask(`{"password":"hunter2"}`)

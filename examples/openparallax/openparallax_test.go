@@ -86,7 +86,7 @@ func TestAgentsAreGivenUp(t *testing.T) {
 		t.Errorf("%d agents, which failed: %v", len(g.agents), failed)
 	}
 	if _, token, ok := strings.Cut(g.agents[0], ":"); !ok || token == "" || g.agents[1] != g.agents[0] {
-		t.Errorf("agents %q", g.agents)
+		t.Errorf("agents %q; ok %+v; token %+v", g.agents, ok, token)
 	}
 	g, failed = run(t, refused, nil, refused)
 	if len(g.agents) != 2 || len(failed) != 1 {

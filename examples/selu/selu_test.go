@@ -130,7 +130,7 @@ func TestInvoke(t *testing.T) {
 	var failed *selu.ToolError
 	if _, err := client.Invoke(t.Context(), selu.Call{Tool: "fail"}); !errors.As(err, &failed) ||
 		failed.Text != "no such city" {
-		t.Errorf("a tool's failure: %v", err)
+		t.Errorf("a tool's failure: %v; failed %+v", err, failed)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestRepeats(t *testing.T) {
 		c.failure = status.Error(codes.Unavailable, failure)
 		_, err := client.Invoke(t.Context(), selu.Call{Tool: "echo"})
 		if client.Repeated() != repeated || (err == nil) != (repeated > 0) || c.calls.Load() != int64(1+repeated) {
-			t.Errorf("%s: repeated %d times, %v", failure, client.Repeated(), err)
+			t.Errorf("%s: repeated %d times, %v; c.calls %+v", failure, client.Repeated(), err, c.calls.Load())
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestFiles(t *testing.T) {
 	first, second := <-c.uploads, <-c.uploads
 	if len(first.GetData()) != 256<<10 || first.GetFilename() != "a" || first.GetMimeType() != "text/csv" ||
 		len(second.GetData()) != 44<<10 || second.GetFilename() != "" || second.GetMimeType() != "" || len(c.uploads) != 0 {
-		t.Error("the chunks are not those of the orchestrator")
+		t.Errorf("the chunks are not those of the orchestrator; first %+v; second %+v", first, second)
 	}
 	_, err = client.Upload(t.Context(), selu.File{Name: "b"})
 	if chunk := <-c.uploads; err != nil || chunk.GetFilename() != "b" || len(chunk.GetData()) != 0 {

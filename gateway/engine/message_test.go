@@ -50,7 +50,7 @@ func TestFirstEvent(t *testing.T) {
 		close(s.opened)
 		var refusal *call.Refusal
 		if err := <-cutOff; !errors.As(err, &refusal) || refusal.Reason != "ENGINE_READER_SLOW" {
-			t.Errorf("cut off: %v", err)
+			t.Errorf("cut off: %v; refusal %+v", err, refusal)
 		}
 		if !slices.Equal(s.got, []string{"first"}) {
 			t.Errorf("it got %q", s.got)

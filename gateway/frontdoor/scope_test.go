@@ -13,7 +13,7 @@ func TestScope(t *testing.T) {
 	plain := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	if r := With(plain, key(0), "v"); r == plain || r.Context().Value(key(0)) != "v" ||
 		plain.Context().Value(key(0)) != nil {
-		t.Error("a request without a Scope is not copied")
+		t.Errorf("a request without a Scope is not copied; r %+v", r)
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key(-1), "outer"))
 	r := plain.WithContext(&Scope{Context: ctx})
@@ -24,11 +24,11 @@ func TestScope(t *testing.T) {
 	}
 	again, more := With(r, key(0), "again"), With(r, key(scopeSize), "more")
 	if again == r || again.Context().Value(key(0)) != "again" || r.Context().Value(key(0)) != 0 {
-		t.Error("a value is replaced in place")
+		t.Errorf("a value is replaced in place; again %+v", again)
 	}
 	if more == r || more.Context().Value(key(scopeSize)) != "more" || more.Context().Value(key(1)) != 1 ||
 		more.Context().Value(key(-1)) != "outer" {
-		t.Error("values are lost")
+		t.Errorf("values are lost; more %+v", more)
 	}
 	child, stop := context.WithCancel(more.Context())
 	defer stop()

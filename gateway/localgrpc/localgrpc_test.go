@@ -149,7 +149,7 @@ func TestStatus(t *testing.T) {
 	want := &testgrpc.EchoStatus{Code: int32(codes.Aborted), Message: "not now: ☺"}
 	_, err := client.UnaryCall(patient(t), &testgrpc.SimpleRequest{ResponseStatus: want})
 	if st := status.Convert(err); st.Code() != codes.Aborted || st.Message() != want.GetMessage() {
-		t.Errorf("unary: %v", err)
+		t.Errorf("unary: %v; st %+v", err, st)
 	}
 	both, err := client.FullDuplexCall(patient(t))
 	if err != nil {

@@ -158,13 +158,13 @@ func TestAgainSeesTheAnswer(t *testing.T) {
 		"grpc-status", "14", "grpc-message", "busy%21", "grpc-status-details-bin", "CA4SBWJ1c3kh", "x-why", "just so"))))
 	_, err := recv(s)
 	if st := status.Convert(err); st.Code() != codes.Unavailable || st.Message() != "busy!" {
-		t.Error(err)
+		t.Error(err, st)
 	}
 	if got := <-seen; got != "true"+"CA4SBWJ1c3kh"+"false" {
 		t.Error(got)
 	}
 	if why := s.Trailer().Get("x-why"); len(why) != 1 || why[0] != "just so" {
-		t.Errorf("trailers %v", s.Trailer())
+		t.Errorf("trailers %v; why %+v", s.Trailer(), why)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestRelayBehindRelay(t *testing.T) {
 							return
 						}
 						if err != nil || !bytes.Equal(got, pattern(i, 50_000)) {
-							t.Error(fmt.Errorf("message %d: %w", n, err))
+							t.Error(fmt.Errorf("message %d: %w", n, err), got)
 							return
 						}
 					}

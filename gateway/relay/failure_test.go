@@ -157,7 +157,7 @@ func (w *world) load(t *testing.T, prefix string, stop chan struct{}) int {
 			for i := range 5 {
 				check.Must(t, send(s, pattern(i, 3000)))
 				if got, err := recv(s); err != nil || !bytes.Equal(got, pattern(i, 3000)) {
-					t.Errorf("stream %s%d: %v", prefix, n, err)
+					t.Errorf("stream %s%d: %v; got %+v", prefix, n, err, got)
 					return n + 1
 				}
 			}

@@ -141,7 +141,7 @@ func TestLocalMetadata(t *testing.T) {
 		timeout, ok := s.Timeout()
 		if s.Path() != "/t.T/Meta" || s.Authority() != "a.example" || s.Peer() != who ||
 			s.RequestValue() != 7 || !ok || timeout > time.Minute {
-			t.Errorf("%q %q %v %v %v", s.Path(), s.Authority(), s.Peer(), s.RequestValue(), timeout)
+			t.Errorf("%q %q %v %v %v; ok %+v", s.Path(), s.Authority(), s.Peer(), s.RequestValue(), timeout, ok)
 		}
 		s.Forward(w.h.target())
 	})

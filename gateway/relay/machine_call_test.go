@@ -196,7 +196,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 	switch status := value(got, ":status"); {
 	case status == "103":
 		if s.gotHead || end {
-			t.Fatal("103 out of place")
+			t.Fatalf("103 out of place; end %+v", end)
 		}
 		return
 	case status == "" && (!s.gotHead || !end):

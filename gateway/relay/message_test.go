@@ -292,7 +292,7 @@ func TestEdits(t *testing.T) {
 			t.Errorf("%q %q %v", s.Path(), s.Authority(), s.Peer().Addr)
 		}
 		if v, ok := s.Header("x-a"); !ok || v != "1" {
-			t.Errorf("x-a is %q", v)
+			t.Errorf("x-a is %q; ok %+v", v, ok)
 		}
 		s.SetPath("/t.T/Meta")
 		s.SetHeader("x-a", "lost")

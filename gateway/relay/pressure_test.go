@@ -179,7 +179,7 @@ func TestStreamLimit(t *testing.T) {
 			for i := range 200 {
 				all.Go(func() {
 					if got, err := unary(w.ctx, w.cc, "Echo", pattern(i, 1000)); err != nil || !bytes.Equal(got, pattern(i, 1000)) {
-						t.Error(err)
+						t.Error(err, got)
 					}
 				})
 			}
@@ -277,7 +277,7 @@ func TestUpstreamClose(t *testing.T) {
 	}
 	check.Must(t, send(s, []byte("2")))
 	if got, err := recv(s); err != nil || string(got) != "2" {
-		t.Error(err)
+		t.Error(err, string(got))
 	}
 	check.Must(t, s.CloseSend())
 	wantEOF(t, s)

@@ -149,7 +149,7 @@ func TestServeStatus(t *testing.T) {
 	w := newServed(t, relay.Config{Panicked: told.told})
 	_, err := unary(w.ctx, w.cc, "Nothing", nil)
 	if st := status.Convert(err); st.Code() != codes.Unimplemented || st.Message() != "/t.T/Nothing" {
-		t.Errorf("%v", err)
+		t.Errorf("%v; st %+v", err, st)
 	}
 	_, err = unary(w.ctx, w.cc, "Panic", nil)
 	if status.Code(err) != codes.Internal {

@@ -114,7 +114,7 @@ func TestWebClientLeaves(t *testing.T) {
 					if _, err := rw.Write([]byte("x")); err == nil {
 						_, err = rw.Write(make([]byte, 10_000))
 						if err == nil || http.NewResponseController(rw).Flush() == nil {
-							t.Error("it can be written to")
+							t.Errorf("it can be written to; err %+v", err)
 						}
 					}
 				},

@@ -295,7 +295,7 @@ func TestWebRequest(t *testing.T) {
 		r, second := <-got, proto == "HTTP/2.0"
 		local := strings.HasPrefix(r.remote, "127.0.0.1:")
 		if !local || r.secure != second || (r.value == "/a") != second || r.server == nil {
-			t.Errorf("%s: %+v", proto, r)
+			t.Errorf("%s: %+v; local %+v", proto, r, local)
 		}
 	}
 }

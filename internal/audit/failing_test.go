@@ -81,7 +81,7 @@ func TestASinkThatFails(t *testing.T) {
 		st := l.Stats()
 		if lost := st.Lost[audit.SinkFailed] + st.Lost[audit.QueueFull]; s.Lost != int64(lost) || lost == 0 ||
 			uint64(s.Records) != st.Written || st.Lost[audit.Closed] != 0 {
-			t.Errorf("%d bytes at once: %+v, %+v", most, s, st)
+			t.Errorf("%d bytes at once: %+v, %+v; lost %+v", most, s, st, lost)
 		}
 	}
 }

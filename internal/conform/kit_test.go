@@ -115,7 +115,7 @@ func TestNothingToCheck(t *testing.T) {
 	} {
 		report, by := check(t, k)
 		if len(by[conform.Fail]) != 1 || by[conform.Skip] != nil || !strings.Contains(lines(report), want) {
-			t.Errorf("want %s\n%s", want, lines(report))
+			t.Errorf("want %s\n%s; by %+v", want, lines(report), by)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestTheUsualMessage(t *testing.T) {
 	report, by := check(t, k)
 	if !slices.Equal(by[conform.Note], []string{"large-message"}) || by[conform.Fail] != nil || report.Noted != 1 ||
 		!strings.Contains(lines(report), "note doc large-message a request of 16384 KiB ends with ") {
-		t.Error(lines(report))
+		t.Error(lines(report), by)
 	}
 }
 
@@ -273,7 +273,8 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 			report, by := check(t, k)
 			if !strings.Contains(lines(report), "skip doc invoke no tool may be called") || looked.Load() > 0 ||
 				by[conform.Fail] != nil {
-				t.Errorf("without a word about tools, %d calls of one\n%s", looked.Load(), lines(report))
+				t.Errorf("without a word about tools, %d calls of one\n%s; by %+v", looked.Load(), lines(report),
+					by)
 			}
 			k.Compose = true
 			report, _ = check(t, k)

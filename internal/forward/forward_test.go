@@ -199,7 +199,7 @@ func TestSettings(t *testing.T) {
 		change(&s)
 		f, err := forward.Listen(s, nil)
 		if f != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
+			t.Errorf("got %v, want %s; f %+v", err, want, f)
 		}
 	}
 }

@@ -182,7 +182,7 @@ func TestTheCallerLeaves(t *testing.T) {
 		t.Errorf("who left got %v", refusal)
 	}
 	if at, has := running.Deadline(); running.Err() != nil || !has || !at.Equal(deadline) {
-		t.Errorf("it was ended: %v, by %v", running.Err(), at)
+		t.Errorf("it was ended: %v, by %v; has %+v", running.Err(), at, has)
 	}
 	other := request("[]")
 	expect(t, k, "another one while it runs", other, never(t), "IDEMPOTENCY_KEY_REUSED")

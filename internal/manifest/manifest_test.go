@@ -62,7 +62,7 @@ func TestAManifestWithEveryField(t *testing.T) {
 		t.Errorf("arguments without location: %v", err)
 	}
 	if !m.Tools[1].TerminalOnSuccess || first.TerminalOnSuccess {
-		t.Error("terminal_on_success is not as written")
+		t.Errorf("terminal_on_success is not as written; m %+v; first %+v", m, first)
 	}
 	m.Tools = nil
 	expected := &manifest.Manifest{
@@ -223,7 +223,7 @@ func TestTheExamplesManifests(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../examples/*/manifest.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no manifests among the examples: %v", err)
+		t.Fatalf("no manifests among the examples: %v; files %+v", err, files)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

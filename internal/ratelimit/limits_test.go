@@ -223,7 +223,7 @@ func TestShadowRefusesNothing(t *testing.T) {
 		for range 1000 {
 			var p ratelimit.Permit
 			if refusal, ok := l.Take(s, &call.Call{}, 0, &p); refusal != nil || !ok {
-				t.Fatal("refused", refusal)
+				t.Fatal("refused", refusal, ok)
 			}
 			if which, would := p.Shadowed(); would {
 				if which != call.CallsPerSecond {
@@ -264,7 +264,7 @@ func TestAllPlacesAreTaken(t *testing.T) {
 		for range 20 {
 			var p ratelimit.Permit
 			if refusal, ok := l.Take(&shadow, &call.Call{}, 0, &p); refusal != nil || !ok {
-				t.Fatal("refused", refusal)
+				t.Fatal("refused", refusal, ok)
 			}
 			_, would := p.Shadowed()
 			seen = seen || would

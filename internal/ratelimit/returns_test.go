@@ -191,7 +191,7 @@ func TestValuesOfAllTenantsAreBounded(t *testing.T) {
 			var p ratelimit.Permit
 			c := call.Call{User: string([]byte{byte(i), byte(i >> 8)})}
 			if refusal, ok := l.Take(s, &c, 0, &p); refusal != nil || !ok {
-				t.Fatal(refusal)
+				t.Fatal(refusal, ok)
 			}
 		}
 		u, _ := l.UsageOf(s.ID)

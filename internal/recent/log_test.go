@@ -98,7 +98,7 @@ func TestHostileNames(t *testing.T) {
 	for i := range calls {
 		text, err := json.Marshal(&calls[i])
 		if err != nil || len(text) > 16<<10 || !utf8.Valid(text) || !utf8.ValidString(calls[i].Tool) {
-			t.Errorf("%d bytes, %v: %.200s", len(text), err, text)
+			t.Errorf("%d bytes, %v: %.200s; calls %+v", len(text), err, text, calls)
 		}
 		if text := changes[i].JSON(); len(text) > recent.MaxChangeBytes || !json.Valid(text) {
 			t.Errorf("%d bytes: %.200s", len(text), text)

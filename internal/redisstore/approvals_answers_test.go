@@ -113,7 +113,7 @@ func TestADenialForASession(t *testing.T) {
 		if got, err := one.Approve(t.Context(), c.Tenant, c.ID,
 			approvals.Answer{Remember: approvals.ThisSession}); !errors.As(err, &refusal) ||
 			refusal.Reason != "APPROVAL_NOT_REMEMBERED" || got.State != approvals.Pending {
-			t.Errorf("without a session: %+v, %v", got, err)
+			t.Errorf("without a session: %+v, %v; refusal %+v", got, err, refusal)
 		}
 	})
 }

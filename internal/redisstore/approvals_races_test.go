@@ -93,7 +93,7 @@ func TestOneOfManyAsks(t *testing.T) {
 		})
 		for _, id := range ids {
 			if id == "" || id != ids[0] {
-				t.Fatalf("got %q", ids)
+				t.Fatalf("got %q; id %+v", ids, id)
 			}
 		}
 		if n := all[0].Stats().Asked + all[1].Stats().Asked + all[2].Stats().Asked; n != 1 {

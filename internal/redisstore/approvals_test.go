@@ -190,11 +190,11 @@ func TestADenialHolds(t *testing.T) {
 		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) ||
 			late.Reason != "APPROVAL_NOT_PENDING" ||
 			late.Metadata["state"] != "denied" || got.By != "eve" {
-			t.Errorf("answered twice: %+v, %v", got, err)
+			t.Errorf("answered twice: %+v, %v; late %+v", got, err, late)
 		}
 		if _, err := k.Approve(t.Context(), a.Tenant, "apr_"+rand.Text(), approvals.Answer{}); !errors.As(err, &late) ||
 			late.Kind != call.NotFound {
-			t.Errorf("answered what there is not: %v", err)
+			t.Errorf("answered what there is not: %v; late %+v", err, late)
 		}
 	})
 }

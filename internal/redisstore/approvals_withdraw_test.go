@@ -19,7 +19,7 @@ func TestWithdrawn(t *testing.T) {
 		var refusal *call.Refusal
 		_, err := k.Approve(t.Context(), elsewhere.Tenant, first.ID, approvals.Answer{By: "eve"})
 		if !errors.As(err, &refusal) || refusal.Reason != "APPROVAL_ELSEWHERE" || refusal.Kind != call.FailedPrecondition {
-			t.Errorf("answered: %v", err)
+			t.Errorf("answered: %v; refusal %+v", err, refusal)
 		}
 		answered := ask(t, k, request("2"))
 		approve(t, k, answered, approvals.Answer{})
@@ -44,7 +44,7 @@ func TestWithdrawn(t *testing.T) {
 		}
 		if _, err := k.Deny(t.Context(), elsewhere.Tenant, first.ID, approvals.Answer{}); !errors.As(err, &refusal) ||
 			refusal.Reason != "APPROVAL_NOT_PENDING" {
-			t.Errorf("answered too late: %v", err)
+			t.Errorf("answered too late: %v; refusal %+v", err, refusal)
 		}
 	})
 }

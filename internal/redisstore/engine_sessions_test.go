@@ -111,7 +111,7 @@ func TestASessionThatCannotBeUnderstood(t *testing.T) {
 			return r.HSet(ctx, e.OwnerKey("engine-1", "s"), "a", "b").Err()
 		}))
 		if owner, claimed, err := e.Claim(t.Context(), "engine-1", "s", "acme"); err == nil || claimed {
-			t.Errorf("%q, %v", owner, claimed)
+			t.Errorf("%q, %v; err %+v", owner, claimed, err)
 		}
 		if got, err := e.Owners(t.Context(), "engine-1", []string{"s"}); err != nil || got[0] != "" ||
 			s.Stats().Malformed != 1 {
@@ -126,10 +126,10 @@ func TestEngineSessionsWithoutRedis(t *testing.T) {
 	e := open(t, impatient(server.URL())).EngineSessions()
 	server.Kill()
 	if _, claimed, err := e.Claim(t.Context(), "engine-1", "s", "acme"); err == nil || claimed {
-		t.Error("claimed")
+		t.Errorf("claimed; err %+v; claimed %+v", err, claimed)
 	}
 	if got, err := e.Owners(t.Context(), "engine-1", []string{"s"}); err == nil || got != nil {
-		t.Errorf("%q", got)
+		t.Errorf("%q; err %+v", got, err)
 	}
 }
 

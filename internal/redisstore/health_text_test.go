@@ -24,12 +24,12 @@ func FuzzHealthText(f *testing.F) {
 			text := strings.Join(strings.SplitN(s, " ", 3)[:2], " ") + " " + encodeObservation(v)
 			if again, ok := decodeObservation(text); !ok || v.State != health.Up && v.State != health.Down ||
 				again.Episode != v.Episode || again.By != v.By {
-				t.Errorf("vote %q: %+v became %+v", s, v, again)
+				t.Errorf("vote %q: %+v became %+v; ok %+v", s, v, again, ok)
 			}
 		}
 		if d, ok := decodeDigest(s); ok {
 			if again, ok := decodeDigest(encodeDigest(d)); !ok || !reflect.DeepEqual(d, again) {
-				t.Errorf("digest %q: %+v became %+v", s, d, again)
+				t.Errorf("digest %q: %+v became %+v; ok %+v", s, d, again, ok)
 			}
 		}
 		if n, ok := decodeEvent(s); ok && (n.Left == "" && n.Version == 0 || n.Shard < 0 || n.Shard >= health.Shards) {

@@ -324,6 +324,6 @@ func TestStoreKeysChange(t *testing.T) {
 	var held map[string]any
 	values, err := f.client.HVals(context.Background(), f.find("{acme:policy}:rules")).Result()
 	if err != nil || len(values) != 1 || json.Unmarshal([]byte(values[0]), &held) != nil || held["seal"] == "" {
-		t.Errorf("%q, %v", values, err)
+		t.Errorf("%q, %v; held %+v", values, err, held)
 	}
 }

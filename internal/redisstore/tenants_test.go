@@ -142,7 +142,7 @@ func TestAPIKeys(t *testing.T) {
 			t.Errorf("of nobody: %+v, %v", got, err)
 		}
 		if got, err := b.FindKey(ctx, ofFile.ID); got == nil || err != nil {
-			t.Errorf("of somebody else: %v", err)
+			t.Errorf("of somebody else: %v; got %+v", err, got)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func TestRotation(t *testing.T) {
 		check.Must(t, err)
 		if left := time.Until(got.Until); got.ReplacedBy != next.ID || left < 30*time.Minute || left > 90*time.Minute ||
 			!got.Replaced.Equal(got.Until.Add(-time.Hour)) {
-			t.Errorf("the old one: %+v", got)
+			t.Errorf("the old one: %+v; left %+v", got, left)
 		}
 		if got, err = b.FindKey(ctx, next.ID); err != nil || got.Replaces != old.ID || !got.Until.IsZero() ||
 			!got.Replaced.IsZero() {

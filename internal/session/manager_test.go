@@ -125,7 +125,7 @@ func TestTampering(t *testing.T) {
 		t.Fatal(why)
 	}
 	if strings.Contains(cookie, "ann") || cookie == issue(t, m, ann()) {
-		t.Error("a cookie shows its content")
+		t.Errorf("a cookie shows its content; cookie %+v", cookie)
 	}
 	if _, refusal := m.Open(t.Context(), session.Inbox, cookie); refusal == nil {
 		t.Error("a session of the admin port opens as one of the inbox")

@@ -167,7 +167,7 @@ func TestExemplars(t *testing.T) {
 	h := histogramOf(t, m, "capgate_call_duration_seconds", "weather", "OK")
 	if n := len(h.GetExemplars()); n != 2 || h.GetExemplars()[0].GetLabel()[0].GetValue() != id("01") ||
 		h.GetExemplars()[0].GetTimestamp() == nil {
-		t.Errorf("exemplars %v", h.GetExemplars())
+		t.Errorf("exemplars %v; n %+v", h.GetExemplars(), n)
 	}
 	if got := scrape(t, m)[`capgate_call_duration_seconds_bucket{capability="weather",code="OK",le="+Inf"}`]; got != "4" {
 		t.Errorf("the old text has %s calls", got)

@@ -19,7 +19,7 @@ func TestCredentials(t *testing.T) {
 		ids[id], secrets[secret] = true, true
 	}
 	if len(ids) != 100 || len(secrets) != 100 {
-		t.Error("some are alike")
+		t.Errorf("some are alike; ids %+v; secrets %+v", ids, secrets)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestManyViolations(t *testing.T) {
 	var v *toolschema.Violation
 	if !errors.As(err, &v) || len(v.More) != toolschema.MaxViolations-1 || v.Pointer != "/0" ||
 		v.More[8].Pointer != "/9" {
-		t.Errorf("%v", err)
+		t.Errorf("%v; v %+v", err, v)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
 		t.Errorf("%d KiB for %d KiB of arguments", took>>10, len(args)>>10)

@@ -69,7 +69,7 @@ func TestAViolationHasItsPlace(t *testing.T) {
 	}
 	var v *toolschema.Violation
 	if err := schema.Check(t.Context(), []byte(`{"a/b": {"~": 1}}`)); !errors.As(err, &v) || v.Pointer != "/a~1b/~0" {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v; v %+v", err, v)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestHash(t *testing.T) {
 	}
 	s, err := toolschema.Compile([]byte(`{"type":"object","required":["a"]}`))
 	if err != nil || s.Hash("d", nil) != first || s.Hash("d", s) == first {
-		t.Error("the schema of a result is no part of the hash")
+		t.Errorf("the schema of a result is no part of the hash; err %+v", err)
 	}
 }
 

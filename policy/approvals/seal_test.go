@@ -27,7 +27,7 @@ func TestArgumentsAreEncrypted(t *testing.T) {
 	}
 	sealed := store.records[a.ID].Sealed
 	if len(sealed) == 0 || store.records[a.ID].Preview != "" || bytes.Contains(sealed, []byte("bob")) {
-		t.Errorf("stored: %+v", store.records[a.ID])
+		t.Errorf("stored: %+v; sealed %+v", store.records[a.ID], sealed)
 	}
 	show := func(keys ...[]byte) approvals.Approval {
 		got, err := newKeeper(t, store, approvals.Options{Keys: keys}).Get(t.Context(), a.Tenant, a.ID)

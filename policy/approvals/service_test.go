@@ -107,7 +107,7 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 		var r *call.Refusal
 		if !errors.As(err, &r) || r.Reason != "APPROVALS_UNAVAILABLE" || r.Kind != call.Unavailable || r.RetryAfter == 0 ||
 			strings.Contains(r.Message, "canary") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v; r %+v", what, err, r)
 		}
 	}
 	if s := k.Stats(); s.Asked != 1 || s.Used != 1 || s.Approved+s.Denied+s.Released != 0 ||

@@ -139,7 +139,7 @@ func TestAChangedToolDrifts(t *testing.T) {
 	}{{"x", first.Hash, "TOOL_CHANGED"}, {"y", second.Hash, "TOOL_CHANGED"}, {"none", second.Hash, "TOOL_UNKNOWN"}} {
 		err := a.Accept(t.Context(), "weather", try.tool, try.hash)
 		if refusal, ok := err.(*call.Refusal); !ok || refusal.Reason != try.reason {
-			t.Errorf("%s: %v", try.tool, err)
+			t.Errorf("%s: %v; ok %+v", try.tool, err, ok)
 		}
 	}
 	want(t, a, "nothing was accepted", "x!", "y!")

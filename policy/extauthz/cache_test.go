@@ -111,7 +111,7 @@ func TestTimesInMilliseconds(t *testing.T) {
 		second := check(t, s, forecast(), "")
 		clock.Set(began.Add(time.Minute))
 		if first || !second || check(t, s, forecast(), "") {
-			t.Errorf("%s: it was not kept for a minute", name)
+			t.Errorf("%s: it was not kept for a minute; first %+v; second %+v", name, first, second)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestLease(t *testing.T) {
 	}
 	l.retire()
 	if ends != 0 || !l.acquire() {
-		t.Error("it ended below who holds it")
+		t.Errorf("it ended below who holds it; ends %+v", ends)
 	}
 	l.release()
 	l.release()

@@ -175,7 +175,7 @@ func TestStats(t *testing.T) {
 			asked += n
 		}
 		if name != "main" || got != want || asked != 3 || got.Seconds <= 0 {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: %+v; asked %+v", name, got, asked)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestJudgement(t *testing.T) {
 			v := reply.GetVerdict()
 			if err != nil || v.GetDecision() != want || v.GetEvaluatedAt() != 1000 || v.GetExpiresAt() != 1060 ||
 				v.GetReasoning() == "" {
-				t.Errorf("%v: %v, %v", r, reply, err)
+				t.Errorf("%v: %v, %v; v %+v", r, reply, err, v)
 			}
 		}
 	}

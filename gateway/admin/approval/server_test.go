@@ -292,7 +292,7 @@ func TestPages(t *testing.T) {
 		for pages := 0; pages == 0 || req.GetPageToken() != ""; pages++ {
 			resp, err := list(caller(t.Context(), tenant.Default, "ann"), req)
 			if err != nil || len(resp.GetApprovals()) > 2 || pages > 8 {
-				t.Fatal(who, resp, err)
+				t.Fatal(who, resp, err, pages)
 			}
 			for _, a := range resp.GetApprovals() {
 				tools += a.GetTool()
@@ -301,7 +301,7 @@ func TestPages(t *testing.T) {
 			req.PageToken = resp.GetNextPageToken()
 		}
 		if len(tools) != 5 || len(seen) != 5 || strings.Contains(tools, "x") {
-			t.Errorf("%s: %q, want %q or so", who, tools, want)
+			t.Errorf("%s: %q, want %q or so; seen %+v", who, tools, want, seen)
 		}
 	}
 }

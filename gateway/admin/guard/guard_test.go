@@ -276,7 +276,7 @@ func TestStartTokenInTheAddress(t *testing.T) {
 	issued.of = ""
 	for line, want := range map[string]int{"POST /v1/backends/x:drain?token=" + start: 401, "GET /docs?token=x": 401} {
 		if w := request(h, line, "", here); w.Code != want || issued.of != "" {
-			t.Errorf("%s: %d", line, w.Code)
+			t.Errorf("%s: %d; issued %+v", line, w.Code, issued)
 		}
 	}
 	for who, want := range map[string]int{start: 200, operator.NewStartToken(): 401} {
@@ -288,7 +288,7 @@ func TestStartTokenInTheAddress(t *testing.T) {
 		request(h, "GET /?token=guess", "", elsewhere)
 	}
 	if w := request(h, "GET /?token="+start, "", elsewhere); w.Code != http.StatusUnauthorized || issued.of != "" {
-		t.Errorf("after ten guesses: %d", w.Code)
+		t.Errorf("after ten guesses: %d; issued %+v", w.Code, issued)
 	}
 }
 

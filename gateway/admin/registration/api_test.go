@@ -60,14 +60,14 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 	renewed := new(capgatepb.RegisterBackendResponse)
 	if err := protojson.Unmarshal([]byte(body), renewed); err != nil || code != 200 ||
 		renewed.GetLease() != resp.GetLease() {
-		t.Errorf("%d %s: %v", code, body, err)
+		t.Errorf("%d %s: %v; code %+v; renewed %+v", code, body, err, code, renewed)
 	}
 	if g := p.registry.Registrations()[0]; g.TTL != 6500*time.Millisecond || g.Weight != 100 || g.Session != "" {
 		t.Errorf("%+v", g)
 	}
 	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw",
 		`{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("%d %s; code %+v", code, body, code)
 	}
 	if all := p.registry.Registrations(); len(all) > 0 {
 		t.Errorf("%+v", all)
@@ -133,18 +133,18 @@ func TestRefusals(t *testing.T) {
 		got, body := p.Ask(t, http.MethodPost, test.path, test.body)
 		if err := json.Unmarshal([]byte(body), &problem); err != nil || got != test.status ||
 			problem.Code != test.code || problem.Reason != test.reason || !strings.Contains(problem.Detail, test.text) {
-			t.Errorf("%s: %d %s", test.body, got, body)
+			t.Errorf("%s: %d %s; err %+v", test.body, got, body, err)
 		}
 		err := p.call(t, test.path == withdraw, test.body)
 		st := status.Convert(err)
 		if code.Code(st.Code()).String() != test.code || st.Message() != problem.Detail || len(st.Details()) == 0 {
-			t.Errorf("%s: %v", test.body, err)
+			t.Errorf("%s: %v; st %+v", test.body, err, st)
 			continue
 		}
 		info, ok := st.Details()[0].(*errdetails.ErrorInfo)
 		if !ok || info.GetDomain() != "capgate.dev" || info.GetReason() != test.reason ||
 			len(info.GetMetadata()) != len(problem.Metadata) {
-			t.Errorf("%s: %v", test.body, st.Details())
+			t.Errorf("%s: %v; ok %+v; info %+v", test.body, st.Details(), ok, info)
 		}
 	}
 }

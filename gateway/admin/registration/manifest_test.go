@@ -86,7 +86,7 @@ func TestManifestRefused(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(body), &problem); err != nil || code != http.StatusBadRequest ||
 			problem.Code != "INVALID_ARGUMENT" || problem.Reason != "MANIFEST_INVALID" {
-			t.Errorf("%.60q: %d %.300s", test.text, code, body)
+			t.Errorf("%.60q: %d %.300s; err %+v; problem %+v", test.text, code, body, err, problem)
 		}
 		if st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), test.message) ||
 			st.Message() != problem.Detail || len(st.Message()) > 2000 {
@@ -98,7 +98,7 @@ func TestManifestRefused(t *testing.T) {
 		}
 		for key, want := range test.metadata {
 			if got, ok := info.GetMetadata()[key]; !ok || want != "" && got != want {
-				t.Errorf("%.60q: %s is %q", test.text, key, got)
+				t.Errorf("%.60q: %s is %q; ok %+v", test.text, key, got, ok)
 			}
 		}
 	}

@@ -166,7 +166,7 @@ func TestNamesOfAnyWords(t *testing.T) {
 	parts := strings.Split(resp.GetPolicy().GetName(), "/")
 	about, err := url.ParseQuery(parts[len(parts)-1])
 	if err != nil || strings.Join(parts[:3], "/") != "tenants/a%2Fb/policies" || len(parts) != 4 {
-		t.Fatal(resp.GetPolicy().GetName(), err)
+		t.Fatal(resp.GetPolicy().GetName(), err, parts)
 	}
 	for name, want := range map[string]string{"user": rule.GetUser(), "agent": rule.GetAgent(),
 		"capability": rule.GetCapability(), "tool": rule.GetTool()} {
@@ -226,14 +226,14 @@ func TestBadRequests(t *testing.T) {
 	} {
 		if status, text := p.Ask(t, "PUT", "/v1/policies", body); status != 400 ||
 			!strings.Contains(text, "POLICY_INVALID") {
-			t.Errorf("%s: %d %s", body, status, text)
+			t.Errorf("%s: %d %s; status %+v", body, status, text, status)
 		}
 	}
 	for _, path := range []string{"?page_size=1001", "?page_size=-1", "?page_token=!", "?global=true&tenant=a",
 		":explain?capability=weather", ":explain?tool=x&capability=*"} {
 		if status, text := p.Ask(t, "GET", "/v1/policies"+path, ""); status != 400 ||
 			!strings.Contains(text, "POLICY_INVALID") {
-			t.Errorf("%s: %d %s", path, status, text)
+			t.Errorf("%s: %d %s; status %+v", path, status, text, status)
 		}
 	}
 	for _, body := range []string{"", "{", `{"polcy":1}`, `[]`} {
@@ -261,7 +261,7 @@ func TestPages(t *testing.T) {
 	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
 		resp, err := p.client.ListPolicies(t.Context(), &capgatepb.ListPoliciesRequest{PageSize: 2, PageToken: token})
 		if err != nil || len(resp.GetPolicies()) > 2 || pages > 3 {
-			t.Fatal(resp, err)
+			t.Fatal(resp, err, pages)
 		}
 		for _, r := range resp.GetPolicies() {
 			tools = append(tools, r.GetTool())
@@ -313,7 +313,7 @@ func TestWhoSetARule(t *testing.T) {
 	if status, body := p.Ask(t, "PUT", "/v1/policies",
 		`{"capability":"weather","tool":"x","policy":"allow","set_by":"eve"}`); status != 200 ||
 		strings.Contains(body, "eve") {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("%d %s; status %+v", status, body, status)
 	}
 	if _, body := p.Ask(t, "GET", "/v1/policies", ""); strings.Contains(body, "eve") {
 		t.Errorf("listed as %s", body)

@@ -68,7 +68,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 		old.GetReplacedBy() != explainRotated.GetKey().GetId() ||
 		(time.Until(old.GetEndTime().AsTime())-aDay).Abs() > time.Hour ||
 		explainRotated.GetKey().GetReplaces() != key.GetId() {
-		t.Errorf("%v, %v", old, err)
+		t.Errorf("%v, %v; explainRotated %+v", old, err, explainRotated)
 	}
 	_, err = r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	expect(t, "again", err, codes.FailedPrecondition, "KEY_ROTATED")

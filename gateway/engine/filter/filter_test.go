@@ -112,7 +112,7 @@ func TestDirected(t *testing.T) {
 		switch {
 		case addr == "c:3":
 			if r == nil || c.Attempt.Directed != nil {
-				t.Errorf("%s: %+v", addr, c.Attempt)
+				t.Errorf("%s: %+v; r %+v", addr, c.Attempt, r)
 			}
 		case r != nil:
 			t.Errorf("%q: %s", addr, r.Reason)

@@ -178,7 +178,7 @@ func TestTurnThatFails(t *testing.T) {
 				return
 			}
 			if event != "failed" || p.Status != tt.status || p.Code != tt.code || p.Reason != tt.reason {
-				t.Errorf("%s", got.Body)
+				t.Errorf("%s; event %+v", got.Body, event)
 			}
 			if tt.reason == "ENGINE_ERROR" && (!strings.Contains(got.Body,
 				`{"event":"error","id":"2","session_id":"","message_id":"","event_type":"ERROR","pipeline_error":{"code":"LLM_CALL_FAILED","message":"no model","recoverable":true}}`) ||

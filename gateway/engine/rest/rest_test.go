@@ -143,7 +143,7 @@ func TestEnginesHavePages(t *testing.T) {
 					Next               string `json:"next_page_token"`
 				}
 				if err := json.Unmarshal([]byte(got.Body), &page); err != nil || got.Status != 200 || pages > 7 {
-					t.Fatalf("%d %v %s", got.Status, err, got.Body)
+					t.Fatalf("%d %v %s; pages %+v", got.Status, err, got.Body, pages)
 				}
 				for _, one := range append(page.Sessions, page.Messages...) {
 					all = append(all, string(one))
@@ -181,7 +181,7 @@ func TestPagesOfAListThatChanges(t *testing.T) {
 			Next     string `json:"next_page_token"`
 		}
 		if err := json.Unmarshal([]byte(got.Body), &said); err != nil || got.Status != 200 {
-			t.Fatalf("%d %s", got.Status, got.Body)
+			t.Fatalf("%d %s; err %+v", got.Status, got.Body, err)
 		}
 		for _, s := range said.Sessions {
 			page += s.ID

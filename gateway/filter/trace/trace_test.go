@@ -60,7 +60,7 @@ func TestDraw(t *testing.T) {
 	c, stream := filtertest.NewCall()
 	drawn := f.Draw(stream)
 	if drawn == nil || drawn.IsZero() {
-		t.Fatal("nothing was drawn")
+		t.Fatalf("nothing was drawn; drawn %+v", drawn)
 	}
 	if c.Client.Drawn = drawn; true {
 		f.Note(c)

@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 				got = c.want
 			}
 			if w.Code != c.status || got != c.want {
-				t.Errorf("%s, %s: %d %s, %v", revision, name, w.Code, w.Body, a.answers)
+				t.Errorf("%s, %s: %d %s, %v; got %+v", revision, name, w.Code, w.Body, a.answers, got)
 			}
 		}
 	}

@@ -131,11 +131,11 @@ func TestStateExpires(t *testing.T) {
 		state := with(a.state())
 		<-time.After(time.Hour - time.Second)
 		if text := a.invoke(`{"b":2,"a":1}`, state); a.ran != 1 || !strings.Contains(text, `"resultType":"complete"`) {
-			t.Errorf("in time: %s", text)
+			t.Errorf("in time: %s; a %+v", text, a)
 		}
 		<-time.After(2 * time.Second)
 		if text := a.invoke(`{"a":1,"b":2}`, state); a.ran != 1 || !strings.Contains(text, "MCP_STATE_INVALID") {
-			t.Errorf("too late: %s", text)
+			t.Errorf("too late: %s; a %+v", text, a)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestStateIsBound(t *testing.T) {
 		w := a.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.session, "Mcp-Protocol-Version", "2025-11-25")
 		if known := w.Code == http.StatusOK; known != c.known || !known && (w.Code != http.StatusNotFound ||
 			!strings.Contains(w.Body.String(), "MCP_SESSION_UNKNOWN")) {
-			t.Errorf("a session, %s: %d %s", name, w.Code, w.Body)
+			t.Errorf("a session, %s: %d %s; known %+v", name, w.Code, w.Body, known)
 		}
 	}
 	a.caller = "acme"

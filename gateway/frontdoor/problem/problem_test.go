@@ -69,7 +69,7 @@ func TestRequestIDs(t *testing.T) {
 		id := w.Header().Get("X-Request-Id")
 		if p := read(t, w); p.Status != 400 || p.Reason != "INVALID_HEADER" || id == "" || p.RequestID != id ||
 			strings.Contains(w.Body.String(), bad[0]) && bad[0] != "a" && bad[0] != "" {
-			t.Errorf("%q: %s", bad, w.Body)
+			t.Errorf("%q: %s; p %+v; id %+v", bad, w.Body, p, id)
 		}
 	}
 	next := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200) }))
@@ -93,7 +93,7 @@ func TestWhatAProblemSays(t *testing.T) {
 		Code: "NOT_FOUND", Reason: "GONE", TraceID: trace}
 	if p := read(t, w); p.Type != want.Type || p.Title != want.Title || p.Detail != want.Detail ||
 		p.Code != want.Code || p.TraceID != trace {
-		t.Errorf("%s", w.Body)
+		t.Errorf("%s; p %+v", w.Body, p)
 	}
 	for _, bad := range []string{"", "00-" + trace, "00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01"} {
 		if p := read(t, ask(t, gone, "GET", "/", "Traceparent", bad)); p.TraceID != "" {

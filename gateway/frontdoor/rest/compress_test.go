@@ -93,7 +93,7 @@ func TestCompressedAnswers(t *testing.T) {
 	tag := page.Header.Get("ETag")
 	if page.Header.Get("Content-Encoding") != "gzip" || !strings.HasPrefix(tag, `W/"`) ||
 		!strings.Contains(unpacked(t, "gzip", page.Body), "CAPABILITY_UNKNOWN") {
-		t.Errorf("the page: %v", page.Header)
+		t.Errorf("the page: %v; tag %+v", page.Header, tag)
 	}
 	for _, known := range []string{tag, strings.TrimPrefix(tag, "W/"), `"x", ` + tag, "*"} {
 		if got := resttest.Send(t, web, "GET", "/docs/errors", "", "Accept-Encoding", "gzip", "If-None-Match",

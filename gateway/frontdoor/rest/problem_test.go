@@ -136,7 +136,7 @@ func TestBadHeaders(t *testing.T) {
 		got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, name, "hünter2")
 		if p := resttest.ProblemOf(t, got); got.Status != 400 || p.Reason != "INVALID_HEADER" ||
 			strings.Contains(got.Body, "nter2") {
-			t.Errorf("%s: %s", name, got.Body)
+			t.Errorf("%s: %s; p %+v", name, got.Body, p)
 		}
 	}
 	if got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`, "X-Name", "ü"); got.Status != 200 {

@@ -106,7 +106,7 @@ func TestInvoke(t *testing.T) {
 			got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, tt.body)
 			req, _, _ := b.last()
 			if got.Status != 200 || req == nil {
-				t.Fatalf("%d %s", got.Status, got.Body)
+				t.Fatalf("%d %s; req %+v", got.Status, got.Body, req)
 			}
 			if req.GetCapabilityId() != "weather" || req.GetToolName() != tt.tool || string(req.GetArgsJson()) != tt.args ||
 				string(req.GetConfigJson()) != tt.config || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread {

@@ -41,7 +41,7 @@ func TestStreamsDeadline(t *testing.T) {
 			t.Errorf("%d %s", w.Code, got)
 		}
 		if event, p := resttest.LastRecord(t, got); event != "error" || p.Code != "DEADLINE_EXCEEDED" {
-			t.Errorf("%s", got)
+			t.Errorf("%s; event %+v; p %+v", got, event, p)
 		}
 	})
 }

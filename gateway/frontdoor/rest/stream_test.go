@@ -143,7 +143,7 @@ func TestStreamThatBreaks(t *testing.T) {
 			event, p := resttest.LastRecord(t, got.Body)
 			if got.Status != 200 || event != "error" || p.Code != tt.code || p.Reason != tt.reason || p.Status < 500 ||
 				p.Title == "" || p.Type == "" {
-				t.Errorf("after it: %d %s", got.Status, got.Body)
+				t.Errorf("after it: %d %s; event %+v; p %+v", got.Status, got.Body, event, p)
 			}
 			got = resttest.Send(t, web, "POST", streamPath, `{"tool_name":"t"}`)
 			if !strings.Contains(got.Body, "\n\nid: 2\nevent: error\ndata: {\"problem\":{\"type\":") ||
@@ -236,7 +236,7 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 	got := resttest.Send(t, web, "GET", "/v1/capabilities/weather/tools/writes/stream", "")
 	if p := resttest.ProblemOf(t, got); got.Status != 405 || got.Header.Get("Allow") != "POST, OPTIONS" ||
 		p.Reason != "METHOD_NOT_ALLOWED" {
-		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
+		t.Errorf("%d %v %s; p %+v", got.Status, got.Header, got.Body, p)
 	}
 	if req, _, _ := b.last(); req.GetToolName() != "reads" {
 		t.Errorf("called: %v", req)

@@ -27,7 +27,8 @@ func TestNameTwice(t *testing.T) {
 		p := resttest.ProblemOf(t, got)
 		if got.Status != 400 || p.Code != "INVALID_ARGUMENT" || p.Reason != tt.reason ||
 			!strings.Contains(p.Detail, tt.detail) || strings.Contains(got.Body, "hunter2") {
-			t.Errorf("%s %s: %d %s; want %s %s", tt.path, tt.body, got.Status, got.Body, tt.reason, tt.detail)
+			t.Errorf("%s %s: %d %s; want %s %s; p %+v", tt.path, tt.body, got.Status, got.Body, tt.reason, tt.detail,
+				p)
 		}
 	}
 	if req, _, _ := b.last(); req != nil {

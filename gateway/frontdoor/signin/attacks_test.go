@@ -214,7 +214,7 @@ func TestCookiesOfOthers(t *testing.T) {
 	ofAdmin, ofInbox := a.cookies(admin.URL)["__Host-capgate"], i.cookies(inbox.URL)["__Host-capgate-inbox"]
 	ofForeign := f.cookies(foreign.URL)["__Host-capgate"]
 	if ofAdmin == "" || ofInbox == "" || ofForeign == "" {
-		t.Fatal("no cookies")
+		t.Fatalf("no cookies; ofAdmin %+v; ofInbox %+v; ofForeign %+v", ofAdmin, ofInbox, ofForeign)
 	}
 	try := func(p *port, mount, cookie string) string {
 		r := p.browser(t).get(p.URL+mount+"/v1/me", "Cookie", cookie)

@@ -97,7 +97,7 @@ func TestCookieAttributes(t *testing.T) {
 		}
 	}
 	if n := len(out.Cookies()); n != 1 || out.Cookies()[0].MaxAge > 600 {
-		t.Errorf("%v", out.Cookies())
+		t.Errorf("%v; n %+v", out.Cookies(), n)
 	}
 }
 

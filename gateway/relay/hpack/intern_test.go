@@ -117,7 +117,7 @@ func TestIntern(t *testing.T) {
 		}
 	}
 	if f.Name != "x-name" || f.Value != "value" {
-		t.Error("a field changed when the interner was full")
+		t.Errorf("a field changed when the interner was full; f %+v", f)
 	}
 	if got, want := encodeBlock(hpack.NewEncoder(), in.Intern(":status", "200")), "\x88"; got != want {
 		t.Errorf("a static field is encoded as %q", got)

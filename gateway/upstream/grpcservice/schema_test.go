@@ -54,13 +54,13 @@ func TestSchema(t *testing.T) {
 	} {
 		got, err := upstream.Encode(fields[name])
 		if err != nil || string(got) != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+			t.Errorf("%s: %s, want %s; err %+v", name, got, want, err)
 		}
 	}
 	color, err := upstream.Encode(all["$defs"])
 	if err != nil || string(color) != `{"demo.v1.Color":{"description":"Color is a color.\nCOLOR_RED: As blood.",`+
 		`"enum":["COLOR_UNSPECIFIED","COLOR_RED","COLOR_BLUE"],"type":"string"}}` {
-		t.Errorf("%s", color)
+		t.Errorf("%s; err %+v", color, err)
 	}
 	if all["additionalProperties"] != false {
 		t.Error("unknown fields are accepted")

@@ -238,7 +238,8 @@ func TestDeadServer(t *testing.T) {
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			}
 			if dying.calls.Load() == 0 || live.calls.Load() == 0 {
-				t.Error("one server got all calls")
+				t.Errorf("one server got all calls; dying.calls %+v; live.calls %+v",
+					dying.calls.Load(), live.calls.Load())
 			}
 			dying.CloseClientConnections()
 			dying.Close()

@@ -20,7 +20,7 @@ func TestLRUPushesOutWhoHasMost(t *testing.T) {
 	}
 	for i := range 3 {
 		if v, ok := c.Peek(i); !ok || v != "light" {
-			t.Errorf("entry %d of who has little is gone", i)
+			t.Errorf("entry %d of who has little is gone; ok %+v; v %+v", i, ok, v)
 		}
 	}
 	if _, ok := c.Get(100); !ok {

@@ -123,7 +123,7 @@ func FuzzReader(f *testing.F) {
 		for r.Next() {
 			num, typ, n := protowire.ConsumeTag(r.Field)
 			if uint32(num) != r.Number || n < 0 || protowire.ConsumeFieldValue(num, typ, r.Field[n:]) != len(r.Field)-n {
-				t.Fatalf("protobuf does not read field %d of %x", r.Number, r.Field)
+				t.Fatalf("protobuf does not read field %d of %x; n %+v", r.Number, r.Field, n)
 			}
 			written = protowire.AppendTag(written, num, typ)
 			switch {

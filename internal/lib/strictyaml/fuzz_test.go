@@ -131,7 +131,7 @@ func checkFuzzed(t *testing.T, f *fuzzed) {
 		seen := map[string]bool{}
 		for _, name := range s.Names {
 			if name == "" || seen[name] {
-				t.Errorf("%q", s.Names)
+				t.Errorf("%q; name %+v", s.Names, name)
 			}
 			seen[name] = true
 		}

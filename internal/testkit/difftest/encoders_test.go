@@ -201,7 +201,7 @@ func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 			Message string `json:"message"`
 		}
 		if err := json.Unmarshal(line, &ended); err != nil || ended.Code != 0 {
-			t.Errorf("%v: %v %.500s", &all[i], err, line)
+			t.Errorf("%v: %v %.500s; ended %+v", &all[i], err, line, ended)
 			continue
 		}
 		w.compare(t, &all[i])

@@ -216,12 +216,12 @@ func checkTeams(t *testing.T, body []byte) string {
 	strict(t, body, &m)
 	if m.Type != "message" || len(m.Attachments) != 1 || m.Attachments[0].ContentURL != nil ||
 		m.Attachments[0].ContentType != "application/vnd.microsoft.card.adaptive" {
-		t.Fatalf("Teams: %s", body)
+		t.Fatalf("Teams: %s; m %+v", body, m)
 	}
 	card := m.Attachments[0].Content
 	if card.Schema != "http://adaptivecards.io/schemas/adaptive-card.json" || card.Type != "AdaptiveCard" ||
 		card.Version != "1.5" || len(card.Body) == 0 || card.MSTeams.Width != "Full" {
-		t.Errorf("Teams: %s", body)
+		t.Errorf("Teams: %s; card %+v", body, card)
 	}
 	if len(card.Actions) != 1 || card.Actions[0].Type != "Action.OpenUrl" || card.Actions[0].URL != link ||
 		card.Actions[0].Title == "" {
