@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
@@ -139,7 +140,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		defer close(served)
 		answerCalls(listener)
 	}()
-	t.Cleanup(func() { // when the gateway has let go of its connection
+	check.Cleanup(t, func() { // when the gateway has let go of its connection
 		_ = listener.Close()
 		<-served
 	})
@@ -159,7 +160,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { tracer.Close(context.WithoutCancel(t.Context())) })
+	check.Cleanup(t, func() { tracer.Close(context.WithoutCancel(t.Context())) })
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed,
 			Backends: []string{listener.Addr().String()}}},

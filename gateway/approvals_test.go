@@ -56,7 +56,7 @@ func openDeskWith(t *testing.T, o approvals.Options) *desk {
 			return nil
 		})
 	})
-	t.Cleanup(func() { stop(); running.Wait() })
+	check.Cleanup(t, func() { stop(); running.Wait() })
 	return d
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -27,7 +28,7 @@ func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*fro
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(log.Close)
+	check.Cleanup(t, log.Close)
 	f, r := &front{capability: gatewaytest.NewCapability("b1")}, newKeyring()
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
@@ -134,7 +135,7 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(log.Close)
+	check.Cleanup(t, log.Close)
 	all, err := tenant.ParseGrants([]string{"*"})
 	if err != nil {
 		t.Fatal(err)

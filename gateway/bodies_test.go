@@ -50,7 +50,7 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path,
 		contentType, length)
@@ -181,7 +181,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			if err != nil {
 				t.Fatalf("no client at %s: %v", addr, err)
 			}
-			t.Cleanup(func() { _ = conn.Close() })
+			check.Cleanup(t, func() { _ = conn.Close() })
 			_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
 			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
 				head

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -66,7 +67,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Close() })
+		check.Cleanup(t, func() { _ = c.Close() })
 		err = errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet())
 		for i := range streams {
 			block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", invokePath,

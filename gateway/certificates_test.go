@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -137,7 +138,7 @@ func (s *secured) client(t *testing.T, cert *tls.Certificate, second bool) *http
 	protocols.SetHTTP1(!second)
 	protocols.SetHTTP2(second)
 	transport := &http.Transport{Protocols: protocols, TLSClientConfig: s.shows(cert)}
-	t.Cleanup(transport.CloseIdleConnections)
+	check.Cleanup(t, transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 

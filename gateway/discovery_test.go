@@ -79,7 +79,7 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	following.Go(func() { d.catalog.Run(ctx) })
 	asking.Go(func() { d.discoverer.Run(asks) })
 	d.stop = func() { stop(); asking.Wait() }
-	t.Cleanup(func() { cancel(); asking.Wait(); following.Wait() })
+	check.Cleanup(t, func() { cancel(); asking.Wait(); following.Wait() })
 	d.discoverer.Healthy("caps", true)
 	return d
 }

@@ -103,7 +103,7 @@ func TestDrainDelay(t *testing.T) {
 		Leaving: func() { over <- time.Now(); <-proceed },
 	})
 	proceeds := sync.OnceFunc(func() { close(proceed) })
-	t.Cleanup(proceeds)
+	check.Cleanup(t, proceeds)
 	conn := g.Conn(t)
 	began := time.Now()
 	g.Drain()

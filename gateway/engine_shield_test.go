@@ -14,6 +14,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -53,9 +54,9 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 		},
 	}))
 	go func() { _ = server.Serve(ln) }()
-	t.Cleanup(server.Stop)
+	check.Cleanup(t, server.Stop)
 	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial, Now: clock.Now})}
-	t.Cleanup(s.Close)
+	check.Cleanup(t, s.Close)
 	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
 	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
 		t.Fatal(err)

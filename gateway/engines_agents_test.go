@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/gateway"
 	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -21,7 +22,7 @@ import (
 func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunSessionClient, error) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), gatewaytest.Patience)
-	t.Cleanup(stop)
+	check.Cleanup(t, stop)
 	stream, err := parallaxpb.NewAgentServiceClient(g.Conn(t)).RunSession(ctx)
 	if err != nil {
 		return nil, err

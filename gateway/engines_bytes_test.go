@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -29,7 +30,7 @@ func rawEngine(t *testing.T, serve grpc.StreamHandler) string {
 	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(serve))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		server.Stop()
 		if err := <-served; err != nil {
 			t.Error(err)

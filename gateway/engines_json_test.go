@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -39,7 +40,7 @@ func (e *engineJSON) begin(method, path, body string) *http.Response {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.t.Cleanup(func() { _ = resp.Body.Close() })
+	check.Cleanup(e.t, func() { _ = resp.Body.Close() })
 	return resp
 }
 

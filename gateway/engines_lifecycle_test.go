@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -193,7 +194,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	back := grpc.NewServer()
 	own.Register(back)
 	go func() { _ = back.Serve(ln) }()
-	t.Cleanup(back.Stop)
+	check.Cleanup(t, back.Stop)
 	for { // the gateway looks again after a while
 		history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
 		if err == nil {
@@ -208,7 +209,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	}
 	connected, conn := make(chan struct{}), e.gateway.Conn(t)
 	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
+	check.Cleanup(t, stop)
 	go func() { // as often as it takes: the place of the one before may not be free yet
 		for agent.Run(ctx, conn, agent.Config{Ready: func() { close(connected) }}) != nil {
 			<-time.After(100 * time.Millisecond) // as who restarts agents

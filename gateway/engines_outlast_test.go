@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -126,7 +127,7 @@ func TestAgentsHaveNoDeadline(t *testing.T) {
 	parallaxpb.RegisterAgentServiceServer(server, u)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		server.Stop()
 		if err := <-served; err != nil {
 			t.Error(err)

@@ -34,7 +34,7 @@ type durableEngine struct {
 func newDurableEngine(t *testing.T) *durableEngine {
 	e := &durableEngine{t: t, dir: t.TempDir()}
 	e.start()
-	t.Cleanup(func() { e.kill() })
+	check.Cleanup(t, func() { e.kill() })
 	return e
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -36,7 +37,7 @@ func direct(t *testing.T, addr string) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	return conn
 }
 
@@ -47,7 +48,7 @@ func attendDirectly(t *testing.T, addr string) {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	conn := direct(t, addr)
 	go func() { ended <- agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }}) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		stop()
 		if err := <-ended; err != nil && status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
 			t.Log("agent: ", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -67,7 +68,7 @@ func shareEngines(t *testing.T, taken chan<- struct{}) (guard.Shared, *approvals
 	var running sync.WaitGroup
 	running.Go(func() { approver.Run(ctx) })
 	running.Go(func() { all.Run(ctx) })
-	t.Cleanup(func() { all.Close(); stop(); running.Wait() })
+	check.Cleanup(t, func() { all.Close(); stop(); running.Wait() })
 	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: approver,
 		Questions: store.EngineQuestions()}, approver
 }
@@ -81,7 +82,7 @@ func serveEngine(t *testing.T, cfg engine.Config) string {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.New(cfg).Serve(ctx, ln) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -124,7 +125,7 @@ func (e *engines) attend(t *testing.T, cfg agent.Config) {
 func (e *engines) startAgent(t *testing.T, cfg agent.Config) (ready <-chan struct{}, stop func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
+	check.Cleanup(t, stop)
 	connected := make(chan struct{})
 	cfg.Ready = func() { close(connected) }
 	go func() { e.agent <- agent.Run(ctx, e.gateway.Conn(t), cfg) }()
@@ -188,7 +189,7 @@ func TestMessagesOneAtATime(t *testing.T) {
 
 func patient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
-	t.Cleanup(cancel)
+	check.Cleanup(t, cancel)
 	return ctx
 }
 
@@ -276,7 +277,7 @@ func TestSlowReadersOfEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t),
 		&parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 1024"})
 	if err != nil {

@@ -231,7 +231,7 @@ func TestTheFleetsDeadline(t *testing.T) {
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	long, cancel := context.WithTimeout(t.Context(), time.Hour)
-	t.Cleanup(cancel)
+	check.Cleanup(t, cancel)
 	// That a call ends soon after its deadline is proved in virtual time, by the relay's TestMachine.
 	for name, test := range map[string]struct {
 		ctx   context.Context

@@ -65,7 +65,7 @@ type unended struct {
 
 func newUnended(t *testing.T, data []byte) *unended {
 	u := &unended{Reader: bytes.NewReader(data), closed: make(chan struct{})}
-	t.Cleanup(func() { _ = u.Close() })
+	check.Cleanup(t, func() { _ = u.Close() })
 	return u
 }
 
@@ -285,7 +285,7 @@ func TestRefusedUploads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() })
+		check.Cleanup(t, func() { _ = conn.Close() })
 		patient := func() { _ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience)) }
 		patient()
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n",

@@ -72,7 +72,7 @@ func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
 	var follower sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
 	follower.Go(func() { f.gateway.WatchRates(ctx, directory) })
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		stop()
 		follower.Wait()
 	})

@@ -27,14 +27,18 @@ type front struct {
 
 // startFront starts one backend as the capability "caps", in front of it a gateway,
 // and a client.
-func startFront(t *testing.T, client, backend call.Dialect) *front {
+func startFront(t *testing.T, client, backend call.Dialect, change ...func(*gatewaytest.Options)) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
-	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
+	o := gatewaytest.Options{
 		Domains: []string{"caps.example.com"},
 		Fleets:  []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	f.gateway = gatewaytest.Start(t, o)
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, client)
 	return f

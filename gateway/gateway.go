@@ -51,8 +51,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// maxMessage is the longest message that the front doors inside the process take, in
-// bytes: the live orchestrator's limit.
+// maxMessage is the longest message that the front doors inside the process take, in bytes, as the live orchestrator.
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
@@ -97,6 +96,7 @@ type Config struct {
 	CORS      cors.Config         // which pages of other sites may call; none: none
 	Inbox     *Inbox              // page of approvals for people; nil: none
 	REST      rest.Config         // of the JSON API; but for MaxBody and EventSource
+	Connect   connect.Config      // of gRPC-Web and Connect
 	MCP       MCP                 // the tools of callers over MCP
 	Replicas  func() int          // that share the limits of tenants; it must not block; nil: this one alone
 	Overload  *overload.Shedder   // turns calls away that are too much; whoever made it watches with Turn; nil: none are
@@ -245,7 +245,7 @@ func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handl
 	pages.Headers = slices.Concat(connect.RequestHeaders(), mcp.RequestHeaders(), pages.Headers)
 	pages.Expose = slices.Concat(connect.ResponseHeaders(), mcp.ResponseHeaders(), pages.Expose)
 	doors := withInbox(cfg.Inbox, api, withCORS(pages, withMCP(tools,
-		connect.New(inside, api, connect.Config{MaxMessage: maxMessage}))))
+		connect.New(inside, api, cfg.Connect))))
 	if cfg.Tracer != nil {
 		doors = withTraceID(doors)
 	}

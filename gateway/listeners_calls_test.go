@@ -15,6 +15,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -96,7 +97,7 @@ func TestEnginesAtListeners(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	ready := make(chan struct{})
 	go func() { e.agent <- agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }}) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		stop()
 		t.Log("agent: ", <-e.agent) // stopped
 	})

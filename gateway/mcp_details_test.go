@@ -88,16 +88,20 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 		return manifest.Tool{Name: name, Description: "d", Schema: any, Output: s}
 	}
 	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
-		Tools: []manifest.Tool{of(gatewaytest.Echo, `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`),
+		Tools: []manifest.Tool{of(gatewaytest.Echo, `{"type":"object","required":["n"],
+			"properties":{"n":{"type":"integer"},"m":{"$ref":"#/$defs/twice"}},
+			"$defs":{"twice":{"allOf":[{"properties":{"x":{"$ref":"#/$defs/twice"}}},
+				{"properties":{"x":{"$ref":"#/$defs/twice"}}}]}}}`),
 			of(gatewaytest.Empty, `{"type":"object"}`), of(gatewaytest.Fail, `{"type":"object"}`),
 			of(gatewaytest.Hold, `{"type":["object","array"],"minProperties":1}`)}}}})
 	f.capability.Release() // calls of Hold
+	nested := strings.Repeat(`{"x":`, 60) + "0" + strings.Repeat("}", 60)
 	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
 		for name, c := range map[string]struct{ tool, args, wrong string }{
 			"matches":               {gatewaytest.Echo, `{"n":1,"N":"x","m":2}`, ""},
 			"another type":          {gatewaytest.Echo, `{"n":"secret"}`, `at "/n": got string, want integer`},
 			"a member missing":      {gatewaytest.Echo, `{}`, `missing property 'n'`},
-			"too large to tell":     {gatewaytest.Echo, `{"m":[0` + strings.Repeat(",0", 1<<17) + `]}`, ""},
+			"too costly to tell":    {gatewaytest.Echo, `{"m":` + nested + `}`, ""},
 			"no result":             {gatewaytest.Empty, `{}`, "it has no structured content"},
 			"the tool's own error":  {gatewaytest.Fail, `{}`, "own"},
 			"clients are not told":  {gatewaytest.Hold, `{}`, "unless old"},

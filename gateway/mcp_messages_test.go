@@ -3,17 +3,20 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -40,7 +43,7 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
+	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	return resp
 }
 
@@ -230,17 +233,24 @@ func TestMCPMethods(t *testing.T) {
 // they leave.
 func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 	f := startMCP(t)
-	const clients, size = 8, 3 << 20
+	const clients, size = 8, 512 << 10
+	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		// Linux makes a send buffer for some tens of segments, which have 64 KiB on loopback.
+		failed := c.Control(func(fd uintptr) {
+			err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 1024),
+				syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096))
+		})
+		return errors.Join(failed, err)
+	}}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{"a":"` +
 		strings.Repeat("x", size) + `"},"_meta":{"progressToken":"p"}}}`
 	var conns []net.Conn
 	for range clients {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(f.gateway.URL(""), "http://"))
+		conn, err := small.DialContext(t.Context(), "tcp", f.gateway.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		conns = append(conns, conn)
-		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: */*\r\n"+
 			"Content-Length: %d\r\n\r\n%s", conn.RemoteAddr(), len(body), body)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -90,7 +91,7 @@ func startTaskReplicas(t *testing.T, n int, claims ...func(*idempotency.Claim)) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(stored.Close)
+		check.Cleanup(t, stored.Close)
 		all = append(all, startMCP(t, askingMCP(d, gatewaytest.Patience), func(o *gatewaytest.Options) {
 			o.Answers = stored
 			o.MCP.Approvals = d

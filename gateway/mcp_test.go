@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -112,7 +113,7 @@ func (f *mcpFront) session(t *testing.T, revision string, o *sdk.ClientOptions, 
 	if err != nil {
 		t.Fatalf("%s: %v", revision, err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	check.Cleanup(t, func() { _ = s.Close() })
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -26,7 +27,7 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() })
+		check.Cleanup(t, func() { _ = conn.Close() })
 		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\n"+
 			"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -46,7 +47,7 @@ func TestWatchesAreBounded(t *testing.T) {
 		if err = errors.Join(err, c.Greet()); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Close() })
+		check.Cleanup(t, func() { _ = c.Close() })
 		conns = append(conns, c)
 		for i := range uint32(101) {
 			if status := watch(t, c, 2*i+1); status == "" {
@@ -83,7 +84,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Close() })
+		check.Cleanup(t, func() { _ = c.Close() })
 		return c, errors.Join(c.WriteBytes([]byte(header+"\r\n")), c.Greet(), c.Sync())
 	}
 	from := func(addr string) string { return fmt.Sprintf("PROXY TCP4 %s 192.0.2.200 1000 80", addr) }
@@ -135,7 +136,7 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Close() })
+		check.Cleanup(t, func() { _ = c.Close() })
 		return c, errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet(), c.Sync())
 	}
 	invoke := func(c *rawhttp2.Conn, stream uint32, credential string) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -39,7 +40,7 @@ func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 	outer := &http.Server{Handler: routes, Protocols: protocols, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- outer.Serve(ln) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		if err := outer.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

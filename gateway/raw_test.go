@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -28,7 +29,7 @@ func dialRaw(t testing.TB, g *gatewaytest.Gateway) *rawPeer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	if err := conn.Greet(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -72,8 +73,8 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	openparallaxv1.RegisterShieldServiceServer(server, s)
 	go func() { _ = server.Serve(ln) }()
 	s.stop = server.Stop
-	t.Cleanup(s.stop)
-	t.Cleanup(s.Close)
+	check.Cleanup(t, s.stop)
+	check.Cleanup(t, s.Close)
 	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
 	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func ask(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
+	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	return resp
 }
 

@@ -28,6 +28,7 @@ import (
 // TestMain lets the tests run an issuer of tokens: the test binary starts itself.
 func TestMain(m *testing.M) {
 	issuertest.Main()
+	check.BoundMemory()
 	os.Exit(m.Run())
 }
 
@@ -82,7 +83,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 		defer close(done)
 		v.Run(ctx)
 	}()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		cancel()
 		<-done
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -70,7 +71,7 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(log.Close)
+			check.Cleanup(t, log.Close)
 			f.gateway = gatewaytest.Start(t, gatewaytest.Options{Audit: log, Fleets: []gatewaytest.Fleet{
 				{Capability: "caps", Backends: []string{f.backend.Addr}, Dialect: test.backend, Unprobed: true}}})
 			f.client = gatewaytest.NewClient(f.gateway.Conn(t), test.client)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -115,7 +116,7 @@ func browse(t *testing.T, page string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(profile) })
+	check.Cleanup(t, func() { _ = os.RemoveAll(profile) })
 	cmd := exec.CommandContext(t.Context(), browsertest.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu",
 		"--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
@@ -124,7 +125,7 @@ func browse(t *testing.T, page string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v: run `make setup`", err)
 	}
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})
@@ -150,7 +151,7 @@ func TestAPageInABrowser(t *testing.T) {
 		report <- body
 	})
 	page := httptest.NewServer(mux)
-	t.Cleanup(page.Close)
+	check.Cleanup(t, page.Close)
 	browse(t, page.URL+"/page.html")
 	select {
 	case saw := <-report:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -54,7 +55,7 @@ func pageOrigin(t *testing.T) (origin string, ask func(gateway string) pageSaw) 
 		report <- body
 	})
 	page := httptest.NewServer(mux)
-	t.Cleanup(page.Close)
+	check.Cleanup(t, page.Close)
 	return page.URL, func(gateway string) (saw pageSaw) {
 		t.Helper()
 		browse(t, page.URL+"/cors.html?gateway="+url.QueryEscape(gateway))

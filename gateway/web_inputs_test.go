@@ -109,15 +109,22 @@ func sendWeb(t *testing.T, client *http.Client, url, contentType, body string, h
 }
 
 func TestWebMessagesAreBounded(t *testing.T) {
-	eachWebOnce(t, func(t *testing.T, f *front, client *webClient) {
+	tooLong := func(t *testing.T, f *front, client *webClient, length int) {
 		_, err := client.invoke.CallUnary(t.Context(),
-			connect.NewRequest(request(gatewaytest.Echo, strings.Repeat("0", 17<<20))))
+			connect.NewRequest(request(gatewaytest.Echo, strings.Repeat("0", length))))
 		if connect.CodeOf(err) != connect.CodeResourceExhausted {
-			t.Errorf("17 MiB: %v", err)
+			t.Errorf("%d bytes: %v", length, err)
 		}
 		if seen := f.capability.Seen(); len(seen) > 0 {
 			t.Errorf("the backend saw %d calls", len(seen))
 		}
+	}
+	const most = 1 << 20
+	eachWebOnce(t, func(t *testing.T, f *front, client *webClient) { tooLong(t, f, client, most+1<<16) },
+		func(o *gatewaytest.Options) { o.Connect.MaxMessage, o.Relay.MaxFirstMessage = most, most })
+	t.Run("default", func(t *testing.T) {
+		f := startFront(t, call.Doc, call.Doc)
+		tooLong(t, f, newWebClient(f.gateway.HTTP1(t), f.gateway.URL("")), 17<<20)
 	})
 }
 

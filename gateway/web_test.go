@@ -61,12 +61,13 @@ func eachWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient))
 
 // eachWebOnce runs an expensive test by every protocol, over the versions of HTTP by turns. It suits what the protocol
 // decides, and the version of HTTP does not. No other test runs beside it.
-func eachWebOnce(t *testing.T, test func(t *testing.T, f *front, client *webClient)) {
-	someWeb(t, func(*testing.T) {}, test, func(dialect, major int) bool { return major-1 == dialect%2 })
+func eachWebOnce(t *testing.T, test func(t *testing.T, f *front, client *webClient),
+	change ...func(*gatewaytest.Options)) {
+	someWeb(t, func(*testing.T) {}, test, func(dialect, major int) bool { return major-1 == dialect%2 }, change...)
 }
 
 func someWeb(t *testing.T, begin func(*testing.T), test func(t *testing.T, f *front, client *webClient),
-	chosen func(dialect, major int) bool) {
+	chosen func(dialect, major int) bool, change ...func(*gatewaytest.Options)) {
 	t.Helper()
 	for i, d := range webDialects {
 		for _, p := range protocols {
@@ -75,7 +76,7 @@ func someWeb(t *testing.T, begin func(*testing.T), test func(t *testing.T, f *fr
 			}
 			t.Run(d.name+" over "+p.name, func(t *testing.T) {
 				begin(t)
-				f := startFront(t, call.Doc, call.Doc)
+				f := startFront(t, call.Doc, call.Doc, change...)
 				test(t, f, newWebClient(p.client(f.gateway, t), f.gateway.URL(""), d.options...))
 			})
 		}

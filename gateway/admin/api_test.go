@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -88,7 +89,7 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(routes)
-	t.Cleanup(server.Close)
+	check.Cleanup(t, server.Close)
 	return server.URL, k, routing
 }
 

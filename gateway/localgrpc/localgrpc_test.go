@@ -42,7 +42,7 @@ func (served) Explain(_ *relay.Stream, f relay.Failure) relay.Status {
 func within(t testing.TB, server *localgrpc.Server) *localgrpc.Conn {
 	t.Helper()
 	r := relay.New(relay.Config{}, served{server}, http.NotFoundHandler())
-	t.Cleanup(r.Close)
+	check.Cleanup(t, r.Close)
 	return &localgrpc.Conn{Relay: r}
 }
 
@@ -57,7 +57,7 @@ func tested(t testing.TB) testgrpc.TestServiceClient {
 func patient(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
-	t.Cleanup(cancel)
+	check.Cleanup(t, cancel)
 	return ctx
 }
 

@@ -103,16 +103,16 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer())
 	back := listen(t)
 	go func() { _ = srv.Serve(back) }()
-	t.Cleanup(srv.Stop)
+	check.Cleanup(t, srv.Stop)
 
 	g := &rig{t: t, handler: &attackHandler{}, tls: client, raw: listen(t)}
-	t.Cleanup(func() { _ = g.raw.Close() })
+	check.Cleanup(t, func() { _ = g.raw.Close() })
 	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, r.URL.Path)
 	})
 	g.relay = relay.New(cfg, g.handler, web)
-	t.Cleanup(g.relay.Close)
+	check.Cleanup(t, g.relay.Close)
 	up := g.relay.NewUpstream(relay.UpstreamConfig{Addr: back.Addr().String()})
 	raw := g.relay.NewUpstream(relay.UpstreamConfig{Addr: g.raw.Addr().String(), MaxConns: 1,
 		DialTimeout: cfg.SetupTimeout})
@@ -264,7 +264,7 @@ func (g *rig) dial() *rawhttp2.Conn {
 	if g.tls != nil {
 		c = rawhttp2.New(tls.Client(c.Conn, g.tls))
 	}
-	g.t.Cleanup(func() { _ = c.Close() })
+	check.Cleanup(g.t, func() { _ = c.Close() })
 	return c
 }
 
@@ -275,7 +275,7 @@ func (g *rig) backend(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.t.Cleanup(func() { _ = nc.Close() })
+	check.Cleanup(g.t, func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)
 	if err := c.Welcome(settings...); err != nil {
 		g.t.Fatal(err)
@@ -290,7 +290,7 @@ func (g *rig) sink() {
 		if err != nil {
 			return
 		}
-		g.t.Cleanup(func() { _ = nc.Close() })
+		check.Cleanup(g.t, func() { _ = nc.Close() })
 		c := rawhttp2.New(nc)
 		c.Timeout = time.Hour
 		if err := c.Welcome(); err == nil {
@@ -324,7 +324,7 @@ func tlsConfigs(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil) // for its certificate
 	srv.StartTLS()
-	t.Cleanup(srv.Close)
+	check.Cleanup(t, srv.Close)
 	client = srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	client.ServerName = "example.com"
 	return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, client

@@ -106,7 +106,7 @@ func TestSlowHandshake(t *testing.T) {
 	server, _ := tlsConfigs(t)
 	h := &attackHandler{}
 	r := relay.New(relay.Config{TLS: server, SetupTimeout: limit, MaxConns: 1}, h, http.NotFoundHandler())
-	t.Cleanup(r.Close)
+	check.Cleanup(t, r.Close)
 	ln := listen(t)
 	go func() { _ = r.Serve(ln) }()
 	clientHello := []byte{22, 3, 1, 2, 0, 1, 0} // the first bytes of one

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // bare is one client's and one backend's connection without sockets.
@@ -51,7 +52,7 @@ func newBare(t testing.TB) *bare {
 	h := &bareHandler{}
 	b := &bare{}
 	r := New(Config{Shards: 1, Web: func(*Stream) { b.web = true }}, h, http.NotFoundHandler())
-	t.Cleanup(r.Close)
+	check.Cleanup(t, r.Close)
 	*b = bare{
 		sh: r.shards[0], in: &fakeLink{room: plenty}, out: &fakeLink{room: plenty},
 		buf: make([]byte, frameHeaderLen+readBuffer), enc: hpack.NewEncoder(), fields: hpack.NewInterner(nil), next: 1,

@@ -114,7 +114,7 @@ func TestDeadlinePasses(t *testing.T) {
 			defer close(w.back.release)
 			if name == "no connection" { // the socket is open, but nobody says SETTINGS
 				ln := listen(t)
-				t.Cleanup(func() { _ = ln.Close() }) // or the garbage collector does
+				check.Cleanup(t, func() { _ = ln.Close() }) // or the garbage collector does
 				w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 			}
 			calls := 1

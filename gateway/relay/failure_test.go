@@ -360,9 +360,9 @@ func TestNobodyThere(t *testing.T) {
 			_ = nc.Close()
 		}
 	}()
-	t.Cleanup(func() { _ = deaf.Close() })
+	check.Cleanup(t, func() { _ = deaf.Close() })
 	silent := listen(t) // takes connections and says nothing
-	t.Cleanup(func() { _ = silent.Close() })
+	check.Cleanup(t, func() { _ = silent.Close() })
 	for name, cfg := range map[string]relay.UpstreamConfig{
 		"refused": {Addr: refusing(t), DialTimeout: time.Hour},
 		"deaf":    {Addr: deaf.Addr().String(), DialTimeout: time.Hour},

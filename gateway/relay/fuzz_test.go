@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // fuzzHandler forwards, or reads the first message before, as the path says.
@@ -89,7 +90,7 @@ func bareRelay(t testing.TB, cfg Config, h Handler) *Relay {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	sh := newShard(r, 0)
 	r.shards = append(r.shards, sh)
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		r.cancel()
 		sh.closeLocals()
 		sh.each(func(c *conn) { c.lost(ErrClosed) })

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // h2specCases is how many cases h2spec v2.2.1 has, strict ones included: fewer mean that it did not run.
@@ -48,7 +49,7 @@ func TestH2Spec(t *testing.T) {
 		_, _ = io.WriteString(w, "a small body")
 	})
 	r := relay.New(relay.Config{}, &forwarder{}, web)
-	t.Cleanup(r.Close)
+	check.Cleanup(t, r.Close)
 	ln := listen(t)
 	go func() { _ = r.Serve(ln) }()
 

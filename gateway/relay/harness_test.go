@@ -44,7 +44,7 @@ func refusing(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	check.Must(t, err)
-	t.Cleanup(func() { _ = syscall.Close(fd) })
+	check.Cleanup(t, func() { _ = syscall.Close(fd) })
 	check.Must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	name, err := syscall.Getsockname(fd)
 	check.Must(t, err)
@@ -145,7 +145,7 @@ func serveRelay(t testing.TB, cfg relay.Config, h relay.Handler, web http.Handle
 	ln := listen(t)
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(ln) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		r.Close()
 		if err := <-served; err != nil {
 			t.Errorf("Serve: %v", err)
@@ -171,7 +171,7 @@ func newWorld(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *world 
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
 	w.cc = dialRaw(t, w.addr)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
+	check.Cleanup(t, cancel)
 	w.ctx = ctx
 	return w
 }
@@ -251,7 +251,7 @@ func serveBackend(t testing.TB, ln net.Listener, opts ...grpc.ServerOption) *bac
 	b.srv = grpc.NewServer(append(opts, grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(b.serve),
 		grpc.MaxRecvMsgSize(64<<20), grpc.MaxHeaderListSize(1<<20))...)
 	go func() { _ = b.srv.Serve(ln) }()
-	t.Cleanup(b.srv.Stop)
+	check.Cleanup(t, b.srv.Stop)
 	return b
 }
 

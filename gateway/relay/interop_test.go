@@ -20,11 +20,13 @@ import (
 	"google.golang.org/grpc/orca"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestMain gives grpc-go a logger under which a failed interop case ends that case, not the process.
 func TestMain(m *testing.M) {
 	grpclog.SetLoggerV2(interopLog{grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr)})
+	check.BoundMemory()
 	os.Exit(m.Run())
 }
 
@@ -110,11 +112,11 @@ func serveInterop(t *testing.T) string {
 	v3orcaservicepb.RegisterOpenRcaServiceServer(srv, &loadReporter{recorder: recorder})
 	back := listen(t)
 	go func() { _ = srv.Serve(back) }()
-	t.Cleanup(srv.Stop)
+	check.Cleanup(t, srv.Stop)
 
 	h := &attackHandler{}
 	r := relay.New(relay.Config{}, h, http.NotFoundHandler())
-	t.Cleanup(r.Close)
+	check.Cleanup(t, r.Close)
 	up := r.NewUpstream(relay.UpstreamConfig{Addr: back.Addr().String()})
 	services := map[string]*relay.Upstream{
 		testgrpc.TestService_ServiceDesc.ServiceName:           up,
@@ -188,6 +190,6 @@ func dialGRPC(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientCo
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cc.Close() })
+	check.Cleanup(t, func() { _ = cc.Close() })
 	return cc
 }

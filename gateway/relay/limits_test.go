@@ -267,7 +267,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	open := func(name string, n int) (calls []grpc.ClientStream) {
 		for range n {
 			ctx, leave := withHeader(w.ctx, "group", name, 0)
-			t.Cleanup(leave)
+			check.Cleanup(t, leave)
 			s := stream(ctx, t, slow, "Count")
 			check.Must(t, send(s, []byte("40 100000")))
 			check.Must(t, s.CloseSend())

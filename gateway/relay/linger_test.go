@@ -17,7 +17,7 @@ func early(t *testing.T, addr string) *rawhttp2.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
+	check.Cleanup(t, func() { _ = c.Close() })
 	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/refused")
 	check.Must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block),
 		rawhttp2.Data(1, false, make([]byte, 1000)))))

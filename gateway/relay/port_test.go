@@ -42,7 +42,7 @@ func TestPorts(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() { ended <- w.ServePort(socket, clear) }()
 	go func() { ended <- w.ServePort(inTLS, secure) }()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		w.Close()
 		if err := errors.Join(<-ended, <-ended); err != nil {
 			t.Error(err)

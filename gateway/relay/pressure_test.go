@@ -242,7 +242,7 @@ func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{PingTimeout: 2 * time.Second})
 	ln := listen(t)
-	t.Cleanup(func() { _ = ln.Close() })
+	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), KeepAlive: 30 * time.Millisecond}))
 	raw := rawBackend{ln}
 	s := stream(w.ctx, t, w.cc, "Echo")

@@ -15,7 +15,7 @@ func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp
 	t.Helper()
 	c, err := rawhttp2.Dial(addr)
 	check.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	check.Cleanup(t, func() { _ = c.Close() })
 	check.Must(t, c.Greet(settings...))
 	return c
 }
@@ -26,7 +26,7 @@ type rawBackend struct{ net.Listener }
 // rawBackend makes the test play the world's backend.
 func (w *world) rawBackend(t testing.TB) rawBackend {
 	ln := listen(t)
-	t.Cleanup(func() { _ = ln.Close() })
+	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 	return rawBackend{ln}
 }
@@ -38,7 +38,7 @@ func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 	t.Helper()
 	nc, err := b.Accept()
 	check.Must(t, err)
-	t.Cleanup(func() { _ = nc.Close() })
+	check.Cleanup(t, func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)
 	check.Must(t, c.Welcome(settings...))
 	return rawPeer{c}

@@ -198,7 +198,7 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))}, opts...)...)
 	check.Must(t, err)
-	t.Cleanup(func() { _ = cc.Close() })
+	check.Cleanup(t, func() { _ = cc.Close() })
 	w.cc = cc
 	return w, webClients(t, clientTLS)["HTTP/2.0"]
 }

@@ -143,7 +143,7 @@ func netHTTP(t testing.TB, h http.Handler) (addr string) {
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = srv.Serve(ln) }()
-	t.Cleanup(func() { _ = srv.Close() })
+	check.Cleanup(t, func() { _ = srv.Close() })
 	return ln.Addr().String()
 }
 

@@ -70,7 +70,7 @@ func webClients(t testing.TB, cfg *tls.Config) map[string]*http.Client {
 		p.SetHTTP2(name == "HTTP/2.0" && cfg != nil)
 		p.SetUnencryptedHTTP2(name == "HTTP/2.0" && cfg == nil)
 		tr := &http.Transport{Protocols: p, TLSClientConfig: cfg.Clone()} // which the transport changes
-		t.Cleanup(tr.CloseIdleConnections)
+		check.Cleanup(t, tr.CloseIdleConnections)
 		clients[name] = &http.Client{Transport: tr, Timeout: 20 * time.Second}
 	}
 	return clients
@@ -158,7 +158,7 @@ func dialMaybeTLS(t *testing.T, addr string, opts []grpc.DialOption) *grpc.Clien
 	}
 	cc, err := grpc.NewClient(addr, append(opts, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))...)
 	check.Must(t, err)
-	t.Cleanup(func() { _ = cc.Close() })
+	check.Cleanup(t, func() { _ = cc.Close() })
 	return cc
 }
 
@@ -264,7 +264,7 @@ func servePipes(t testing.TB, r *relay.Relay) *pipeListener {
 	p := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	var served sync.WaitGroup
 	served.Go(func() { _ = r.Serve(p) })
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = p.Close()
 		served.Wait()
 	})
@@ -336,7 +336,7 @@ func TestUpstreamWithoutH2(t *testing.T) {
 	ln := tls.NewListener(listen(t), serverTLS)
 	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = srv.Serve(ln) }()
-	t.Cleanup(func() { _ = srv.Close() })
+	check.Cleanup(t, func() { _ = srv.Close() })
 	w := newWorld(t, relay.Config{})
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), TLS: clientTLS}))
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); !strings.Contains(fmt.Sprint(err), "ALPN") {

@@ -104,6 +104,27 @@ func TestCostlyArguments(t *testing.T) {
 	}
 }
 
+// Results that cost too much match every schema.
+func TestCostlyResults(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"items":{"type":"string"},"required":["y"],"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[
+			{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`)
+	nest := func(depth int) string {
+		return strings.Repeat(`{"x":`, depth) + `0` + strings.Repeat("}", depth)
+	}
+	for name, test := range map[string]struct {
+		result string
+		wrong  bool
+	}{
+		"some values": {`[0,0]`, true}, "many values": {`[0` + strings.Repeat(",0", toolschema.MaxValues) + `]`, false},
+		"not deep": {nest(3), true}, "deep": {nest(60), false},
+	} {
+		if v := s.CheckResult(t.Context(), []byte(test.result)); (v != nil) != test.wrong {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
 // Of many violations ten are reported, and they take little memory.
 func TestManyViolations(t *testing.T) {
 	s := compile(t, `{"items":{"type":"object","properties":{"a":{"type":"string"}}}}`)

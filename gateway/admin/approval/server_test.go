@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -81,7 +82,7 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.backing.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	check.Cleanup(t, func() { stop(); running.Wait() })
 	cfg := approval.Config{
 		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
@@ -132,12 +133,12 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	p.service.Register(g)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = g.Serve(ln) })
-	t.Cleanup(func() { g.Stop(); serving.Wait() })
+	check.Cleanup(t, func() { g.Stop(); serving.Wait() })
 	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	return capgatepb.NewApprovalsClient(conn)
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -163,7 +164,7 @@ func source(ctx context.Context, t *testing.T, client *http.Client, url, last st
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
+	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	if h := resp.Header; resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
 		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
 		t.Fatal(resp.StatusCode, h)
@@ -215,7 +216,7 @@ func TestServerSentEvents(t *testing.T) {
 		protocols.SetHTTP1(!http2)
 		protocols.SetUnencryptedHTTP2(http2)
 		transport := &http.Transport{Protocols: protocols}
-		t.Cleanup(transport.CloseIdleConnections)
+		check.Cleanup(t, transport.CloseIdleConnections)
 		client := &http.Client{Transport: transport}
 
 		ctx, leave := context.WithCancel(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -46,7 +47,7 @@ func (p *ports) guarded(t *testing.T, who known) *gatewaytest.Services {
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(routes)
-	t.Cleanup(web.Close)
+	check.Cleanup(t, web.Close)
 	return &gatewaytest.Services{URL: web.URL}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -48,7 +49,7 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(routes)
-	t.Cleanup(server.Close)
+	check.Cleanup(t, server.Close)
 	web := &gatewaytest.Services{URL: server.URL}
 	for _, test := range []struct {
 		line, body string

@@ -49,12 +49,12 @@ func serve(t *testing.T) (*endless, net.Conn) {
 	t.Helper()
 	conn := &endless{over: make(chan struct{})}
 	srv := httptest.NewServer(New(conn, http.NotFoundHandler(), Config{Stall: 100 * time.Millisecond}))
-	t.Cleanup(srv.Close)
+	check.Cleanup(t, srv.Close)
 	client, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close() })
+	check.Cleanup(t, func() { client.Close() })
 	return conn, client
 }
 

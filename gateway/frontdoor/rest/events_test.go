@@ -35,7 +35,7 @@ func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell 
 		return err
 	}, cfg)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events.Serve(w, r, nil) }))
-	t.Cleanup(web.Close)
+	check.Cleanup(t, web.Close)
 	return web.Listener.Addr().String(), all
 }
 

@@ -15,6 +15,7 @@ import (
 
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // undescribed are routes that are no part of the API: what the page of the document is made of.
@@ -49,7 +50,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	var mux *runtime.ServeMux
 	wings := []rest.Wing{enginerest.Routes, func(to *rest.Routes) error {
 		mux = to.Mux

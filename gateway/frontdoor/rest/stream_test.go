@@ -292,7 +292,7 @@ func open(ctx context.Context, t *testing.T, url, accept string) *http.Response 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
+	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	return resp
 }
 

@@ -139,7 +139,7 @@ func open(t *testing.T, r rig) *port {
 	} else {
 		p.StartTLS()
 	}
-	t.Cleanup(p.Close)
+	check.Cleanup(t, p.Close)
 	return p
 }
 
@@ -165,7 +165,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { v.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	check.Cleanup(t, func() { stop(); running.Wait() })
 	return v
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -70,7 +71,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	w.CapabilityClient = docpb.NewCapabilityClient(conn)
 	return w
 }
@@ -82,7 +83,7 @@ func request(tool, args string) *docpb.InvokeRequest {
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
-	t.Cleanup(cancel)
+	check.Cleanup(t, cancel)
 	return ctx
 }
 

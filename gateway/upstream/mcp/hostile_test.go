@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -166,7 +167,7 @@ func TestHostileAnswers(t *testing.T) {
 			t.Parallel()
 			var followed atomic.Int32
 			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
-			t.Cleanup(elsewhere.Close)
+			check.Cleanup(t, elsewhere.Close)
 			r := newRemote(t, old)
 			var now hostileAnswer // of the only call
 			r.hostile("tools/call", `"name":"hostile"`, func(w http.ResponseWriter, q *http.Request, id string) {

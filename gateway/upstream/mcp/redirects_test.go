@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestRedirectedServer: a server that redirects each request is not healthy, and the reason names the address to
@@ -23,12 +24,12 @@ func TestRedirectedServer(t *testing.T) {
 		defer mu.Unlock()
 		got = append(got, r.Method+" "+r.Header.Get("Authorization"))
 	}))
-	t.Cleanup(elsewhere.Close)
+	check.Cleanup(t, elsewhere.Close)
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		s := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/mcp/?secret=1", code))
-		t.Cleanup(s.Close)
+		check.Cleanup(t, s.Close)
 		servers := mcp.New(mcp.Options{})
-		t.Cleanup(servers.Close)
+		check.Cleanup(t, servers.Close)
 		servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{s.URL},
 			Headers: map[string]string{"authorization": "Bearer ours"}}})
 		result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), s.URL)

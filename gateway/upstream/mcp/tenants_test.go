@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
@@ -70,10 +71,10 @@ func TestRedirects(t *testing.T) {
 	t.Parallel()
 	var followed, ended atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
-	t.Cleanup(elsewhere.Close)
+	check.Cleanup(t, elsewhere.Close)
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		all, some := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code)), newRemote(t, true)
-		t.Cleanup(all.Close)
+		check.Cleanup(t, all.Close)
 		behind := *some.handler.Load()
 		served := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			if q.Method == http.MethodDelete {

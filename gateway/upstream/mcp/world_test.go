@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
@@ -99,7 +100,7 @@ func newRemote(t *testing.T, old bool) *remote {
 		&sdk.StreamableHTTPOptions{Stateless: !old}))
 	r.handler.Store(&served)
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(w, q, old) }))
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		r.free()
 		r.CloseClientConnections()
 		r.Close()
@@ -189,7 +190,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatew
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	w.CapabilityClient = docpb.NewCapabilityClient(conn)
 	return w
 }
@@ -201,7 +202,7 @@ func request(tool, args string) *docpb.InvokeRequest {
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
-	t.Cleanup(cancel)
+	check.Cleanup(t, cancel)
 	return ctx
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Browser is a running Chromium.
@@ -58,7 +60,7 @@ func Start(t *testing.T, root string) *Browser {
 	if b.dir, err = os.MkdirTemp(npm, "test"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(b.dir) })
+	check.Cleanup(t, func() { _ = os.RemoveAll(b.dir) })
 	if err := os.CopyFS(b.dir, os.DirFS(filepath.Join(root, "console", "testdata"))); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func Start(t *testing.T, root string) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})

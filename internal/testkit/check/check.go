@@ -1,5 +1,5 @@
 // Package check ends a test that cannot continue: after an error, or when an event that it waits for does not come.
-// Its functions are called by the goroutine that runs the test.
+// Its functions are called by the goroutine that runs the test. It also keeps the memory of a test binary small.
 package check
 
 import (

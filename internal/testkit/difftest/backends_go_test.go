@@ -191,7 +191,7 @@ func startGo(t testing.TB, j *journal) []*backend {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			check.Must(t, err)
 			b.ports[i] = ln.Addr().(*net.TCPAddr).Port
-			t.Cleanup(serve(ln, &teller{journal: j, name: name, reserved: i == 1}))
+			check.Cleanup(t, serve(ln, &teller{journal: j, name: name, reserved: i == 1}))
 		}
 		return b
 	}

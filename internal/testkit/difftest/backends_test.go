@@ -135,7 +135,7 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	}
 	ready, ended := make(chan []byte, 1), make(chan struct{})
 	go follow(j, name, stdout, ready, ended)
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = stdin.Close()
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		<-ended

@@ -223,7 +223,7 @@ func (b *backend) ask(t testing.TB, port int, id string) {
 		conn, err := grpc.NewClient("passthrough:///"+b.addr(port), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)
 		b.conns[port] = conn
-		t.Cleanup(func() { _ = conn.Close() })
+		check.Cleanup(t, func() { _ = conn.Close() })
 	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", id)
 	if _, err := livepb.NewCapabilityClient(b.conns[port]).Invoke(ctx,

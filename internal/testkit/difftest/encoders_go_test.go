@@ -47,7 +47,7 @@ func (w *world) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
 	conn, err := grpc.NewClient("passthrough:///"+w.gateway.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	return func(t *testing.T, s *spoken) error {
 		t.Helper()
 		ctx := metadata.NewOutgoingContext(t.Context(), metadata.New(s.Metadata))
@@ -92,7 +92,7 @@ func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: patience}
-	t.Cleanup(client.CloseIdleConnections)
+	check.Cleanup(t, client.CloseIdleConnections)
 	return func(t *testing.T, s *spoken) error {
 		t.Helper()
 		switch s.Dialect {

@@ -141,7 +141,7 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 	check.Must(t, cmd.Start())
 	listens, ended := make(chan string, 1), make(chan struct{})
 	go g.readLog(stderr, listens)
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if t.Failed() {
@@ -149,7 +149,7 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 		}
 	})
 	go g.readAudit(stdout, ended)
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		<-ended

@@ -88,7 +88,7 @@ func startHasty(t *testing.T) *backend {
 			}
 			return no.Err()
 		}))
-	t.Cleanup(s.Stop)
+	check.Cleanup(t, s.Stop)
 	b := &backend{name: "hasty", methods: "example.v1.Notes/*"}
 	for i := range b.ports {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Server is a DNS server on loopback, over UDP and TCP. Names have a trailing dot.
@@ -43,7 +45,7 @@ func Start(t testing.TB) *Server {
 	var all sync.WaitGroup
 	all.Go(func() { s.serveUDP(udp) })
 	all.Go(func() { s.serveTCP(tcp) })
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_, _ = udp.Close(), tcp.Close()
 		all.Wait()
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Answers returns an idempotency service on a store, until the test ends. All services of one store share their
@@ -27,7 +28,7 @@ func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempote
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		k.Close()
 		stop()
 		running.Wait()

@@ -37,7 +37,7 @@ func ServeOn(t testing.TB, on net.Listener, register func(*grpc.Server), opts ..
 		defer close(b.served)
 		_ = b.server.Serve(ln) // ends with Stop
 	}()
-	t.Cleanup(b.Stop)
+	check.Cleanup(t, b.Stop)
 	return b
 }
 
@@ -120,7 +120,7 @@ func Unreachable(t testing.TB) string {
 			_ = nc.Close()
 		}
 	}()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = ln.Close()
 		<-ended
 	})
@@ -141,7 +141,7 @@ func Silent(t testing.TB) (addr string) {
 		defer close(ended)
 		_ = server.Serve(ln) // ends with Close
 	}()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = server.Close()
 		<-ended
 	})

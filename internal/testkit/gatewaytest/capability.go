@@ -96,10 +96,7 @@ func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOpti
 // ServeOn is Serve on a listener.
 func (c *Capability) ServeOn(t testing.TB, ln net.Listener, d call.Dialect, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
-	t.Cleanup(func() {
-		c.Release()
-		c.forget()
-	})
+	check.Cleanup(t, c.Release)
 	return ServeOn(t, ln, func(s *grpc.Server) {
 		switch d {
 		case call.Live:
@@ -117,14 +114,6 @@ func (c *Capability) Blocked() <-chan struct{} { return c.entered }
 
 // Release ends all calls of Block and Hold, also later ones.
 func (c *Capability) Release() { c.once.Do(func() { close(c.release) }) }
-
-// forget drops the data of calls, as the testing package keeps cleanup functions until the process ends.
-func (c *Capability) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seen = nil
-	clear(c.files)
-}
 
 // Seen returns the calls so far, except Healthcheck, in the order of arrival.
 func (c *Capability) Seen() []Seen {

@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/open"
+	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
@@ -73,9 +74,10 @@ type Options struct {
 
 	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
 
-	REST rest.Config // of the JSON API; default as it is
-	MCP  gateway.MCP // default none
-	CORS cors.Config // default: no page of another site may call
+	REST    rest.Config    // of the JSON API; default as it is
+	Connect connect.Config // of gRPC-Web and Connect; default as it is
+	MCP     gateway.MCP    // default none
+	CORS    cors.Config    // default: no page of another site may call
 
 	Hosts gateway.Hosts // accepted host names; default loopback and addresses
 
@@ -158,10 +160,7 @@ func Start(t testing.TB, o Options) *Gateway {
 		ctx, g.drain = context.WithCancel(ctx)
 		go g.run(ctx, public, admin)
 	})
-	t.Cleanup(func() {
-		g.Stop(t)
-		g.forget()
-	})
+	check.Cleanup(t, func() { g.Stop(t) })
 	for _, f := range o.Fleets {
 		if !f.Unprobed {
 			g.WaitHealth(t, f.Capability, func(s *health.Snapshot) bool { return probed(s, len(f.Backends)) })
@@ -239,6 +238,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Tracer:        o.Tracer,
 		Drain:         *o.Drain,
 		REST:          withEngines(o.REST),
+		Connect:       o.Connect,
 		MCP:           o.MCP,
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
@@ -309,12 +309,6 @@ func (g *Gateway) Stop(t testing.TB) {
 	})
 }
 
-// forget drops references of a stopped gateway. The testing package keeps every cleanup function, with its
-// references, until the last test of the process has ended.
-func (g *Gateway) forget() {
-	g.gateway, g.prober, g.affinity, g.limits, g.tenants, g.accessLog, g.watch = nil, nil, nil, nil, nil, nil, nil
-}
-
 // Invoke calls a tool as the gateway itself does, for its own purposes.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
 	error) {
@@ -347,7 +341,7 @@ func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	return conn
 }
 
@@ -367,7 +361,7 @@ func (g *Gateway) HTTP2(t testing.TB) *http.Client {
 
 func client(t testing.TB, protocols *http.Protocols) *http.Client {
 	transport := &http.Transport{Protocols: protocols}
-	t.Cleanup(transport.CloseIdleConnections)
+	check.Cleanup(t, transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: Patience}
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Refusing is an address where connections are refused, until the test ends.
@@ -25,7 +27,7 @@ func NewClosedPort(t testing.TB) *ClosedPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
+	check.Cleanup(t, func() { _ = syscall.Close(fd) })
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +65,6 @@ func (p *ClosedPort) Listen(t testing.TB) net.Listener {
 func Deaf(t testing.TB) string {
 	t.Helper()
 	ln := listen(t)
-	t.Cleanup(func() { _ = ln.Close() })
+	check.Cleanup(t, func() { _ = ln.Close() })
 	return ln.Addr().String()
 }

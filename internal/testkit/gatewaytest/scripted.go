@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
@@ -41,7 +42,7 @@ func Scripted(t testing.TB, script Script) (addr string) {
 			running.Go(func() { serve(nc) })
 		}
 	})
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = ln.Close()
 		mu.Lock()
 		for nc := range open {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Services are an admin API that has nothing but some services.
@@ -36,13 +37,13 @@ func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 	web.Config.Protocols.SetHTTP1(true)
 	web.Config.Protocols.SetUnencryptedHTTP2(true)
 	web.Start()
-	t.Cleanup(web.Close)
+	check.Cleanup(t, web.Close)
 	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	check.Cleanup(t, func() { _ = conn.Close() })
 	return &Services{Conn: conn, URL: web.URL}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // OpenStore opens a store that gateways share, until the test ends: an embedded Redis for "embedded", else the one
@@ -14,6 +15,6 @@ func OpenStore(t testing.TB, url string) *redisstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	check.Cleanup(t, s.Close)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Tracer sends spans to a collector, until the test ends.
@@ -16,7 +17,7 @@ func Tracer(t *testing.T, collector string, sample float64) *tracing.Tracer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
 		tracer.Close(ctx)

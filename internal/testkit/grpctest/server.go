@@ -24,6 +24,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Descriptors are those of the service, with comments, as a descriptor file has them.
@@ -104,7 +106,7 @@ func Start(t testing.TB, o Options) *Server {
 		defer close(ended)
 		_ = s.server.Serve(ln)
 	}()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		s.Stop()
 		<-ended
 	})

@@ -57,7 +57,7 @@ func Start(t testing.TB) *Issuer {
 	}
 	i.client = &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}}}
 	i.Resume(t)
-	t.Cleanup(func() { i.Stop(t) })
+	check.Cleanup(t, func() { i.Stop(t) })
 	return i
 }
 

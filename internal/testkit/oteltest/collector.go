@@ -73,7 +73,7 @@ func Start(t testing.TB) *Collector {
 	}()
 	web := httptest.NewServer(c)
 	c.Addr, c.URL = ln.Addr().String(), web.URL
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		c.Release()
 		server.Stop()
 		<-done

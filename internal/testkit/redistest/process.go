@@ -44,7 +44,7 @@ func run(t TB, dir, name string, args ...string) *process {
 		defer close(p.exited)
 		_ = p.cmd.Wait() // killed, or detected by the wait for a response
 	}()
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		p.kill()
 		if t.Failed() {
 			t.Logf("%s wrote:\n%s", name, p.output.String())

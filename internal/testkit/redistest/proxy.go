@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Proxy forwards to a server, from a port of 127.0.0.1 that stays the same.
@@ -45,7 +47,7 @@ func serve(t TB, listener net.Listener, network, target string) *Proxy {
 		stopped: make(chan struct{}), conns: map[net.Conn]struct{}{},
 	}
 	p.serving.Go(p.accept)
-	t.Cleanup(p.close)
+	check.Cleanup(t, p.close)
 	return p
 }
 

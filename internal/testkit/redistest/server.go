@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Server is one redis-server. Tests use the embedded proxy, whose address stays the same across restarts.
@@ -34,12 +36,12 @@ func newServer(t TB) *Server {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	check.Cleanup(t, func() { _ = os.RemoveAll(dir) })
 	s := &Server{t: t, dir: dir, socket: filepath.Join(dir, "s")}
 	s.direct = redis.NewClient(&redis.Options{
 		Network: "unix", Addr: s.socket, MaxRetries: -1, DialerRetries: 1, DialTimeout: Patience, ReadTimeout: Patience,
 	})
-	t.Cleanup(func() { _ = s.direct.Close() })
+	check.Cleanup(t, func() { _ = s.direct.Close() })
 	s.start()
 	return s
 }

@@ -30,12 +30,12 @@ func startNode(t TB, name string, args func(dir, port, other string) []string) *
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		check.Cleanup(t, func() { _ = os.RemoveAll(dir) })
 		n := &node{host: "127.0.0.1", port: freePort(t)}
 		n.process = run(t, dir, name, args(dir, n.port, freePort(t))...)
 		n.direct = redis.NewClient(&redis.Options{Addr: n.addr(), MaxRetries: -1, DialerRetries: 1,
 			DialTimeout: Patience, ReadTimeout: Patience})
-		t.Cleanup(func() { _ = n.direct.Close() })
+		check.Cleanup(t, func() { _ = n.direct.Close() })
 		if answers(t, n.process, n.direct) && ours(n) {
 			return n
 		}

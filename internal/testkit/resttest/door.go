@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Serve serves a front door whose gateway is a gRPC server alone. Both end with the test.
@@ -23,7 +24,7 @@ func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(before(t, ln, register, cfg))
-	t.Cleanup(web.Close)
+	check.Cleanup(t, web.Close)
 	return web
 }
 
@@ -58,7 +59,7 @@ func before(t testing.TB, ln net.Listener, register func(*grpc.Server), cfg rest
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Message is a message as the server got it.
@@ -69,7 +71,7 @@ func Start(t *testing.T, o Options) *Server {
 			})
 		}
 	})
-	t.Cleanup(func() {
+	check.Cleanup(t, func() {
 		_ = ln.Close()
 		s.mu.Lock()
 		for conn := range s.conns {

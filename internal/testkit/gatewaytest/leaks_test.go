@@ -1,0 +1,28 @@
+package gatewaytest
+
+import (
+	"context"
+	"runtime/pprof"
+	"testing"
+)
+
+// TestLabelled: goroutines of a gateway are seen until they have ended, with those that they start.
+func TestLabelled(t *testing.T) {
+	t.Parallel()
+	label := newLabel(t, &Gateway{})
+	stop, ended := make(chan struct{}), make(chan struct{})
+	pprof.Do(t.Context(), pprof.Labels(labelKey, label), func(context.Context) {
+		go func() {
+			go func() {
+				<-stop
+				close(ended)
+			}()
+		}()
+	})
+	if !labelled(t, label) || len(goroutines(t, label)) == 0 || labelled(t, label+"0") {
+		t.Error("the goroutine is not seen")
+	}
+	close(stop)
+	<-ended
+	assertNothingLeft(t, label)
+}
