@@ -236,7 +236,7 @@ func TestImages(t *testing.T) {
 		t.Errorf("version: %s", out)
 	}
 	check.Must(t, p.cmd.Process.Signal(os.Interrupt))
-	<-p.exited
+	check.Received(t, p.exited, "the end of the process")
 	if !p.cmd.ProcessState.Success() {
 		t.Errorf("it ended with %v", p.cmd.ProcessState)
 	}

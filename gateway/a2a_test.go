@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/examples/a2a"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	a2apb "github.com/capgate/capgate/proto/lf/a2a/v1"
 	"github.com/capgate/capgate/router"
@@ -150,7 +151,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if <-watched.began {
+	if check.Received(t, watched.began, "the start") {
 		t.Error("a call without a deadline reaches the agent with one")
 	}
 	watched.event <- struct{}{}
@@ -165,7 +166,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	if _, err = agent.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Id: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if !<-watched.began {
+	if !check.Received(t, watched.began, "the start") {
 		t.Error("the caller's own deadline does not reach the agent")
 	}
 	raw := dialRaw(t, g) // whose side does not watch the time

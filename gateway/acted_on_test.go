@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -266,7 +267,7 @@ func TestStoppingGatewayTellsWhatRan(t *testing.T) {
 			gatewaytest.Wait(t, came, "the call")
 			g.Drain()
 			b := breakdown{reason: "DRAINING"}
-			b.check(t, <-ended, caller.grpc)
+			b.check(t, check.Received(t, ended, "the end"), caller.grpc)
 		})
 	}
 }
@@ -312,7 +313,7 @@ func TestARepeatInFlightMayHaveRun(t *testing.T) {
 	b := breakdown{reason: "DEADLINE_EXCEEDED"}
 	b.check(t, lessonByProblem(t, body, resp.Header.Get("Retry-After") != ""), false)
 	c.Release()
-	if err := <-first; err != nil || len(c.Seen()) != 1 {
+	if err := check.Received(t, first, "the first of them"); err != nil || len(c.Seen()) != 1 {
 		t.Errorf("%v, %d calls", err, len(c.Seen()))
 	}
 }

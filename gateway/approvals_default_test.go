@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -65,7 +66,7 @@ func TestCallsWaitForPeopleByDefault(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.invoke(t.Context(), t) }()
 	p.answer(t)
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Error(err)
 	}
 	answers := make(chan string, 1)
@@ -75,7 +76,7 @@ func TestCallsWaitForPeopleByDefault(t *testing.T) {
 		answers <- resp.Status + " " + body
 	}()
 	p.answer(t)
-	if got := <-answers; got != "200 OK {\"result\":{\"n\":1}}\n" {
+	if got := check.Received(t, answers, "the answer"); got != "200 OK {\"result\":{\"n\":1}}\n" {
 		t.Errorf("JSON: %q", got)
 	}
 	if n := len(p.capability.Seen()); n != 2 {
@@ -137,7 +138,7 @@ func TestCallersSayHowLongTheyWait(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- none.invoke(with(t.Context(), "x-approval-wait", "60"), t) }()
 	none.answer(t)
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Error(err)
 	}
 }
@@ -166,11 +167,11 @@ func TestListenersSayHowLongCallsWait(t *testing.T) {
 				ended <- err
 			}()
 			if !test.waits {
-				wants(t, <-ended, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+				wants(t, check.Received(t, ended, "the end"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
 				return
 			}
 			p.answer(t)
-			if err := <-ended; err != nil || len(p.capability.Seen()) != 1 {
+			if err := check.Received(t, ended, "the end"); err != nil || len(p.capability.Seen()) != 1 {
 				t.Errorf("%v, %d calls", err, len(p.capability.Seen()))
 			}
 		})
@@ -186,7 +187,7 @@ func TestCallersLeaveWhileTheyWait(t *testing.T) {
 	go func() { ended <- p.invoke(ctx, t) }()
 	a := p.next(t, approvals.EventCreated)
 	cancel()
-	wants(t, <-ended, codes.Canceled, "")
+	wants(t, check.Received(t, ended, "the end"), codes.Canceled, "")
 	p.gateway.Log.Calls(t, 1) // the gateway knows that it has left
 	if _, err := p.Approve(t.Context(), "default", a.ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)

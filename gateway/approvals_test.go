@@ -207,7 +207,7 @@ func TestApprovalsByJSON(t *testing.T) {
 		answered <- err
 	}()
 	resp, body = post("Prefer", "respond-async, wait=20")
-	if err := <-answered; err != nil || resp.StatusCode != http.StatusOK ||
+	if err := check.Received(t, answered, "the answer"); err != nil || resp.StatusCode != http.StatusOK ||
 		resp.Header.Get("Preference-Applied") != "wait=20" {
 		t.Errorf("%v %s %v %s", err, resp.Status, resp.Header, body)
 	}
@@ -234,20 +234,20 @@ func TestACallWaitsForAPerson(t *testing.T) {
 	if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-approved; err != nil {
+	if err := check.Received(t, approved, "the approval"); err != nil {
 		t.Error(err)
 	}
 	denied := invoke(t.Context(), `{"n":2}`)
 	if _, err := d.Deny(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, <-denied, codes.PermissionDenied, "APPROVAL_DENIED")
+	wants(t, check.Received(t, denied, "the denial"), codes.PermissionDenied, "APPROVAL_DENIED")
 
 	ctx, leave := context.WithCancel(t.Context())
 	left := invoke(ctx, `{"n":3}`)
 	id := d.next(t, approvals.EventCreated).ID
 	leave()
-	if err := <-left; status.Code(err) != codes.Canceled {
+	if err := check.Received(t, left, "the departure"); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
 	f.gateway.Log.Calls(t, 3) // the gateway knows that it left
@@ -279,7 +279,7 @@ func TestNobodyWaitsForAPersonWhenTheGatewayStops(t *testing.T) {
 	}()
 	d.next(t, approvals.EventCreated)
 	f.gateway.Drain()
-	wants(t, <-ended, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	wants(t, check.Received(t, ended, "the end"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	gatewaytest.Wait(t, f.gateway.Stopped(), "the gateway to stop")
 }
 
@@ -338,7 +338,7 @@ func TestWhatIsBlockedDuringTheWaitStaysBlocked(t *testing.T) {
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, <-ended, codes.PermissionDenied, "TOOL_BLOCKED")
+	wants(t, check.Received(t, ended, "the end"), codes.PermissionDenied, "TOOL_BLOCKED")
 	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
 		t.Errorf("%v, %v", a.State, err)
 	}

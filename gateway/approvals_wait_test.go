@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -57,7 +58,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	ended := waits(`{"n": 1}`)
 	approve()
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Error(err)
 	}
 	ended = waits(`{"n": 2}`)
@@ -66,7 +67,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	if _, err := d.Approve(t.Context(), "default", blocked.ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, <-ended, codes.PermissionDenied, "TOOL_BLOCKED")
+	wants(t, check.Received(t, ended, "the end"), codes.PermissionDenied, "TOOL_BLOCKED")
 	if a, err := d.Get(t.Context(), "default", blocked.ID); err != nil || a.State != approvals.Approved {
 		t.Errorf("%v, %v", a.State, err)
 	}

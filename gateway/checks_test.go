@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -90,7 +91,7 @@ func TestTooManyChecks(t *testing.T) {
 			}
 		})
 	}
-	<-refused
+	check.Received(t, refused, "the refusal")
 	if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
 		t.Errorf("another tenant's call: %v", err)
 	}

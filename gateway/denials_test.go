@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -154,7 +155,7 @@ func TestTheReasonOfADenialReachesTheCaller(t *testing.T) {
 				t.Fatal(err)
 			}
 			for way, got := range map[string]denial{
-				"waits":   <-waited,
+				"waits":   check.Received(t, waited, "the end of the wait"),
 				"redeems": door.call(t, f.gateway, string(args), []string{"x-approval-id", id}),
 				"again":   door.call(t, f.gateway, string(args), nil),
 			} {

@@ -79,7 +79,7 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	}
 	f.capability.Release()
 	for range 4 {
-		if err := <-results; err != nil {
+		if err := check.Received(t, results, "the result"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -142,7 +142,8 @@ func TestDrainTimeout(t *testing.T) {
 	go func() { ended <- invokeBlock(client)(context.WithoutCancel(t.Context())) }()
 	gatewaytest.Wait(t, capability.Blocked(), "the call")
 	g.Stop(t)
-	if err := <-ended; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "DRAINING" {
+	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Unavailable ||
+		errorInfo(err).GetReason() != "DRAINING" {
 		t.Errorf("%v, %v", err, errorInfo(err))
 	}
 	if lines := g.Log.Calls(t, 1); len(lines) != 1 || lines[0].Text("failure") != "DRAINING" {

@@ -118,7 +118,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	gatewaytest.Wait(t, received, "the first to be there")
 	go say()
 	go say() // one of the two waits
-	err := <-ended
+	err := check.Received(t, ended, "the end")
 	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_QUEUE_FULL" {
 		t.Errorf("the third: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	})
 	close(let)
 	for range 2 {
-		if err := <-ended; err != nil {
+		if err := check.Received(t, ended, "the end"); err != nil {
 			t.Error(err)
 		}
 	}

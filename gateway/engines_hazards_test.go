@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	guard "github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -76,7 +77,7 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 				return stream
 			}
 			first := send(0)
-			<-a.got
+			check.Received(t, a.got, "the result")
 			second := send(1)
 			a.let <- struct{}{} // the second, if it is there, goes on at once
 			for i, stream := range []parallaxpb.ClientService_SendMessageClient{first, second} {

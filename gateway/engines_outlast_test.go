@@ -53,11 +53,11 @@ func TestEnginesWhileDraining(t *testing.T) {
 		_ = c.Close()
 	}
 	close(let)
-	if err := <-said; err != nil {
+	if err := check.Received(t, said, "the message"); err != nil {
 		t.Error(err)
 	}
 	leave()
-	if err := <-gone; err != nil {
+	if err := check.Received(t, gone, "the departure"); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
 	gatewaytest.Wait(t, e.gateway.Stopped(), "the gateway to stop, as nobody is left")
@@ -77,7 +77,7 @@ func TestAMessageOutlastsItsCaller(t *testing.T) {
 		Content: "first"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-received; got != "first" {
+	if got := check.Received(t, received, "the message"); got != "first" {
 		t.Fatal(got)
 	}
 	leave()
@@ -87,9 +87,7 @@ func TestAMessageOutlastsItsCaller(t *testing.T) {
 		second <- err
 	}()
 	close(let)
-	if err := <-second; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Received(t, second, "the second of them"))
 	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +139,7 @@ func TestAgentsHaveNoDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if <-u.deadlines {
+	if check.Received(t, u.deadlines, "the deadline") {
 		t.Error("an agent's stream has a deadline at the engine")
 	}
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {

@@ -163,11 +163,11 @@ func TestBackendGoesAwayUnderLoad(t *testing.T) {
 		}()
 	}
 	for range workers * each / 4 {
-		<-half
+		check.Received(t, half, "the first half")
 	}
 	leaving.GoAway()
 	for range workers * each {
-		if err := <-done; err != nil {
+		if err := check.Received(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -193,7 +193,8 @@ func TestBackendDiesDuringCalls(t *testing.T) {
 	gatewaytest.Wait(t, f.capability.Blocked(), "the second call")
 	f.backend.Stop()
 	for range 2 {
-		if err := <-results; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "UPSTREAM_LOST" ||
+		if err := check.Received(t, results, "the result"); status.Code(err) != codes.Unavailable ||
+			errorInfo(err).GetReason() != "UPSTREAM_LOST" ||
 			retryDelay(err) != 0 {
 			t.Errorf("%v, retry after %v", err, retryDelay(err))
 		}

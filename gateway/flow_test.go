@@ -49,7 +49,7 @@ func TestDrainOfPacedStreams(t *testing.T) {
 			f.gateway.Drain()
 			f.gateway.Log.Wait(t, `"msg":"draining"`)
 			change(test.rate)
-			err := <-ended
+			err := check.Received(t, ended, "the end")
 			if reason := errorInfo(err).GetReason(); status.Code(err) != test.code || err != nil && reason != "DRAINING" {
 				t.Errorf("%v, %q", err, reason)
 			}

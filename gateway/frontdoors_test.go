@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -110,7 +111,7 @@ func TestGRPCAndBothHTTPOnOnePort(t *testing.T) {
 		}
 	}
 	for range 3 * each {
-		if err := <-done; err != nil {
+		if err := check.Received(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -129,12 +129,12 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	slots.dead.Store(true)
 	die()
 	for range cap(lost) {
-		if err := <-lost; status.Code(err) != codes.Canceled {
+		if err := check.Received(t, lost, "the loss"); status.Code(err) != codes.Canceled {
 			t.Error(err)
 		}
 	}
 	for range cap(ended) {
-		if err := <-ended; err != nil {
+		if err := check.Received(t, ended, "the end"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestMaxConcurrentQueue(t *testing.T) {
 		t.Errorf("REST: %s, Retry-After %q, %s", resp.Status, resp.Header.Get("Retry-After"), body)
 	}
 	leave()
-	if err := <-left; status.Code(err) != codes.Canceled {
+	if err := check.Received(t, left, "the departure"); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
 	waitWaiting(t, g, 0)
@@ -202,7 +202,7 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	waitWaiting(t, g, 1)
 	one.Release()
 	for _, ended := range []chan error{first, next} {
-		if err := <-ended; err != nil {
+		if err := check.Received(t, ended, "the end"); err != nil {
 			t.Error(err)
 		}
 	}

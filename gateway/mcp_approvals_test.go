@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -188,7 +189,7 @@ func TestMCPApprovalPages(t *testing.T) {
 			t.Errorf("%+v %v", r, err)
 		}
 	})
-	page := <-pages
+	page := check.Received(t, pages, "the page")
 	if id := d.approveNext(t); page.Mode != "url" || page.URL != "https://capgate.example.com/inbox#/default/"+id {
 		t.Errorf("%+v", page)
 	}

@@ -147,7 +147,7 @@ func TestMCPListenEnds(t *testing.T) {
 	for _, revision := range revisions {
 		s := f.listen(t, revision)
 		s.next(t)
-		(<-follows)()
+		check.Received(t, follows, "the stream")()
 		for got := ""; got != "EOF"; got = s.next(t) {
 			if strings.Contains(got, "error") {
 				t.Errorf("%s: %s", revision, got)

@@ -246,7 +246,8 @@ func TestMCPProgress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if piece := <-told; textOf(t, r) != `{"a":"bcdefg"}` || !strings.HasPrefix(textOf(t, r), piece) || piece == "" {
+			if piece := check.Received(t, told, "the notice"); textOf(t, r) != `{"a":"bcdefg"}` ||
+				!strings.HasPrefix(textOf(t, r), piece) || piece == "" {
 				t.Errorf("%q, then %q", piece, textOf(t, r))
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -93,12 +94,12 @@ func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
 			t.Error(resp.Status, body)
 		}
 	}()
-	<-by.asked
+	check.Received(t, by.asked, "the question")
 	if held := g.Metrics(t)[pool] - before; held < float64(len(header)) {
 		t.Errorf("%v bytes are held meanwhile", held)
 	}
 	close(by.gate)
-	<-ended
+	check.Received(t, ended, "the end")
 	if held := g.Metrics(t)[pool] - before; held != 0 {
 		t.Errorf("%v bytes are held in the end", held)
 	}

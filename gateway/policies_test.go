@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -224,7 +225,7 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 		t.Error(ready, err) // on the same connection
 	}
 	leave()
-	if err := <-gone; status.Code(err) != codes.Canceled {
+	if err := check.Received(t, gone, "the departure"); status.Code(err) != codes.Canceled {
 		t.Errorf("the caller that left: %v", err)
 	}
 	select {
@@ -233,7 +234,7 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 	default:
 	}
 	close(rules.gate)
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Error(err)
 	}
 	if seen := f.capability.Seen(); len(seen) != 1 {

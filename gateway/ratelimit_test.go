@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -128,7 +129,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 	leave()
 	for range 2 {
-		if err := <-ended; status.Code(err) != codes.Canceled {
+		if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
 			t.Error(err)
 		}
 	}

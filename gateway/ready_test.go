@@ -103,7 +103,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 			go func() { ended <- do(t, l, c) }()
 			l.waitForCall(t, ended)
 			gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
-			if err := <-ended; err != nil {
+			if err := check.Received(t, ended, "the end"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -133,7 +133,7 @@ func TestAgentsWaitForTheirEngine(t *testing.T) {
 	}
 	stop()
 	stopEngine()
-	if err := <-served; err != nil {
+	if err := check.Received(t, served, "the end of serving"); err != nil {
 		t.Error(err)
 	}
 }
@@ -190,7 +190,7 @@ func TestWaitWhileDraining(t *testing.T) {
 	}()
 	l.waitForCall(t, ended)
 	l.Stop(t)
-	if err := <-ended; status.Code(err) != codes.Unavailable {
+	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
 }
@@ -219,9 +219,7 @@ func TestFloodOfADeadFleet(t *testing.T) {
 	}
 	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
 	for range calls {
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Received(t, ended, "the end"))
 	}
 	if held := l.Metrics(t)[`capgate_memory_bytes{pool="unready"}`]; held != 0 {
 		t.Errorf("%v bytes are still held", held)
@@ -237,7 +235,7 @@ func TestHealthcheckTriggersAProbe(t *testing.T) {
 	if ready, message, err := c.Healthcheck(to(t.Context(), "caps")); ready || err != nil {
 		t.Errorf("%t, %s, %v", ready, message, err)
 	}
-	<-l.waits
+	check.Received(t, l.waits, "the wait")
 	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
 	for ctx := to(t.Context(), "caps"); ; {
 		ready, message, err := c.Healthcheck(ctx)

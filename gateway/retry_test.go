@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
@@ -198,7 +199,7 @@ func TestIdempotentUnderLoad(t *testing.T) {
 		if i == workers*each/4 {
 			dying.Stop()
 		}
-		if err := <-done; err != nil {
+		if err := check.Received(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	}

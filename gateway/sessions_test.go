@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
@@ -289,7 +290,7 @@ func TestSessionLostIsToldOnce(t *testing.T) {
 	}
 	lost := 0
 	for range calls {
-		switch err := <-errs; {
+		switch err := check.Received(t, errs, "the error"); {
 		case errorInfo(err).GetReason() == "SESSION_LOST":
 			lost++
 		case err != nil:

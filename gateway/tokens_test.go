@@ -219,7 +219,7 @@ func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 		t.Errorf("the token did not wait: %v", err)
 	default:
 	}
-	if err := <-waited; errorInfo(err).GetReason() != "IDENTITY_UNAVAILABLE" {
+	if err := check.Received(t, waited, "the end of the wait"); errorInfo(err).GetReason() != "IDENTITY_UNAVAILABLE" {
 		t.Error(err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	"github.com/capgate/capgate/policy"
@@ -332,9 +333,7 @@ func TestApprovalsAreLinked(t *testing.T) {
 		request(gatewaytest.Echo, `{"a":2}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-answered; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Received(t, answered, "the answer"))
 	if last := f.collector.Spans(t, 5)[4]; len(last.GetLinks()) != 0 {
 		t.Errorf("links %v", last.GetLinks())
 	}
@@ -384,9 +383,7 @@ func TestWaitsAreTold(t *testing.T) {
 	waitWaiting(t, f.gateway, 1)
 	f.capability.Release()
 	for range 2 {
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Received(t, ended, "the end"))
 	}
 	all := f.collector.Spans(t, 4)
 	i := slices.IndexFunc(all, func(s *oteltest.Span) bool { return s.Of["gen_ai.tool.name"] == "echo" })

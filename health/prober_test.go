@@ -23,6 +23,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // first runs a prober over one backend until its first snapshot.
@@ -40,7 +41,7 @@ func first(t *testing.T, f health.Fleet) health.Backend {
 	running.Go(func() { p.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	return (<-changes).Backends[0]
+	return (check.Received(t, changes, "the change")).Backends[0]
 }
 
 func TestFirstProbe(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -103,7 +104,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 		!strings.HasSuffix(draining.stdout.String(), "no call is in flight there, at 2 replicas\n") {
 		t.Errorf("exit status %d: %s%s", exit, draining.stdout, draining.stderr)
 	}
-	if err := <-blocked; err != nil {
+	if err := check.Received(t, blocked, "the end of the held call"); err != nil {
 		t.Error("the call that was there: ", err)
 	}
 
@@ -144,7 +145,7 @@ func TestDrainWithoutRedis(t *testing.T) {
 	if exit != 1 || !strings.Contains(stderr, "the drain stays") || !strings.Contains(stdout+stderr, r.two) {
 		t.Errorf("exit status %d: %s%s", exit, stdout, stderr)
 	}
-	if err := <-invoke(dial(t, public), gatewaytest.Echo); err != nil {
+	if err := check.Received(t, invoke(dial(t, public), gatewaytest.Echo), "the answer"); err != nil {
 		t.Error(err)
 	}
 	if n := len(r.second.Seen()); n > 0 {

@@ -110,7 +110,7 @@ func startWatched(t *testing.T) (e *watchedEngine, addr string) {
 		running.Wait()
 		_ = conn.Close()
 	})
-	<-ready
+	check.Received(t, ready, "the readiness")
 	return e, ln.Addr().String()
 }
 
@@ -205,7 +205,7 @@ func TestFiftyMessagesToOneEngine(t *testing.T) {
 	first := g.hold(t, 0)
 	want := append([]string{"hold"}, g.queue(t, 50, 0, 1, 2)...)
 	close(g.engine.let)
-	check.Must(t, <-first)
+	check.Must(t, check.Received(t, first, "the first of them"))
 	g.sending.Wait()
 	if got := g.engine.ended(t); !slices.Equal(got, want) {
 		t.Errorf("the engine got %q", got)
@@ -237,8 +237,9 @@ func TestAGatewayWithTheTurnIsKilled(t *testing.T) {
 	}()
 	g.waiting(t, 11)
 	g.programs[0].signal(t, syscall.SIGKILL)
-	<-g.programs[0].exited
-	if a, b := <-first, <-lost; a == nil || b == nil {
+	check.Received(t, g.programs[0].exited, "the end of the process")
+	if a, b := check.Received(t, first, "the first of them"), check.Received(t, lost, "the loss"); a == nil ||
+		b == nil {
 		t.Errorf("of the one that was killed: %v, %v", a, b)
 	}
 	close(g.engine.let)
@@ -266,13 +267,13 @@ func TestEngineWithoutRedis(t *testing.T) {
 		}
 		if before {
 			g.engine.let <- struct{}{}
-			check.Must(t, <-first)
+			check.Must(t, check.Received(t, first, "the first of them"))
 			g.redis.Restart()
 		} else {
 			g.redis.Restart()
 			g.waiting(t, 20)
 			g.engine.let <- struct{}{}
-			check.Must(t, <-first)
+			check.Must(t, check.Received(t, first, "the first of them"))
 		}
 		g.sending.Wait()
 		got := g.engine.ended(t)

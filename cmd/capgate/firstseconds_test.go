@@ -59,7 +59,7 @@ func TestCapabilityAfterItsGateways(t *testing.T) {
 			}
 			c.startBackend(t, b)
 			for range c.gateways {
-				a := <-answers
+				a := check.Received(t, answers, "the answer")
 				if a.err != nil {
 					t.Errorf("%s: %v", a.gateway, a.err)
 				}
@@ -107,7 +107,7 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 			} else {
 				register(t, admin, b.Addr)
 			}
-			check.Must(t, <-ended)
+			check.Must(t, check.Received(t, ended, "the end"))
 			p.stop(t)
 		})
 	}

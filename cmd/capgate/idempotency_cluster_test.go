@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -82,8 +83,8 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	go func() { first <- g.call(t, 0, 0, "k", gatewaytest.Block, `{}`) }()
 	gatewaytest.Wait(t, g.backend.Blocked(), "the tool to run")
 	g.programs[0].signal(t, 9)
-	<-g.programs[0].exited
-	if a := <-first; a.err == nil {
+	check.Received(t, g.programs[0].exited, "the end of the process")
+	if a := check.Received(t, first, "the first of them"); a.err == nil {
 		t.Errorf("the first got %+v of a gateway that was killed", a)
 	}
 	for _, gateway := range []int{1, 2, 1} {

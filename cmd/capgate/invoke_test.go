@@ -27,6 +27,7 @@ import (
 
 	"github.com/capgate/capgate/examples/weather"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -223,7 +224,7 @@ func TestInvokeSendsWhatItWasTold(t *testing.T) {
 	if exit != 0 || stdout != "12345678901234567890\n" {
 		t.Fatalf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}
-	req := <-got
+	req := check.Received(t, got, "the result")
 	if req.GetCapabilityId() != "cap" || req.GetToolName() != "tool" || req.GetSessionId() != "s1" ||
 		string(req.GetArgsJson()) != `{"a":1}` || string(req.GetConfigJson()) != `{"KEY":"k"}` {
 		t.Errorf("sent %v", req)

@@ -156,7 +156,7 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 	}
 	waitHeld(limit, "all gateways'")
 	g.programs[0].signal(t, 9)
-	<-g.programs[0].exited
+	check.Received(t, g.programs[0].exited, "the end of the process")
 	waitHeld(limit-2, "after one was killed") // its calls ended with it
 
 	ends := g.lastPlaces(t)

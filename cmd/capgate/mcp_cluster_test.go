@@ -322,12 +322,12 @@ func (c *mcpApprovals) held(t *testing.T, text, revision string, kills bool) {
 	id := c.next(t)
 	if kills {
 		c.began.kill()
-		(<-ends)()
+		check.Received(t, ends, "the end")()
 		s.steer(c.fetched)
 		go begin(false)
 	}
 	c.approve(t, id)
-	(<-ends)()
+	check.Received(t, ends, "the end")()
 }
 
 // task makes a call whose client takes a task for a result, and asks for that until it has ended.

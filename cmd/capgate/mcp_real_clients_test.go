@@ -81,7 +81,7 @@ func TestMCPClients(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v\nwant %+v", got, want)
 			}
-			if err := <-blocked; !errors.Is(err, context.Canceled) {
+			if err := check.Received(t, blocked, "the end of the held call"); !errors.Is(err, context.Canceled) {
 				t.Errorf("the call that the client cancelled ended at its backend with %v", err)
 			}
 		})

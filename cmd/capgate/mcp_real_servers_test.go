@@ -121,7 +121,7 @@ func TestMCPRealServers(t *testing.T) {
 	}
 	streamsOfRealServers(t, public, python)
 	check.Must(t, dying.cmd.Process.Kill())
-	<-dying.exited
+	check.Received(t, dying.exited, "the end of the process")
 	for range 2 {
 		for _, c := range append(living, realTool{"everything__echo", `{"message":"hi"}`, `"code":"UNAVAILABLE"`}) {
 			c.check(t, public)

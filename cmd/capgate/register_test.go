@@ -73,7 +73,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("%d calls came to a backend that was withdrawn", n)
 	}
 	first.Release()
-	if err := <-blocked; err != nil {
+	if err := check.Received(t, blocked, "the end of the held call"); err != nil {
 		t.Error("the call that was there when its backend was withdrawn: ", err)
 	}
 	one.WaitIdle(t)

@@ -118,7 +118,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	l.end()
 	first.Release()
-	if err := <-blocked; err != nil {
+	if err := check.Received(t, blocked, "the end of the held call"); err != nil {
 		t.Error("the call that was there when its backend was removed: ", err)
 	}
 	one.WaitIdle(t)

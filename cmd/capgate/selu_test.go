@@ -193,7 +193,7 @@ func TestSeluApproval(t *testing.T) {
 	if exit, _, stderr := capgateRun(t, "approvals", "approve", id, "--tenant", "selu", "--admin", admin); exit != 0 {
 		t.Fatal(stderr)
 	}
-	if err := <-called; err != nil || client.Repeated() != 0 {
+	if err := check.Received(t, called, "the end of the call"); err != nil || client.Repeated() != 0 {
 		t.Errorf("%v, and %d repetitions", err, client.Repeated())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -100,7 +101,7 @@ func TestServeDrainsOnSIGTERM(t *testing.T) {
 		t.Errorf("/readyz while draining: %d %s", code, body)
 	}
 	capability.Release()
-	if a := <-answered; a.err != nil || string(a.resp.GetResultJson()) != `"released"` {
+	if a := check.Received(t, answered, "the answer"); a.err != nil || string(a.resp.GetResultJson()) != `"released"` {
 		t.Errorf("%v, %v", a.resp, a.err)
 	}
 	if exit := p.wait(t); exit != 0 {
@@ -131,7 +132,7 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 	if exit := p.wait(t); exit != -1 {
 		t.Errorf("exit status %d, want the signal's", exit)
 	}
-	if err := <-ended; status.Code(err) != codes.Unavailable {
+	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
 }

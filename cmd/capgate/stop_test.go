@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -28,7 +29,7 @@ func TestStopGivesUpWhatReplicasShare(t *testing.T) {
 	leaves.signal(t, syscall.SIGTERM)
 	leaves.stderr.wait(t, leaves, `"msg":"draining"`)
 	r.first.Release()
-	if err := <-blocked; err != nil {
+	if err := check.Received(t, blocked, "the end of the held call"); err != nil {
 		t.Error(err)
 	}
 	if exit := leaves.wait(t); exit != 0 {

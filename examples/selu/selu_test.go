@@ -116,14 +116,15 @@ func TestInvoke(t *testing.T) {
 	if err != nil || string(result) != `{"a":1}` {
 		t.Fatalf("%s %v", result, err)
 	}
-	for name := range <-c.metadata {
+	for name := range check.Received(t, c.metadata, "the metadata") {
 		switch name {
 		case ":authority", "content-type", "user-agent", "grpc-accept-encoding": // HTTP/2 and gRPC
 		default:
 			t.Errorf("the call has %s", name)
 		}
 	}
-	if q := <-c.request; q.GetCapabilityId() != "weather" || q.GetSessionId() != "s-1" || q.GetThreadId() != "t-1" ||
+	if q := check.Received(t, c.request, "the request"); q.GetCapabilityId() != "weather" ||
+		q.GetSessionId() != "s-1" || q.GetThreadId() != "t-1" ||
 		string(q.GetConfigJson()) != "{}" {
 		t.Errorf("the request is %v", q)
 	}
@@ -170,13 +171,14 @@ func TestFiles(t *testing.T) {
 	if err != nil || id != "f-1" {
 		t.Fatalf("%s %v", id, err)
 	}
-	first, second := <-c.uploads, <-c.uploads
+	first, second := check.Received(t, c.uploads, "the upload"), check.Received(t, c.uploads, "the upload")
 	if len(first.GetData()) != 256<<10 || first.GetFilename() != "a" || first.GetMimeType() != "text/csv" ||
 		len(second.GetData()) != 44<<10 || second.GetFilename() != "" || second.GetMimeType() != "" || len(c.uploads) != 0 {
 		t.Errorf("the chunks are not those of the orchestrator; first %+v; second %+v", first, second)
 	}
 	_, err = client.Upload(t.Context(), selu.File{Name: "b"})
-	if chunk := <-c.uploads; err != nil || chunk.GetFilename() != "b" || len(chunk.GetData()) != 0 {
+	if chunk := check.Received(t, c.uploads, "the upload"); err != nil || chunk.GetFilename() != "b" ||
+		len(chunk.GetData()) != 0 {
 		t.Errorf("an empty file: %v %v", chunk, err)
 	}
 	f, err := client.Download(t.Context(), "f-1")

@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"testing/synctest"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestBacklog(t *testing.T) {
@@ -24,7 +26,7 @@ func TestBacklog(t *testing.T) {
 	}
 	b.put([]byte("0123456789"))
 	b.put([]byte("x"))
-	<-b.over
+	check.Received(t, b.over, "the end")
 	b.put([]byte("y"))
 	if len(b.events) > 0 || b.bytes > 0 {
 		t.Errorf("it keeps %d bytes", b.bytes)

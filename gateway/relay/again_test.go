@@ -160,7 +160,7 @@ func TestAgainSeesTheAnswer(t *testing.T) {
 	if st := status.Convert(err); st.Code() != codes.Unavailable || st.Message() != "busy!" {
 		t.Error(err, st)
 	}
-	if got := <-seen; got != "true"+"CA4SBWJ1c3kh"+"false" {
+	if got := check.Received(t, seen, "the call"); got != "true"+"CA4SBWJ1c3kh"+"false" {
 		t.Error(got)
 	}
 	if why := s.Trailer().Get("x-why"); len(why) != 1 || why[0] != "just so" {

@@ -194,7 +194,7 @@ func TestBackendGone(t *testing.T) {
 			if s := r.Status(); s != "14" && s != "13" {
 				t.Errorf("the call got %v", r)
 			}
-			check.Must(t, <-done)
+			check.Must(t, check.Received(t, done, "the end"))
 			wantEmptyCall(t, c, 3)
 		})
 	}

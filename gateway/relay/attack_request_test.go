@@ -242,7 +242,7 @@ func TestCompressedFirstMessage(t *testing.T) {
 	if r.Status() != "9" {
 		t.Fatal(r)
 	}
-	if m := <-got; !m.Compressed || string(m.Data) != "\x1f\x8b" {
+	if m := check.Received(t, got, "the result"); !m.Compressed || string(m.Data) != "\x1f\x8b" {
 		t.Errorf("message %+v", m)
 	}
 }

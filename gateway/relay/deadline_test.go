@@ -69,7 +69,7 @@ func TestDeadlineToldUpstream(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The header has the time that is left, so a slow machine makes the backend's deadline later, never earlier.
-			got := <-told
+			got := check.Received(t, told, "the notice")
 			if got.left > c.most-margin {
 				t.Errorf("the backend has %v of %v", got.left, c.most)
 			}
@@ -142,7 +142,7 @@ func TestDeadlinePasses(t *testing.T) {
 				t.Errorf("result %+v", done)
 			}
 			if c.method == "Wait" {
-				if err := <-w.back.left; err == nil {
+				if err := check.Received(t, w.back.left, "the departure"); err == nil {
 					t.Error("the backend does not know")
 				}
 			}
@@ -171,7 +171,8 @@ func TestMalformedTimeout(t *testing.T) {
 		}
 		c := rawClient(t, w.addr)
 		writeBlock(t, c, 1, c.Block(fields...))
-		if d := <-got; d != want && !(strings.HasSuffix(value, "H") && d > 10000*time.Hour) {
+		if d := check.Received(t, got, "the result"); d != want && !(strings.HasSuffix(value, "H") &&
+			d > 10000*time.Hour) {
 			t.Errorf("%q: %v, not %v", value, d, want)
 		}
 		_ = c.Close()
@@ -189,9 +190,9 @@ func TestCancel(t *testing.T) {
 			ctx, cancel := context.WithCancel(w.ctx)
 			s := stream(ctx, t, w.cc, "Wait")
 			check.Must(t, send(s, nil))
-			<-w.back.started
+			check.Received(t, w.back.started, "the start")
 			cancel()
-			if err := <-w.back.left; err != context.Canceled {
+			if err := check.Received(t, w.back.left, "the departure"); err != context.Canceled {
 				t.Errorf("the backend sees %v", err)
 			}
 			done := w.h.results(t, 1)[0]
@@ -219,7 +220,7 @@ func TestCancelUnstarted(t *testing.T) {
 			w.h.onHeaders(func(s *relay.Stream) { wait(w.h, s); asked <- struct{}{} })
 			ctx, cancel := context.WithCancel(w.ctx)
 			_ = stream(ctx, t, w.cc, "Echo")
-			<-asked
+			check.Received(t, asked, "the question")
 			cancel()
 			if done := w.h.results(t, 1)[0]; done.Failure != relay.ClientGone || done.Forwarded != 0 {
 				t.Errorf("result %+v", done)
@@ -265,7 +266,8 @@ func TestLeftWithoutDeadline(t *testing.T) {
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-left; got[0] < 24*365*time.Hour || got[1] > time.Hour || got[1] < time.Minute {
+	if got := check.Received(t, left, "the departure"); got[0] < 24*365*time.Hour || got[1] > time.Hour ||
+		got[1] < time.Minute {
 		t.Errorf("%v", got)
 	}
 }

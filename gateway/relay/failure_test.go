@@ -59,7 +59,7 @@ func TestBackendKilled(t *testing.T) {
 			_, err := unary(ctx, w.cc, "Hold", pattern(i, 100))
 			errs <- err
 		}()
-		<-w.back.started
+		check.Received(t, w.back.started, "the start")
 	}
 	for i := range calls {
 		ctx := metadata.AppendToOutgoingContext(w.ctx, "x-call-id", fmt.Sprint(calls+i))
@@ -75,7 +75,7 @@ func TestBackendKilled(t *testing.T) {
 	}
 	go w.back.srv.Stop()
 	for range 2 * calls {
-		if err := <-errs; status.Code(err) != codes.Unavailable {
+		if err := check.Received(t, errs, "the error"); status.Code(err) != codes.Unavailable {
 			t.Errorf("ended with %v", err)
 		}
 	}
@@ -300,7 +300,7 @@ func TestRefusedStream(t *testing.T) {
 			_, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData })
 			check.Must(t, err)
 			check.Must(t, p.Write(rawhttp2.Reset(id, 7)))
-			<-unsent
+			check.Received(t, unsent, "the unsent call")
 			check.Must(t, send(s, pattern(2, 200_000))) // more than is kept
 			check.Must(t, s.CloseSend())
 			want := append(pattern(1, 20_000), pattern(2, 200_000)...)
@@ -338,7 +338,8 @@ func TestRefusedTooLate(t *testing.T) {
 			id := p.head(t)
 			p.body(t, id)
 			check.Must(t, p.Write(say(id)))
-			if st := status.Convert(<-ended); st.Message() != "relay: UPSTREAM_LOST, not sent" {
+			st := status.Convert(check.Received(t, ended, "the end"))
+			if st.Message() != "relay: UPSTREAM_LOST, not sent" {
 				t.Errorf("ended with %v", st)
 			}
 		})

@@ -119,14 +119,14 @@ func TestParentEnds(t *testing.T) {
 		return relay.Status{Code: 1}
 	})
 	s := w.open(t, "Parent")
-	<-w.back.started
+	check.Received(t, w.back.started, "the start")
 	s.Cancel()
 	wantEnd(t, s, codes.Canceled)
-	wantEnd(t, <-children, codes.Canceled)
+	wantEnd(t, check.Received(t, children, "the child"), codes.Canceled)
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 50 * time.Millisecond})
 	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
-	if c := <-children; true {
+	if c := check.Received(t, children, "the child"); true {
 		for err == nil {
 			_, err = c.Recv(nil)
 		}
@@ -163,8 +163,8 @@ func TestDetach(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()
 	close(proceed)
-	<-done
-	check.Must(t, <-stopped)
+	check.Received(t, done, "the end")
+	check.Must(t, check.Received(t, stopped, "the stop"))
 }
 
 // TestSubrequestsAreCharged: what a subrequest holds is charged to the group that its parent is charged to, and all of
@@ -237,6 +237,6 @@ func TestDetachedDeadline(t *testing.T) {
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 20 * time.Millisecond})
 	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
-	<-done
+	check.Received(t, done, "the end")
 	w.drained(t)
 }

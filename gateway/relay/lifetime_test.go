@@ -74,7 +74,7 @@ func TestServeEnds(t *testing.T) {
 		t.Errorf("after errors that pass: %v", err)
 	}
 	_ = ln.Close()
-	if err := <-served; !errors.Is(err, net.ErrClosed) {
+	if err := check.Received(t, served, "the end of serving"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Serve: %v", err)
 	}
 	r.Close()
@@ -105,7 +105,7 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		<-asked
+		check.Received(t, asked, "the question")
 	}
 	up.Close()
 	close(slow)

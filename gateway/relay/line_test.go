@@ -40,7 +40,7 @@ func TestWhoBringsLittleGoesFirst(t *testing.T) {
 			}
 			written := make(chan error, 1)
 			go func() { written <- much.WriteBytes(batch) }()
-			<-begun
+			check.Received(t, begun, "the start")
 			check.Must(t, little.Write(rawhttp2.Headers(1, true, little.Block(request("/refuse/one")...))))
 			close(brought)
 			for c, last := range map[*rawhttp2.Conn]uint32{little: 1, much: 2*calls + 1} {
@@ -50,7 +50,7 @@ func TestWhoBringsLittleGoesFirst(t *testing.T) {
 					t.Error(r)
 				}
 			}
-			check.Must(t, <-written)
+			check.Must(t, check.Received(t, written, "the write"))
 		})
 	}
 }

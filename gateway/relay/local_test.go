@@ -199,7 +199,7 @@ func TestLocalCancel(t *testing.T) {
 	wantEnd(t, s, codes.Canceled)
 	told := make(chan *relay.Stream, 1)
 	parked[0].Resume(func(s *relay.Stream) { told <- s })
-	if <-told != nil {
+	if check.Received(t, told, "the notice") != nil {
 		t.Error("a call was resumed that had ended")
 	}
 	w.h.onHeaders(nil)
@@ -210,11 +210,11 @@ func TestLocalCancel(t *testing.T) {
 		check.Must(t, err)
 		switch how {
 		case "Wait":
-			<-w.back.started
+			check.Received(t, w.back.started, "the start")
 			cancel()
 			w.back.hasLeft(t)
 		case "full up":
-			<-w.back.started
+			check.Received(t, w.back.started, "the start")
 			go cancel()
 			for err == nil {
 				err = s.Send(relay.Message{Data: pattern(1, 50_000)})
@@ -251,7 +251,7 @@ func TestLocalDeadline(t *testing.T) {
 	w := newWorld(t, relay.Config{})
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Hold", Timeout: 30 * time.Millisecond})
 	check.Must(t, err)
-	<-w.back.started
+	check.Received(t, w.back.started, "the start")
 	wantEnd(t, s, codes.DeadlineExceeded)
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Millisecond)
 	defer cancel()

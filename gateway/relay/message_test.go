@@ -260,7 +260,7 @@ func TestParkedCancel(t *testing.T) {
 	}
 	var all []relay.Parked
 	for range 100 {
-		all = append(all, <-parked)
+		all = append(all, check.Received(t, parked, "the parked call"))
 	}
 	for i := range 50 {
 		check.Must(t, c.Write(rawhttp2.Reset(uint32(2*i+1), 8)))
@@ -274,7 +274,7 @@ func TestParkedCancel(t *testing.T) {
 			}
 		})
 		p.Resume(func(s *relay.Stream) { told <- s != nil })
-		first, second := <-told, <-told
+		first, second := check.Received(t, told, "the notice"), check.Received(t, told, "the notice")
 		if i >= 50 != (first || second) || first && second {
 			t.Errorf("stream %d: resumed %v and %v", 2*i+1, first, second)
 		}

@@ -104,7 +104,7 @@ func TestSlowBackend(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				<-w.back.started
+				check.Received(t, w.back.started, "the start")
 			}
 			// A window's bytes wait, and as many are kept in case of a refusal. The first
 			// message is longer than either.
@@ -207,13 +207,14 @@ func TestQueueFull(t *testing.T) {
 		}()
 	}
 	for range 14 {
-		if err := <-errs; status.Convert(err).Message() != "unsent: "+relay.ErrQueueFull.Error() {
+		err := check.Received(t, errs, "the error")
+		if status.Convert(err).Message() != "unsent: "+relay.ErrQueueFull.Error() {
 			t.Errorf("%v", err)
 		}
 	}
 	close(w.back.release)
 	for range 6 {
-		if err := <-errs; err != nil {
+		if err := check.Received(t, errs, "the error"); err != nil {
 			t.Errorf("%v", err)
 		}
 	}

@@ -135,7 +135,7 @@ func TestManyStreams(t *testing.T) {
 		})
 	}
 	for range 1000 {
-		<-open
+		check.Received(t, open, "the open call")
 	}
 	if u := w.Usage(); u.Clients != 1 || u.Streams != 1000 {
 		t.Errorf("%+v", u)

@@ -75,10 +75,10 @@ func TestShutdownGraceful(t *testing.T) {
 				t.Fatalf("%q, %v", got, err)
 			}
 			close(answer)
-			check.Must(t, <-get)
+			check.Must(t, check.Received(t, get, "the answer"))
 			check.Must(t, s.CloseSend())
 			wantEOF(t, s)
-			check.Must(t, <-down)
+			check.Must(t, check.Received(t, down, "the shutdown"))
 			if u := w.Usage(); u != (relay.Usage{}) {
 				t.Errorf("%+v", u)
 			}
@@ -115,7 +115,8 @@ func TestShutdownForced(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			if err := <-web; err == nil || err.Error() != "503 Service Unavailable" {
+			if err := check.Received(t, web, "the call of a web client"); err == nil ||
+				err.Error() != "503 Service Unavailable" {
 				t.Errorf("web: %v", err)
 			}
 			for _, r := range w.h.results(t, 20) {

@@ -91,7 +91,8 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 			if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
 				t.Error(err)
 			}
-			if err := <-unsent; !c.again && !errors.Is(err, syscall.ECONNREFUSED) || c.again && !errors.Is(err, relay.ErrLost) {
+			if err := check.Received(t, unsent, "the unsent call"); !c.again &&
+				!errors.Is(err, syscall.ECONNREFUSED) || c.again && !errors.Is(err, relay.ErrLost) {
 				t.Error(err)
 			}
 			if n := w.back.count("1"); n != 1 {
@@ -146,9 +147,9 @@ func TestLocalUpstreamCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	s := stream(ctx, t, w.cc, "Echo")
 	check.Must(t, send(s, nil))
-	<-began
+	check.Received(t, began, "the start")
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := check.Received(t, ended, "the end"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	w.drained(t)

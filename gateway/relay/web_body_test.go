@@ -51,7 +51,7 @@ func TestWebBodyWaits(t *testing.T) {
 		t.Errorf("%d bytes were sent, and %d charged", n, w.held.most.Load())
 	}
 	close(read)
-	check.Must(t, <-answer)
+	check.Must(t, check.Received(t, answer, "the answer"))
 	w.atRest(1)
 }
 
@@ -131,7 +131,7 @@ func TestWebClientLeaves(t *testing.T) {
 				}
 				c := w.raw("POST", false, more...)
 				check.Must(t, c.Write(rawhttp2.Data(1, false, []byte("abc"))))
-				<-begun
+				check.Received(t, begun, "the start")
 				if name == "writes" && how == "short of its length" {
 					check.Must(t, c.Close()) // a client that ends its request early has seen the response
 				} else {

@@ -242,7 +242,7 @@ func TestWebShutdown(t *testing.T) {
 			over.Store(true)
 		}
 		c := w.raw("GET", true)
-		<-begun
+		check.Received(t, begun, "the start")
 		if leaves {
 			check.Must(t, c.Close())
 		}
@@ -264,7 +264,7 @@ func TestWebShutdown(t *testing.T) {
 			}
 			check.Must(t, c.Close())
 		}
-		if err := <-down; err != nil || !over.Load() {
+		if err := check.Received(t, down, "the shutdown"); err != nil || !over.Load() {
 			t.Errorf("%v, over %v", err, over.Load())
 		}
 	}
@@ -292,7 +292,7 @@ func TestWebRequest(t *testing.T) {
 		resp, err := c.Get("https://" + addr + "/a")
 		check.Must(t, err)
 		_ = resp.Body.Close()
-		r, second := <-got, proto == "HTTP/2.0"
+		r, second := check.Received(t, got, "the result"), proto == "HTTP/2.0"
 		local := strings.HasPrefix(r.remote, "127.0.0.1:")
 		if !local || r.secure != second || (r.value == "/a") != second || r.server == nil {
 			t.Errorf("%s: %+v; local %+v", proto, r, local)

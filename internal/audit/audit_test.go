@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func aCall(i int) *audit.Call {
@@ -235,7 +236,7 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Reopen()
-		<-opened
+		check.Received(t, opened, "the opening")
 		s := verify(t, read(t, old), head)
 		head, text = &s.Head, append(text, read(t, old)...)
 	}
@@ -272,7 +273,7 @@ func TestMoved(t *testing.T) {
 			}
 		}
 		l.RecordCall(aCall(1), false)
-		<-noticed
+		check.Received(t, noticed, "the notice")
 		l.Close()
 		if all := records(t, read(t, path)); all[0]["why"] != "moved" || all[len(all)-1]["tool"] != "tool-1" {
 			t.Errorf("%s: %v", name, all)
@@ -292,14 +293,14 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.RecordCall(aCall(1), l.Reserve())
-	<-failed
+	check.Received(t, failed, "the failure")
 	if l.Reserve() {
 		t.Error("a call was admitted that cannot be recorded")
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	<-again
+	check.Received(t, again, "the second answer")
 	if !l.Reserve() {
 		t.Error("a call was refused that can be recorded")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var (
@@ -236,12 +237,12 @@ func TestChangeMeanwhile(t *testing.T) {
 	m, f := newManager(b)
 	var changing sync.WaitGroup
 	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, true, "") })
-	<-b.begun
+	check.Received(t, b.begun, "the start")
 	f.changed = make(chan struct{}, 1)
 	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, false, "") })
-	<-f.changed
+	check.Received(t, f.changed, "the change")
 	b.proceed <- struct{}{}
-	<-b.begun
+	check.Received(t, b.begun, "the start")
 	b.proceed <- struct{}{}
 	changing.Wait()
 	if f.drained(one) || len(b.keys()) > 0 {

@@ -105,10 +105,10 @@ func TestEveryMethod(t *testing.T) {
 	}
 	first := ""
 	for range 5 {
-		if got := <-keys; got != "Bearer cg_a_b weather" {
+		if got := check.Received(t, keys, "the key"); got != "Bearer cg_a_b weather" {
 			t.Errorf("a call has %q", got)
 		}
-		if got := <-connections; first == "" {
+		if got := check.Received(t, connections, "the connection"); first == "" {
 			first = got
 		} else if got != first {
 			t.Errorf("a call comes from %s, another from %s", got, first)
@@ -218,13 +218,13 @@ func TestStop(t *testing.T) {
 			w := run(t, s)
 			called := make(chan error, 1)
 			go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
-			<-c.Blocked()
+			check.Received(t, c.Blocked(), "the block")
 			w.stop()
 			if !late {
 				w.log.Wait(t, `"stopping"`)
 				c.Release()
 			}
-			err, ended := <-called, <-w.ended
+			err, ended := check.Received(t, called, "the end of the call"), check.Received(t, w.ended, "the end")
 			if !late && (err != nil || ended != nil) {
 				t.Errorf("the call: %v, Run: %v", err, ended)
 			}

@@ -119,10 +119,10 @@ func TestComesBack(t *testing.T) {
 	called := make(chan error, 1)
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Echo) }()
 	for range 3 {
-		<-d.turned
+		check.Received(t, d.turned, "the turn")
 	}
 	d.open.Store(true)
-	if err := <-called; status.Code(err) != codes.Unimplemented {
+	if err := check.Received(t, called, "the end of the call"); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
 }
@@ -135,7 +135,7 @@ func TestDraining(t *testing.T) {
 	w := run(t, forward.Settings{URL: url + "," + other, Wait: time.Minute})
 	called := make(chan error, 1)
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
-	<-first.Blocked()
+	check.Received(t, first.Blocked(), "the block")
 	var going sync.WaitGroup
 	going.Go(b.GoAway)
 	for len(second.Seen()) == 0 { // until the first does not take calls any more
@@ -147,7 +147,7 @@ func TestDraining(t *testing.T) {
 	default:
 	}
 	first.Release()
-	if err := <-called; err != nil {
+	if err := check.Received(t, called, "the end of the call"); err != nil {
 		t.Errorf("the running call: %v", err)
 	}
 	going.Wait()
@@ -162,7 +162,7 @@ func TestLost(t *testing.T) {
 	w := run(t, forward.Settings{URL: url + "," + other, Wait: time.Minute})
 	called, fetched := make(chan error, 1), make(chan error, 1)
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
-	<-first.Blocked()
+	check.Received(t, first.Blocked(), "the block")
 	go func() {
 		stream, err := w.client.DownloadOutputArtifact(context.Background(),
 			&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: gatewaytest.Block})
@@ -171,14 +171,14 @@ func TestLost(t *testing.T) {
 		}
 		fetched <- err
 	}()
-	<-first.Blocked()
+	check.Received(t, first.Blocked(), "the block")
 	second.Release()
 	b.Stop()
-	err := <-called
+	err := check.Received(t, called, "the end of the call")
 	if text(err) != "Unavailable: the gateway was lost during the call; the call may have been carried out" || mayRepeat(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := <-fetched; err != nil || len(second.Seen()) != 1 {
+	if err := check.Received(t, fetched, "the fetch"); err != nil || len(second.Seen()) != 1 {
 		t.Errorf("the read: %v; the other gateway has seen %d calls", err, len(second.Seen()))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // expect makes a call and looks at what comes of it: the reason of a refusal, or the answer, with
@@ -176,9 +177,9 @@ func TestTheCallerLeaves(t *testing.T) {
 		})
 		left <- refusal
 	}()
-	running := <-runs
+	running := check.Received(t, runs, "the run")
 	cancel()
-	if refusal := <-left; refusal == nil || refusal.Kind != call.Canceled {
+	if refusal := check.Received(t, left, "the departure"); refusal == nil || refusal.Kind != call.Canceled {
 		t.Errorf("who left got %v", refusal)
 	}
 	if at, has := running.Deadline(); running.Err() != nil || !has || !at.Equal(deadline) {
@@ -235,17 +236,18 @@ func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 		}()
 	}
 	for range 8 {
-		<-began
+		check.Received(t, began, "the start")
 	}
 	for range 2 {
-		if refusal := <-ended; refusal == nil || refusal.Reason != "IDEMPOTENCY_UNAVAILABLE" {
+		if refusal := check.Received(t, ended, "the end"); refusal == nil ||
+			refusal.Reason != "IDEMPOTENCY_UNAVAILABLE" {
 			t.Errorf("what is too much: %v", refusal)
 		}
 	}
 	expect(t, k, "another tenant's", of("globex", "k"), says("a", idempotency.Executed), "a")
 	close(release)
 	for range 8 {
-		if refusal := <-ended; refusal != nil {
+		if refusal := check.Received(t, ended, "the end"); refusal != nil {
 			t.Errorf("what fits: %v", refusal)
 		}
 	}

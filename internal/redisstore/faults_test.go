@@ -61,7 +61,7 @@ func TestAway(t *testing.T) {
 			})
 
 			for len(returned) > 0 {
-				<-returned
+				check.Received(t, returned, "the return")
 			}
 			test.heal(server)
 			check.Received(t, returned, "Redis to come back")

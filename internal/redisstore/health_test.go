@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var (
@@ -74,7 +75,7 @@ func watch(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 		stop()
 		watching.Wait()
 	})
-	if n := <-events; !n.Subscribed {
+	if n := check.Received(t, events, "the event"); !n.Subscribed {
 		t.Errorf("at first: %+v", n)
 	}
 	return events

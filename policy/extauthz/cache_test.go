@@ -19,7 +19,7 @@ import (
 func newClock() *clocktest.Clock { return clocktest.New(time.Unix(2_000_000_000, 0)) }
 
 // judge judges once, and reports whether the verdict was cached.
-func check(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
+func judge(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
 	t.Helper()
 	a, refusal := s.Check(t.Context(), c, []byte(args))
 	if refusal != nil || a.Failed {
@@ -58,7 +58,7 @@ func TestVerdictsExpire(t *testing.T) {
 					return a, nil
 				}}
 				s := judges(t, start(srv), extauthz.Options{Now: clock.Now})
-				if check(t, s, forecast(), "") {
+				if judge(t, s, forecast(), "") {
 					t.Fatal("known before it was asked")
 				}
 				if test.kept > 0 {
@@ -69,7 +69,7 @@ func TestVerdictsExpire(t *testing.T) {
 					}
 				}
 				clock.Set(began.Add(test.kept))
-				if check(t, s, forecast(), "") || len(srv.questions()) != 2 {
+				if judge(t, s, forecast(), "") || len(srv.questions()) != 2 {
 					t.Error("still known at its end")
 				}
 			})
@@ -106,11 +106,11 @@ func TestTimesInMilliseconds(t *testing.T) {
 		s := judges(t, extauthz.Config{
 			Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 1,
 		}, extauthz.Options{Now: clock.Now})
-		first := check(t, s, forecast(), "")
+		first := judge(t, s, forecast(), "")
 		clock.Set(began.Add(time.Minute - 1))
-		second := check(t, s, forecast(), "")
+		second := judge(t, s, forecast(), "")
 		clock.Set(began.Add(time.Minute))
-		if first || !second || check(t, s, forecast(), "") {
+		if first || !second || judge(t, s, forecast(), "") {
 			t.Errorf("%s: it was not kept for a minute; first %+v; second %+v", name, first, second)
 		}
 	}
@@ -129,7 +129,7 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := forecast()
-		check(t, s, first, `{"a":1}`)
+		judge(t, s, first, `{"a":1}`)
 		for name, change := range map[string]func(*call.Call) string{
 			"tenant":     func(c *call.Call) string { c.Tenant = "acm"; return `{"a":1}` },
 			"capability": func(c *call.Call) string { c.Capability, c.Tool = "weathe", "rGet_Forecast"; return `{"a":1}` },
@@ -137,13 +137,13 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 			"arguments":  func(*call.Call) string { return `{"a": 1}` },
 		} {
 			c := *first
-			if args := change(&c); check(t, s, &c, args) {
+			if args := change(&c); judge(t, s, &c, args) {
 				t.Errorf("another %s has the same verdict", name)
 			}
 		}
 		other := *first
 		other.User, other.Agent, other.Session = "bob", "x", "y" // which Shield does not get
-		if !check(t, s, &other, `{"a":1}`) {
+		if !judge(t, s, &other, `{"a":1}`) {
 			t.Error("asked again for another user, whom Shield does not see")
 		}
 	})
@@ -158,15 +158,15 @@ func TestCacheIsBounded(t *testing.T) {
 	c.Cache = 2
 	s := judges(t, c, extauthz.Options{})
 	for _, n := range []int{1, 2, 3} {
-		check(t, s, forecast(), fmt.Sprintf(`{"n":%d}`, n))
+		judge(t, s, forecast(), fmt.Sprintf(`{"n":%d}`, n))
 	}
-	if check(t, s, forecast(), `{"n":1}`) || !check(t, s, forecast(), `{"n":3}`) {
+	if judge(t, s, forecast(), `{"n":1}`) || !judge(t, s, forecast(), `{"n":3}`) {
 		t.Error("a cache of two does not have the two that were used last")
 	}
 	c.Cache = 0
 	s = judges(t, c, extauthz.Options{})
 	for range 2 {
-		if check(t, s, forecast(), "") {
+		if judge(t, s, forecast(), "") {
 			t.Error("a cache of none has something")
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // aboard waits until n callers wait for the one pending request.
@@ -91,7 +93,7 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	}); v.reason != "new" || err != nil {
 		t.Errorf("%+v, %v", v, err)
 	}
-	<-ended
+	check.Received(t, ended, "the end")
 }
 
 func TestLease(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -62,12 +63,12 @@ func TestReplace(t *testing.T) {
 	second := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) { return allow(), nil }}, nil)
 
 	s := judges(t, first, extauthz.Options{})
-	check(t, s, forecast(), "")
+	judge(t, s, forecast(), "")
 	if err := s.Replace([]extauthz.Config{second, first},
 		map[string]string{"weather": "old", "other": "main"}); err != nil {
 		t.Fatal(err)
 	}
-	if !check(t, s, forecast(), "") || !s.For("other") {
+	if !judge(t, s, forecast(), "") || !s.For("other") {
 		t.Error("a shield that did not change has forgotten its verdicts")
 	}
 	for name, test := range map[string]struct {
@@ -80,7 +81,7 @@ func TestReplace(t *testing.T) {
 		"both":    {[]extauthz.Config{{Name: "x", Address: "h:1", URL: "http://h/evaluate"}}, nil},
 		"bad URL": {[]extauthz.Config{{Name: "x", URL: "h:1"}}, nil},
 	} {
-		if err := s.Replace(test.configs, test.of); err == nil || !check(t, s, forecast(), "") {
+		if err := s.Replace(test.configs, test.of); err == nil || !judge(t, s, forecast(), "") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -90,7 +91,7 @@ func TestReplace(t *testing.T) {
 		a, _ := s.Check(t.Context(), forecast(), []byte(`{"wait":1}`))
 		waiting <- a
 	}()
-	<-asked
+	check.Received(t, asked, "the question")
 	if err := s.Replace([]extauthz.Config{second}, map[string]string{"weather": "main"}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,10 +104,10 @@ func TestReplace(t *testing.T) {
 	default:
 	}
 	close(release)
-	if a := <-waiting; a.Verdict != call.Ask || a.Failed {
+	if a := check.Received(t, waiting, "the wait"); a.Verdict != call.Ask || a.Failed {
 		t.Errorf("the call that waited: %+v", a)
 	}
-	<-ln.closed
+	check.Received(t, ln.closed, "the close")
 
 	if err := s.Replace(nil, nil); err != nil || s.For("weather") {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -62,7 +63,7 @@ func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 	running.Go(func() { r.Run(ctx) })
 	told := map[string]int{}
 	for told["light"] < 100 && told["heavy"] < 4096 {
-		for _, h := range <-store.told {
+		for _, h := range check.Received(t, store.told, "the notice") {
 			told[h.Artifact.Tenant]++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -56,7 +57,7 @@ func TestTheStoreIsLate(t *testing.T) {
 		}
 		answered := make(chan affinity.Answer, 1)
 		r.Resolve(q, func(a affinity.Answer) { answered <- a })
-		if a := <-answered; a.Refusal != nil {
+		if a := check.Received(t, answered, "the answer"); a.Refusal != nil {
 			t.Errorf("%d: %v", i, a.Refusal)
 		}
 	}

@@ -49,7 +49,7 @@ func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientSe
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := <-h.received; got != content {
+	if got := check.Received(t, h.received, "the message"); got != content {
 		t.Fatalf("the agent got %q", got)
 	}
 	return stream
@@ -197,7 +197,7 @@ func TestNothingIsGuarded(t *testing.T) {
 	if _, err := stranger.Shutdown(within(t), &openparallaxv1.ShutdownRequest{}); err != nil {
 		t.Error(err)
 	}
-	if err := <-e.ended; err != nil {
+	if err := check.Received(t, e.ended, "the end"); err != nil {
 		t.Error(err)
 	}
 }

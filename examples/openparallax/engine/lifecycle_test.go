@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -77,10 +78,10 @@ func TestLifecycle(t *testing.T) {
 	if reply, err := c.Shutdown(ctx, &openparallaxv1.ShutdownRequest{}); err != nil || !reply.GetClean() {
 		t.Errorf("%v, %v", reply, err)
 	}
-	if err := <-gone; err != nil {
+	if err := check.Received(t, gone, "the departure"); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
-	if err := <-e.ended; err != nil {
+	if err := check.Received(t, e.ended, "the end"); err != nil {
 		t.Errorf("the engine: %v", err)
 	}
 }
@@ -241,7 +242,7 @@ func TestSubAgents(t *testing.T) {
 			!slices.Contains(kinds, kind) {
 			t.Errorf("%s: %v", task, kinds)
 		}
-		if err := agent.RunSub(ctx, e.conn(t), <-tokens); err == nil ||
+		if err := agent.RunSub(ctx, e.conn(t), check.Received(t, tokens, "the token")); err == nil ||
 			!strings.Contains(err.Error(), "invalid sub-agent token") {
 			t.Errorf("a token used twice: %v", err)
 		}

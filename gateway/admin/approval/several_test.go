@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -247,7 +248,7 @@ func TestWatchEndsWithItsCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := <-checks
+	check := check.Received(t, checks, "the check")
 	check()
 	a := p.ask(t, approvals.Request{Tenant: "acme", User: "ann"})
 	if e, err := stream.Recv(); err != nil || e.GetApproval().GetId() != a.ID {

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
@@ -57,7 +58,7 @@ func keepVersion(t *testing.T, c *catalog.Catalog, to catalog.Versions) {
 	defer stop()
 	saved := make(chan struct{}, 10)
 	go c.KeepVersions(ctx, told{to, saved})
-	<-saved
+	check.Received(t, saved, "the save")
 }
 
 // told tells when something is saved.

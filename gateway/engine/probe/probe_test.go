@@ -127,7 +127,7 @@ func first(t *testing.T, f health.Fleet) health.Backend {
 	running.Go(func() { p.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	return (<-told).Backends[0]
+	return (check.Received(t, told, "the notice")).Backends[0]
 }
 
 func TestFirstProbe(t *testing.T) {

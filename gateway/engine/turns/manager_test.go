@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func take(t *testing.T, k *turns.Manager) *turns.Turn {
@@ -44,7 +45,7 @@ func TestTurns(t *testing.T) {
 	}
 	first.Done()
 	first.Done()
-	if err := <-second; err != nil {
+	if err := check.Received(t, second, "the second of them"); err != nil {
 		t.Error(err)
 	}
 	m.expect(t, "leave")
@@ -56,7 +57,7 @@ func TestTurns(t *testing.T) {
 	leaves := later(ctx, k)
 	m.expect(t, "wait")
 	cancel()
-	if err := <-leaves; err != context.Canceled {
+	if err := check.Received(t, leaves, "the departure"); err != context.Canceled {
 		t.Errorf("who leaves: %v", err)
 	}
 	m.expect(t, "leave")
@@ -89,7 +90,7 @@ func TestTheStoreIsAway(t *testing.T) {
 	first.Done()
 	m.expect(t, "leave")
 	m.set(func() { m.away = false })
-	if err := <-second; err != nil {
+	if err := check.Received(t, second, "the second of them"); err != nil {
 		t.Error(err)
 	}
 	take(t, k).Done()
@@ -110,7 +111,7 @@ func TestPatience(t *testing.T) {
 	m.expect(t, "wait")
 	m.expect(t, "wait")
 	m.set(func() { m.away = false })
-	if err := <-tries; err != nil {
+	if err := check.Received(t, tries, "the try"); err != nil {
 		t.Errorf("who tries: %v", err)
 	}
 	k.Close()
@@ -124,7 +125,7 @@ func TestPatience(t *testing.T) {
 		m.set(func() { joined = len(m.line) > 1 })
 	}
 	m.set(func() { m.away = true })
-	if err := <-waits; !errors.Is(err, turns.ErrUnavailable) {
+	if err := check.Received(t, waits, "the wait"); !errors.Is(err, turns.ErrUnavailable) {
 		t.Errorf("who waited: %v", err)
 	}
 	first.Done()
@@ -146,7 +147,7 @@ func TestLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-first.Lost()
+	check.Received(t, first.Lost(), "the loss")
 	first.Release()
 	m.set(func() { m.away = true })
 	m.set(func() { m.reconnected() })
@@ -188,7 +189,7 @@ func TestClose(t *testing.T) {
 	waits := later(t.Context(), k)
 	m.expect(t, "wait")
 	k.Close()
-	if err := <-waits; err != turns.ErrUnavailable {
+	if err := check.Received(t, waits, "the wait"); err != turns.ErrUnavailable {
 		t.Errorf("who waits: %v", err)
 	}
 	m.set(func() {

@@ -123,7 +123,7 @@ func manager(t *testing.T, m *memory, o turns.Options) *turns.Manager {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })
-	<-m.ready
+	check.Received(t, m.ready, "the readiness")
 	t.Cleanup(func() {
 		k.Close()
 		stop()

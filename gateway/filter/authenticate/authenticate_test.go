@@ -114,10 +114,11 @@ func TestLookup(t *testing.T) {
 		if step := f.Admit(c, state); step != filter.Wait {
 			t.Fatalf("step %d", step)
 		}
-		if asked := <-s.asked; asked.Credential != credential || asked.Agent != "bot" {
+		if asked := check.Received(t, s.asked, "the question"); asked.Credential != credential ||
+			asked.Agent != "bot" {
 			t.Errorf("the store was asked for %+v", asked)
 		}
-		<-stream.Resumed
+		check.Received(t, stream.Resumed, "the resumption")
 		f.Admit(c, state)
 		if reason(c) != want {
 			t.Errorf("%s: %q", credential, reason(c))

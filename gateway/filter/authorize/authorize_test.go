@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -168,7 +169,7 @@ func TestEndedWhileItIsChecked(t *testing.T) {
 	if step := f.Admit(c, &authorize.State{}); step != filter.Wait {
 		t.Fatalf("step %d", step)
 	}
-	<-a.released
+	check.Received(t, a.released, "the release")
 	if f.Close(); memory.Used() != 0 {
 		t.Errorf("%d bytes are still held", memory.Used())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
@@ -60,7 +61,7 @@ func TestCompressed(t *testing.T) {
 			}
 			continue
 		}
-		<-stream.Resumed
+		check.Received(t, stream.Resumed, "the resumption")
 		if step = f.Admit(c, s); step != filter.Continue || c.Info.Tool != "send" || c.Fields().Capability != "mail" {
 			t.Errorf("step %d, %+v", step, c.Fields())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
@@ -63,7 +64,7 @@ func TestWait(t *testing.T) {
 			t.Error("the fields are held for nothing")
 		}
 		l.resumes[len(l.resumes)-1]()
-		<-stream.Resumed
+		check.Received(t, stream.Resumed, "the resumption")
 	}
 	if step := f.Admit(c, s); step != filter.Continue || string(c.Fields().Args) != "{}" {
 		t.Errorf("step %d, %+v", step, c.Fields())

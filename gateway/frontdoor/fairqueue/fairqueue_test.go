@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func open(t *testing.T, most int) *Queue {
@@ -112,7 +114,7 @@ func (q *Queue) turns(t *testing.T, tenants string) map[admitted]int {
 	release()
 	turns := map[admitted]int{}
 	for range all {
-		turns[<-ended]++
+		turns[check.Received(t, ended, "the end")]++
 	}
 	return turns
 }
@@ -218,14 +220,14 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	pass(t.Context(), "b")
 	q.waitFor(3)
 	leave() // who has gone makes room
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := check.Received(t, ended, "the end"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves is told %v", err)
 	}
 	pass(t.Context(), "a")
 	q.waitFor(3)
 	release()
 	for range 3 {
-		if err := <-ended; err != nil {
+		if err := check.Received(t, ended, "the end"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -245,7 +247,7 @@ func TestPlacesInTurn(t *testing.T) {
 	for i, from := range strings.Fields("x x x x x x y y y z") {
 		go func() { ended <- end{from, q.Wait(t.Context(), "?", from)} }()
 		if q.waitFor(min(i+1, 6)); i >= 6 { // one has to go
-			if e := <-ended; e.from != "x" || !errors.Is(e.err, ErrFull) {
+			if e := check.Received(t, ended, "the end"); e.from != "x" || !errors.Is(e.err, ErrFull) {
 				t.Errorf("when %s comes %s is told %v", from, e.from, e.err)
 			}
 		}
@@ -263,7 +265,7 @@ func TestPlacesInTurn(t *testing.T) {
 	}
 	q.mu.Unlock()
 	for range 6 {
-		if e := <-ended; e.err != nil {
+		if e := check.Received(t, ended, "the end"); e.err != nil {
 			t.Errorf("%s: %v", e.from, e.err)
 		}
 	}

@@ -98,7 +98,7 @@ func TestReplacedFleet(t *testing.T) {
 	}
 	w.fleet.Headers, w.fleet.Methods = map[string]string{"authorization": "new"}, []string{"demo.v1.Demo/*"}
 	w.services.Set([]grpcservice.Fleet{w.fleet})
-	if got := <-w.changes; got != id {
+	if got := check.Received(t, w.changes, "the change"); got != id {
 		t.Errorf("%s has changed", got)
 	}
 	w.result(t, "Count", `{}`)

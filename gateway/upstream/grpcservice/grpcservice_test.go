@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
@@ -243,7 +244,7 @@ func TestDeadline(t *testing.T) {
 		if code := status.Code(err); code != codes.DeadlineExceeded && (tool == "Wait" || code != codes.ResourceExhausted) {
 			t.Errorf("%s: %v", tool, err)
 		}
-		if err := <-s.Ended; err == nil {
+		if err := check.Received(t, s.Ended, "the end"); err == nil {
 			t.Errorf("%s did not end", tool)
 		}
 	}

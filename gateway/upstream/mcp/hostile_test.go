@@ -182,7 +182,7 @@ func TestHostileAnswers(t *testing.T) {
 				_, err := w.Invoke(t.Context(), request("wait", `{}`))
 				waited <- err
 			}()
-			<-r.began
+			check.Received(t, r.began, "the start")
 			for name, c := range hostileAnswers(elsewhere.URL) {
 				now = c
 				r.sent.Store(0)
@@ -200,7 +200,7 @@ func TestHostileAnswers(t *testing.T) {
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			}
 			r.free()
-			if err := <-waited; err != nil {
+			if err := check.Received(t, waited, "the end of the wait"); err != nil {
 				t.Errorf("a call at the same time: %v", err)
 			}
 			if n := followed.Load(); n > 0 {
@@ -250,7 +250,7 @@ func TestHostileNotices(t *testing.T) {
 					}
 				})
 				w := start(t, nil, r.URL)
-				<-sent
+				check.Received(t, sent, "the request")
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 				if n := answers.Load(); n > 16 {
 					t.Errorf("%d answers", n)

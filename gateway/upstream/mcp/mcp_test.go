@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -175,7 +176,7 @@ func TestCancel(t *testing.T) {
 			if _, err := w.Invoke(ctx, request("wait", `{}`)); status.Code(err) != codes.Canceled {
 				t.Error(err)
 			}
-			if err := <-r.ended; !errors.Is(err, context.Canceled) {
+			if err := check.Received(t, r.ended, "the end"); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 			w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
@@ -215,7 +216,7 @@ func TestDiscovery(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 			r.mcp.RemoveTools("count", "wait")
-			if got := <-w.changes; got != id {
+			if got := check.Received(t, w.changes, "the change"); got != id {
 				t.Errorf("%s has changed", got)
 			}
 			if got := names(); got != "echo fail image progress structured{\"type\":\"object\"}" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/broadcast"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestSignal: all that wait are woken by the next change, and by that one alone.
@@ -25,7 +26,7 @@ func TestSignal(t *testing.T) {
 	}
 	s.Send()
 	waiting.Wait()
-	<-first
+	check.Received(t, first, "the first of them")
 	select {
 	case <-s.Next():
 		t.Error("one change wakes twice")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // An owner alone has four fifths; another finds the rest, and what is given back is there again.
@@ -175,7 +176,7 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	close(stop)
-	<-watched
+	check.Received(t, watched, "the watch")
 	if root.Used() != 0 {
 		t.Errorf("%d is used in the end", root.Used())
 	}

@@ -59,7 +59,7 @@ func TestMessagesArriveWhole(t *testing.T) {
 			if rejected, err := send(t, &test.server, "ann@example.com", "bob@example.com"); err != nil || rejected != 0 {
 				t.Fatal(rejected, err)
 			}
-			got := <-s.Came()
+			got := check.Received(t, s.Came(), "the message")
 			if got.From != "gate@example.com" || !slices.Equal(got.To, []string{"ann@example.com", "bob@example.com"}) ||
 				got.Text != strings.ReplaceAll(string(text), "\r\n", "\n") || got.TLS != (test.options.TLS != nil) ||
 				got.User != test.server.Username || got.Hello != "[127.0.0.1]" {
@@ -145,7 +145,8 @@ func TestRejectedRecipients(t *testing.T) {
 		return ""
 	}})
 	rejected, err := send(t, &mailer.Server{Addr: s.Addr, Security: mailer.Off}, "gone@example.com", "ann@example.com")
-	if got := <-s.Came(); err != nil || rejected != 1 || !slices.Equal(got.To, []string{"ann@example.com"}) {
+	if got := check.Received(t, s.Came(), "the message"); err != nil || rejected != 1 ||
+		!slices.Equal(got.To, []string{"ann@example.com"}) {
 		t.Errorf("%d, %v, %+v", rejected, err, got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/pprof"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestLabelled: goroutines of a gateway are seen until they have ended, with those that they start.
@@ -23,6 +25,6 @@ func TestLabelled(t *testing.T) {
 		t.Error("the goroutine is not seen")
 	}
 	close(stop)
-	<-ended
+	check.Received(t, ended, "the end")
 	assertNothingLeft(t, label)
 }

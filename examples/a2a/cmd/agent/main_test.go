@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
@@ -34,7 +35,7 @@ func TestAsksThroughAGateway(t *testing.T) {
 		t.Errorf("%v: %s", err, stdout.String())
 	}
 	cancel()
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // The agent, and the sub-agents that it has started, find the engine.
@@ -55,7 +57,7 @@ func TestServesUntilShutDown(t *testing.T) {
 	if _, err := client.Shutdown(t.Context(), &openparallaxv1.ShutdownRequest{}); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }

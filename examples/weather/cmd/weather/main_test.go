@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	docpb "github.com/capgate/capgate/proto/selu/capability"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestServesUntilToldToStop(t *testing.T) {
@@ -35,7 +37,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 		t.Fatalf("got %v, %v", resp, err)
 	}
 	cancel()
-	if err := <-ended; err != nil {
+	if err := check.Received(t, ended, "the end"); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }
