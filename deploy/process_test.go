@@ -95,7 +95,7 @@ func launch(t *testing.T, cmd *exec.Cmd) *process {
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // it may have ended
-		<-p.exited
+		check.Received(t, p.exited, "the end of the process")
 		if t.Failed() {
 			t.Logf("%s wrote, at last:\n%s", p.name, p.tail())
 		}

@@ -267,7 +267,7 @@ func TestStoppingGatewayTellsWhatRan(t *testing.T) {
 			gatewaytest.Wait(t, came, "the call")
 			g.Drain()
 			b := breakdown{reason: "DRAINING"}
-			b.check(t, check.Received(t, ended, "the end"), caller.grpc)
+			b.check(t, check.Received(t, ended, "the end of the call"), caller.grpc)
 		})
 	}
 }

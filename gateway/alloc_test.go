@@ -142,7 +142,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	}()
 	check.Cleanup(t, func() { // when the gateway has let go of its connection
 		_ = listener.Close()
-		<-served
+		check.Received(t, served, "the end of serving")
 	})
 	id, secret := tenant.NewCredential()
 	most := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls,

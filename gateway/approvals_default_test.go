@@ -66,7 +66,7 @@ func TestCallsWaitForPeopleByDefault(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.invoke(t.Context(), t) }()
 	p.answer(t)
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the end of the call"); err != nil {
 		t.Error(err)
 	}
 	answers := make(chan string, 1)
@@ -138,7 +138,7 @@ func TestCallersSayHowLongTheyWait(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- none.invoke(with(t.Context(), "x-approval-wait", "60"), t) }()
 	none.answer(t)
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the end of the call"); err != nil {
 		t.Error(err)
 	}
 }
@@ -171,7 +171,7 @@ func TestListenersSayHowLongCallsWait(t *testing.T) {
 				return
 			}
 			p.answer(t)
-			if err := check.Received(t, ended, "the end"); err != nil || len(p.capability.Seen()) != 1 {
+			if err := check.Received(t, ended, "the end of the call"); err != nil || len(p.capability.Seen()) != 1 {
 				t.Errorf("%v, %d calls", err, len(p.capability.Seen()))
 			}
 		})
@@ -187,7 +187,7 @@ func TestCallersLeaveWhileTheyWait(t *testing.T) {
 	go func() { ended <- p.invoke(ctx, t) }()
 	a := p.next(t, approvals.EventCreated)
 	cancel()
-	wants(t, check.Received(t, ended, "the end"), codes.Canceled, "")
+	wants(t, check.Received(t, ended, "the end of the call"), codes.Canceled, "")
 	p.gateway.Log.Calls(t, 1) // the gateway knows that it has left
 	if _, err := p.Approve(t.Context(), "default", a.ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)

@@ -279,7 +279,7 @@ func TestNobodyWaitsForAPersonWhenTheGatewayStops(t *testing.T) {
 	}()
 	d.next(t, approvals.EventCreated)
 	f.gateway.Drain()
-	wants(t, check.Received(t, ended, "the end"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	wants(t, check.Received(t, ended, "the end of the call"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	gatewaytest.Wait(t, f.gateway.Stopped(), "the gateway to stop")
 }
 
@@ -338,7 +338,7 @@ func TestWhatIsBlockedDuringTheWaitStaysBlocked(t *testing.T) {
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, check.Received(t, ended, "the end"), codes.PermissionDenied, "TOOL_BLOCKED")
+	wants(t, check.Received(t, ended, "the end of the call"), codes.PermissionDenied, "TOOL_BLOCKED")
 	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
 		t.Errorf("%v, %v", a.State, err)
 	}

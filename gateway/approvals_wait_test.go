@@ -58,7 +58,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	ended := waits(`{"n": 1}`)
 	approve()
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the end of the call"); err != nil {
 		t.Error(err)
 	}
 	ended = waits(`{"n": 2}`)
@@ -67,7 +67,7 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	if _, err := d.Approve(t.Context(), "default", blocked.ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, check.Received(t, ended, "the end"), codes.PermissionDenied, "TOOL_BLOCKED")
+	wants(t, check.Received(t, ended, "the end of the call"), codes.PermissionDenied, "TOOL_BLOCKED")
 	if a, err := d.Get(t.Context(), "default", blocked.ID); err != nil || a.State != approvals.Approved {
 		t.Errorf("%v, %v", a.State, err)
 	}

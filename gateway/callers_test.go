@@ -122,18 +122,18 @@ func TestStrangersWait(t *testing.T) {
 		for name, do := range calls {
 			ended := make(chan error, 1)
 			go func() { ended <- do(bearer(t.Context(), "secret")) }()
-			if c := <-by.asked; c.Credential != "secret" {
+			if c := check.Received(t, by.asked, "the question"); c.Credential != "secret" {
 				t.Errorf("%s: asked for %+v", name, c)
 			}
 			by.say <- acme
-			if err := <-ended; err != nil {
+			if err := check.Received(t, ended, "the end of the call"); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			left, leave := context.WithCancel(bearer(t.Context(), "secret"))
 			go func() { ended <- do(left) }()
-			<-by.asked
+			check.Received(t, by.asked, "the question")
 			leave()
-			if err := <-ended; status.Code(err) != codes.Canceled {
+			if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 				t.Errorf("%s that leaves: %v", name, err)
 			}
 			select { // the gateway may hear of it before or after
@@ -142,6 +142,6 @@ func TestStrangersWait(t *testing.T) {
 			}
 		}
 		go func() { _ = calls["unary"](bearer(t.Context(), "secret")) }()
-		<-by.asked // it waits when the gateway ends
+		check.Received(t, by.asked, "the question") // it waits when the gateway ends
 	})
 }

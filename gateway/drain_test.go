@@ -142,7 +142,7 @@ func TestDrainTimeout(t *testing.T) {
 	go func() { ended <- invokeBlock(client)(context.WithoutCancel(t.Context())) }()
 	gatewaytest.Wait(t, capability.Blocked(), "the call")
 	g.Stop(t)
-	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Unavailable ||
+	if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Unavailable ||
 		errorInfo(err).GetReason() != "DRAINING" {
 		t.Errorf("%v, %v", err, errorInfo(err))
 	}

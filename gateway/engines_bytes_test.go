@@ -32,7 +32,7 @@ func rawEngine(t *testing.T, serve grpc.StreamHandler) string {
 	go func() { served <- server.Serve(ln) }()
 	check.Cleanup(t, func() {
 		server.Stop()
-		if err := <-served; err != nil {
+		if err := check.Received(t, served, "the end of serving"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -118,7 +118,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	gatewaytest.Wait(t, received, "the first to be there")
 	go say()
 	go say() // one of the two waits
-	err := check.Received(t, ended, "the end")
+	err := check.Received(t, ended, "the end of the call")
 	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_QUEUE_FULL" {
 		t.Errorf("the third: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	})
 	close(let)
 	for range 2 {
-		if err := check.Received(t, ended, "the end"); err != nil {
+		if err := check.Received(t, ended, "the end of the call"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -127,7 +127,7 @@ func TestAgentsHaveNoDeadline(t *testing.T) {
 	go func() { served <- server.Serve(ln) }()
 	check.Cleanup(t, func() {
 		server.Stop()
-		if err := <-served; err != nil {
+		if err := check.Received(t, served, "the end of serving"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -50,7 +50,8 @@ func attendDirectly(t *testing.T, addr string) {
 	go func() { ended <- agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }}) }()
 	check.Cleanup(t, func() {
 		stop()
-		if err := <-ended; err != nil && status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
+		if err := check.Received(t, ended, "the end of the call"); err != nil && status.Code(err) != codes.Canceled &&
+			!errors.Is(err, context.Canceled) {
 			t.Log("agent: ", err)
 		}
 	})

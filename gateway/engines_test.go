@@ -84,7 +84,7 @@ func serveEngine(t *testing.T, cfg engine.Config) string {
 	go func() { ended <- engine.New(cfg).Serve(ctx, ln) }()
 	check.Cleanup(t, func() {
 		stop()
-		if err := <-ended; err != nil {
+		if err := check.Received(t, ended, "the end of the call"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -294,7 +294,7 @@ func TestCallersCancelReachesTheBackend(t *testing.T) {
 		go func() { ended <- invokeBlock(f.client)(ctx) }()
 		gatewaytest.Wait(t, f.capability.Blocked(), "the call")
 		cancel()
-		if err := <-ended; status.Code(err) != codes.Canceled {
+		if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 			t.Error(err)
 		}
 		if line := f.gateway.Log.Calls(t, 1)[0]; line.Text("code") != "CANCELLED" {

@@ -49,7 +49,7 @@ func TestDrainOfPacedStreams(t *testing.T) {
 			f.gateway.Drain()
 			f.gateway.Log.Wait(t, `"msg":"draining"`)
 			change(test.rate)
-			err := check.Received(t, ended, "the end")
+			err := check.Received(t, ended, "the end of the call")
 			if reason := errorInfo(err).GetReason(); status.Code(err) != test.code || err != nil && reason != "DRAINING" {
 				t.Errorf("%v, %q", err, reason)
 			}

@@ -134,7 +134,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 		}
 	}
 	for range cap(ended) {
-		if err := check.Received(t, ended, "the end"); err != nil {
+		if err := check.Received(t, ended, "the end of the call"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -202,7 +202,7 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	waitWaiting(t, g, 1)
 	one.Release()
 	for _, ended := range []chan error{first, next} {
-		if err := check.Received(t, ended, "the end"); err != nil {
+		if err := check.Received(t, ended, "the end of the call"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestMaxConcurrentOfADyingBackend(t *testing.T) {
 		waitWaiting(t, g, 1)
 		two.Release()
 		for range 2 {
-			if err := <-ended; err != nil {
+			if err := check.Received(t, ended, "the end of the call"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -99,7 +99,7 @@ func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
 		t.Errorf("%v bytes are held meanwhile", held)
 	}
 	close(by.gate)
-	check.Received(t, ended, "the end")
+	check.Received(t, ended, "the end of the call")
 	if held := g.Metrics(t)[pool] - before; held != 0 {
 		t.Errorf("%v bytes are held in the end", held)
 	}

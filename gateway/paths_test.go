@@ -44,7 +44,7 @@ func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 		if err := outer.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		if err := check.Received(t, served, "the end of serving"); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
 	})

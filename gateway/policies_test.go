@@ -234,7 +234,7 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 	default:
 	}
 	close(rules.gate)
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the end of the call"); err != nil {
 		t.Error(err)
 	}
 	if seen := f.capability.Seen(); len(seen) != 1 {

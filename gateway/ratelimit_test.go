@@ -129,7 +129,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 	leave()
 	for range 2 {
-		if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
+		if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 			t.Error(err)
 		}
 	}

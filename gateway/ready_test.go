@@ -103,7 +103,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 			go func() { ended <- do(t, l, c) }()
 			l.waitForCall(t, ended)
 			gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
-			if err := check.Received(t, ended, "the end"); err != nil {
+			if err := check.Received(t, ended, "the end of the call"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -190,7 +190,7 @@ func TestWaitWhileDraining(t *testing.T) {
 	}()
 	l.waitForCall(t, ended)
 	l.Stop(t)
-	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Unavailable {
+	if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
 }
@@ -219,7 +219,7 @@ func TestFloodOfADeadFleet(t *testing.T) {
 	}
 	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
 	for range calls {
-		check.Must(t, check.Received(t, ended, "the end"))
+		check.Must(t, check.Received(t, ended, "the end of the call"))
 	}
 	if held := l.Metrics(t)[`capgate_memory_bytes{pool="unready"}`]; held != 0 {
 		t.Errorf("%v bytes are still held", held)

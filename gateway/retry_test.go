@@ -83,11 +83,11 @@ func TestIdempotentCallsSurviveTheirBackend(t *testing.T) {
 					if test.survives {
 						gatewaytest.Wait(t, other.Blocked(), "the second try")
 						other.Release()
-						if err := <-ended; err != nil {
+						if err := check.Received(t, ended, "the end of the call"); err != nil {
 							t.Error(err)
 						}
-					} else if err := <-ended; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "UPSTREAM_LOST" {
-						t.Error(err)
+					} else {
+						wants(t, check.Received(t, ended, "the end of the call"), codes.Unavailable, "UPSTREAM_LOST")
 					}
 					if n, m := len(has.Seen()), len(other.Seen()); n != 1 || (m == 1) != test.survives || m > 1 {
 						t.Errorf("%d and %d calls", n, m)

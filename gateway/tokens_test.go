@@ -85,7 +85,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	}()
 	check.Cleanup(t, func() {
 		cancel()
-		<-done
+		check.Received(t, done, "the end")
 	})
 	return v
 }

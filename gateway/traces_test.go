@@ -383,7 +383,7 @@ func TestWaitsAreTold(t *testing.T) {
 	waitWaiting(t, f.gateway, 1)
 	f.capability.Release()
 	for range 2 {
-		check.Must(t, check.Received(t, ended, "the end"))
+		check.Must(t, check.Received(t, ended, "the end of the call"))
 	}
 	all := f.collector.Spans(t, 4)
 	i := slices.IndexFunc(all, func(s *oteltest.Span) bool { return s.Of["gen_ai.tool.name"] == "echo" })

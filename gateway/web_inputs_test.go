@@ -10,7 +10,9 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/capgate/capgate/internal/call"
@@ -124,6 +126,10 @@ func TestWebMessagesAreBounded(t *testing.T) {
 		func(o *gatewaytest.Options) { o.Connect.MaxMessage, o.Relay.MaxFirstMessage = most, most })
 	t.Run("default", func(t *testing.T) {
 		f := startFront(t, call.Doc, call.Doc)
+		_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, strings.Repeat("0", 17<<20)))
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("gRPC: %v", err)
+		}
 		tooLong(t, f, newWebClient(f.gateway.HTTP1(t), f.gateway.URL("")), 17<<20)
 	})
 }

@@ -15,6 +15,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // answer is a backend's reply to a health check.
@@ -130,7 +132,7 @@ func serve(t *testing.T, ln net.Listener, opts []grpc.ServerOption, services ...
 	}()
 	t.Cleanup(func() {
 		s.Stop()
-		<-done
+		check.Received(t, done, "the end")
 	})
 	return s
 }

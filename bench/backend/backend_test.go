@@ -38,7 +38,7 @@ func dial(t *testing.T) *grpc.ClientConn {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		stop.Store(true)
-		if err := <-done; err != nil {
+		if err := check.Received(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	})

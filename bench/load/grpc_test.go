@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/bench/grpcproxy"
 	"github.com/capgate/capgate/bench/h2"
 	"github.com/capgate/capgate/bench/load"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // viaGRPCGo puts a grpc-go server and a grpc-go client between generator and
@@ -37,7 +38,7 @@ func served(t *testing.T, p interface {
 	go func() { done <- p.Serve(ln) }()
 	t.Cleanup(func() {
 		p.Close()
-		if err := <-done; err != nil {
+		if err := check.Received(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	})

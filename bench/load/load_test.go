@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/bench/backend"
 	"github.com/capgate/capgate/bench/h2"
 	"github.com/capgate/capgate/bench/load"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // serve runs a backend for the length of the test.
@@ -24,7 +25,7 @@ func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 	go func() { done <- b.Serve(stop.Load) }()
 	t.Cleanup(func() {
 		stop.Store(true)
-		if err := <-done; err != nil {
+		if err := check.Received(t, done, "the end"); err != nil {
 			t.Error(err)
 		}
 	})

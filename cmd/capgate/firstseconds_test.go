@@ -107,7 +107,7 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 			} else {
 				register(t, admin, b.Addr)
 			}
-			check.Must(t, check.Received(t, ended, "the end"))
+			check.Must(t, check.Received(t, ended, "the end of the call"))
 			p.stop(t)
 		})
 	}

@@ -46,7 +46,7 @@ func startCapability(t *testing.T, capability docpb.CapabilityServer, opts ...gr
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		if err := <-served; err != nil {
+		if err := check.Received(t, served, "the end of serving"); err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})

@@ -200,7 +200,7 @@ func TestListenersDrain(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	p.stderr.wait(t, p, `"msg":"draining"`)
 	capability.Release()
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the end of the call"); err != nil {
 		t.Error(err)
 	}
 	if exit := p.wait(t); exit != 0 {

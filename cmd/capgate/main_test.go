@@ -88,7 +88,7 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
-		<-p.exited
+		check.Received(t, p.exited, "the end of the process")
 		// A killed program has no exit status that tells.
 		if strings.Contains(p.stderr.String(), "WARNING: DATA RACE") {
 			t.Errorf("%q has a data race", cmd.Args[1:])

@@ -132,7 +132,7 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 	if exit := p.wait(t); exit != -1 {
 		t.Errorf("exit status %d, want the signal's", exit)
 	}
-	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Unavailable {
+	if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -43,7 +44,7 @@ func serve(t *testing.T, cfg weather.Config, opts ...grpc.ServerOption) docpb.Ca
 	go func() { served <- srv.Serve(ln) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		if err := <-served; err != nil {
+		if err := check.Received(t, served, "the end of serving"); err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})

@@ -110,7 +110,7 @@ func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 			t.Error(err)
 		}
 		srv.Stop()
-		<-done
+		check.Received(t, done, "the end")
 	})
 	return conn
 }
@@ -322,9 +322,9 @@ func TestUploadCancel(t *testing.T) {
 		if err := up.send(piece{data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
-		<-started
+		check.Received(t, started, "the start")
 		cancel()
-		if err := <-ended; status.Code(err) != codes.Canceled {
+		if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
 			t.Errorf("the backend sees %v", err)
 		}
 		if _, err := up.reply(); status.Code(err) != codes.Canceled {

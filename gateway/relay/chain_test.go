@@ -17,6 +17,7 @@ import (
 // connection takes little: neither may wait for the other to read first.
 func TestRelayBehindRelay(t *testing.T) {
 	t.Parallel()
+	const messages = 10 // of 60 streams and 50 kB: 30 MB each way, of which the connection holds a hundredth
 	for name, dial := range map[string]func(*world) func(context.Context) (net.Conn, error){
 		"pipe": func(w *world) func(context.Context) (net.Conn, error) { return servePipes(t, w.Relay).dial },
 		"tcp": func(w *world) func(context.Context) (net.Conn, error) {
@@ -38,7 +39,7 @@ func TestRelayBehindRelay(t *testing.T) {
 			for i := range 60 {
 				s := stream(w.ctx, t, w.cc, "Echo")
 				all.Go(func() {
-					for range 30 {
+					for range messages {
 						if err := send(s, pattern(i, 50_000)); err != nil {
 							t.Errorf("send: %v", err)
 							return
@@ -49,7 +50,7 @@ func TestRelayBehindRelay(t *testing.T) {
 				all.Go(func() {
 					for n := 0; ; n++ {
 						got, err := recv(s)
-						if errors.Is(err, io.EOF) && n == 30 {
+						if errors.Is(err, io.EOF) && n == messages {
 							return
 						}
 						if err != nil || !bytes.Equal(got, pattern(i, 50_000)) {

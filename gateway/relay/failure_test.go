@@ -338,7 +338,7 @@ func TestRefusedTooLate(t *testing.T) {
 			id := p.head(t)
 			p.body(t, id)
 			check.Must(t, p.Write(say(id)))
-			st := status.Convert(check.Received(t, ended, "the end"))
+			st := status.Convert(check.Received(t, ended, "the end of the call"))
 			if st.Message() != "relay: UPSTREAM_LOST, not sent" {
 				t.Errorf("ended with %v", st)
 			}

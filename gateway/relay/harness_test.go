@@ -147,7 +147,7 @@ func serveRelay(t testing.TB, cfg relay.Config, h relay.Handler, web http.Handle
 	go func() { served <- r.Serve(ln) }()
 	check.Cleanup(t, func() {
 		r.Close()
-		if err := <-served; err != nil {
+		if err := check.Received(t, served, "the end of serving"); err != nil {
 			t.Errorf("Serve: %v", err)
 		}
 	})

@@ -149,7 +149,7 @@ func TestLocalUpstreamCancel(t *testing.T) {
 	check.Must(t, send(s, nil))
 	check.Received(t, began, "the start")
 	cancel()
-	if err := check.Received(t, ended, "the end"); !errors.Is(err, context.Canceled) {
+	if err := check.Received(t, ended, "the end of the call"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	w.drained(t)

@@ -45,7 +45,7 @@ func run(t *testing.T, s forward.Settings) *world {
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-over
+		check.Received(t, over, "the end")
 	})
 	w.conn, err = grpc.NewClient("passthrough:///"+w.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestCancellations: a replica learns the names of requests that were cancelled at another one.
@@ -18,11 +19,11 @@ func TestCancellations(t *testing.T) {
 		watching.Go(func() {
 			b.Watch(ctx, func(request string) { got <- request }, func() { connected <- struct{}{} })
 		})
-		<-connected
+		check.Received(t, connected, "the connection")
 		if err := a.Publish(ctx, "s1\n7"); err != nil {
 			t.Fatal(err)
 		}
-		if request := <-got; request != "s1\n7" {
+		if request := check.Received(t, got, "the result"); request != "s1\n7" {
 			t.Errorf("%q", request)
 		}
 		stop()

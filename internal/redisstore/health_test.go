@@ -52,7 +52,7 @@ func TestHealthRoll(t *testing.T) {
 		if err := b.Leave(t.Context(), "bb"); err != nil {
 			t.Fatal(err)
 		}
-		if n := <-events; n.Left != "bb" {
+		if n := check.Received(t, events, "the event"); n.Left != "bb" {
 			t.Errorf("when one left: %+v", n)
 		}
 		if m := heartbeat(a, "a", time.Hour); len(m.Members) != 1 {
@@ -203,7 +203,8 @@ func TestHealthMalformed(t *testing.T) {
 		if err := b.Publish(t.Context(), []health.Report{good}); err != nil {
 			t.Fatal(err)
 		}
-		if published := <-events; published.Shard != n || published.Version == 0 || len(published.Entries) != 1 {
+		if published := check.Received(t, events, "the event"); published.Shard != n || published.Version == 0 ||
+			len(published.Entries) != 1 {
 			t.Errorf("after garbage: %+v", published)
 		}
 	})

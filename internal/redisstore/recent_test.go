@@ -42,7 +42,7 @@ func newRecent(t *testing.T, s *redisstore.Store, replica string, keep int) *rec
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-done
+		check.Received(t, done, "the end")
 		l.Close()
 	})
 	return l

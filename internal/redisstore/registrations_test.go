@@ -225,6 +225,6 @@ func TestRegistrationsFollow(t *testing.T) {
 		}
 		wait()
 		cancel()
-		<-ended
+		check.Received(t, ended, "the end")
 	})
 }

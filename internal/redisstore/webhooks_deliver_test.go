@@ -293,7 +293,7 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 		defer silent.Close()
 		d := tell(t, one, silent.URL, webhook.Config{}, webhook.Options{})
 		ask(t, service(t, one, approvals.Options{}), request(`{}`))
-		<-reached
+		check.Received(t, reached, "the request")
 		d.stop()
 		r := newReceiver(t, always(http.StatusOK))
 		e := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})

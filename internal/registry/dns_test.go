@@ -62,7 +62,7 @@ func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o regist
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		check.Received(t, done, "the end")
 	})
 	return w
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -258,7 +259,7 @@ func TestWhoLeavesIsRefused(t *testing.T) {
 		if refusal == nil || refusal.Reason != "SHIELD_UNAVAILABLE" || a.Verdict != call.Block {
 			t.Errorf("%+v, %v", a, refusal)
 		}
-		<-ended
+		check.Received(t, ended, "the end")
 		for _, stats := range s.Each() {
 			if stats.Unreachable+stats.Malformed != 0 {
 				t.Errorf("who leaves counts as a failure of Shield: %+v", stats)

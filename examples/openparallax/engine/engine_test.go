@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/testkit/check"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -45,7 +46,7 @@ func startEngine(t *testing.T, e *engine.Engine) *served {
 		defer close(gone)
 		s.ended <- e.Serve(ctx, ln)
 	}()
-	t.Cleanup(func() { stop(); <-gone })
+	t.Cleanup(func() { stop(); check.Received(t, gone, "the departure") })
 	return s
 }
 

@@ -218,12 +218,12 @@ func TestCancel(t *testing.T) {
 				}
 				ended <- err
 			}()
-			<-s.Began
+			check.Received(t, s.Began, "the start")
 			cancel()
-			if err := <-ended; status.Code(err) != codes.Canceled {
+			if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
 				t.Errorf("%+v: %v", c, err)
 			}
-			if err := <-s.Ended; err == nil {
+			if err := check.Received(t, s.Ended, "the end"); err == nil {
 				t.Errorf("%+v: the backend's call did not end", c)
 			}
 		}

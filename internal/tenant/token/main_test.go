@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -89,7 +90,7 @@ func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		check.Received(t, done, "the end")
 	})
 	return v
 }

@@ -138,7 +138,7 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	check.Cleanup(t, func() {
 		_ = stdin.Close()
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		<-ended
+		check.Received(t, ended, "the end")
 		_ = cmd.Wait()
 		timer.Stop()
 		_ = errors.Close()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"runtime/pprof"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/engine"
@@ -331,38 +329,6 @@ func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call
 // AskForTools is a catalog.Ask.
 func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 	return g.gateway.AskForTools(ctx, q)
-}
-
-// Conn returns a client connection to the public port, until the test ends.
-func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
-	t.Helper()
-	opts = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)
-	conn, err := grpc.NewClient("passthrough:///"+g.Addr, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	check.Cleanup(t, func() { _ = conn.Close() })
-	return conn
-}
-
-// HTTP1 returns an HTTP/1.1 client, until the test ends.
-func (g *Gateway) HTTP1(t testing.TB) *http.Client {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return client(t, protocols)
-}
-
-// HTTP2 returns a client for cleartext HTTP/2 with prior knowledge, until the test ends.
-func (g *Gateway) HTTP2(t testing.TB) *http.Client {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return client(t, protocols)
-}
-
-func client(t testing.TB, protocols *http.Protocols) *http.Client {
-	transport := &http.Transport{Protocols: protocols}
-	check.Cleanup(t, transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: Patience}
 }
 
 // URL returns the URL of a path on the public port.
