@@ -65,10 +65,16 @@ RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
 	$(RACE) $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=line test-processes test-raced test-counted
+
+# Two at a time, and four tests of the first, as tests of processes wait more than they work.
+.PHONY: test-processes test-raced test-counted
+test-processes:
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 $(RACELESS) ./internal/testkit/sim
+test-raced:
 	$(RACE) -run '$(RACED)' ./cmd/capgate
-	go test -vet=off -timeout $(TESTTIME) $(RACELESS)
+test-counted:
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine' ./gateway ./gateway/relay
-	go test -vet=off ./internal/testkit/sim
 
 SEEDS ?= 10000
 
