@@ -178,8 +178,8 @@ func FuzzPreview(f *testing.F) {
 		a, _, refusal := k.Create(t.Context(), request(string(args)))
 		switch {
 		case refusal == nil:
-		case refusal.Reason == "ARGUMENTS_INVALID":
-			t.Skip() // a name twice
+		case refusal.Reason == "AMBIGUOUS_ARGUMENTS":
+			t.Skip() // such as a name twice
 		default:
 			t.Fatal(refusal)
 		}
