@@ -76,6 +76,7 @@ try {
 
   // A phone, in the dark.
   await page.emulateMedia({ colorScheme: "dark" });
+  await page.locator("html.dark-mode").waitFor(); // a listener of the page sets it
   await page.setViewportSize({ width: 360, height: 740 });
   await page.evaluate(() => scrollTo(0, 0));
   saw.dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
