@@ -129,7 +129,8 @@ func TestFilesInEveryDialect(t *testing.T) {
 				t.Errorf("upload %s: size %d, want %d", test.name, up.Size, len(test.data))
 			}
 			if kept, ok := f.capability.File(up.ID); !ok || !sameFile(kept, file) {
-				t.Errorf("upload %s: the capability has %q, %q, %d bytes; ok %+v", test.name, kept.Name, kept.MIME, len(kept.Data),
+				t.Errorf("upload %s: the capability has %q, %q, %d bytes; ok %+v", test.name, kept.Name, kept.MIME,
+					len(kept.Data),
 					ok)
 			}
 			if got, err := f.client.Download(ctx, up.ID); err != nil || !sameFile(got, file) {

@@ -87,8 +87,8 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	}
 }
 
-// fillDecisions makes calls, one after the other, until one is refused. The others are decided on: running of them, which
-// will end. No pool of the memory but that of the decisions is full.
+// fillDecisions makes calls, one after the other, until one is refused. The others are decided on: running of them,
+// which will end. No pool of the memory but that of the decisions is full.
 func fillDecisions(t *testing.T, g *gatewaytest.Gateway, invoke func() error) (running int, ended chan error,
 	refused error) {
 	t.Helper()

@@ -122,7 +122,8 @@ func TestCapabilityAfterItsGatewayIsPolled(t *testing.T) {
 	for _, client := range all {
 		go func() {
 			for t.Context().Err() == nil {
-				if _, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: readTool}); err == nil {
+				if _, err := client.Invoke(t.Context(),
+					&docpb.InvokeRequest{CapabilityId: "caps", ToolName: readTool}); err == nil {
 					answered <- struct{}{}
 					return
 				}

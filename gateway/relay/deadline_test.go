@@ -80,8 +80,8 @@ func TestDeadlineToldUpstream(t *testing.T) {
 	}
 }
 
-// TestDeadlinePasses ends calls whose time is over, whatever they wait for. TestMachine proves in virtual time that they
-// end soon.
+// TestDeadlinePasses ends calls whose time is over, whatever they wait for. TestMachine proves in virtual time that
+// they end soon.
 func TestDeadlinePasses(t *testing.T) {
 	t.Parallel()
 	const limit = 60 * time.Millisecond

@@ -346,8 +346,8 @@ func TestRefusedTooLate(t *testing.T) {
 	}
 }
 
-// TestNobodyThere reports backends that cannot be reached: at once if they refuse or end the connection, as the hour of
-// their dial would not pass, and else when the time for it is over.
+// TestNobodyThere reports backends that cannot be reached: at once if they refuse or end the connection, as the hour
+// of their dial would not pass, and else when the time for it is over.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})

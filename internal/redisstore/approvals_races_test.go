@@ -139,8 +139,8 @@ func TestAnswersRace(t *testing.T) {
 	})
 }
 
-// TestAnswersRaceWithTheEnd: an approval that is answered before it expires is approved and usable, also later; one that
-// is answered afterwards is expired and not usable. One that is answered as it expires is one of the two.
+// TestAnswersRaceWithTheEnd: an approval that is answered before it expires is approved and usable, also later; one
+// that is answered afterwards is expired and not usable. One that is answered as it expires is one of the two.
 func TestAnswersRaceWithTheEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
@@ -202,8 +202,8 @@ func awaitState(t *testing.T, at *approvals.Service, a approvals.Approval, state
 	})
 }
 
-// answeredInTime asks for an approval, and approves it before it expires. A machine that is too busy for that gets twice
-// the time.
+// answeredInTime asks for an approval, and approves it before it expires. A machine that is too busy for that gets
+// twice the time.
 func answeredInTime(t *testing.T, at *approvals.Service, ttl time.Duration,
 	next func(time.Duration) (*approvals.Request, approvals.Approval)) (*approvals.Request, approvals.Approval) {
 	t.Helper()

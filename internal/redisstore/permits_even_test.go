@@ -17,8 +17,9 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestPermitsOfABurst: concurrent long calls at three replicas get even shares of the permits at first, and what is left
-// after the soft start, with a real Redis. The clock of the soft start stands still until all replicas have asked.
+// TestPermitsOfABurst: concurrent long calls at three replicas get even shares of the permits at first, and what is
+// left after the soft start, with a real Redis. The clock of the soft start stands still until all replicas have
+// asked.
 func TestPermitsOfABurst(t *testing.T) {
 	t.Parallel()
 	const places = 48
@@ -132,8 +133,8 @@ func (c counted) Exchange(ctx context.Context, capability string, wants []router
 	return grants, err
 }
 
-// limitedReplicas starts the limits of three replicas, each of which knows of the others, and has connections of its own
-// to one Redis.
+// limitedReplicas starts the limits of three replicas, each of which knows of the others, and has connections of its
+// own to one Redis.
 func limitedReplicas(t *testing.T, cfg router.Config) (tables [3]*router.Table, counts *exchanges) {
 	t.Helper()
 	url := redistest.Start(t).URL()

@@ -302,7 +302,7 @@ func TestPages(t *testing.T) {
 			req.PageToken = resp.GetNextPageToken()
 		}
 		if len(tools) != 5 || len(seen) != 5 || strings.Contains(tools, "x") {
-			t.Errorf("%s: %q, want %q or so; seen %+v", who, tools, want, seen)
+			t.Errorf("%s: the tools are %q, want %q or so; the approvals are %v", who, tools, want, seen)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestStreamsDeadline: a stream whose deadline passes ends then, with a record that says so. Time is virtual, so that the
-// first chunk is sent before.
+// TestStreamsDeadline: a stream whose deadline passes ends then, with a record that says so. Time is virtual, so that
+// the first chunk is sent before.
 func TestStreamsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,8 +25,8 @@ func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	return conn
 }
 
-// giveUp cancels a unary call that is not answered while a test waits for one event after another. A deadline would go to
-// the gateway, as a caller's own.
+// giveUp cancels a unary call that is not answered while a test waits for one event after another. A deadline would go
+// to the gateway, as a caller's own.
 func giveUp(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
