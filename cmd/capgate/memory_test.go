@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -276,7 +277,9 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 func TestConnectionsAreCharged(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 64, 2)
-	known, byJSON := grpcDoor(dial(t, c.public)), jsonDoor(c.public)
+	own := &http.Transport{} // other tests close idle connections of the default one, by httptest.Server.Close
+	t.Cleanup(own.CloseIdleConnections)
+	known, byJSON := grpcDoor(dial(t, c.public)), jsonDoorOf(&http.Client{Transport: own}, c.public)
 	for name, door := range map[string]door{"gRPC": known, "JSON": byJSON} {
 		if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {
 			t.Fatalf("%s: %s", name, got)

@@ -77,7 +77,9 @@ func grpcDoor(client docpb.CapabilityClient) door {
 	}
 }
 
-func jsonDoor(addr string) door {
+func jsonDoor(addr string) door { return jsonDoorOf(http.DefaultClient, addr) }
+
+func jsonDoorOf(client *http.Client, addr string) door {
 	return func(ctx context.Context, key, capability, args string) string {
 		body := []byte(`{"tool_name":"` + gatewaytest.Echo + `","args":` + args + `}`)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost,
@@ -86,7 +88,7 @@ func jsonDoor(addr string) door {
 			return err.Error()
 		}
 		req.Header.Set("Authorization", "Bearer "+key)
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			return err.Error()
 		}
