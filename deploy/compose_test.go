@@ -26,6 +26,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
@@ -217,7 +218,7 @@ func (f *fleet) startHaproxy(t *testing.T) {
 // dial is a client with an address of its own.
 func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+f.host(9)+publicPort,
+	conn, err := clienttest.NewConn("passthrough:///"+f.host(9)+publicPort,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.host(77))}}

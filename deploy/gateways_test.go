@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
@@ -108,7 +109,8 @@ func startGateways(t *testing.T) *gateways {
 		g.public, g.admin = append(g.public, attribute(log, "listen")), append(g.admin, attribute(log, "admin"))
 	}
 	for _, addr := range g.public {
-		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := clienttest.NewConn("passthrough:///"+addr,
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		g.clients = append(g.clients, client{docpb.NewCapabilityClient(conn), openparallaxv1.NewClientServiceClient(conn)})
@@ -196,7 +198,8 @@ func (g *gateways) load(t *testing.T) {
 func (g *gateways) answer(ctx context.Context, n int) {
 	_, _ = g.clients[0].Invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+g.keys[0]),
 		&docpb.InvokeRequest{CapabilityId: "people", ToolName: gatewaytest.Break, ArgsJson: fmt.Appendf(nil, `{"n":%d}`, n)})
-	conn, err := grpc.NewClient("passthrough:///"+g.admin[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn("passthrough:///"+g.admin[0],
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return
 	}

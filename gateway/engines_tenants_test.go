@@ -17,6 +17,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -33,7 +34,7 @@ func withKeys(t *testing.T, r *keyring) func(*gatewaytest.Options) {
 // direct is a connection past the gateway, until the test ends.
 func direct(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

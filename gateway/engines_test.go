@@ -22,6 +22,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -272,7 +273,8 @@ func TestSlowReadersOfEngines(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100, Buffer: 64 << 10}, engine.Config{})
 	e.attend(t, agent.Config{})
-	conn, err := grpc.NewClient("passthrough:///"+e.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := clienttest.NewConn("passthrough:///"+e.gateway.Addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
 	if err != nil {
 		t.Fatal(err)

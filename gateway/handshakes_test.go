@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -60,7 +61,8 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 		}
 	}
 	for range 5 { // each has a connection of its own
-		conn, err := grpc.NewClient("passthrough:///"+g.Addr, grpc.WithTransportCredentials(credentials.NewTLS(shake)),
+		conn, err := clienttest.NewConn("passthrough:///"+g.Addr,
+			grpc.WithTransportCredentials(credentials.NewTLS(shake)),
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 				return from("127.0.0.3").DialContext(ctx, "tcp", addr)
 			}))

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -91,7 +92,7 @@ func (p *ported) target(name string) string {
 // conn is a bare connection, as an orchestrator makes it.
 func (p *ported) conn(t *testing.T, name string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(p.target(name), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(p.target(name), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

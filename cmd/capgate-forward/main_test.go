@@ -20,6 +20,7 @@ import (
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
@@ -110,7 +111,8 @@ func openStreams(t *testing.T, addr string) (closeAll func()) {
 	req := &livepb.InvokeRequest{ToolName: "chat", ArgsJson: make([]byte, bytesPerRequest)}
 	for i := range streams {
 		if i < connections {
-			conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			conn, err := clienttest.NewConn("passthrough:///"+addr,
+				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			check.Must(t, err)
 			conns = append(conns, conn)
 		}

@@ -28,6 +28,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -47,7 +48,7 @@ type stranger struct {
 
 func newStranger(t *testing.T, name, key, addr string) *stranger {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -49,7 +50,7 @@ func TestCertificatesOfTheFile(t *testing.T) {
 		return status.Code(err).String()
 	}
 	connect := func(certs ...tls.Certificate) *grpc.ClientConn {
-		conn, err := grpc.NewClient("passthrough:///"+public,
+		conn, err := clienttest.NewConn("passthrough:///"+public,
 			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, Certificates: certs})))
 		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -89,7 +90,7 @@ func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	}
 	names := manual.NewBuilderWithScheme("gateways")
 	names.InitialState(state)
-	conn, err := grpc.NewClient("gateways:///all", grpc.WithResolvers(names),
+	conn, err := clienttest.NewConn("gateways:///all", grpc.WithResolvers(names),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`))
 	check.Must(t, err)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -220,7 +221,7 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
 	public, _ := addresses(greeting)
-	conn, err := grpc.NewClient(public, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(public, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

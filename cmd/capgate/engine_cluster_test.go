@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -83,7 +84,7 @@ func startWatched(t *testing.T) (e *watchedEngine, addr string) {
 	server := grpc.NewServer()
 	openparallaxv1.RegisterAgentServiceServer(server, e)
 	openparallaxv1.RegisterClientServiceServer(server, e)
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -125,7 +126,8 @@ func startEngineGateways(t *testing.T) *engineGateways {
 			"{timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
 	for range 3 {
 		p, public, _ := serve(t, nil, "--config", file)
-		conn, err := grpc.NewClient("passthrough:///"+public, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := clienttest.NewConn("passthrough:///"+public,
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		g.programs, g.clients = append(g.programs, p), append(g.clients, openparallaxv1.NewClientServiceClient(conn))

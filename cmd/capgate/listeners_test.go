@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -43,7 +44,7 @@ func addressesOf(t *testing.T, p *program) (all []string) {
 func bareCall(t *testing.T, target string, options ...grpc.DialOption) error {
 	t.Helper()
 	options = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)
-	conn, err := grpc.NewClient(target, options...)
+	conn, err := clienttest.NewConn(target, options...)
 	check.Must(t, err)
 	defer conn.Close()
 	_, err = livepb.NewCapabilityClient(conn).Invoke(t.Context(),
@@ -187,7 +188,7 @@ func TestListenersDrain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	p, _, _ := serve(t, nil, "--config", writeConfig(t, configOf("listeners: [{address: 'unix:"+path+
 		"', capability: caps}]", capability.Serve(t, call.Live).Addr)))
-	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	defer conn.Close()
 	ended := make(chan error, 1)

@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/examples/openparallax"
 	"github.com/capgate/capgate/examples/openparallax/engine"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -74,7 +75,7 @@ func newWalk(t *testing.T, part string) *walk {
 		t.Fatal(err)
 	}
 	target, opts := w.hosts.Target(fmt.Sprintf("localhost:%d", w.port))
-	conn, err := grpc.NewClient(target, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := clienttest.NewConn(target, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

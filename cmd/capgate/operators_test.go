@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -88,7 +89,8 @@ func startGuarded(t *testing.T) *guardedGateway {
 		stop()
 		gatewaytest.Wait(t, ended, "the process to end")
 	})
-	g.conn, err = grpc.NewClient("passthrough:///"+g.admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	g.conn, err = clienttest.NewConn("passthrough:///"+g.admin,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	t.Cleanup(func() { _ = g.conn.Close() })
 	waitPage(t, "http://"+g.admin+"/livez", "ok")

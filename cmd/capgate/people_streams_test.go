@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -70,7 +71,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 					ended = append(ended, ann.events(admin+path))
 				}
 			}
-			conn, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(r.admin[n], "http://"),
+			conn, err := clienttest.NewConn("passthrough:///"+strings.TrimPrefix(r.admin[n], "http://"),
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			check.Must(t, err)
 			t.Cleanup(func() { _ = conn.Close() })

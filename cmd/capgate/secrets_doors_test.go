@@ -26,6 +26,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -173,7 +174,7 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 // contradictListener says something else than a listener, in every place where a call may.
 func (g *secretive) contradictListener(t *testing.T) {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addressesOf(t, g.program)[0],
+	conn, err := clienttest.NewConn("passthrough:///"+addressesOf(t, g.program)[0],
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	defer conn.Close()

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -28,7 +29,7 @@ func (g *secretive) throughForward(t *testing.T) {
 		"a proxy":             {"CAPGATE_URL=https://gateway.test", "CAPGATE_PROXY=environment", "HTTPS_PROXY=" + proxy},
 	} {
 		p := start(t, append(env, "CAPGATE_LISTEN=127.0.0.1:0", "SELU_CAPABILITY_ID=caps"), "forward", "--wait", "100ms")
-		conn, err := grpc.NewClient("passthrough:///"+attribute(p.stderr.wait(t, p, `"msg":"serving"`), "listen"),
+		conn, err := clienttest.NewConn("passthrough:///"+attribute(p.stderr.wait(t, p, `"msg":"serving"`), "listen"),
 			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)
 		client := livepb.NewCapabilityClient(conn)

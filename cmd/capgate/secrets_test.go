@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
@@ -267,7 +268,7 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 // connectTo is a connection to a gateway with TLS, which shows certificates if there are any.
 func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+public,
+	conn, err := clienttest.NewConn("passthrough:///"+public,
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: certs})))
 	check.Must(t, err)
 	return conn

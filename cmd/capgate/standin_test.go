@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // curl is as much of curl as the documentation uses.
@@ -105,7 +107,7 @@ func grpcurl(args []string) int {
 	if *authority != "" {
 		opts = append(opts, grpc.WithAuthority(*authority))
 	}
-	conn, err := grpc.NewClient(words[0], opts...)
+	conn, err := clienttest.NewConn(words[0], opts...)
 	if err == nil {
 		defer conn.Close()
 		if words[1] == "list" {

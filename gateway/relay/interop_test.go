@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // TestMain gives grpc-go a logger under which a failed interop case ends that case, not the process.
@@ -185,8 +186,8 @@ func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 }
 
 func dialGRPC(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
-	cc, err := grpc.NewClient(addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
-		opts...)...)
+	cc, err := clienttest.NewConn(addr,
+		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // relayGoroutines shows the goroutines that run a relay's code. Tests that use it are
@@ -195,7 +196,7 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 	case "https":
 		opts = append(opts, grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
 	}
-	cc, err := grpc.NewClient("passthrough:///"+w.addr,
+	cc, err := clienttest.NewConn("passthrough:///"+w.addr,
 		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}))}, opts...)...)
 	check.Must(t, err)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // site is an ordinary http.Handler.
@@ -156,7 +157,7 @@ func dialMaybeTLS(t *testing.T, addr string, opts []grpc.DialOption) *grpc.Clien
 	if len(opts) == 0 {
 		return dialRaw(t, addr)
 	}
-	cc, err := grpc.NewClient(addr, append(opts, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))...)
+	cc, err := clienttest.NewConn(addr, append(opts, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))...)
 	check.Must(t, err)
 	check.Cleanup(t, func() { _ = cc.Close() })
 	return cc

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/forward"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -47,7 +48,7 @@ func run(t *testing.T, s forward.Settings) *world {
 		stop()
 		check.Received(t, over, "the end")
 	})
-	w.conn, err = grpc.NewClient("passthrough:///"+w.addr,
+	w.conn, err = clienttest.NewConn("passthrough:///"+w.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	t.Cleanup(func() { _ = w.conn.Close() })

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/verify"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -168,7 +169,7 @@ func configOf(t *testing.T, s *standIn) verify.Config {
 		docpb.RegisterCapabilityServer(g, s)
 		capgatepb.RegisterApprovalsServer(g, s)
 	})
-	conn, err := grpc.NewClient(b.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(b.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -134,10 +135,8 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = g.Serve(ln) })
 	check.Cleanup(t, func() { g.Stop(); serving.Wait() })
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, err := clienttest.NewConn(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	return capgatepb.NewApprovalsClient(conn)
 }

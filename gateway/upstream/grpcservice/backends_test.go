@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
@@ -73,7 +74,7 @@ func TestHealth(t *testing.T) {
 			}
 			services := grpcservice.New(grpcservice.Options{})
 			services.Set([]grpcservice.Fleet{fleet})
-			conn, err := grpc.NewClient("passthrough:///"+grpctest.Start(t, c.options).Addr,
+			conn, err := clienttest.NewConn("passthrough:///"+grpctest.Start(t, c.options).Addr,
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				t.Fatal(err)

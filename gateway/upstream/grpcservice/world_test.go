@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -67,7 +68,8 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet
 	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.services.Close
 	o.Local = func(f *router.Fleet, addr string) gateway.LocalServer { return w.services.Serve(f.Capability, addr) }
 	w.gateway = gatewaytest.Start(t, o)
-	conn, err := grpc.NewClient("passthrough:///"+w.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

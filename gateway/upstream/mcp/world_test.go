@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
@@ -186,7 +187,8 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatew
 	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.servers.Close
 	o.Local = func(f *router.Fleet, addr string) gateway.LocalServer { return w.servers.Serve(f.Capability, addr) }
 	w.gateway = gatewaytest.Start(t, o)
-	conn, err := grpc.NewClient("passthrough:///"+w.gateway.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

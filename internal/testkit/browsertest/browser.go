@@ -66,7 +66,8 @@ func Start(t *testing.T, root string) *Browser {
 	}
 	cmd := exec.Command("node", "launch.mjs", chromium)
 	cmd.Dir, cmd.Stderr = b.dir, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a browser is many processes
+	// A browser is many processes: a group, whose first one ends them. It is killed if the test binary is.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
@@ -220,7 +221,8 @@ func (w *world) settle(t testing.TB) {
 func (b *backend) ask(t testing.TB, port int, id string) {
 	t.Helper()
 	if b.conns[port] == nil {
-		conn, err := grpc.NewClient("passthrough:///"+b.addr(port), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := clienttest.NewConn("passthrough:///"+b.addr(port),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)
 		b.conns[port] = conn
 		check.Cleanup(t, func() { _ = conn.Close() })

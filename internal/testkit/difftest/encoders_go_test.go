@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -44,7 +45,7 @@ func (w *world) speakGo(t *testing.T, name string, call func(*testing.T, *spoken
 
 func (w *world) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+w.gateway.addr,
+	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })

@@ -1,38 +1,26 @@
 package gatewaytest
 
 import (
-	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // Conn returns a client connection to the public port, until the test ends.
 func (g *Gateway) Conn(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	opts = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithChainUnaryInterceptor(giveUp)}, opts...)
-	conn, err := grpc.NewClient("passthrough:///"+g.Addr, opts...)
+	opts = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)
+	conn, err := clienttest.NewConn("passthrough:///"+g.Addr, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check.Cleanup(t, func() { _ = conn.Close() })
 	return conn
-}
-
-// giveUp cancels a unary call that is not answered while a test waits for one event after another. A deadline would go
-// to the gateway, as a caller's own.
-func giveUp(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
-	opts ...grpc.CallOption) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer time.AfterFunc(2*Patience, cancel).Stop()
-	return invoke(ctx, method, req, resp, conn, opts...)
 }
 
 // HTTP1 returns an HTTP/1.1 client, until the test ends.

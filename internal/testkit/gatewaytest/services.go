@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // Services are an admin API that has nothing but some services.
@@ -38,7 +39,7 @@ func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 	web.Config.Protocols.SetUnencryptedHTTP2(true)
 	web.Start()
 	check.Cleanup(t, web.Close)
-	conn, err := grpc.NewClient("passthrough:///"+web.Listener.Addr().String(),
+	conn, err := clienttest.NewConn("passthrough:///"+web.Listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
