@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"runtime/pprof"
 	"strings"
 	"sync"
 	"testing"
@@ -77,13 +76,16 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	p := &ports{log: &log{}, rules: &rules{}}
 	store := gatewaytest.OpenStore(t, "embedded").Approvals()
 	var err error
-	if p.backing, err = approvals.New(store, approvals.Options{Rules: p.rules}); err != nil {
+	subscribed := make(chan struct{})
+	if p.backing, err = approvals.New(followed{store, sync.OnceFunc(func() { close(subscribed) })},
+		approvals.Options{Rules: p.rules}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.backing.Run(ctx) })
 	check.Cleanup(t, func() { stop(); running.Wait() })
+	check.Received(t, subscribed, "the subscription to changes of approvals")
 	cfg := approval.Config{
 		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
@@ -96,25 +98,6 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	p.client = capgatepb.NewApprovalsClient(p.Conn)
 	p.callers = p.serveCallers(t)
 	return p
-}
-
-// outside lets no goroutine that Redis' client starts pass for a gateway's.
-type outside struct{ *approvals.Service }
-
-func (o outside) Get(ctx context.Context, tenantName, id string) (approvals.Approval, error) {
-	pprof.SetGoroutineLabels(context.Background())
-	return o.Service.Get(ctx, tenantName, id)
-}
-
-func (o outside) List(ctx context.Context, tenantName string, f approvals.Filter, after string,
-	most int) ([]approvals.Approval, string, error) {
-	pprof.SetGoroutineLabels(context.Background())
-	return o.Service.List(ctx, tenantName, f, after, most)
-}
-
-func (o outside) Events(ctx context.Context, tenantName, after string, f func(approvals.Event) error) error {
-	pprof.SetGoroutineLabels(context.Background())
-	return o.Service.Events(ctx, tenantName, after, f)
 }
 
 // serveCallers serves the public port's service without the relay's authentication.
