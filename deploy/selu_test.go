@@ -77,7 +77,7 @@ func TestSeluWalk(t *testing.T) {
 	}
 	want := "up, exec, exec, exec, build capgate-forward, build capgate-selu, logs"
 	if got := strings.Join(w.did, ", "); got != want || !w.finished {
-		t.Errorf("docker was told: %s; want %s", got, want)
+		t.Errorf("docker was told: %s; want %s; it has finished: %t", got, want, w.finished)
 	}
 }
 

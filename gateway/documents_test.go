@@ -118,7 +118,7 @@ func TestDocumentsHaveETags(t *testing.T) {
 			}
 			if resp, again := getJSON(t, g, path, "x-user-id", user, "If-None-Match", `"x"`); resp.Header.Get("ETag") != etag ||
 				again != body {
-				t.Errorf("%s: another answer: %s", path, again)
+				t.Errorf("%s: another answer: ETag %q, want %q; %s", path, resp.Header.Get("ETag"), etag, again)
 			}
 		}
 		if resp, _ := getJSON(t, g, path, "x-user-id", "somebody"); seen[resp.Header.Get("ETag")] != path {

@@ -43,7 +43,8 @@ func TestServed(t *testing.T) {
 	s.proceed()
 	s.ends(s.second, relay.Result{Code: 5, Forwarded: 1})
 	if s.t.walk.over || s.t.Stream != s.first {
-		t.Error("the call ends with what continues it")
+		t.Errorf("the call ends with what continues it: over %t, now at stream %p, want %p",
+			s.t.walk.over, s.t.Stream, s.first)
 	}
 	s.ends(s.first, relay.Result{})
 	s.is(t, "a", "b", "serve", "d", "e", "forward", "-e"+final, "-d"+final, "b continued 5", "-b"+final, "-a"+final)

@@ -297,8 +297,8 @@ func TestSessionLostIsToldOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if lost != 1 || g.Metrics(t)["capgate_sessions_lost_total"] != 1 {
-		t.Errorf("told %d times", lost)
+	if counted := g.Metrics(t)["capgate_sessions_lost_total"]; lost != 1 || counted != 1 {
+		t.Errorf("told %d times, counted %v times", lost, counted)
 	}
 }
 

@@ -308,7 +308,7 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 		listed[a.GetId()] = true
 	}
 	if err != nil || len(page.GetApprovals()) != 2 || !listed[first] || !listed[last] {
-		t.Errorf("%v, %v", page, err)
+		t.Errorf("%v, %v; want %s and %s", page, err, first, last)
 	}
 	if page, err = client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{Capability: hidden}); err != nil ||
 		len(page.GetApprovals()) > 0 || page.GetNextPageToken() != "" {

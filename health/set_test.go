@@ -85,7 +85,8 @@ func TestMembersComeAndGo(t *testing.T) {
 			t.Errorf("after the first probe: %s", got)
 		}
 		if a.asked.Load() != asked || !p.Snapshot("c").Backends[1].Since.Equal(since) {
-			t.Errorf("a backend that stayed was probed again, or lost its Since; a.asked %+v", a.asked.Load())
+			t.Errorf("a backend that stayed was probed %d times, want %d; up since %v, want %v", a.asked.Load(), asked,
+				p.Snapshot("c").Backends[1].Since, since)
 		}
 		if n := open.Load(); n != 2 {
 			t.Errorf("%d connections to two backends", n)
@@ -107,7 +108,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := open.Load(); n != 0 || len(p.Snapshot("c").Backends) != 0 {
-			t.Errorf("%d connections to no backends", n)
+			t.Errorf("%d connections to no backends; the backends %+v", n, p.Snapshot("c").Backends)
 		}
 		askedA, askedB := a.asked.Load(), b.asked.Load()
 		<-time.After(time.Minute)

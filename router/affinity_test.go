@@ -144,9 +144,15 @@ func TestReservedBackends(t *testing.T) {
 			t.Errorf("session %d is at home at %s", i, addr)
 		}
 	}
-	if !w.fleet.HasSessions() || !w.fleet.Reserved("default", "mine") || w.fleet.Reserved("default", "") ||
-		w.fleet.Reserved("other", "mine") {
-		t.Error("reservations are not known")
+	if !w.fleet.HasSessions() {
+		t.Error("the fleet has no sessions")
+	}
+	for its, want := range map[[2]string]bool{
+		{"default", "mine"}: true, {"default", ""}: false, {"other", "mine"}: false,
+	} {
+		if w.fleet.Reserved(its[0], its[1]) != want {
+			t.Errorf("tenant and session %q are reserved: %t", its, !want)
+		}
 	}
 	home := w.fleet.Home("default", "mine", nil)
 	if home.Session != "mine" {
@@ -166,8 +172,8 @@ func TestReservedBackends(t *testing.T) {
 		t.Errorf("%+v", w.fleet.Stats())
 	}
 	w.health(up, up, down, refused)
-	if w.fleet.Home("default", "mine", nil) != nil || w.fleet.Stats().Panic {
-		t.Error("who is down is at home, or panics")
+	if home := w.fleet.Home("default", "mine", nil); home != nil || w.fleet.Stats().Panic {
+		t.Errorf("who is down is at home, or panics: %v, %+v", home, w.fleet.Stats())
 	}
 	if r := w.fleet.NoHome("default", "mine"); r.Reason != "NO_HEALTHY_BACKEND" {
 		t.Errorf("%+v", r)
@@ -231,7 +237,7 @@ func TestOffIsAlive(t *testing.T) {
 	w := newWorld(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "")
 	w.health(up, up, up)
 	if b := w.fleet.Backend("a0:1"); b == nil || !b.Alive() {
-		t.Error("a backend of weight 0 is dead")
+		t.Errorf("a backend of weight 0 is dead, or not there: %v", b)
 	}
 	if b := w.fleet.Backend("nobody:1"); b != nil {
 		t.Error("a backend that is none")

@@ -42,7 +42,7 @@ func TestDrain(t *testing.T) {
 	claim.Done(ok)
 	w.router.SetDrains(nil)
 	if got := w.shares(1000); got[b.Addr] == 0 || b.Draining() {
-		t.Errorf("%v", got)
+		t.Errorf("%v; %s is draining: %t", got, b.Addr, b.Draining())
 	}
 }
 
@@ -96,8 +96,11 @@ func TestDrainEndsWaits(t *testing.T) {
 		}
 		w.router.SetDrains([]router.Drain{{Addr: "a0:1"}, {Addr: "a1:1"}})
 		<-resumed
-		if waited := time.Since(began); wait.Cancel() || waited > 0 {
+		if waited := time.Since(began); waited > 0 {
 			t.Errorf("resumed after %v", waited)
+		}
+		if wait.Cancel() {
+			t.Error("a wait that was resumed can be cancelled")
 		}
 	})
 }
@@ -113,9 +116,14 @@ func TestSwapKeepsFleets(t *testing.T) {
 	fleets[1].Backends = router.Addrs("b:1", "b:2")
 	r.Swap(newTable(t, router.Config{Fleets: fleets}, before))
 	after := r.Table()
-	if after.Fleet("a") != before.Fleet("a") || after.Fleet("b") == before.Fleet("b") ||
-		after.Fleet("b").Backends[0] != before.Fleet("b").Backends[0] {
-		t.Error("what did not change is not the same")
+	if after.Fleet("a") != before.Fleet("a") {
+		t.Error("a fleet that did not change is not the same")
+	}
+	if after.Fleet("b") == before.Fleet("b") {
+		t.Error("a fleet that changed is the same")
+	}
+	if after.Fleet("b").Backends[0] != before.Fleet("b").Backends[0] {
+		t.Error("a backend that stayed is not the same")
 	}
 	fleets[0].Secure = true
 	r.Swap(newTable(t, router.Config{Fleets: fleets}, after))

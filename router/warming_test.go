@@ -69,7 +69,10 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 func meet(t *testing.T, b *router.Backend) <-chan call.Dialect {
 	t.Helper()
 	met := make(chan call.Dialect, 2)
-	if !b.Warming() || !b.Await(func() func() { return func() { met <- b.Dialect() } }) {
+	if !b.Warming() {
+		t.Fatal("nobody has probed it, and it is not warming")
+	}
+	if !b.Await(func() func() { return func() { met <- b.Dialect() } }) {
 		t.Fatal("nobody has probed it, and calls do not wait for that")
 	}
 	return met
@@ -92,8 +95,8 @@ func TestStrangers(t *testing.T) {
 		first, second, late := meet(t, a), meet(t, a), meet(t, b)
 		w.health(health.Backend{}, health.Backend{}, health.Backend{}, health.Backend{})
 		synctest.Wait()
-		if len(first)+len(second)+len(late) > 0 || !c.Warming() {
-			t.Error("they go on, and nothing is known")
+		if n := len(first) + len(second) + len(late); n > 0 || !c.Warming() {
+			t.Errorf("%d go on, and nothing is known; warming %t", n, c.Warming())
 		}
 		w.health(live, health.Backend{}, live, health.Backend{})
 		if got := []call.Dialect{<-first, <-second}; got[0] != call.Live || got[1] != call.Live || time.Since(began) > 0 {
@@ -109,8 +112,10 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 		w.join(router.Addrs("b:1", "new:1")...)
-		if w.fleet.Backends[0].Warming() || !w.fleet.Backends[1].Warming() {
-			t.Error("who stays is a stranger, or who comes is none")
+		for i, want := range []bool{false, true} {
+			if b := w.fleet.Backends[i]; b.Warming() != want {
+				t.Errorf("%s is warming: %t", b.Addr, !want)
+			}
 		}
 	})
 }

@@ -292,9 +292,11 @@ func TestKeysInFiles(t *testing.T) {
 	}
 	data, err := os.ReadFile(file)
 	check.Must(t, err)
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 ||
-		g.call(t, 0, strings.TrimSpace(string(data))) != "" {
-		t.Errorf("%v, %v", info, err)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the credential: %v, %v", info, err)
+	}
+	if reason := g.call(t, 0, strings.TrimSpace(string(data))); reason != "" {
+		t.Errorf("the credential of the file is refused: %s", reason)
 	}
 	exit, _, stderr := runProgram(t, nil, "keys", "create", "acme", "--out", file, "--admin", g.admins[0])
 	if exit != 2 || !strings.Contains(stderr, "file exists") {

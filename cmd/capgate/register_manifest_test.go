@@ -100,7 +100,7 @@ func TestRegisterManifest(t *testing.T) {
 	all(codes.FailedPrecondition)
 	if exit := registrar.wait(t); exit != exitRefused ||
 		!strings.Contains(registrar.stderr.String(), "LEASE_SUPERSEDED") {
-		t.Errorf("the former registrar: exit status %d", exit)
+		t.Errorf("the former registrar: exit status %d, %s", exit, registrar.stderr.String())
 	}
 	another.stop(t)
 	all(codes.PermissionDenied)

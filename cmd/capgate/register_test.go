@@ -77,8 +77,11 @@ func TestRegister(t *testing.T) {
 		t.Error("the call that was there when its backend was withdrawn: ", err)
 	}
 	one.WaitIdle(t)
-	if !strings.Contains(registrar.stderr.String(), "msg=withdrawn") || len(second.Seen()) == 0 {
-		t.Error("the registrar says nothing of its end, or the other backend got no calls")
+	if text := registrar.stderr.String(); !strings.Contains(text, "msg=withdrawn") {
+		t.Errorf("the registrar says nothing of its end: %s", text)
+	}
+	if len(second.Seen()) == 0 {
+		t.Error("the other backend got no calls")
 	}
 	another.stop(t)
 	for n, line := range strings.Split(strings.TrimSpace(another.stdout.String()), "\n") { // one object for each state

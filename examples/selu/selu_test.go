@@ -174,7 +174,7 @@ func TestFiles(t *testing.T) {
 	first, second := check.Received(t, c.uploads, "the upload"), check.Received(t, c.uploads, "the upload")
 	if len(first.GetData()) != 256<<10 || first.GetFilename() != "a" || first.GetMimeType() != "text/csv" ||
 		len(second.GetData()) != 44<<10 || second.GetFilename() != "" || second.GetMimeType() != "" || len(c.uploads) != 0 {
-		t.Errorf("the chunks are not those of the orchestrator; first %+v; second %+v", first, second)
+		t.Errorf("the chunks are not those of the orchestrator: %+v; %+v; %d more", first, second, len(c.uploads))
 	}
 	_, err = client.Upload(t.Context(), selu.File{Name: "b"})
 	if chunk := check.Received(t, c.uploads, "the upload"); err != nil || chunk.GetFilename() != "b" ||

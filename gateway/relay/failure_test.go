@@ -307,8 +307,8 @@ func TestRefusedStream(t *testing.T) {
 			if got, err := recv(s); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
-			if n := w.back.count("1"); n != 1 || w.back.lastMD().Get("x-try")[0] != "2" {
-				t.Errorf("delivered %d times", n)
+			if n, try := w.back.count("1"), w.back.lastMD().Get("x-try"); n != 1 || try[0] != "2" {
+				t.Errorf("delivered %d times, at last by try %v", n, try)
 			}
 		})
 	}

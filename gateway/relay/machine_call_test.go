@@ -168,7 +168,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 	t, s := e.m.t, e.sides[id]
 	if !e.client {
 		if s != nil || id <= e.lastID || id&1 == 0 {
-			t.Fatalf("backend: HEADERS on stream %d after %d", id, e.lastID)
+			t.Fatalf("backend: HEADERS on stream %d after %d; the stream is known: %t", id, e.lastID, s != nil)
 		}
 		e.lastID = id
 		k := e.m.byNum[value(got, "x-call")]
@@ -196,7 +196,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 	switch status := value(got, ":status"); {
 	case status == "103":
 		if s.gotHead || end {
-			t.Fatalf("103 out of place; end %+v", end)
+			t.Fatalf("103 out of place: it ends the stream: %t; after the head: %t", end, s.gotHead)
 		}
 		return
 	case status == "" && (!s.gotHead || !end):

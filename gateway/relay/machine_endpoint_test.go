@@ -216,7 +216,7 @@ func (e *endpoint) onFrame(fh frameHeader, p []byte) {
 	case frameRSTStream:
 		s := e.sides[fh.stream]
 		if s == nil || s.gotReset {
-			t.Fatalf("RST_STREAM on unknown or reset stream %d", fh.stream)
+			t.Fatalf("RST_STREAM on unknown or reset stream %d; it is known: %t", fh.stream, s != nil)
 		}
 		s.gotReset, s.code = true, errCode(be32(p))
 	case framePing:

@@ -35,8 +35,11 @@ func TestLocalUpstream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	local := w.NewUpstream(relay.UpstreamConfig{Serve: echoServed})
-	if !local.Local() || w.h.target().Local() {
-		t.Error("Local is wrong")
+	if !local.Local() {
+		t.Error("an upstream with a handler is not local")
+	}
+	if w.h.target().Local() {
+		t.Error("the upstream of an address is local")
 	}
 	w.h.to(local)
 	s := stream(w.ctx, t, w.cc, "Echo")

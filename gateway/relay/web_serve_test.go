@@ -143,8 +143,9 @@ func TestWebFullDuplex(t *testing.T) {
 			if err == io.EOF {
 				return
 			}
-			if _, werr := rw.Write(buf[:n]); err != nil || werr != nil || control.Flush() != nil {
-				t.Error(err, werr)
+			_, werr := rw.Write(buf[:n])
+			if werr = errors.Join(err, werr, control.Flush()); werr != nil {
+				t.Error(werr)
 				return
 			}
 		}

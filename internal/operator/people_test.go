@@ -47,8 +47,10 @@ func TestPeople(t *testing.T) {
 			t.Errorf("%s: %q", name, who.Rights())
 		}
 	}
-	if !people.Named("ops") || people.Named("ann") {
-		t.Error("named groups")
+	for name, want := range map[string]bool{"ops": true, "ann": false} {
+		if people.Named(name) != want {
+			t.Errorf("%s is a named group: %t", name, !want)
+		}
 	}
 }
 
@@ -123,8 +125,13 @@ func TestTenantsOfARole(t *testing.T) {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}
-	if mixed.For(operator.Admin).Any() != 0 || one.In("acme") != 0 || !mixed.In("acme").Include(operator.Approve) ||
-		some.Only() != "" || one.Only() != "globex" {
-		t.Error("roles")
+	if admin, acme := mixed.For(operator.Admin).Any(), one.In("acme"); admin != 0 || acme != 0 {
+		t.Errorf("roles that nobody gave: of admin %v, in acme %v", admin, acme)
+	}
+	if got := mixed.In("acme"); !got.Include(operator.Approve) {
+		t.Errorf("the roles in acme do not include approve: %v", got)
+	}
+	if several, single := some.Only(), one.Only(); several != "" || single != "globex" {
+		t.Errorf("the only tenant of several is %q, of one is %q", several, single)
 	}
 }

@@ -175,7 +175,7 @@ func TestOff(t *testing.T) {
 	l := recent.New(recent.Config{Replica: "a"})
 	l.Record(record("acme", "x", 0))
 	if calls, _ := l.Calls(t.Context()); len(calls) != 0 || l.On() {
-		t.Errorf("%v", calls)
+		t.Errorf("%v; on %t", calls, l.On())
 	}
 }
 

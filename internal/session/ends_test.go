@@ -50,8 +50,8 @@ func TestAllSessionsEnd(t *testing.T) {
 	if refusal := m.EndAll(t.Context(), first.Name()); refusal != nil {
 		t.Fatal(refusal)
 	}
-	if opens(t, m, one) != "SESSION_INVALID" || opens(t, m, another) != "" {
-		t.Error("the session of that moment, and it alone, should have ended")
+	if ended, goesOn := opens(t, m, one), opens(t, m, another); ended != "SESSION_INVALID" || goesOn != "" {
+		t.Errorf("the session of that moment, and it alone, should have ended: %q, another %q", ended, goesOn)
 	}
 	c.Add(time.Minute)
 	second := ann()
@@ -96,14 +96,14 @@ func TestLostRevocations(t *testing.T) {
 	fresh := session.New(s, session.Options{Now: c.Now})
 	fresh.Read(t.Context())
 	for i, cookie := range append(cookies, other) {
-		if opens(t, m, cookie) != "SESSION_INVALID" || opens(t, fresh, cookie) != "SESSION_INVALID" {
-			t.Errorf("session %d goes on after the store has lost its revocation", i)
+		if here, there := opens(t, m, cookie), opens(t, fresh, cookie); here != "SESSION_INVALID" || there != here {
+			t.Errorf("session %d goes on after the store has lost its revocation: %q, at another %q", i, here, there)
 		}
 	}
 	c.Add(time.Millisecond)
 	good := issue(t, m, ann())
-	if opens(t, m, good) != "" || opens(t, fresh, good) != "" {
-		t.Error("a later session should open at both: they share the key")
+	if here, there := opens(t, m, good), opens(t, fresh, good); here != "" || there != "" {
+		t.Errorf("a later session should open at both: they share the key; %q, %q", here, there)
 	}
 	s.lose() // and the key is that of before
 	c.Add(2 * time.Minute)

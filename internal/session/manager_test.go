@@ -159,15 +159,18 @@ func TestEnd(t *testing.T) {
 	_ = m.Configure(time.Hour, nil)
 	first, second, third := ann(), ann(), ann()
 	one, two := issue(t, m, first), issue(t, m, second)
-	if opens(t, other, one) != "" || opens(t, other, two) != "" {
-		t.Fatal("another replica does not open the sessions")
+	if a, b := opens(t, other, one), opens(t, other, two); a != "" || b != "" {
+		t.Fatalf("another replica does not open the sessions: %q, %q", a, b)
 	}
 	if refusal := m.End(t.Context(), first.ID, first.Expires); refusal != nil {
 		t.Fatal(refusal)
 	}
 	other.Read(t.Context())
-	if opens(t, m, one) != "SESSION_INVALID" || opens(t, other, one) != "SESSION_INVALID" || opens(t, other, two) != "" {
-		t.Error("one session of two should have ended")
+	if here, there := opens(t, m, one), opens(t, other, one); here != "SESSION_INVALID" || there != here {
+		t.Errorf("the first session should have ended: %q, at another replica %q", here, there)
+	}
+	if got := opens(t, other, two); got != "" {
+		t.Errorf("the second session should go on: %q", got)
 	}
 	c.Add(time.Minute)
 	if refusal := other.EndAll(t.Context(), second.Name()); refusal != nil {
@@ -176,8 +179,8 @@ func TestEnd(t *testing.T) {
 	c.Add(time.Millisecond)
 	three := issue(t, m, third)
 	m.Read(t.Context())
-	if opens(t, m, two) != "SESSION_INVALID" || opens(t, m, three) != "" {
-		t.Error("the sessions of before should have ended, and no later one")
+	if before, later := opens(t, m, two), opens(t, m, three); before != "SESSION_INVALID" || later != "" {
+		t.Errorf("the sessions of before should have ended, and no later one: %q, %q", before, later)
 	}
 	c.Add(time.Hour)
 	if opens(t, m, three) != "SESSION_INVALID" {
@@ -223,12 +226,12 @@ func TestRotation(t *testing.T) {
 	old := issue(t, m, ann())
 	configure(second, first)
 	fresh := issue(t, m, ann())
-	if opens(t, m, old) != "" || opens(t, m, fresh) != "" {
-		t.Error("both should open")
+	if a, b := opens(t, m, old), opens(t, m, fresh); a != "" || b != "" {
+		t.Errorf("both should open: %q, %q", a, b)
 	}
 	configure(second)
-	if opens(t, m, old) != "SESSION_INVALID" || opens(t, m, fresh) != "" {
-		t.Error("the former key should be gone")
+	if a, b := opens(t, m, old), opens(t, m, fresh); a != "SESSION_INVALID" || b != "" {
+		t.Errorf("the former key should be gone, and it alone: %q, %q", a, b)
 	}
 }
 

@@ -57,8 +57,8 @@ func TestATenantKeepsItsHandle(t *testing.T) {
 	t.Parallel()
 	const labels, ids = 100, 150
 	m := newMetrics(t, telemetry.MetricsConfig{Tenants: labels})
-	if m.Tenant("") != nil || m.Tenant("").Label() != "" {
-		t.Error("nobody has a handle")
+	if nobody := m.Tenant(""); nobody != nil || nobody.Label() != "" {
+		t.Errorf("nobody has the handle %p, labelled %q", nobody, nobody.Label())
 	}
 	var mu sync.Mutex
 	seen := map[string]*telemetry.TenantMetrics{}

@@ -14,7 +14,8 @@ func TestCredentials(t *testing.T) {
 		id, secret := tenant.NewCredential()
 		gotID, gotSecret, ok := tenant.ParseCredential(tenant.Credential(id, secret))
 		if !ok || gotID != id || gotSecret != secret || !tenant.IsKeyID(id) || tenant.IsKeyID(secret) {
-			t.Fatalf("%q, %q, %v", gotID, gotSecret, ok)
+			t.Fatalf("%q, %q, %v; ids of keys: %t, %t", gotID, gotSecret, ok, tenant.IsKeyID(id),
+				tenant.IsKeyID(secret))
 		}
 		ids[id], secrets[secret] = true, true
 	}
@@ -62,7 +63,9 @@ func TestHashes(t *testing.T) {
 		}
 		if !h.Matches("hunter2", pepper) || h.Matches("hunter3", pepper) || h.Matches("", pepper) ||
 			peppered.Matches("hunter2", nil) {
-			t.Errorf("%s matches another secret, or without its pepper", text)
+			t.Errorf("%s matches its secret: %t, another: %t, none: %t; without its pepper: %t", text,
+				h.Matches("hunter2", pepper), h.Matches("hunter3", pepper), h.Matches("", pepper),
+				peppered.Matches("hunter2", nil))
 		}
 	}
 	for _, wrong := range []string{"", "sha256:", "sha256:00", plain.String()[7:], "md5:" + plain.String()[7:],

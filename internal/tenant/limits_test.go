@@ -11,8 +11,8 @@ import (
 func TestLimitsOfNothing(t *testing.T) {
 	t.Parallel()
 	var l tenant.Limits
-	if l.Counted() || l.Check() != nil {
-		t.Error("the zero value limits something")
+	if err := l.Check(); l.Counted() || err != nil {
+		t.Errorf("the zero value limits something: %t, %v", l.Counted(), err)
 	}
 	for _, text := range []string{"", "{", "[]", `{"x":1}`, `{"calls_per_second":-1}`, `{"calls_per_second":1e10}`,
 		`{"messages":-1}`, `{} {}`, `{"burst":1}`} {

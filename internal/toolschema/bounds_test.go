@@ -116,8 +116,10 @@ func TestCostlyResults(t *testing.T) {
 		result string
 		wrong  bool
 	}{
-		"some values": {`[0,0]`, true}, "many values": {`[0` + strings.Repeat(",0", toolschema.MaxValues) + `]`, false},
-		"not deep": {nest(3), true}, "deep": {nest(60), false},
+		"some values": {`[0,0]`, true},
+		"many values": {`[0` + strings.Repeat(",0", toolschema.MaxValues) + `]`, false},
+		"not deep":    {nest(3), true},
+		"deep":        {nest(60), false},
 	} {
 		if v := s.CheckResult(t.Context(), []byte(test.result)); (v != nil) != test.wrong {
 			t.Errorf("%s: %+v", name, v)

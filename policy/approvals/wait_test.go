@@ -73,7 +73,7 @@ func TestWaitEnds(t *testing.T) {
 			store.leave(true)
 		})
 		if got, err := k.Wait(ctx, a.Tenant, a.ID); err != nil || got.State != approvals.Pending || ctx.Err() == nil {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("%+v, %v; the context: %v", got, err, ctx.Err())
 		}
 		outage.Wait()
 		store.leave(false)

@@ -70,8 +70,11 @@ func TestVerdictsExpire(t *testing.T) {
 					}
 				}
 				clock.Set(began.Add(test.kept))
-				if judge(t, s, forecast(), "") || len(srv.questions()) != 2 {
+				if judge(t, s, forecast(), "") {
 					t.Error("still known at its end")
+				}
+				if n := len(srv.questions()); n != 2 {
+					t.Errorf("asked %d times", n)
 				}
 			})
 		}
@@ -111,8 +114,9 @@ func TestTimesInMilliseconds(t *testing.T) {
 		clock.Set(began.Add(time.Minute - 1))
 		second := judge(t, s, forecast(), "")
 		clock.Set(began.Add(time.Minute))
-		if first || !second || judge(t, s, forecast(), "") {
-			t.Errorf("%s: it was not kept for a minute; first %+v; second %+v", name, first, second)
+		if third := judge(t, s, forecast(), ""); first || !second || third {
+			t.Errorf("%s: it was not kept for a minute: known at once %t, before its end %t, at its end %t", name,
+				first, second, third)
 		}
 	}
 }
@@ -161,8 +165,11 @@ func TestCacheIsBounded(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		judge(t, s, forecast(), fmt.Sprintf(`{"n":%d}`, n))
 	}
-	if judge(t, s, forecast(), `{"n":1}`) || !judge(t, s, forecast(), `{"n":3}`) {
-		t.Error("a cache of two does not have the two that were used last")
+	if judge(t, s, forecast(), `{"n":1}`) {
+		t.Error("a cache of two has the first of three")
+	}
+	if !judge(t, s, forecast(), `{"n":3}`) {
+		t.Error("a cache of two has lost the last of three")
 	}
 	c.Cache = 0
 	s = judges(t, c, extauthz.Options{})

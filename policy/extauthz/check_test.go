@@ -29,8 +29,10 @@ func TestDecisions(t *testing.T) {
 			}, nil
 		}}
 		s := judges(t, start(srv), extauthz.Options{})
-		if !s.For("weather") || s.For("other") {
-			t.Error("For does not say whose calls are judged")
+		for capability, want := range map[string]bool{"weather": true, "other": false} {
+			if s.For(capability) != want {
+				t.Errorf("calls of %s are judged: %t", capability, !want)
+			}
 		}
 		for decision, want := range map[string]call.Verdict{"ALLOW": call.Allow, "ESCALATE": call.Ask, "BLOCK": call.Block} {
 			a, refusal := s.Check(t.Context(), forecast(), fmt.Appendf(nil, `{"say":%q}`, decision))
@@ -46,7 +48,7 @@ func TestDecisions(t *testing.T) {
 		}
 		if a, refusal := s.Check(t.Context(), &call.Call{Capability: "other"}, nil); a.Verdict != call.Allow ||
 			refusal != nil || len(srv.questions()) != 3 {
-			t.Errorf("a call that nobody judges: %+v, %v", a, refusal)
+			t.Errorf("a call that nobody judges: %+v, %v; asked %d times", a, refusal, len(srv.questions()))
 		}
 	})
 }

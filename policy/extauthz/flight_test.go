@@ -109,8 +109,11 @@ func TestLease(t *testing.T) {
 	}
 	l.release()
 	l.release()
-	if ends != 1 || l.acquire() {
+	if ends != 1 {
 		t.Errorf("it ended %d times", ends)
+	}
+	if l.acquire() {
+		t.Error("it can be held after its end")
 	}
 }
 

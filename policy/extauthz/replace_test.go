@@ -68,8 +68,11 @@ func TestReplace(t *testing.T) {
 		map[string]string{"weather": "old", "other": "main"}); err != nil {
 		t.Fatal(err)
 	}
-	if !judge(t, s, forecast(), "") || !s.For("other") {
+	if !judge(t, s, forecast(), "") {
 		t.Error("a shield that did not change has forgotten its verdicts")
+	}
+	if !s.For("other") {
+		t.Error("a new capability's calls are not judged")
 	}
 	for name, test := range map[string]struct {
 		configs []extauthz.Config
@@ -81,8 +84,11 @@ func TestReplace(t *testing.T) {
 		"both":    {[]extauthz.Config{{Name: "x", Address: "h:1", URL: "http://h/evaluate"}}, nil},
 		"bad URL": {[]extauthz.Config{{Name: "x", URL: "h:1"}}, nil},
 	} {
-		if err := s.Replace(test.configs, test.of); err == nil || !judge(t, s, forecast(), "") {
-			t.Errorf("%s: %v", name, err)
+		if err := s.Replace(test.configs, test.of); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+		if !judge(t, s, forecast(), "") {
+			t.Errorf("%s: the verdicts are forgotten", name)
 		}
 	}
 
@@ -110,7 +116,7 @@ func TestReplace(t *testing.T) {
 	check.Received(t, ln.closed, "the close")
 
 	if err := s.Replace(nil, nil); err != nil || s.For("weather") {
-		t.Error(err)
+		t.Errorf("%v; calls are still judged: %t", err, s.For("weather"))
 	}
 	if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
 		t.Errorf("without a shield: %+v, %v", a, refusal)

@@ -56,12 +56,15 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if keys.Find(endsID) == nil || keys.Find(otherID) != nil || keys.Find(allID).Rights() != "admin" || keys.Name(allID) != "all" {
-		t.Error("a key is not found by its id")
+	if ends, other := keys.Find(endsID), keys.Find(otherID); ends == nil || other != nil {
+		t.Errorf("a key is found by its id: %t, by another: %t", ends != nil, other != nil)
+	}
+	if rights, name := keys.Find(allID).Rights(), keys.Name(allID); rights != "admin" || name != "all" {
+		t.Errorf("the key of all rights is found with %q, and named %q", rights, name)
 	}
 	now = now.Add(time.Second)
 	if got := rightsOf(keys, ofEnds, nil); got != "CREDENTIAL_EXPIRED" || keys.Find(endsID) != nil {
-		t.Errorf("at the moment of its end: %q", got)
+		t.Errorf("at the moment of its end: %q; still found: %t", got, keys.Find(endsID) != nil)
 	}
 }
 

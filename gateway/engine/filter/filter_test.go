@@ -148,7 +148,7 @@ func TestSession(t *testing.T) {
 	}
 	c.Info.Path, c.Fleet = clients+"GetStatus", two
 	if r := enginefilter.Routed(c); r != nil || enginefilter.NamesSession(c) {
-		t.Errorf("any engine may answer: %+v", r)
+		t.Errorf("any engine may answer: %+v; a session is named: %t", r, enginefilter.NamesSession(c))
 	}
 }
 

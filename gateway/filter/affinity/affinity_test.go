@@ -65,7 +65,7 @@ func TestRefused(t *testing.T) {
 		c.Fleet, c.Info.Session = fleet(), "s1"
 		f := affinityfilter.New(&resolver{answer: affinity.Answer{Refusal: gone}, known: known})
 		if step := pass(f, c, stream); step != filter.Stop || c.Answer().Refusal != gone {
-			t.Errorf("known %t: step %d", known, step)
+			t.Errorf("known %t: step %d, refusal %+v", known, step, c.Answer().Refusal)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestPath(t *testing.T) {
 		var s forward.State
 		for range 2 {
 			if step := forward.New(told, told, true).Admit(c, &s); step != filter.Stop || c.Answer().Upstream == nil {
-				t.Fatalf("step %d", step)
+				t.Fatalf("step %d, upstream %v", step, c.Answer().Upstream)
 			}
 		}
 		want, _ := dialect.Path(call.Invoke, d)
@@ -59,7 +59,8 @@ func TestPath(t *testing.T) {
 			want = ""
 		}
 		if stream.Path != want || told.begun != 1 || !c.Attempt.Started || !c.InFlight {
-			t.Errorf("%s: path %q, %d in flight", d, stream.Path, told.begun)
+			t.Errorf("%s: path %q, %d begun, started %t, in flight %t", d, stream.Path, told.begun,
+				c.Attempt.Started, c.InFlight)
 		}
 	}
 }

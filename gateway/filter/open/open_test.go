@@ -27,23 +27,21 @@ func TestLimits(t *testing.T) {
 	_, third := filtertest.NewCall()
 	f := open.New(drop, open.Limits{All: 3, Network: 2, Connection: 1})
 	var states [5]open.State
-	admit := func(i int, conn *filtertest.Stream, address string) bool {
-		return f.Admit(of(conn, address), &states[i]) == filter.Continue
+	admit := func(what string, want bool, i int, conn *filtertest.Stream, address string) {
+		t.Helper()
+		if got := f.Admit(of(conn, address), &states[i]) == filter.Continue; got != want {
+			t.Errorf("%s is admitted: %t", what, got)
+		}
 	}
-	if !admit(0, one, "10.0.0.1") || admit(1, one, "10.0.0.1") {
-		t.Error("a connection has one call")
-	}
-	if !admit(1, other, "10.0.0.1") || admit(2, third, "10.0.0.1") {
-		t.Error("an address has two calls")
-	}
+	admit("a connection's call", true, 0, one, "10.0.0.1")
+	admit("a connection's second call", false, 1, one, "10.0.0.1")
+	admit("an address' second call", true, 1, other, "10.0.0.1")
+	admit("an address' third call", false, 2, third, "10.0.0.1")
 	_, fourth := filtertest.NewCall()
-	if !admit(2, third, "2001:db8::1") || admit(3, fourth, "2001:db9::1") {
-		t.Error("the gateway has three calls")
-	}
+	admit("the gateway's third call", true, 2, third, "2001:db8::1")
+	admit("the gateway's fourth call", false, 3, fourth, "2001:db9::1")
 	f.Done(nil, &states[0], &filter.Result{Final: true})
-	if !admit(3, fourth, "2001:db9::1") {
-		t.Error("a call that has ended leaves no room")
-	}
+	admit("a call after the end of another", true, 3, fourth, "2001:db9::1")
 	c := of(one, "10.0.0.2")
 	if f.Admit(c, &states[4]); c.Answer().Refusal == nil || c.Answer().Refusal.Reason != "OPEN_CALLS_FULL" ||
 		c.Answer().Refusal.RetryAfter == 0 {

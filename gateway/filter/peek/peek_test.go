@@ -57,7 +57,7 @@ func TestCompressed(t *testing.T) {
 		step := f.Admit(c, s)
 		if memory == 1 {
 			if step != filter.Stop || !c.Shed {
-				t.Errorf("step %d", step)
+				t.Errorf("step %d, shed %t", step, c.Shed)
 			}
 			continue
 		}

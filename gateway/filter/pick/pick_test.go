@@ -31,7 +31,7 @@ func TestWhere(t *testing.T) {
 	}
 	c.Pin.Backend, c.Attempt.Directed = c.Fleet.Backends[1], c.Fleet.Backends[2]
 	if got := at(); got != "c:1" || c.Attempt.Directed != nil {
-		t.Errorf("directed: %s", got)
+		t.Errorf("directed: %s; then directed to %v", got, c.Attempt.Directed)
 	}
 	for range 20 {
 		if got := at(); got != "b:1" {

@@ -57,7 +57,7 @@ func TestWait(t *testing.T) {
 	s := peeked(c, "{}")
 	for range 2 { // it may wait more than once
 		if step := f.Admit(c, s); step != filter.Wait || !stream.Waits() {
-			t.Fatalf("step %d", step)
+			t.Fatalf("step %d, waits %t", step, stream.Waits())
 		}
 		c.ForgetMessage() // as the driver does
 		if pool.Used() == 0 {

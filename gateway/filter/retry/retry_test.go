@@ -158,7 +158,7 @@ func TestNoBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stream := attempted()
 		if step := (retry.Filter{}).Admit(c, &retry.State{}); step != filter.Continue || stream.Waits() {
-			t.Errorf("step %d", step)
+			t.Errorf("step %d, waits %t", step, stream.Waits())
 		}
 	})
 }

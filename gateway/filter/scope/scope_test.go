@@ -34,8 +34,10 @@ func TestSigned(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()
 	c.Principal.Scopes, c.Principal.Only = tenant.Invoke, &tenant.Download{}
-	if scope.Invoke(c) == nil || scope.Builtin(c) == nil || scope.Download(c) != nil {
-		t.Error("a signature is good for something else than a download")
+	invoke, builtin, download := scope.Invoke(c), scope.Builtin(c), scope.Download(c)
+	if invoke == nil || builtin == nil || download != nil {
+		t.Errorf("a signature is good for downloads alone; refusals of a call %v, a builtin RPC %v, a download %v",
+			invoke, builtin, download)
 	}
 }
 

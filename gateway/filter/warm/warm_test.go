@@ -19,7 +19,7 @@ func TestKnownDialect(t *testing.T) {
 		c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Dialect: d})
 		c.Endpoint = c.Fleet.Backends[0]
 		if step := (warm.Filter{}).Admit(c, &warm.State{}); step != filter.Continue || stream.Waits() {
-			t.Errorf("%s: step %d", d, step)
+			t.Errorf("%s: step %d, waits %t", d, step, stream.Waits())
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestProgramIsLetIn(t *testing.T) {
 	credential := field(t, made.body, "credential")
 	s, refusal := p.handler.Program(t.Context(), credential)
 	if refusal != nil || s.User != "ann" || !strings.HasPrefix(credential, operator.SessionPrefix) {
-		t.Fatalf("%s %v; credential %+v", made.body, refusal, credential)
+		t.Fatalf("%s %v; credential %+v; session %+v", made.body, refusal, credential, s)
 	}
 	if r := p.exchange(t, code, "the verifier"); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("the code twice: %d %s", r.StatusCode, r.body)

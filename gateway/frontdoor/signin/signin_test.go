@@ -109,11 +109,11 @@ func TestKeys(t *testing.T) {
 	wrong := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {"cg_secret-canary"}, "next": {"/x"}})
 	if wrong.StatusCode != 401 || !strings.Contains(wrong.body, "the key is wrong") || strings.Contains(wrong.body, "canary") ||
 		!strings.Contains(wrong.body, `value="/x"`) || len(b.cookies(p.URL)) != 0 {
-		t.Errorf("%d %s", wrong.StatusCode, wrong.body)
+		t.Errorf("%d %s; cookies %v", wrong.StatusCode, wrong.body, b.cookies(p.URL))
 	}
 	good := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {goodKey}, "next": {"/x"}})
-	if good.StatusCode != 303 || good.to() != "/x" || b.me(p.URL) != "key aaaa" {
-		t.Errorf("%d %s", good.StatusCode, good.to())
+	if me := b.me(p.URL); good.StatusCode != 303 || good.to() != "/x" || me != "key aaaa" {
+		t.Errorf("%d %s; then %s", good.StatusCode, good.to(), me)
 	}
 	b.html = false
 	if r := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {"x"}}); r.StatusCode != 401 ||

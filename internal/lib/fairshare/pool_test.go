@@ -23,16 +23,22 @@ func TestRoomForOthers(t *testing.T) {
 	if taken != 800 {
 		t.Errorf("an owner alone has %d of 1000", taken)
 	}
-	if !light.Reserve(100) || light.Reserve(100) {
-		t.Error("another has not four fifths of what is left")
+	if !light.Reserve(100) {
+		t.Error("another has less than four fifths of what is left")
+	}
+	if light.Reserve(100) {
+		t.Error("another has more than four fifths of what is left")
 	}
 	if p.Used() != 900 || heavy.Held() != 800 || p.Refused() != 2 {
 		t.Errorf("%d is used, %d of it the first's, %d refused", p.Used(), heavy.Held(), p.Refused())
 	}
 	heavy.Release(800)
 	light.Release(100)
-	if p.Used() != 0 || !light.Reserve(800) {
+	if p.Used() != 0 {
 		t.Errorf("%d is used in the end", p.Used())
+	}
+	if !light.Reserve(800) {
+		t.Error("an owner alone has less than four fifths in the end")
 	}
 }
 
@@ -42,13 +48,22 @@ func TestTree(t *testing.T) {
 	all := fairshare.New("all", 1000)
 	calls, bodies := all.Sub("calls", 1000), all.Sub("bodies", 500, fairshare.Weight(3))
 	strangers := all.Sub("strangers", 1000, fairshare.AsOwner("?"))
-	if !bodies.Of("a").Reserve(100) || all.Of("a").Held() != 300 {
+	if !bodies.Of("a").Reserve(100) {
+		t.Error("an owner has no 100 of a pool that weighs three times")
+	}
+	if all.Of("a").Held() != 300 {
 		t.Errorf("100 of a pool that weighs three times come to %d above", all.Of("a").Held())
 	}
 	if calls.Of("a").Reserve(550) || calls.Used() != 0 || all.Used() != 300 {
 		t.Errorf("an owner has more of all than it may: %d, %d above", calls.Used(), all.Used())
 	}
-	if !strangers.Of("10.0.0.1").Reserve(300) || !strangers.Of("10.0.0.2").Reserve(100) || all.Of("?").Held() != 400 {
+	if !strangers.Of("10.0.0.1").Reserve(300) {
+		t.Error("a stranger has no 300")
+	}
+	if !strangers.Of("10.0.0.2").Reserve(100) {
+		t.Error("another stranger has no 100")
+	}
+	if all.Of("?").Held() != 400 {
 		t.Errorf("strangers hold %d above", all.Of("?").Held())
 	}
 	if strangers.Of("10.0.0.3").Reserve(170) {

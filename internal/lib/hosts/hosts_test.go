@@ -30,9 +30,14 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%q: %v", authority, got)
 		}
 	}
-	if hosts.New(nil).Allows("192.0.2.9", nil) || !hosts.New(nil).WithAddresses().Allows("192.0.2.9:80", nil) ||
-		!hosts.New([]string{"*"}).Allows("evil.example", nil) {
-		t.Error("addresses, or any name")
+	if hosts.New(nil).Allows("192.0.2.9", nil) {
+		t.Error("an address is allowed without WithAddresses")
+	}
+	if !hosts.New(nil).WithAddresses().Allows("192.0.2.9:80", nil) {
+		t.Error("an address is not allowed with WithAddresses")
+	}
+	if !hosts.New([]string{"*"}).Allows("evil.example", nil) {
+		t.Error("the pattern * does not allow any name")
 	}
 }
 

@@ -206,7 +206,7 @@ func TestValues(t *testing.T) {
 	}
 	var e *strictjson.Error
 	if err := r.Read([]byte(text), strictjson.Options{Values: 10}); !errors.As(err, &e) || !e.TooMany {
-		t.Error(err)
+		t.Errorf("%v: %+v", err, e)
 	}
 }
 

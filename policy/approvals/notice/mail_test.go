@@ -41,6 +41,6 @@ func TestMailThreads(t *testing.T) {
 	to, err := first.AddressList("To")
 	if err != nil || len(to) != 2 || *to[0] != e.To[0] || *to[1] != e.To[1] ||
 		first.Get("Auto-Submitted") != "auto-generated" {
-		t.Errorf("to %v, %v", to, err)
+		t.Errorf("to %v, %v; Auto-Submitted: %s", to, err, first.Get("Auto-Submitted"))
 	}
 }
