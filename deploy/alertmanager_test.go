@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // TestInhibition runs an Alertmanager with the configuration that is deployed. It fires alerts with one cause, and
@@ -69,7 +70,7 @@ func TestInhibition(t *testing.T) {
 	}
 	body, err := json.Marshal(send)
 	check.Must(t, err)
-	resp, err := http.Post(url, "application/json", bytes.NewReader(body))
+	resp, err := clienttest.HTTP.Post(url, "application/json", bytes.NewReader(body))
 	check.Must(t, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -82,7 +83,7 @@ func TestInhibition(t *testing.T) {
 
 // mutes compares what Alertmanager does about an alert with what is wanted.
 func mutes(url string, labels map[string]string, want bool) error {
-	resp, err := http.Get(url)
+	resp, err := clienttest.HTTP.Get(url)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,8 @@ func TestHaproxy(t *testing.T) {
 	f.load(t, client)
 	f.served(t)
 
-	resp, err := http.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke", "application/json",
+	resp, err := clienttest.HTTP.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke",
+		"application/json",
 		strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
 	check.Must(t, err)
 	defer resp.Body.Close()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -128,7 +129,7 @@ func startDrills(t *testing.T) *drills {
 
 // call calls a tool that the capability does not have.
 func (d *drills) call(capability string) error {
-	resp, err := http.Post("http://"+d.public+"/v1/capabilities/"+capability+"/invoke", "application/json",
+	resp, err := clienttest.HTTP.Post("http://"+d.public+"/v1/capabilities/"+capability+"/invoke", "application/json",
 		strings.NewReader(`{"tool_name":"none"}`))
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // prometheus is a real one.
@@ -56,7 +56,7 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 
 // get asks the API for JSON.
 func (p *prometheus) get(path string, query url.Values, data any) error {
-	resp, err := http.Get(p.url + path + "?" + query.Encode())
+	resp, err := clienttest.HTTP.Get(p.url + path + "?" + query.Encode())
 	if err != nil {
 		return err
 	}

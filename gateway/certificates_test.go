@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -139,7 +140,7 @@ func (s *secured) client(t *testing.T, cert *tls.Certificate, second bool) *http
 	protocols.SetHTTP2(second)
 	transport := &http.Transport{Protocols: protocols, TLSClientConfig: s.shows(cert)}
 	check.Cleanup(t, transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
+	return &http.Client{Transport: clienttest.Bound(transport)}
 }
 
 const spiffeOrch = "spiffe://example.org/ns/tools/sa/orch"

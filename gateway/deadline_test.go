@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	"github.com/capgate/capgate/policy"
@@ -183,7 +184,7 @@ func webCall(t *testing.T, g *gatewaytest.Gateway, name, value string, options .
 	if name != "" {
 		req.Header().Set(name, value)
 	}
-	_, err := newWebClient(http.DefaultClient, g.URL(""), options...).invoke.CallUnary(t.Context(), req)
+	_, err := newWebClient(clienttest.HTTP, g.URL(""), options...).invoke.CallUnary(t.Context(), req)
 	return codes.Code(connect.CodeOf(err))
 }
 
@@ -227,7 +228,7 @@ func inASession() *docpb.InvokeRequest {
 
 func jsonCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code {
 	t.Helper()
-	resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo","args":{},"session_id":"s"}`,
+	resp, body := post(t, clienttest.HTTP, g, "caps", `{"tool_name":"echo","args":{},"session_id":"s"}`,
 		append(header, "authorization", "Bearer secret")...)
 	if resp.StatusCode != http.StatusGatewayTimeout {
 		t.Errorf("%s %s", resp.Status, body)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -64,7 +65,7 @@ func TestDirectCallsAnswerLikeTheMux(t *testing.T) {
 		if mux {
 			req.Header.Set("X-Other", "1")
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := clienttest.HTTP.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -148,7 +149,7 @@ func TestFullProcess(t *testing.T) {
 	if retryDelay(err) != time.Second {
 		t.Error(err)
 	}
-	resp, _ := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key",
+	resp, _ := post(t, clienttest.HTTP, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key",
 		ring.credentials["globex"])
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
 		t.Error(resp.Status, resp.Header)

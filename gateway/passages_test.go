@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -32,7 +33,7 @@ func TestManyCallsThatPassTwice(t *testing.T) {
 	if _, err := f.client.Invoke(bearer(t.Context(), globex), request(gatewaytest.Echo, `{}`)); err != nil {
 		t.Error(err)
 	}
-	if resp, body := post(t, http.DefaultClient, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key",
+	if resp, body := post(t, clienttest.HTTP, f.gateway, "caps", `{"tool_name":"echo","args":{}}`, "x-api-key",
 		globex); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status, body)
 	}
@@ -52,7 +53,7 @@ func TestWhatFrontDoorsHold(t *testing.T) {
 	args := `{"a":"` + string(file(1<<20).Data) + `"}`
 	_, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, args))
 	wants(t, err, codes.ResourceExhausted, "MEMORY_EXCEEDED")
-	if resp, body := post(t, http.DefaultClient, g, "caps",
+	if resp, body := post(t, clienttest.HTTP, g, "caps",
 		`{"tool_name":"echo","args":`+args+`}`); resp.StatusCode != http.StatusOK {
 		t.Error(resp.Status, body)
 	}
@@ -88,7 +89,7 @@ func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
 	header := strings.Repeat("x", 4<<10)
 	go func() {
 		defer close(ended)
-		resp, body := post(t, http.DefaultClient, g, "caps", `{"tool_name":"echo"}`, "Authorization", "Bearer secret",
+		resp, body := post(t, clienttest.HTTP, g, "caps", `{"tool_name":"echo"}`, "Authorization", "Bearer secret",
 			"X-Long", header)
 		if resp.StatusCode != http.StatusOK {
 			t.Error(resp.Status, body)

@@ -67,7 +67,7 @@ func TestContentTypeOfMethods(t *testing.T) {
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Live)
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
 		Backends: []string{capability.Addr}}}})
-	for name, client := range map[string]*http.Client{"HTTP/1.1": {}, "HTTP/2": g.HTTP2(t)} {
+	for name, client := range map[string]*http.Client{"HTTP/1.1": g.HTTP1(t), "HTTP/2": g.HTTP2(t)} {
 		for typ, want := range map[string]int{
 			"": 415, "text/plain": 415, "application/octet-stream": 415, "application/x-protobuf": 415,
 			"application/jsonp": 415, "multipart/form-data; boundary=x": 415,

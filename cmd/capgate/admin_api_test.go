@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/openapi"
 )
 
@@ -107,7 +108,7 @@ func postAs(t *testing.T, url, accept, body string) (status int, text string) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	check.Must(t, err)
 	req.Header.Set("Accept", accept)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	check.Must(t, err)
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
@@ -120,7 +121,7 @@ func TestPlayground(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
 	_, admin := addresses(greeting)
-	events, err := http.Get("http://" + admin + "/v1/calls/events?user=ann") //nolint:noctx // closed below
+	events, err := clienttest.HTTP.Get("http://" + admin + "/v1/calls/events?user=ann") //nolint:noctx // closed below
 	check.Must(t, err)
 	defer events.Body.Close()
 	lines := bufio.NewScanner(events.Body)

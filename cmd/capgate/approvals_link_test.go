@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -44,7 +44,8 @@ func TestApprovalLink(t *testing.T) {
 		}
 	}
 	over := func() (body struct{ Approval map[string]string }) {
-		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/tools/"+gatewaytest.Echo, "application/json",
+		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/tools/"+gatewaytest.Echo,
+			"application/json",
 			strings.NewReader(`{"n":1}`))
 		check.Must(t, err)
 		defer resp.Body.Close()

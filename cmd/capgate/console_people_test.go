@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // consolePeople: people with sessions at two gateways. They come one after the other, as an issuer signs in one person
@@ -54,7 +55,7 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 			req.Header = http.Header{"Authorization": {"Bearer " + r.key}, "X-User-Id": {"carol"}, "Prefer": {"wait=60"},
 				"Content-Type": {"application/json"}}
 			var resp *http.Response
-			if resp, err = http.DefaultClient.Do(req); err == nil {
+			if resp, err = clienttest.HTTP.Do(req); err == nil {
 				text, _ := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
 				answer <- fmt.Sprint(resp.StatusCode, " ", string(text))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // askHTTP asks a gateway with a key, "" being none, and answers with status and body.
@@ -21,7 +22,7 @@ func (g *keyedGateways) askHTTP(t *testing.T, gateway int, method, path, key, bo
 	if key != "" {
 		req.Header.Set("X-Api-Key", key)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -31,7 +32,8 @@ func grpcConfig(settings, addr string) string {
 // postTool calls a tool of caps over JSON.
 func postTool(t *testing.T, public, tool, args string) (int, string) {
 	t.Helper()
-	resp, err := http.Post("http://"+public+"/v1/capabilities/caps/tools/"+tool, "application/json", strings.NewReader(args))
+	resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/tools/"+tool,
+		"application/json", strings.NewReader(args))
 	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -178,7 +179,7 @@ func TestWhyItWasDenied(t *testing.T) {
 		if header != "" {
 			req.Header.Set("X-Approval-Id", header)
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := clienttest.HTTP.Do(req)
 		check.Must(t, err)
 		text, err := io.ReadAll(resp.Body)
 		check.Must(t, err)

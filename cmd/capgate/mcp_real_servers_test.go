@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -163,7 +164,7 @@ func streamsOfRealServers(t *testing.T, public string, python *program) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(c.args))
 			check.Must(t, err)
 			req.Header.Set("Accept", accept)
-			resp, err := http.DefaultClient.Do(req)
+			resp, err := clienttest.HTTP.Do(req)
 			check.Must(t, err)
 			text, err := io.ReadAll(resp.Body)
 			check.Must(t, err)

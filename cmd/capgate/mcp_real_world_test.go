@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // nodeBinary is the npm package with a Node that the conformance suite runs on, as Debian's is older.
@@ -36,7 +36,7 @@ func mcpFleet(capability, url, name string, more ...string) string {
 func askMCP(t *testing.T, public, method, params string) string {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
-	resp, err := http.Post("http://"+public+"/mcp", "application/json", strings.NewReader(body))
+	resp, err := clienttest.HTTP.Post("http://"+public+"/mcp", "application/json", strings.NewReader(body))
 	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // TestMCPSessionsOfAllReplicas: of many sessions at once, each is good at every replica, and none is lost when the
@@ -76,7 +78,7 @@ func postMCP(t *testing.T, g *member, body string, header ...string) (*http.Resp
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	if err != nil {
 		t.Error(err)
 		return &http.Response{}, ""

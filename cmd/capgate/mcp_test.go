@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -106,7 +107,7 @@ func TestMCPServer(t *testing.T) {
 	client := dial(t, public)
 	until(t, client, "", "weather", codes.InvalidArgument) // it wants a city
 	post := func(body string) (int, string) {
-		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/tools/weather", "application/json",
+		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/tools/weather", "application/json",
 			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ func TestMCPServer(t *testing.T) {
 	var entry struct{ Tools []struct{ Hash string } }
 	check.Must(t, json.Unmarshal([]byte(waitPage(t, "http://"+admin+"/v1/capabilities/caps", `"drifted":true`)),
 		&entry))
-	resp, err := http.Post("http://"+admin+"/v1/capabilities/caps/tools/weather:accept", "application/json",
+	resp, err := clienttest.HTTP.Post("http://"+admin+"/v1/capabilities/caps/tools/weather:accept", "application/json",
 		strings.NewReader(`{"hash":"`+entry.Tools[0].Hash+`"}`))
 	check.Must(t, err)
 	check.Must(t, resp.Body.Close())

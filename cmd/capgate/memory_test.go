@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -279,7 +280,7 @@ func TestConnectionsAreCharged(t *testing.T) {
 	c := newCrowded(t, 64, 2)
 	own := &http.Transport{} // other tests close idle connections of the default one, by httptest.Server.Close
 	t.Cleanup(own.CloseIdleConnections)
-	known, byJSON := grpcDoor(dial(t, c.public)), jsonDoorOf(&http.Client{Transport: own}, c.public)
+	known, byJSON := grpcDoor(dial(t, c.public)), jsonDoorOf(&http.Client{Transport: clienttest.Bound(own)}, c.public)
 	for name, door := range map[string]door{"gRPC": known, "JSON": byJSON} {
 		if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {
 			t.Fatalf("%s: %s", name, got)

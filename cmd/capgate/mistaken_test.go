@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -85,7 +86,7 @@ func TestWrongPort(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{public, admin} {
-		resp, err := http.Post("http://"+addr+"/selu.capability.Capability/Invoke", "application/grpc",
+		resp, err := clienttest.HTTP.Post("http://"+addr+"/selu.capability.Capability/Invoke", "application/grpc",
 			strings.NewReader("x")) //nolint:noctx // a request on loopback
 		check.Must(t, err)
 		text, _ := io.ReadAll(resp.Body)

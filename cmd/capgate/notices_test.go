@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/smtptest"
 )
@@ -128,7 +129,7 @@ func TestNotices(t *testing.T) {
 	all["dead.url"] = url + "/slack/hidden-new"
 	files.put(t, all)
 	p.stderr.wait(t, p, `"msg":"configuration loaded"`)
-	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
+	resp, err := clienttest.HTTP.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
 	if got = check.Received(t, posts, "retried"); got.path != "/slack/hidden-new" ||

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // TestOperatorOfSeveralTenants: the roles of all entries hold, each for its tenant.
@@ -21,7 +22,7 @@ func TestOperatorOfSeveralTenants(t *testing.T) {
 			`{"tenant":"`+tenant+`","capability":"weather","tool":"of-`+tenant+`","policy":"allow"}`))
 		check.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+credential)
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := clienttest.HTTP.Do(req)
 		check.Must(t, err)
 		defer resp.Body.Close()
 		var text strings.Builder

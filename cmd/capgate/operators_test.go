@@ -306,7 +306,7 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/v1/policies", strings.NewReader(body))
 		check.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+credential)
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := clienttest.HTTP.Do(req)
 		check.Must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)

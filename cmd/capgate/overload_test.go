@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -77,7 +78,7 @@ func grpcDoor(client docpb.CapabilityClient) door {
 	}
 }
 
-func jsonDoor(addr string) door { return jsonDoorOf(http.DefaultClient, addr) }
+func jsonDoor(addr string) door { return jsonDoorOf(clienttest.HTTP, addr) }
 
 func jsonDoorOf(client *http.Client, addr string) door {
 	return func(ctx context.Context, key, capability, args string) string {

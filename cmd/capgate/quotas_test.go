@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -20,7 +21,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 	file := writeConfig(t, config("{per_month: 3, each: [{per: user, calls_per_second: 1000}]}"))
 	_, public, admin := serve(t, nil, "--config", file)
 	invoke := func() int {
-		resp, err := http.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json",
+		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json",
 			strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
 		if err != nil {
 			t.Fatal(err)

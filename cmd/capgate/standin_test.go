@@ -59,7 +59,7 @@ func curl(args []string) int {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!*h2)
 	protocols.SetUnencryptedHTTP2(*h2)
-	resp, err := (&http.Client{Transport: &http.Transport{Protocols: protocols}}).Do(req)
+	resp, err := (&http.Client{Transport: clienttest.Bound(&http.Transport{Protocols: protocols})}).Do(req)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 7

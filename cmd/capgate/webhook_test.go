@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -88,7 +89,7 @@ func TestWebhook(t *testing.T) {
 	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" || page.Dead[0].To != "webhook" {
 		t.Fatalf("dead: %+v", page)
 	}
-	resp, err := http.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
+	resp, err := clienttest.HTTP.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)

@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/router"
 )
 
@@ -100,7 +101,7 @@ func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Origin", "http://elsewhere.example")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

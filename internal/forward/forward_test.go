@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/internal/forward"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -121,7 +122,7 @@ func TestOnlyGRPC(t *testing.T) {
 	t.Parallel()
 	_, _, url := gateway(t)
 	w := run(t, forward.Settings{URL: url})
-	resp, err := http.Post("http://"+w.addr+"/v1/capabilities",
+	resp, err := clienttest.HTTP.Post("http://"+w.addr+"/v1/capabilities",
 		"application/json", nil)
 	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/internal/forward"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -220,7 +221,7 @@ func http2call(t *testing.T, w *world, timeout string) (string, error) {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	client := &http.Client{Transport: clienttest.Bound(&http.Transport{Protocols: protocols})}
 	t.Cleanup(client.CloseIdleConnections)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.addr+
 		"/selu.capability.v1.Capability/Invoke", strings.NewReader("\x00\x00\x00\x00\x00"))

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -158,7 +159,8 @@ func TestEventsOfSeveralTenants(t *testing.T) {
 	several := watch(as(t.Context(), "several"), t, p.callers, "")
 	application := watch(as(t.Context(), "application"), t, p.callers, "")
 	web := p.guarded(t, mixed())
-	events := source(t.Context(), t, &http.Client{Transport: bearer("mixed")}, web.URL+"/v1/approvals/events", "")
+	events := source(t.Context(), t, &http.Client{Transport: clienttest.Bound(bearer("mixed"))},
+		web.URL+"/v1/approvals/events", "")
 	_, _ = events.block()
 	_, _ = events.block()
 	ids := p.askAll(t, "send")

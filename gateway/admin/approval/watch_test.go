@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -217,7 +218,7 @@ func TestServerSentEvents(t *testing.T) {
 		protocols.SetUnencryptedHTTP2(http2)
 		transport := &http.Transport{Protocols: protocols}
 		check.Cleanup(t, transport.CloseIdleConnections)
-		client := &http.Client{Transport: transport}
+		client := &http.Client{Transport: clienttest.Bound(transport)}
 
 		ctx, leave := context.WithCancel(t.Context())
 		s := source(ctx, t, client, p.URL+"/v1/approvals/events", "")
@@ -246,7 +247,7 @@ func TestServerSentEvents(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	s := source(t.Context(), t, http.DefaultClient, p.URL+"/v1/approvals/events", "")
+	s := source(t.Context(), t, clienttest.HTTP, p.URL+"/v1/approvals/events", "")
 	_, _ = s.block()
 	p.service.Leave()
 	ended := make(chan struct{})

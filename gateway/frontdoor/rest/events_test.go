@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -46,7 +47,7 @@ func TestEventsBeat(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	resp, err := http.Get("http://" + addr)
+	resp, err := clienttest.HTTP.Get("http://" + addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestEventsEnd(t *testing.T) {
 		return io.ErrUnexpectedEOF
 	})
 	for range 2 {
-		resp, err := http.Get("http://" + addr)
+		resp, err := clienttest.HTTP.Get("http://" + addr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -288,7 +289,7 @@ func open(ctx context.Context, t *testing.T, url, accept string) *http.Response 
 		t.Fatal(err)
 	}
 	req.Header.Set("Accept", accept)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

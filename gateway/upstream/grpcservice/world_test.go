@@ -133,7 +133,7 @@ func (w *world) post(t *testing.T, tool, args string, header ...string) (int, st
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package clienttest makes clients whose waits are bounded, so that a test fails soon when an answer does not come. A
-// deadline would go to the server, as a caller's own; a bound here cancels the call instead.
+// Package clienttest makes clients of gRPC and HTTP whose waits are bounded, so that a test fails soon when an answer
+// does not come. A deadline would go to the server, as a caller's own; a bound here cancels the call instead.
 //
 // A bubble of testing/synctest needs no bound, since its fake time would cut a quiet stream: use grpc.NewClient there.
 package clienttest

@@ -59,7 +59,7 @@ func (s *Services) Ask(t testing.TB, method, path, body string, header ...string
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,66 @@
+package clienttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// HTTP is a client for any test. Its connections are its own: httptest.Server.Close closes idle connections of
+// http.DefaultClient, also those of other tests.
+var HTTP = &http.Client{Transport: Bound(http.DefaultTransport.(*http.Transport).Clone())}
+
+// Bound bounds the wait for a response, and each read of its body, by Patience. A stream of events as a whole has no
+// bound.
+func Bound(next http.RoundTripper) http.RoundTripper { return transport{next} }
+
+type transport struct{ next http.RoundTripper }
+
+// RoundTrip cancels a request that is not answered.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	b := &body{cancel: cancel, path: req.URL.Path}
+	timer := b.start("the response")
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	timer.Stop()
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	b.ReadCloser, resp.Body = resp.Body, b
+	return resp, nil
+}
+
+// CloseIdleConnections is called by that of http.Client.
+func (t transport) CloseIdleConnections() {
+	if idle, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		idle.CloseIdleConnections()
+	}
+}
+
+// body bounds each read.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+	path   string
+}
+
+func (b *body) start(what string) *time.Timer {
+	return time.AfterFunc(Patience, func() {
+		b.cancel(fmt.Errorf("the test waited %v for %s of %s", Patience, what, b.path))
+	})
+}
+
+// Read cancels the request if nothing comes.
+func (b *body) Read(p []byte) (int, error) {
+	defer b.start("the body").Stop()
+	return b.ReadCloser.Read(p)
+}
+
+// Close ends the request.
+func (b *body) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
