@@ -151,7 +151,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if check.Received(t, watched.began, "the start") {
+	if check.Received(t, watched.began, "the call at the agent") {
 		t.Error("a call without a deadline reaches the agent with one")
 	}
 	watched.event <- struct{}{}
@@ -166,7 +166,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	if _, err = agent.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Id: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if !check.Received(t, watched.began, "the start") {
+	if !check.Received(t, watched.began, "the call at the agent") {
 		t.Error("the caller's own deadline does not reach the agent")
 	}
 	raw := dialRaw(t, g) // whose side does not watch the time

@@ -313,7 +313,7 @@ func TestARepeatInFlightMayHaveRun(t *testing.T) {
 	b := breakdown{reason: "DEADLINE_EXCEEDED"}
 	b.check(t, lessonByProblem(t, body, resp.Header.Get("Retry-After") != ""), false)
 	c.Release()
-	if err := check.Received(t, first, "the first of them"); err != nil || len(c.Seen()) != 1 {
+	if err := check.Received(t, first, "the end of the first call"); err != nil || len(c.Seen()) != 1 {
 		t.Errorf("%v, %d calls", err, len(c.Seen()))
 	}
 }

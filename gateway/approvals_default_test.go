@@ -167,7 +167,8 @@ func TestListenersSayHowLongCallsWait(t *testing.T) {
 				ended <- err
 			}()
 			if !test.waits {
-				wants(t, check.Received(t, ended, "the end"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+				err := check.Received(t, ended, "the end of the call")
+				wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
 				return
 			}
 			p.answer(t)

@@ -247,7 +247,7 @@ func TestACallWaitsForAPerson(t *testing.T) {
 	left := invoke(ctx, `{"n":3}`)
 	id := d.next(t, approvals.EventCreated).ID
 	leave()
-	if err := check.Received(t, left, "the departure"); status.Code(err) != codes.Canceled {
+	if err := check.Received(t, left, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
 	f.gateway.Log.Calls(t, 3) // the gateway knows that it left

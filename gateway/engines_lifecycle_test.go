@@ -141,7 +141,7 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 	if reply, err := e.client.Shutdown(ctx, &parallaxpb.ShutdownRequest{}); err != nil || !reply.GetClean() {
 		t.Errorf("%v, %v", reply, err)
 	}
-	if err := check.Received(t, e.agent, "the agent"); err != nil {
+	if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
 		t.Errorf("the agent was not told to go: %v", err)
 	}
 	log := e.gateway.Log.String()
@@ -183,7 +183,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	if n := e.gateway.Metrics(t)[`capgate_engine_cut_off_total{capability="engine-1",reason="stream_lost"}`]; n != 1 {
 		t.Errorf("%v streams were lost", n)
 	}
-	if err := check.Received(t, e.agent, "the agent"); err == nil {
+	if err := check.Received(t, e.agent, "the agent to stop"); err == nil {
 		t.Error("the agent thinks that it was told to go")
 	}
 
@@ -229,7 +229,7 @@ func TestAgentsAreReplaced(t *testing.T) {
 	for range 3 {
 		next := &engines{gateway: e.gateway, agent: make(chan error, 1)}
 		next.attend(t, agent.Config{})
-		if err := check.Received(t, e.agent, "the agent"); err != nil {
+		if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
 			t.Errorf("the agent before was not told to go: %v", err)
 		}
 		e.agent = next.agent

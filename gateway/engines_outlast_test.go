@@ -57,7 +57,7 @@ func TestEnginesWhileDraining(t *testing.T) {
 		t.Error(err)
 	}
 	leave()
-	if err := check.Received(t, gone, "the departure"); err != nil {
+	if err := check.Received(t, gone, "the agent to leave"); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
 	gatewaytest.Wait(t, e.gateway.Stopped(), "the gateway to stop, as nobody is left")
@@ -87,7 +87,7 @@ func TestAMessageOutlastsItsCaller(t *testing.T) {
 		second <- err
 	}()
 	close(let)
-	check.Must(t, check.Received(t, second, "the second of them"))
+	check.Must(t, check.Received(t, second, "the end of the second message"))
 	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
 	if err != nil {
 		t.Fatal(err)

@@ -314,7 +314,7 @@ func TestAgentsOfOneEngine(t *testing.T) {
 		if last {
 			second := &engines{gateway: e.gateway, agent: make(chan error, 1)}
 			second.attend(t, agent.Config{})
-			if err := check.Received(t, e.agent, "the agent"); err != nil {
+			if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
 				t.Errorf("the first: %v", err) // it was told to go
 			}
 		} else if err := agent.Run(patient(t), e.gateway.Conn(t), agent.Config{}); status.Code(err) != codes.AlreadyExists ||

@@ -167,7 +167,7 @@ func TestBackendGoesAwayUnderLoad(t *testing.T) {
 	}
 	leaving.GoAway()
 	for range workers * each {
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "the end of a call"); err != nil {
 			t.Error(err)
 		}
 	}

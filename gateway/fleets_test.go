@@ -54,7 +54,7 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 		if i == workers*each/4 {
 			dying.Stop()
 		}
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "the end of a call"); err != nil {
 			lost++
 			if errorInfo(err).GetReason() != "UPSTREAM_LOST" {
 				t.Error(err)

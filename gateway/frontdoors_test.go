@@ -111,7 +111,7 @@ func TestGRPCAndBothHTTPOnOnePort(t *testing.T) {
 		}
 	}
 	for range 3 * each {
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "the end of a call"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -293,7 +293,7 @@ func TestACallerComesBack(t *testing.T) {
 	}()
 	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
 	leave()
-	if err := check.Received(t, left, "the departure"); status.Code(err) != codes.Canceled {
+	if err := check.Received(t, left, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
 		t.Errorf("who left got %v", err)
 	}
 	c.Release()
@@ -332,7 +332,7 @@ func TestACallThatDoesNotStart(t *testing.T) {
 	}()
 	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
 	backend.Stop()
-	if err := check.Received(t, lost, "the loss"); status.Code(err) != codes.Unavailable {
+	if err := check.Received(t, lost, "the end of the lost call"); status.Code(err) != codes.Unavailable {
 		t.Errorf("the first got %v", err)
 	}
 	if _, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Aborted ||

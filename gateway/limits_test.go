@@ -129,7 +129,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	slots.dead.Store(true)
 	die()
 	for range cap(lost) {
-		if err := check.Received(t, lost, "the loss"); status.Code(err) != codes.Canceled {
+		if err := check.Received(t, lost, "the end of the lost call"); status.Code(err) != codes.Canceled {
 			t.Error(err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestMaxConcurrentQueue(t *testing.T) {
 		t.Errorf("REST: %s, Retry-After %q, %s", resp.Status, resp.Header.Get("Retry-After"), body)
 	}
 	leave()
-	if err := check.Received(t, left, "the departure"); status.Code(err) != codes.Canceled {
+	if err := check.Received(t, left, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
 	waitWaiting(t, g, 0)

@@ -99,7 +99,7 @@ func TestEnginesAtListeners(t *testing.T) {
 	go func() { e.agent <- agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }}) }()
 	check.Cleanup(t, func() {
 		stop()
-		t.Log("agent: ", check.Received(t, e.agent, "the agent")) // stopped
+		t.Log("agent: ", check.Received(t, e.agent, "the agent to stop")) // stopped
 	})
 	gatewaytest.Wait(t, ready, "the agent to be connected")
 

@@ -189,7 +189,7 @@ func TestMCPApprovalPages(t *testing.T) {
 			t.Errorf("%+v %v", r, err)
 		}
 	})
-	page := check.Received(t, pages, "the page")
+	page := check.Received(t, pages, "the client to be asked to show the page")
 	if id := d.approveNext(t); page.Mode != "url" || page.URL != "https://capgate.example.com/inbox#/default/"+id {
 		t.Errorf("%+v", page)
 	}

@@ -147,7 +147,7 @@ func TestMCPListenEnds(t *testing.T) {
 	for _, revision := range revisions {
 		s := f.listen(t, revision)
 		s.next(t)
-		check.Received(t, follows, "the stream")()
+		check.Received(t, follows, "the client to follow the tools")()
 		for got := ""; got != "EOF"; got = s.next(t) {
 			if strings.Contains(got, "error") {
 				t.Errorf("%s: %s", revision, got)

@@ -225,7 +225,7 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 		t.Error(ready, err) // on the same connection
 	}
 	leave()
-	if err := check.Received(t, gone, "the departure"); status.Code(err) != codes.Canceled {
+	if err := check.Received(t, gone, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
 		t.Errorf("the caller that left: %v", err)
 	}
 	select {

@@ -235,7 +235,7 @@ func TestHealthcheckTriggersAProbe(t *testing.T) {
 	if ready, message, err := c.Healthcheck(to(t.Context(), "caps")); ready || err != nil {
 		t.Errorf("%t, %s, %v", ready, message, err)
 	}
-	check.Received(t, l.waits, "the wait")
+	check.Received(t, l.waits, "the health check to wait")
 	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
 	for ctx := to(t.Context(), "caps"); ; {
 		ready, message, err := c.Healthcheck(ctx)

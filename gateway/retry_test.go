@@ -199,7 +199,7 @@ func TestIdempotentUnderLoad(t *testing.T) {
 		if i == workers*each/4 {
 			dying.Stop()
 		}
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "the end of a call"); err != nil {
 			t.Error(err)
 		}
 	}

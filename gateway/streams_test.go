@@ -148,7 +148,7 @@ func TestStreamsNeedConsent(t *testing.T) {
 		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
 			t.Fatal(err)
 		}
-		resp = check.Received(t, waits, "the wait")
+		resp = check.Received(t, waits, "the answer of the call that waits")
 		if body := bodyOf(t, resp); resp.StatusCode != 200 || resp.Header.Get("Preference-Applied") != "wait=60" ||
 			strings.Contains(path, "stream") && !strings.Contains(body, "event: done") {
 			t.Errorf("%s: %s %v %s", path, resp.Status, resp.Header, body)

@@ -85,7 +85,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	}()
 	check.Cleanup(t, func() {
 		cancel()
-		check.Received(t, done, "the end")
+		check.Received(t, done, "the verifier to stop")
 	})
 	return v
 }

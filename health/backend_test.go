@@ -132,7 +132,7 @@ func serve(t *testing.T, ln net.Listener, opts []grpc.ServerOption, services ...
 	}()
 	t.Cleanup(func() {
 		s.Stop()
-		check.Received(t, done, "the end")
+		check.Received(t, done, "the server to stop")
 	})
 	return s
 }

@@ -207,7 +207,7 @@ func TestFiftyMessagesToOneEngine(t *testing.T) {
 	first := g.hold(t, 0)
 	want := append([]string{"hold"}, g.queue(t, 50, 0, 1, 2)...)
 	close(g.engine.let)
-	check.Must(t, check.Received(t, first, "the first of them"))
+	check.Must(t, check.Received(t, first, "the end of the first message"))
 	g.sending.Wait()
 	if got := g.engine.ended(t); !slices.Equal(got, want) {
 		t.Errorf("the engine got %q", got)
@@ -240,8 +240,9 @@ func TestAGatewayWithTheTurnIsKilled(t *testing.T) {
 	g.waiting(t, 11)
 	g.programs[0].signal(t, syscall.SIGKILL)
 	check.Received(t, g.programs[0].exited, "the end of the process")
-	if a, b := check.Received(t, first, "the first of them"), check.Received(t, lost, "the loss"); a == nil ||
-		b == nil {
+	a := check.Received(t, first, "the end of the first message")
+	b := check.Received(t, lost, "the end of the lost message")
+	if a == nil || b == nil {
 		t.Errorf("of the one that was killed: %v, %v", a, b)
 	}
 	close(g.engine.let)
@@ -269,13 +270,13 @@ func TestEngineWithoutRedis(t *testing.T) {
 		}
 		if before {
 			g.engine.let <- struct{}{}
-			check.Must(t, check.Received(t, first, "the first of them"))
+			check.Must(t, check.Received(t, first, "the end of the first message"))
 			g.redis.Restart()
 		} else {
 			g.redis.Restart()
 			g.waiting(t, 20)
 			g.engine.let <- struct{}{}
-			check.Must(t, check.Received(t, first, "the first of them"))
+			check.Must(t, check.Received(t, first, "the end of the first message"))
 		}
 		g.sending.Wait()
 		got := g.engine.ended(t)

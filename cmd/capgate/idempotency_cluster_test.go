@@ -84,7 +84,7 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	gatewaytest.Wait(t, g.backend.Blocked(), "the tool to run")
 	g.programs[0].signal(t, 9)
 	check.Received(t, g.programs[0].exited, "the end of the process")
-	if a := check.Received(t, first, "the first of them"); a.err == nil {
+	if a := check.Received(t, first, "the end of the first call"); a.err == nil {
 		t.Errorf("the first got %+v of a gateway that was killed", a)
 	}
 	for _, gateway := range []int{1, 2, 1} {

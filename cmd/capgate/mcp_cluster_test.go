@@ -322,12 +322,12 @@ func (c *mcpApprovals) held(t *testing.T, text, revision string, kills bool) {
 	id := c.next(t)
 	if kills {
 		c.began.kill()
-		check.Received(t, ends, "the end")()
+		check.Received(t, ends, "the end of the held call")()
 		s.steer(c.fetched)
 		go begin(false)
 	}
 	c.approve(t, id)
-	check.Received(t, ends, "the end")()
+	check.Received(t, ends, "the end of the held call")()
 }
 
 // task makes a call whose client takes a task for a result, and asks for that until it has ended.

@@ -92,7 +92,7 @@ func TestNotices(t *testing.T) {
 		`{"password":"hunter2","path":"/tmp/x"}`)
 	id := approvalID(t, errs)
 	link := "https://gate.example/inbox#/default/" + id
-	got := check.Received(t, posts, "Slack")
+	got := check.Received(t, posts, "the notice to Slack")
 	if got.path != "/slack/hidden-slack" || got.signature != "" || !strings.Contains(got.body, `"url":"`+link+`"`) ||
 		!strings.Contains(got.body, "&lt;!channel&gt;") || strings.Contains(got.body, "hunter2") ||
 		!strings.Contains(got.body, "/tmp/x") {
@@ -109,8 +109,8 @@ func TestNotices(t *testing.T) {
 	if exit, _, stderr := capgateApprovals(t, port, "deny", id, "--comment", "not *today*"); exit != 0 {
 		t.Fatal(stderr)
 	}
-	if got = check.Received(t, posts, "Teams"); got.path != "/teams/hidden-teams" || !strings.Contains(got.body,
-		`"type":"Action.OpenUrl"`) || !strings.Contains(got.body, `"not *today*"`) {
+	if got = check.Received(t, posts, "the notice to Teams"); got.path != "/teams/hidden-teams" ||
+		!strings.Contains(got.body, `"type":"Action.OpenUrl"`) || !strings.Contains(got.body, `"not *today*"`) {
 		t.Errorf("Teams: %+v", got)
 	}
 	mail = check.Received(t, mails.Came(), "mail")
@@ -132,7 +132,7 @@ func TestNotices(t *testing.T) {
 	resp, err := clienttest.HTTP.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
-	if got = check.Received(t, posts, "retried"); got.path != "/slack/hidden-new" ||
+	if got = check.Received(t, posts, "the notice to be sent again"); got.path != "/slack/hidden-new" ||
 		!strings.Contains(got.body, "Approval, already denied") {
 		t.Errorf("retried: %+v", got)
 	}

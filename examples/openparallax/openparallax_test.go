@@ -67,7 +67,7 @@ func run(t *testing.T, ends ...error) (g *gateway, failed []error) {
 	go func() { ended <- p.Run(ctx, ln.Addr().String()) }()
 	check.Received(t, p.Quit(), "the agent to quit or to be given up")
 	cancel()
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the program to stop"); err != nil {
 		t.Error(err)
 	}
 	close(errs)

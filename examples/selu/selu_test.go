@@ -116,7 +116,7 @@ func TestInvoke(t *testing.T) {
 	if err != nil || string(result) != `{"a":1}` {
 		t.Fatalf("%s %v", result, err)
 	}
-	for name := range check.Received(t, c.metadata, "the metadata") {
+	for name := range check.Received(t, c.metadata, "the metadata of the call") {
 		switch name {
 		case ":authority", "content-type", "user-agent", "grpc-accept-encoding": // HTTP/2 and gRPC
 		default:

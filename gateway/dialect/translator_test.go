@@ -111,7 +111,7 @@ func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 			t.Error(err)
 		}
 		srv.Stop()
-		check.Received(t, done, "the end")
+		check.Received(t, done, "the server to stop")
 	})
 	return conn
 }
@@ -323,9 +323,9 @@ func TestUploadCancel(t *testing.T) {
 		if err := up.send(piece{data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
-		check.Received(t, started, "the start")
+		check.Received(t, started, "the start of the upload")
 		cancel()
-		if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
+		if err := check.Received(t, ended, "the end of the upload"); status.Code(err) != codes.Canceled {
 			t.Errorf("the backend sees %v", err)
 		}
 		if _, err := up.reply(); status.Code(err) != codes.Canceled {

@@ -26,7 +26,7 @@ func TestBacklog(t *testing.T) {
 	}
 	b.put([]byte("0123456789"))
 	b.put([]byte("x"))
-	check.Received(t, b.over, "the end")
+	check.Received(t, b.over, "the end of the call")
 	b.put([]byte("y"))
 	if len(b.events) > 0 || b.bytes > 0 {
 		t.Errorf("it keeps %d bytes", b.bytes)

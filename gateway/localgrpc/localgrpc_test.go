@@ -191,7 +191,7 @@ func TestEnds(t *testing.T) {
 		if err := s.RecvMsg(new(testgrpc.Empty)); status.Code(err) != test.code {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := check.Received(t, ended, "the end"); err == nil {
+		if err := check.Received(t, ended, "the end of the call at the server"); err == nil {
 			t.Errorf("%s: the handler's context goes on", name)
 		}
 		cancel()

@@ -235,5 +235,5 @@ func TestUploadUnread(t *testing.T) {
 		}
 		check.Must(t, c.Close())
 	})
-	_ = (check.Received(t, backend, "the backend")).Close()
+	_ = (check.Received(t, backend, "the connection of the backend")).Close()
 }

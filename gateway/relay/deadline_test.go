@@ -142,7 +142,7 @@ func TestDeadlinePasses(t *testing.T) {
 				t.Errorf("result %+v", done)
 			}
 			if c.method == "Wait" {
-				if err := check.Received(t, w.back.left, "the departure"); err == nil {
+				if err := check.Received(t, w.back.left, "the end of the call at the backend"); err == nil {
 					t.Error("the backend does not know")
 				}
 			}
@@ -190,9 +190,9 @@ func TestCancel(t *testing.T) {
 			ctx, cancel := context.WithCancel(w.ctx)
 			s := stream(ctx, t, w.cc, "Wait")
 			check.Must(t, send(s, nil))
-			check.Received(t, w.back.started, "the start")
+			check.Received(t, w.back.started, "the start of the call at the backend")
 			cancel()
-			if err := check.Received(t, w.back.left, "the departure"); err != context.Canceled {
+			if err := check.Received(t, w.back.left, "the end of the call at the backend"); err != context.Canceled {
 				t.Errorf("the backend sees %v", err)
 			}
 			done := w.h.results(t, 1)[0]
@@ -266,7 +266,7 @@ func TestLeftWithoutDeadline(t *testing.T) {
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := check.Received(t, left, "the departure"); got[0] < 24*365*time.Hour || got[1] > time.Hour ||
+	if got := check.Received(t, left, "the time that is left"); got[0] < 24*365*time.Hour || got[1] > time.Hour ||
 		got[1] < time.Minute {
 		t.Errorf("%v", got)
 	}

@@ -59,7 +59,7 @@ func TestBackendKilled(t *testing.T) {
 			_, err := unary(ctx, w.cc, "Hold", pattern(i, 100))
 			errs <- err
 		}()
-		check.Received(t, w.back.started, "the start")
+		check.Received(t, w.back.started, "the start of the call at the backend")
 	}
 	for i := range calls {
 		ctx := metadata.AppendToOutgoingContext(w.ctx, "x-call-id", fmt.Sprint(calls+i))
@@ -300,7 +300,7 @@ func TestRefusedStream(t *testing.T) {
 			_, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData })
 			check.Must(t, err)
 			check.Must(t, p.Write(rawhttp2.Reset(id, 7)))
-			check.Received(t, unsent, "the unsent call")
+			check.Received(t, unsent, "the call to be refused unsent")
 			check.Must(t, send(s, pattern(2, 200_000))) // more than is kept
 			check.Must(t, s.CloseSend())
 			want := append(pattern(1, 20_000), pattern(2, 200_000)...)

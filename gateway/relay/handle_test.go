@@ -119,14 +119,14 @@ func TestParentEnds(t *testing.T) {
 		return relay.Status{Code: 1}
 	})
 	s := w.open(t, "Parent")
-	check.Received(t, w.back.started, "the start")
+	check.Received(t, w.back.started, "the start of the call at the backend")
 	s.Cancel()
 	wantEnd(t, s, codes.Canceled)
-	wantEnd(t, check.Received(t, children, "the child"), codes.Canceled)
+	wantEnd(t, check.Received(t, children, "the child call"), codes.Canceled)
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 50 * time.Millisecond})
 	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
-	if c := check.Received(t, children, "the child"); true {
+	if c := check.Received(t, children, "the child call"); true {
 		for err == nil {
 			_, err = c.Recv(nil)
 		}
@@ -164,7 +164,7 @@ func TestDetach(t *testing.T) {
 	go func() { stopped <- w.Shutdown(w.ctx) }()
 	close(proceed)
 	check.Received(t, done, "the end")
-	check.Must(t, check.Received(t, stopped, "the stop"))
+	check.Must(t, check.Received(t, stopped, "the end of Shutdown"))
 }
 
 // TestSubrequestsAreCharged: what a subrequest holds is charged to the group that its parent is charged to, and all of

@@ -22,7 +22,7 @@ func TestLocalStop(t *testing.T) {
 	s, lost := w.open(t, "Echo"), w.open(t, "Wait")
 	check.Must(t, s.Send(relay.Message{Data: []byte("a")}))
 	wantMessage(t, s, []byte("a"))
-	check.Received(t, w.back.started, "the start")
+	check.Received(t, w.back.started, "the start of the call at the backend")
 	ctx, cancel := context.WithCancel(w.ctx)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(ctx) }()
@@ -36,7 +36,7 @@ func TestLocalStop(t *testing.T) {
 	default:
 	}
 	cancel()
-	if err := check.Received(t, stopped, "the stop"); err == nil {
+	if err := check.Received(t, stopped, "the end of Shutdown"); err == nil {
 		t.Error("Shutdown says that it cut nothing off")
 	}
 	wantEnd(t, lost, codes.Unavailable)
@@ -63,7 +63,7 @@ func TestLocalCrash(t *testing.T) {
 		held, waits := w.open(t, "Echo"), w.open(t, "Wait")
 		check.Must(t, held.Send(relay.Message{Data: []byte("a")}))
 		wantMessage(t, held, []byte("a"))
-		check.Received(t, w.back.started, "the start")
+		check.Received(t, w.back.started, "the start of the call at the backend")
 		bad := w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"})
 		wantEnd(t, bad, codes.Internal)
 		wantEnd(t, held, codes.Internal)

@@ -210,11 +210,11 @@ func TestLocalCancel(t *testing.T) {
 		check.Must(t, err)
 		switch how {
 		case "Wait":
-			check.Received(t, w.back.started, "the start")
+			check.Received(t, w.back.started, "the start of the call at the backend")
 			cancel()
 			w.back.hasLeft(t)
 		case "full up":
-			check.Received(t, w.back.started, "the start")
+			check.Received(t, w.back.started, "the start of the call at the backend")
 			go cancel()
 			for err == nil {
 				err = s.Send(relay.Message{Data: pattern(1, 50_000)})
@@ -251,7 +251,7 @@ func TestLocalDeadline(t *testing.T) {
 	w := newWorld(t, relay.Config{})
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Hold", Timeout: 30 * time.Millisecond})
 	check.Must(t, err)
-	check.Received(t, w.back.started, "the start")
+	check.Received(t, w.back.started, "the start of the call at the backend")
 	wantEnd(t, s, codes.DeadlineExceeded)
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Millisecond)
 	defer cancel()

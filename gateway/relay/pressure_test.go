@@ -104,7 +104,7 @@ func TestSlowBackend(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				check.Received(t, w.back.started, "the start")
+				check.Received(t, w.back.started, "the start of the call at the backend")
 			}
 			// A window's bytes wait, and as many are kept in case of a refusal. The first
 			// message is longer than either.

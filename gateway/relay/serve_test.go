@@ -195,11 +195,11 @@ func TestServedCallEnds(t *testing.T) {
 			defer wantEnd(t, s, codes.DeadlineExceeded)
 			want = context.DeadlineExceeded
 		}
-		check.Received(t, w.back.started, "the start")
+		check.Received(t, w.back.started, "the start of the call at the backend")
 		if how != "deadline" {
 			cancel()
 		}
-		if err := check.Received(t, w.back.left, "the departure"); !errors.Is(err, want) {
+		if err := check.Received(t, w.back.left, "the end of the call at the backend"); !errors.Is(err, want) {
 			t.Errorf("%s: %v", how, err)
 		}
 		cancel()
@@ -212,7 +212,7 @@ func TestServeStop(t *testing.T) {
 	t.Parallel()
 	w := newServed(t, relay.Config{})
 	s := w.open(t, "Wait")
-	check.Received(t, w.back.started, "the start")
+	check.Received(t, w.back.started, "the start of the call at the backend")
 	ctx, cancel := context.WithCancel(w.ctx)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(ctx) }()
@@ -224,7 +224,7 @@ func TestServeStop(t *testing.T) {
 	case <-time.After(10 * time.Millisecond): // it has no reason to end
 	}
 	cancel()
-	if err := check.Received(t, stopped, "the stop"); err == nil {
+	if err := check.Received(t, stopped, "the end of Shutdown"); err == nil {
 		t.Error("Shutdown says that it cut nothing off")
 	}
 	if len(w.back.left) != 1 {
@@ -248,7 +248,7 @@ func TestServeCrash(t *testing.T) {
 		up := w.open(t, "Echo")
 		check.Must(t, up.Send(relay.Message{Data: []byte("a")}))
 		wantMessage(t, up, []byte("a"))
-		check.Received(t, w.back.started, "the start")
+		check.Received(t, w.back.started, "the start of the call at the backend")
 		wantEnd(t, w.open(t, "Echo", relay.Field{Name: "x-boom", Value: "1"}), codes.Internal)
 		w.back.hasLeft(t)
 		wantEnd(t, s, codes.Internal)
@@ -284,7 +284,7 @@ func TestServeMemory(t *testing.T) {
 		s.Serve(w.served)
 	})
 	s := w.open(t, "Wait")
-	check.Received(t, w.back.started, "the start")
+	check.Received(t, w.back.started, "the start of the call at the backend")
 	check.Must(t, s.Send(relay.Message{Data: make([]byte, 60_000)}))
 	check.Succeeds(t, "the relay", func() error {
 		if held := tenant.held.Load(); held < 60_000 {
@@ -318,7 +318,7 @@ func TestServeCompressed(t *testing.T) {
 // hasLeft waits until a Wait has ended for want of its caller.
 func (b *backend) hasLeft(t testing.TB) {
 	t.Helper()
-	if err := check.Received(t, b.left, "the departure"); err == nil {
+	if err := check.Received(t, b.left, "the end of the call at the backend"); err == nil {
 		t.Error("the context of a call that has ended has no error")
 	}
 }

@@ -94,7 +94,7 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 			if _, err := recv(s); status.Code(endOf(err)) != codes.OK {
 				t.Error(err)
 			}
-			if err := check.Received(t, unsent, "the unsent call"); !c.again &&
+			if err := check.Received(t, unsent, "the end of the unsent call"); !c.again &&
 				!errors.Is(err, syscall.ECONNREFUSED) || c.again && !errors.Is(err, relay.ErrLost) {
 				t.Error(err)
 			}

@@ -239,7 +239,7 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Reopen()
-		check.Received(t, opened, "the opening")
+		check.Received(t, opened, "the log to be opened anew")
 		s := verify(t, read(t, old), head)
 		head, text = &s.Head, append(text, read(t, old)...)
 	}
@@ -296,7 +296,7 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.RecordCall(aCall(1), l.Reserve())
-	check.Received(t, failed, "the failure")
+	check.Received(t, failed, "a write to fail")
 	if l.Reserve() {
 		t.Error("a call was admitted that cannot be recorded")
 	}

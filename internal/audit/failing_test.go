@@ -72,7 +72,7 @@ func TestASinkThatFails(t *testing.T) {
 		failed := make(chan struct{}, 1000)
 		l := open(t, audit.Config{Out: out, Queue: 10, Retry: time.Millisecond, Log: whenSaid("cannot be written", failed)})
 		l.RecordCall(aCall(0), false)
-		check.Received(t, failed, "the failure")
+		check.Received(t, failed, "a write to fail")
 		for i := range 50 {
 			l.RecordCall(aCall(i), false)
 		}
@@ -94,7 +94,7 @@ func TestAFullDisk(t *testing.T) {
 		failed := make(chan struct{}, 10)
 		l := open(t, audit.Config{Path: "/dev/full", Required: required, Queue: 5, Retry: time.Millisecond,
 			Patience: time.Millisecond, Log: whenSaid("cannot be written", failed)})
-		check.Received(t, failed, "the failure")
+		check.Received(t, failed, "a write to fail")
 		if l.Reserve() == required {
 			t.Errorf("required %v: admitted", required)
 		}
@@ -133,7 +133,7 @@ func TestASlowPipe(t *testing.T) {
 	}()
 	l.Close()
 	_ = w.Close()
-	all := check.Received(t, text, "the text")
+	all := check.Received(t, text, "the text of the pipe")
 	s, st := verify(t, all, nil), l.Stats()
 	if refused == 0 || admitted+refused != 2000 || s.Lost == 0 || uint64(s.Lost) != st.Lost[audit.QueueFull] {
 		t.Errorf("%d admitted, %d refused, %+v, %+v", admitted, refused, s, st)
@@ -156,7 +156,7 @@ func TestPlacesAreReserved(t *testing.T) {
 	failed := make(chan struct{}, 10)
 	l := open(t, audit.Config{Out: out, Required: true, Queue: 3, Retry: time.Hour,
 		Log: whenSaid("cannot be written", failed)})
-	check.Received(t, failed, "the failure") // the writer holds the first record
+	check.Received(t, failed, "a write to fail") // the writer holds the first record
 	if l.Reserve() {
 		t.Error("admitted while it fails")
 	}

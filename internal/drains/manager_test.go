@@ -237,12 +237,12 @@ func TestChangeMeanwhile(t *testing.T) {
 	m, f := newManager(b)
 	var changing sync.WaitGroup
 	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, true, "") })
-	check.Received(t, b.begun, "the start")
+	check.Received(t, b.begun, "the store to be told of the drain")
 	f.changed = make(chan struct{}, 1)
 	changing.Go(func() { _, _ = m.Set(t.Context(), []drains.Key{one}, false, "") })
 	check.Received(t, f.changed, "the change")
 	b.proceed <- struct{}{}
-	check.Received(t, b.begun, "the start")
+	check.Received(t, b.begun, "the store to be told of its end")
 	b.proceed <- struct{}{}
 	changing.Wait()
 	if f.drained(one) || len(b.keys()) > 0 {

@@ -219,7 +219,7 @@ func TestStop(t *testing.T) {
 			w := run(t, s)
 			called := make(chan error, 1)
 			go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
-			check.Received(t, c.Blocked(), "the block")
+			check.Received(t, c.Blocked(), "the call to be held at the backend")
 			w.stop()
 			if !late {
 				w.log.Wait(t, `"stopping"`)

@@ -120,7 +120,7 @@ func TestComesBack(t *testing.T) {
 	called := make(chan error, 1)
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Echo) }()
 	for range 3 {
-		check.Received(t, d.turned, "the turn")
+		check.Received(t, d.turned, "a connection to be turned away")
 	}
 	d.open.Store(true)
 	if err := check.Received(t, called, "the end of the call"); status.Code(err) != codes.Unimplemented {
@@ -136,7 +136,7 @@ func TestDraining(t *testing.T) {
 	w := run(t, forward.Settings{URL: url + "," + other, Wait: time.Minute})
 	called := make(chan error, 1)
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
-	check.Received(t, first.Blocked(), "the block")
+	check.Received(t, first.Blocked(), "the call to be held at the backend")
 	var going sync.WaitGroup
 	going.Go(b.GoAway)
 	for len(second.Seen()) == 0 { // until the first does not take calls any more
@@ -163,7 +163,7 @@ func TestLost(t *testing.T) {
 	w := run(t, forward.Settings{URL: url + "," + other, Wait: time.Minute})
 	called, fetched := make(chan error, 1), make(chan error, 1)
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
-	check.Received(t, first.Blocked(), "the block")
+	check.Received(t, first.Blocked(), "the call to be held at the backend")
 	go func() {
 		stream, err := w.client.DownloadOutputArtifact(context.Background(),
 			&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: gatewaytest.Block})
@@ -172,14 +172,14 @@ func TestLost(t *testing.T) {
 		}
 		fetched <- err
 	}()
-	check.Received(t, first.Blocked(), "the block")
+	check.Received(t, first.Blocked(), "the call to be held at the backend")
 	second.Release()
 	b.Stop()
 	err := check.Received(t, called, "the end of the call")
 	if text(err) != "Unavailable: the gateway was lost during the call; the call may have been carried out" || mayRepeat(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := check.Received(t, fetched, "the fetch"); err != nil || len(second.Seen()) != 1 {
+	if err := check.Received(t, fetched, "the end of the fetch"); err != nil || len(second.Seen()) != 1 {
 		t.Errorf("the read: %v; the other gateway has seen %d calls", err, len(second.Seen()))
 	}
 }

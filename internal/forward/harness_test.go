@@ -46,7 +46,7 @@ func run(t *testing.T, s forward.Settings) *world {
 	}()
 	t.Cleanup(func() {
 		stop()
-		check.Received(t, over, "the end")
+		check.Received(t, over, "the forwarder to stop")
 	})
 	w.conn, err = clienttest.NewConn("passthrough:///"+w.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

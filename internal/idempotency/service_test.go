@@ -177,9 +177,9 @@ func TestTheCallerLeaves(t *testing.T) {
 		})
 		left <- refusal
 	}()
-	running := check.Received(t, runs, "the run")
+	running := check.Received(t, runs, "the call to run")
 	cancel()
-	if refusal := check.Received(t, left, "the departure"); refusal == nil || refusal.Kind != call.Canceled {
+	if refusal := check.Received(t, left, "the refusal of who left"); refusal == nil || refusal.Kind != call.Canceled {
 		t.Errorf("who left got %v", refusal)
 	}
 	if at, has := running.Deadline(); running.Err() != nil || !has || !at.Equal(deadline) {
@@ -236,10 +236,10 @@ func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 		}()
 	}
 	for range 8 {
-		check.Received(t, began, "the start")
+		check.Received(t, began, "the call to start")
 	}
 	for range 2 {
-		if refusal := check.Received(t, ended, "the end"); refusal == nil ||
+		if refusal := check.Received(t, ended, "the end of the call"); refusal == nil ||
 			refusal.Reason != "IDEMPOTENCY_UNAVAILABLE" {
 			t.Errorf("what is too much: %v", refusal)
 		}
@@ -247,7 +247,7 @@ func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 	expect(t, k, "another tenant's", of("globex", "k"), says("a", idempotency.Executed), "a")
 	close(release)
 	for range 8 {
-		if refusal := check.Received(t, ended, "the end"); refusal != nil {
+		if refusal := check.Received(t, ended, "the end of the call"); refusal != nil {
 			t.Errorf("what fits: %v", refusal)
 		}
 	}

@@ -328,14 +328,14 @@ func TestTurnsAreTold(t *testing.T) {
 		check.Received(t, connected, "who follows to be connected")
 		q.wait("a1", "a2", "b1")
 		q.leave("a1", true)
-		q.says("after the first", check.Received(t, told, "the next"), "b1")
+		q.says("after the first", check.Received(t, told, "the second's turn to be told"), "b1")
 		q.leave("b1", true)
-		q.says("after the second", check.Received(t, told, "the next"), "a2")
+		q.says("after the second", check.Received(t, told, "the third's turn to be told"), "a2")
 		for _, id := range []string{"x", "y"} {
 			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour,
 				Takeover: true})
 			check.Must(t, err)
 		}
-		q.says("who lost a lease", check.Received(t, told, "that"), "x")
+		q.says("who lost a lease", check.Received(t, told, "the lost lease to be told"), "x")
 	})
 }

@@ -61,7 +61,7 @@ func TestAway(t *testing.T) {
 			})
 
 			for len(returned) > 0 {
-				check.Received(t, returned, "the return")
+				check.Received(t, returned, "Redis to come back")
 			}
 			test.heal(server)
 			check.Received(t, returned, "Redis to come back")

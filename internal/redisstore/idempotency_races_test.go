@@ -97,7 +97,7 @@ func TestTheOwnerDies(t *testing.T) {
 		check.Must(t, err)
 		t.Cleanup(spy.Close)
 		_, _, _ = spy.Do(t.Context(), r, nil) // reports the claim of such a request
-		c := check.Received(t, found, "the finding")
+		c := check.Received(t, found, "the claim to be found")
 		dead.ID, dead.Fingerprint, dead.Lease = c.ID, c.Fingerprint, 100*time.Millisecond
 		stands(t, open().Idempotency(), dead)
 

@@ -42,7 +42,7 @@ func newRecent(t *testing.T, s *redisstore.Store, replica string, keep int) *rec
 	}()
 	t.Cleanup(func() {
 		stop()
-		check.Received(t, done, "the end")
+		check.Received(t, done, "the log to stop")
 		l.Close()
 	})
 	return l
@@ -167,11 +167,11 @@ func TestRecentWatch(t *testing.T) {
 			return told, func() { stop(); <-ended }
 		}
 		told, stop := watch("")
-		if e := check.Received(t, told, "the beginning"); e.Kind != recent.Began {
+		if e := check.Received(t, told, "the beginning of the watch"); e.Kind != recent.Began {
 			t.Errorf("%+v", e)
 		}
 		a.Record(ended("acme", "one", 0))
-		first := check.Received(t, told, "a call")
+		first := check.Received(t, told, "a call to be told")
 		if first.Kind != recent.Ended || first.Call.Tool != "one" || first.Call.Replica != "a" {
 			t.Errorf("%+v", first)
 		}
@@ -180,13 +180,13 @@ func TestRecentWatch(t *testing.T) {
 		check.Holds(t, "the second call", func() bool { return len(toolsOf(t.Context(), b, "acme")) == 2 })
 		told, stop = watch(first.Call.ID)
 		defer stop()
-		check.Received(t, told, "the beginning")
-		if e := check.Received(t, told, "the missed call"); e.Call.Tool != "two" {
+		check.Received(t, told, "the beginning of the watch")
+		if e := check.Received(t, told, "the missed call to be told"); e.Call.Tool != "two" {
 			t.Errorf("%+v", e)
 		}
 		unknown, end := watch("nothing-1")
 		defer end()
-		check.Received(t, unknown, "the beginning")
+		check.Received(t, unknown, "the beginning of the watch")
 		if e := check.Received(t, unknown, "that calls are missing"); e.Kind != recent.Missed {
 			t.Errorf("%+v", e)
 		}

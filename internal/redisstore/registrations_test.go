@@ -225,6 +225,6 @@ func TestRegistrationsFollow(t *testing.T) {
 		}
 		wait()
 		cancel()
-		check.Received(t, ended, "the end")
+		check.Received(t, ended, "the end of the watch")
 	})
 }

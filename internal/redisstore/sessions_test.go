@@ -224,7 +224,7 @@ func TestMovesAreTold(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		cancel()
-		check.Received(t, ended, "the end")
+		check.Received(t, ended, "the end of the watch")
 	})
 }
 

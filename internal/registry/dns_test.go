@@ -62,7 +62,7 @@ func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o regist
 	}()
 	t.Cleanup(func() {
 		cancel()
-		check.Received(t, done, "the end")
+		check.Received(t, done, "the source to stop")
 	})
 	return w
 }

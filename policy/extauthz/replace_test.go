@@ -110,7 +110,7 @@ func TestReplace(t *testing.T) {
 	default:
 	}
 	close(release)
-	if a := check.Received(t, waiting, "the wait"); a.Verdict != call.Ask || a.Failed {
+	if a := check.Received(t, waiting, "the verdict of the call that waits"); a.Verdict != call.Ask || a.Failed {
 		t.Errorf("the call that waited: %+v", a)
 	}
 	check.Received(t, ln.closed, "the close")

@@ -46,7 +46,7 @@ func startEngine(t *testing.T, e *engine.Engine) *served {
 		defer close(gone)
 		s.ended <- e.Serve(ctx, ln)
 	}()
-	t.Cleanup(func() { stop(); check.Received(t, gone, "the departure") })
+	t.Cleanup(func() { stop(); check.Received(t, gone, "the engine to stop") })
 	return s
 }
 

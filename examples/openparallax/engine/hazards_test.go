@@ -197,7 +197,7 @@ func TestNothingIsGuarded(t *testing.T) {
 	if _, err := stranger.Shutdown(within(t), &openparallaxv1.ShutdownRequest{}); err != nil {
 		t.Error(err)
 	}
-	if err := check.Received(t, e.ended, "the end"); err != nil {
+	if err := check.Received(t, e.ended, "the engine to stop"); err != nil {
 		t.Error(err)
 	}
 }

@@ -78,10 +78,10 @@ func TestLifecycle(t *testing.T) {
 	if reply, err := c.Shutdown(ctx, &openparallaxv1.ShutdownRequest{}); err != nil || !reply.GetClean() {
 		t.Errorf("%v, %v", reply, err)
 	}
-	if err := check.Received(t, gone, "the departure"); err != nil {
+	if err := check.Received(t, gone, "the agent to leave"); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
-	if err := check.Received(t, e.ended, "the end"); err != nil {
+	if err := check.Received(t, e.ended, "the engine to stop"); err != nil {
 		t.Errorf("the engine: %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestSubAgents(t *testing.T) {
 			!slices.Contains(kinds, kind) {
 			t.Errorf("%s: %v", task, kinds)
 		}
-		if err := agent.RunSub(ctx, e.conn(t), check.Received(t, tokens, "the token")); err == nil ||
+		if err := agent.RunSub(ctx, e.conn(t), check.Received(t, tokens, "the token of the sub-agent")); err == nil ||
 			!strings.Contains(err.Error(), "invalid sub-agent token") {
 			t.Errorf("a token used twice: %v", err)
 		}

@@ -250,7 +250,7 @@ func TestWatchEndsWithItsCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := check.Received(t, checks, "the check")
+	check := check.Received(t, checks, "the watch to follow its credential")
 	check()
 	a := p.ask(t, approvals.Request{Tenant: "acme", User: "ann"})
 	if e, err := stream.Recv(); err != nil || e.GetApproval().GetId() != a.ID {

@@ -58,7 +58,7 @@ func keepVersion(t *testing.T, c *catalog.Catalog, to catalog.Versions) {
 	defer stop()
 	saved := make(chan struct{}, 10)
 	go c.KeepVersions(ctx, told{to, saved})
-	check.Received(t, saved, "the save")
+	check.Received(t, saved, "a version to be saved")
 }
 
 // told tells when something is saved.

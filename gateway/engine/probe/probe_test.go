@@ -108,7 +108,7 @@ func listen(t *testing.T, services ...func(*grpc.Server)) string {
 		defer close(done)
 		_ = s.Serve(ln) // ends when it is stopped
 	}()
-	t.Cleanup(func() { s.Stop(); check.Received(t, done, "the end") })
+	t.Cleanup(func() { s.Stop(); check.Received(t, done, "the server to stop") })
 	return ln.Addr().String()
 }
 

@@ -45,7 +45,7 @@ func TestTurns(t *testing.T) {
 	}
 	first.Done()
 	first.Done()
-	if err := check.Received(t, second, "the second of them"); err != nil {
+	if err := check.Received(t, second, "the second's turn"); err != nil {
 		t.Error(err)
 	}
 	m.expect(t, "leave")
@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 	leaves := later(ctx, k)
 	m.expect(t, "wait")
 	cancel()
-	if err := check.Received(t, leaves, "the departure"); err != context.Canceled {
+	if err := check.Received(t, leaves, "the end of the wait of who leaves"); err != context.Canceled {
 		t.Errorf("who leaves: %v", err)
 	}
 	m.expect(t, "leave")
@@ -90,7 +90,7 @@ func TestTheStoreIsAway(t *testing.T) {
 	first.Done()
 	m.expect(t, "leave")
 	m.set(func() { m.away = false })
-	if err := check.Received(t, second, "the second of them"); err != nil {
+	if err := check.Received(t, second, "the second's turn"); err != nil {
 		t.Error(err)
 	}
 	take(t, k).Done()
@@ -125,7 +125,7 @@ func TestPatience(t *testing.T) {
 		m.set(func() { joined = len(m.line) > 1 })
 	}
 	m.set(func() { m.away = true })
-	if err := check.Received(t, waits, "the wait"); !errors.Is(err, turns.ErrUnavailable) {
+	if err := check.Received(t, waits, "the end of the wait"); !errors.Is(err, turns.ErrUnavailable) {
 		t.Errorf("who waited: %v", err)
 	}
 	first.Done()
@@ -147,7 +147,7 @@ func TestLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check.Received(t, first.Lost(), "the loss")
+	check.Received(t, first.Lost(), "the first to lose its lease")
 	first.Release()
 	m.set(func() { m.away = true })
 	m.set(func() { m.reconnected() })
@@ -189,7 +189,7 @@ func TestClose(t *testing.T) {
 	waits := later(t.Context(), k)
 	m.expect(t, "wait")
 	k.Close()
-	if err := check.Received(t, waits, "the wait"); err != turns.ErrUnavailable {
+	if err := check.Received(t, waits, "the end of the wait"); err != turns.ErrUnavailable {
 		t.Errorf("who waits: %v", err)
 	}
 	m.set(func() {

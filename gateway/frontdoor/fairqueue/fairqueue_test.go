@@ -114,7 +114,7 @@ func (q *Queue) turns(t *testing.T, tenants string) map[admitted]int {
 	release()
 	turns := map[admitted]int{}
 	for range all {
-		turns[check.Received(t, ended, "the end")]++
+		turns[check.Received(t, ended, "a request's turn")]++
 	}
 	return turns
 }
@@ -220,14 +220,14 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	pass(t.Context(), "b")
 	q.waitFor(3)
 	leave() // who has gone makes room
-	if err := check.Received(t, ended, "the end"); !errors.Is(err, context.Canceled) {
+	if err := check.Received(t, ended, "the end of a wait"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves is told %v", err)
 	}
 	pass(t.Context(), "a")
 	q.waitFor(3)
 	release()
 	for range 3 {
-		if err := check.Received(t, ended, "the end"); err != nil {
+		if err := check.Received(t, ended, "the end of a wait"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -247,7 +247,7 @@ func TestPlacesInTurn(t *testing.T) {
 	for i, from := range strings.Fields("x x x x x x y y y z") {
 		go func() { ended <- end{from, q.Wait(t.Context(), "?", from)} }()
 		if q.waitFor(min(i+1, 6)); i >= 6 { // one has to go
-			if e := check.Received(t, ended, "the end"); e.from != "x" || !errors.Is(e.err, ErrFull) {
+			if e := check.Received(t, ended, "the end of a wait"); e.from != "x" || !errors.Is(e.err, ErrFull) {
 				t.Errorf("when %s comes %s is told %v", from, e.from, e.err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestPlacesInTurn(t *testing.T) {
 	}
 	q.mu.Unlock()
 	for range 6 {
-		if e := check.Received(t, ended, "the end"); e.err != nil {
+		if e := check.Received(t, ended, "the end of a wait"); e.err != nil {
 			t.Errorf("%s: %v", e.from, e.err)
 		}
 	}

@@ -109,7 +109,7 @@ func TestRequestsAreRefused(t *testing.T) {
 		t.Errorf("a canceled request got %d", got) // a recorder without a response says 200
 	}
 	release()
-	if got := check.Received(t, first, "the first of them"); got != http.StatusNoContent {
+	if got := check.Received(t, first, "the status of the first request"); got != http.StatusNoContent {
 		t.Errorf("who waited is told %d", got)
 	}
 }

@@ -218,12 +218,12 @@ func TestCancel(t *testing.T) {
 				}
 				ended <- err
 			}()
-			check.Received(t, s.Began, "the start")
+			check.Received(t, s.Began, "the start of the call at the service")
 			cancel()
-			if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
+			if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 				t.Errorf("%+v: %v", c, err)
 			}
-			if err := check.Received(t, s.Ended, "the end"); err == nil {
+			if err := check.Received(t, s.Ended, "the end of the call at the service"); err == nil {
 				t.Errorf("%+v: the backend's call did not end", c)
 			}
 		}
@@ -244,7 +244,7 @@ func TestDeadline(t *testing.T) {
 		if code := status.Code(err); code != codes.DeadlineExceeded && (tool == "Wait" || code != codes.ResourceExhausted) {
 			t.Errorf("%s: %v", tool, err)
 		}
-		if err := check.Received(t, s.Ended, "the end"); err == nil {
+		if err := check.Received(t, s.Ended, "the end of the call at the service"); err == nil {
 			t.Errorf("%s did not end", tool)
 		}
 	}

@@ -182,7 +182,7 @@ func TestHostileAnswers(t *testing.T) {
 				_, err := w.Invoke(t.Context(), request("wait", `{}`))
 				waited <- err
 			}()
-			check.Received(t, r.began, "the start")
+			check.Received(t, r.began, "the start of the call at the server")
 			for name, c := range hostileAnswers(elsewhere.URL) {
 				now = c
 				r.sent.Store(0)

@@ -176,7 +176,7 @@ func TestCancel(t *testing.T) {
 			if _, err := w.Invoke(ctx, request("wait", `{}`)); status.Code(err) != codes.Canceled {
 				t.Error(err)
 			}
-			if err := check.Received(t, r.ended, "the end"); !errors.Is(err, context.Canceled) {
+			if err := check.Received(t, r.ended, "the call to end at the server"); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 			w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)

@@ -90,7 +90,7 @@ func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...
 	}()
 	t.Cleanup(func() {
 		cancel()
-		check.Received(t, done, "the end")
+		check.Received(t, done, "the verifier to stop")
 	})
 	return v
 }

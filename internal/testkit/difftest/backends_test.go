@@ -138,7 +138,7 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	check.Cleanup(t, func() {
 		_ = stdin.Close()
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		check.Received(t, ended, "the end")
+		check.Received(t, ended, "the backend to stop")
 		_ = cmd.Wait()
 		timer.Stop()
 		_ = errors.Close()

@@ -152,7 +152,7 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 	check.Cleanup(t, func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		check.Received(t, ended, "the end")
+		check.Received(t, ended, "the gateway to stop")
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the gateway ends with %v", err)
 		}

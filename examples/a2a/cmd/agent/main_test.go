@@ -35,7 +35,7 @@ func TestAsksThroughAGateway(t *testing.T) {
 		t.Errorf("%v: %s", err, stdout.String())
 	}
 	cancel()
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the program to stop"); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func TestServesUntilShutDown(t *testing.T) {
 	if _, err := client.Shutdown(t.Context(), &openparallaxv1.ShutdownRequest{}); err != nil {
 		t.Error(err)
 	}
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the program to stop"); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }

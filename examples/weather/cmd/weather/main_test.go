@@ -37,7 +37,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 		t.Fatalf("got %v, %v", resp, err)
 	}
 	cancel()
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the program to stop"); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
 }
