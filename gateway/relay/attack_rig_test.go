@@ -141,7 +141,7 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 		interop.DoEmptyUnaryCall(t.Context(), testgrpc.NewTestServiceClient(other), grpc.WaitForReady(true))
 		_ = other.Close()
 	}
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the relay to hold one client alone", func() error {
 		g.call()
 		return g.holds(relay.Usage{Clients: 1})
 	})
@@ -221,7 +221,7 @@ func (g *rig) within(most limits) {
 func (g *rig) atRest() {
 	g.t.Helper()
 	g.settled(relay.Usage{Clients: 1})
-	check.Succeeds(g.t, "the relay", func() error {
+	check.Succeeds(g.t, "the goroutines to end", func() error {
 		if n := runtime.NumGoroutine(); n > g.before+2 {
 			return fmt.Errorf("%d goroutines, %d before", n, g.before)
 		}
@@ -233,7 +233,7 @@ func (g *rig) atRest() {
 // settled waits until nothing is held but client connections.
 func (g *rig) settled(want relay.Usage) {
 	g.t.Helper()
-	check.Succeeds(g.t, "the relay", func() error { return g.holds(want) })
+	check.Succeeds(g.t, "the relay to hold what is wanted", func() error { return g.holds(want) })
 }
 
 // holds says what the relay holds but want.

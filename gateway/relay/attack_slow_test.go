@@ -169,7 +169,7 @@ func TestHalfOpen(t *testing.T) {
 	if pings != 2 {
 		t.Errorf("%d PINGs, want 2", pings)
 	}
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the stream to end with its client", func() error {
 		if n := g.handler.count(relay.ClientGone); n != 1 {
 			return fmt.Errorf("%d streams ended for want of a client", n)
 		}

@@ -49,7 +49,7 @@ func TestUnreadDownloads(t *testing.T) {
 				if tc.read {
 					go func() { _ = c.WaitClosed() }()
 				}
-				check.Succeeds(t, "the relay", func() error {
+				check.Succeeds(t, "the downloads to fill the memory", func() error {
 					if u := g.relay.Usage(); u.Buffers < downloads*perStream/2 {
 						return fmt.Errorf("usage %+v: the attack has no effect", u)
 					}
@@ -76,7 +76,7 @@ func TestConnectionShare(t *testing.T) {
 			check.Must(t, c.Write(rawhttp2.Headers(2*i+1, true, c.Block(request("/raw/download")...))))
 		}
 		go endless(g.backend())
-		check.Succeeds(t, "the relay", func() error {
+		check.Succeeds(t, "downloads to end for want of memory", func() error {
 			if n, want := g.handler.count(relay.MemoryExceeded), downloads-2*share/perStream; n < want {
 				return fmt.Errorf("%d downloads ended for want of memory, at least %d expected", n, want)
 			}
@@ -172,7 +172,7 @@ func TestAnswersReadLate(t *testing.T) {
 	g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 		c := g.attacker()
 		check.Must(t, writeRefused(c, calls)) // requests of 300 KB: the sockets take them
-		check.Succeeds(t, "the relay", func() error {
+		check.Succeeds(t, "the upload to wait", func() error {
 			if u := g.relay.Usage(); u.Buffers < 64<<10 {
 				return fmt.Errorf("usage %+v: nothing waits", u)
 			}

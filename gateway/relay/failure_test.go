@@ -202,7 +202,7 @@ func TestGracefulStop(t *testing.T) {
 				if same {
 					_ = ln.Close()
 					go old.srv.GracefulStop()
-					check.Succeeds(t, "the relay",
+					check.Succeeds(t, "the port of the backend to be free",
 						func() (err error) { ln, err = net.Listen("tcp", old.addr); return err })
 					backs = append(backs, serveBackend(t, ln))
 					continue

@@ -87,7 +87,7 @@ func TestHandleDies(t *testing.T) {
 	})
 	wantEnd(t, w.open(t, "Parent"), codes.OK)
 	wantEnd(t, child, codes.Canceled)
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "a dead handle to be refused", func() error {
 		c, err := handle.Continue(w.ctx, relay.Request{Path: "/t.T/Echo"})
 		if err == nil {
 			c.Cancel()
@@ -206,7 +206,7 @@ func TestSubrequestsAreCharged(t *testing.T) {
 	})
 	wantEnd(t, w.open(t, "Parent"), codes.OK)
 	w.drained(t)
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the memory to be given back", func() error {
 		if held := tenant.held.Load(); held > 64<<10 {
 			return fmt.Errorf("%d bytes are still charged", held)
 		}

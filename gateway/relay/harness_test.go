@@ -123,7 +123,7 @@ func (f *forwarder) Done(_ *relay.Stream, r *relay.Result) {
 func (f *forwarder) results(t testing.TB, n int) []relay.Result {
 	t.Helper()
 	var done []relay.Result
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the calls to be done", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if done = f.done; len(done) < n {

@@ -116,7 +116,7 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 // waitNoUpstreams waits until no connection to a backend is left.
 func (w *world) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
 	t.Helper()
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the connections to end", func() error {
 		if u := w.Usage(); u.Upstreams != 0 || up.Conns() != 0 {
 			return fmt.Errorf("%+v", u)
 		}
@@ -141,7 +141,7 @@ func TestUntakenReply(t *testing.T) {
 	if r := w.h.results(t, 1)[0]; r.Failure != relay.DeadlineExceeded || r.Code != uint32(codes.DeadlineExceeded) {
 		t.Errorf("%+v", r)
 	}
-	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
 // TestHTTPAnswers maps responses that come from something other than a gRPC server.

@@ -54,7 +54,7 @@ func TestMessageLimit(t *testing.T) {
 				(test.code != codes.OK) != (r.Failure == relay.TooManyMessages) {
 				t.Errorf("%+v", r)
 			}
-			check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+			check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 		})
 	}
 }
@@ -118,7 +118,7 @@ func TestByteLimit(t *testing.T) {
 			if err := drainStream(s); status.Code(err) != test.code {
 				t.Errorf("got: %v, want %v", err, test.code)
 			}
-			check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+			check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 		})
 	}
 }
@@ -171,7 +171,7 @@ func TestRate(t *testing.T) {
 	if n := slowed.Load(); n < 1 || n > streams {
 		t.Errorf("%d streams of %d had to wait", n, streams)
 	}
-	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
 // TestSlowGroupEnds: streams that wait for their window for a long time end when their
@@ -218,7 +218,7 @@ func TestSlowGroupEnds(t *testing.T) {
 		}
 	}
 	all.Wait()
-	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 	if behind := g.Behind(); behind <= 0 || behind > 10*time.Duration(2*65535+5)*time.Millisecond {
 		t.Errorf("the group is behind by %v", behind)
 	}
@@ -293,7 +293,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	if ended == 0 || ended == len(greedy) {
 		t.Errorf("%d calls of %d were ended of who holds too much", ended, len(greedy))
 	}
-	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
 // withHeader is a context with a header and, unless that is 0, a timeout.

@@ -99,7 +99,7 @@ func (w *world) localKinds(t *testing.T, size int) {
 // drained waits until no call is left.
 func (w *world) drained(t testing.TB) {
 	t.Helper()
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the streams to end", func() error {
 		if u := w.Usage(); u.Streams != 0 {
 			return fmt.Errorf("left: %+v", u)
 		}

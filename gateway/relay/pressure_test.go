@@ -27,7 +27,7 @@ import (
 func held(t testing.TB, r *relay.Relay) int {
 	t.Helper()
 	same, last := 0, -1
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the buffers to stay the same", func() error {
 		if u := r.Usage(); u.Buffers == last {
 			same++
 		} else {
@@ -80,7 +80,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	all.Wait()
 	w.h.results(t, streams+1)
-	check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
 // TestSlowBackend lets clients send to backends that do not read.
@@ -113,7 +113,7 @@ func TestSlowBackend(t *testing.T) {
 			}
 			close(w.back.release)
 			all.Wait()
-			check.Succeeds(t, "the relay", func() error { return emptyHanded(w.Relay) })
+			check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 		})
 	}
 }
@@ -228,7 +228,7 @@ func TestIdleUpstream(t *testing.T) {
 		if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 			t.Fatal(err)
 		}
-		check.Succeeds(t, "the relay", func() error {
+		check.Succeeds(t, "the connections to end", func() error {
 			if u := w.Usage(); w.h.target().Conns() != 0 || u.Upstreams != 0 || u.Clients != 0 {
 				return fmt.Errorf("%+v, %d connections", u, w.h.target().Conns())
 			}
@@ -309,7 +309,7 @@ func TestSetTLS(t *testing.T) {
 	}
 	before := there.Swap(serveBackend(t, tls.NewListener(listen(t), server)))
 	before.srv.GracefulStop()
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the connections to end", func() error {
 		if n := up.Conns(); n != 0 {
 			return fmt.Errorf("%d connections", n)
 		}
@@ -320,7 +320,7 @@ func TestSetTLS(t *testing.T) {
 		t.Errorf("by one that trusts nobody: %v", err)
 	}
 	up.SetTLS(client)
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "a call to succeed", func() error {
 		_, err := unary(w.ctx, w.cc, "Echo", nil)
 		return err
 	})

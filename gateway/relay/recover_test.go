@@ -32,7 +32,7 @@ func (p *panics) told(where string, v any) {
 // want waits for one panic of such a place, and forgets it.
 func (p *panics) want(t *testing.T, where string) {
 	t.Helper()
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the panic to be reported", func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.all) != 1 || p.all[0] != where+": boom" {
@@ -184,7 +184,7 @@ func TestShardPanics(t *testing.T) {
 	if _, err := recv(kept); !errors.Is(err, io.EOF) {
 		t.Errorf("the other shard's stream ended with %v", err)
 	}
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the streams to end", func() error {
 		if u := w.Usage(); u.Streams != 0 {
 			return fmt.Errorf("left: %+v", u)
 		}

@@ -286,7 +286,7 @@ func TestServeMemory(t *testing.T) {
 	s := w.open(t, "Wait")
 	check.Received(t, w.back.started, "the start of the call at the backend")
 	check.Must(t, s.Send(relay.Message{Data: make([]byte, 60_000)}))
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the memory to be charged", func() error {
 		if held := tenant.held.Load(); held < 60_000 {
 			return fmt.Errorf("%d bytes are charged", held)
 		}

@@ -40,7 +40,7 @@ func relayGoroutines() string {
 // wantNothingLeft waits until no goroutine of any relay is left.
 func wantNothingLeft(t *testing.T) {
 	t.Helper()
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the goroutines to end", func() error {
 		if left := relayGoroutines(); left != "" {
 			return errors.New(left)
 		}
@@ -62,7 +62,7 @@ func TestShutdownGraceful(t *testing.T) {
 			answer := w.slow(c, get)
 			down := make(chan error, 1)
 			go func() { down <- w.Shutdown(w.ctx) }()
-			check.Succeeds(t, "the relay", func() error {
+			check.Succeeds(t, "the port to be closed", func() error {
 				nc, err := net.Dial("tcp", w.addr)
 				if err == nil {
 					_ = nc.Close()

@@ -40,7 +40,7 @@ func TestWebBodyWaits(t *testing.T) {
 		answer <- err
 	}()
 	const windows = 2 * 65535 // of the handler, and of what waits for it
-	check.Succeeds(t, "the relay", func() error {
+	check.Succeeds(t, "the windows to be full", func() error {
 		if n := w.Usage().Buffers; n < windows || sent.Load() < windows {
 			return fmt.Errorf("%d bytes are held", n)
 		}

@@ -63,7 +63,7 @@ func (w *webWorld) atRest(handlers int) {
 	for range handlers {
 		<-w.left
 	}
-	check.Succeeds(w.t, "the relay", func() error {
+	check.Succeeds(w.t, "the streams and their memory to end", func() error {
 		w.client.CloseIdleConnections()
 		if u := w.Usage(); u.Streams > 0 {
 			return fmt.Errorf("%+v", u)

@@ -246,7 +246,7 @@ func TestPipe(t *testing.T) {
 		w.everyKind(t, size)
 	}
 	check.Must(t, cc.Close())
-	check.Succeeds(t, "the relay", func() error { return wantUsage(w.Relay, relay.Usage{}) })
+	check.Succeeds(t, "the relay to hold nothing", func() error { return wantUsage(w.Relay, relay.Usage{}) })
 	w.Close()
 	if _, err := pipes.dial(w.ctx); err == nil {
 		t.Error("dialled a closed relay")
