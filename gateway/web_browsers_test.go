@@ -121,7 +121,7 @@ func browse(t *testing.T, page string) {
 		"--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--user-data-dir="+profile, page)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is many processes
+	cmd.SysProcAttr = browsertest.Group()
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v: run `make setup`", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -92,6 +93,7 @@ func TestSmall(t *testing.T) {
 			maxDescriptors)
 	}
 	closeAll()
+	defer time.AfterFunc(check.Patience, func() { _ = cmd.Process.Kill() }).Stop()
 	check.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 	check.Must(t, cmd.Wait())
 }

@@ -66,8 +66,7 @@ func Start(t *testing.T, root string) *Browser {
 	}
 	cmd := exec.Command("node", "launch.mjs", chromium)
 	cmd.Dir, cmd.Stderr = b.dir, os.Stderr
-	// A browser is many processes: a group, whose first one ends them. It is killed if the test binary is.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = Group()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
