@@ -225,7 +225,9 @@ func TestCancelUnstarted(t *testing.T) {
 			if done := w.h.results(t, 1)[0]; done.Failure != relay.ClientGone || done.Forwarded != 0 {
 				t.Errorf("result %+v", done)
 			}
-			check.Succeeds(t, "one client to be held", func() error { return wantUsage(w.Relay, relay.Usage{Clients: 1}) })
+			check.Succeeds(t, "one client to be held", func() error {
+				return wantUsage(w.Relay, relay.Usage{Clients: 1})
+			})
 		})
 	}
 }
