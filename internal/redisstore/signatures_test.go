@@ -319,7 +319,7 @@ func TestStoreKeysChange(t *testing.T) {
 	set(lenient)
 	there("written anew", f.store, true)
 	if a, b, c := lenient.AcceptsUnsigned(), f.store.AcceptsUnsigned(), f.plain.AcceptsUnsigned(); !a || b || c {
-		t.Errorf("unsigned records are accepted by a lenient store: %t, a strict one: %t, one without keys: %t", a, b, c)
+		t.Errorf("unsigned records are accepted by a lenient store: %t, a strict: %t, one without keys: %t", a, b, c)
 	}
 	var held map[string]any
 	values, err := f.client.HVals(context.Background(), f.find("{acme:policy}:rules")).Result()

@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// followed tells when the changes of approvals are subscribed. A watch of all tenants that begins earlier is told that it
-// missed events.
+// followed tells when the changes of approvals are subscribed. A watch of all tenants that begins earlier is told that
+// it missed events.
 type followed struct {
 	approvals.Store
 	subscribed func()
