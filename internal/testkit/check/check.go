@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -85,4 +86,15 @@ func Received[T any](t TB, from <-chan T, what string) (value T) {
 		t.Fatalf("waited %v for %s", Patience, what)
 	}
 	return value
+}
+
+// Ended waits for a group of goroutines that has little to do. One that does much is not bounded as a whole.
+func Ended(t TB, group *sync.WaitGroup, what string) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		group.Wait()
+	}()
+	Received(t, ended, what)
 }

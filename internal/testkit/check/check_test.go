@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,11 @@ func TestChecks(t *testing.T) {
 		time.AfterFunc(after, func() { ch <- 7 })
 		return ch
 	}
+	group := func(takes time.Duration) *sync.WaitGroup {
+		var g sync.WaitGroup
+		g.Go(func() { <-time.After(takes) })
+		return &g
+	}
 	for name, tt := range map[string]struct {
 		check func(check.TB)
 		takes time.Duration
@@ -54,10 +60,12 @@ func TestChecks(t *testing.T) {
 		}, 200 * time.Millisecond, ""},
 		"fails": {func(t check.TB) { check.Succeeds(t, "x", func() error { return errors.New("no") }) }, check.Patience,
 			"waited 30s for x: no"},
-		"a value":    {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
-		"no value":   {func(t check.TB) { check.Received(t, make(chan int), "y") }, check.Patience, "waited 30s for y"},
-		"an event":   {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},
-		"few events": {func(t check.TB) { onEvent(t, sending(time.Second), never) }, check.Patience, "waited 30s for z: nothing"},
+		"a value":      {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
+		"no value":     {func(t check.TB) { check.Received(t, make(chan int), "y") }, check.Patience, "waited 30s for y"},
+		"a group":      {func(t check.TB) { check.Ended(t, group(time.Second), "y") }, time.Second, ""},
+		"a slow group": {func(t check.TB) { check.Ended(t, group(time.Minute), "y") }, check.Patience, "waited 30s for y"},
+		"an event":     {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},
+		"few events":   {func(t check.TB) { onEvent(t, sending(time.Second), never) }, check.Patience, "waited 30s for z: nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,6 +79,7 @@ func TestChecks(t *testing.T) {
 				if took := time.Since(began); r.says != tt.says || took.Round(10*time.Millisecond) != tt.takes {
 					t.Errorf("after %v: %q, want %q after %v", took, r.says, tt.says, tt.takes)
 				}
+				<-time.After(time.Hour) // until all that the check left has ended
 			})
 		})
 	}
