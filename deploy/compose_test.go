@@ -241,7 +241,7 @@ func (f *fleet) load(t *testing.T, client docpb.CapabilityClient) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	t.Cleanup(func() { stop(); running.Wait() })
+	t.Cleanup(func() { stop(); check.Ended(t, &running, "the background work to end") })
 	for range 4 {
 		running.Go(func() {
 			for pace := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-pace.C {

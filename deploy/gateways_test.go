@@ -171,7 +171,7 @@ func (g *gateways) load(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	t.Cleanup(func() { stop(); running.Wait() })
+	t.Cleanup(func() { stop(); check.Ended(t, &running, "the background work to end") })
 	running.Go(func() {
 		pace := time.NewTicker(200 * time.Millisecond)
 		defer pace.Stop()

@@ -56,7 +56,7 @@ func openDeskWith(t *testing.T, o approvals.Options) *desk {
 			return nil
 		})
 	})
-	check.Cleanup(t, func() { stop(); running.Wait() })
+	check.Cleanup(t, func() { stop(); check.Ended(t, &running, "the background work to end") })
 	return d
 }
 

@@ -78,8 +78,12 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	asks, stop := context.WithCancel(ctx)
 	following.Go(func() { d.catalog.Run(ctx) })
 	asking.Go(func() { d.discoverer.Run(asks) })
-	d.stop = func() { stop(); asking.Wait() }
-	check.Cleanup(t, func() { cancel(); asking.Wait(); following.Wait() })
+	d.stop = func() { stop(); check.Ended(t, &asking, "the discoverer to stop") }
+	check.Cleanup(t, func() {
+		cancel()
+		check.Ended(t, &asking, "the discoverer to stop")
+		check.Ended(t, &following, "the catalog to stop")
+	})
 	d.discoverer.Healthy("caps", true)
 	return d
 }

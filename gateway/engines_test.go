@@ -69,7 +69,7 @@ func shareEngines(t *testing.T, taken chan<- struct{}) (guard.Shared, *approvals
 	var running sync.WaitGroup
 	running.Go(func() { approver.Run(ctx) })
 	running.Go(func() { all.Run(ctx) })
-	check.Cleanup(t, func() { all.Close(); stop(); running.Wait() })
+	check.Cleanup(t, func() { all.Close(); stop(); check.Ended(t, &running, "the background work to end") })
 	return guard.Shared{Turns: all, Sessions: store.EngineSessions(), Approvals: approver,
 		Questions: store.EngineQuestions()}, approver
 }

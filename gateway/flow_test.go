@@ -74,7 +74,7 @@ func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
 	follower.Go(func() { f.gateway.WatchRates(ctx, directory) })
 	check.Cleanup(t, func() {
 		stop()
-		follower.Wait()
+		check.Ended(t, &follower, "the follower to stop")
 	})
 	return change
 }

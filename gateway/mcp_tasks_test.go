@@ -169,7 +169,7 @@ func TestMCPTasks(t *testing.T) {
 			}
 		})
 	}
-	asking.Wait()
+	check.Ended(t, &asking, "the calls")
 	if n := calls(all); n != 1 {
 		t.Errorf("%d calls", n)
 	}
@@ -199,7 +199,7 @@ func TestMCPTaskStarts(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	close(claim)
-	first.Wait()
+	check.Ended(t, &first, "the first call")
 	for got := "working"; got != "completed"; {
 		if got = all[1].status(t, id); got != "completed" && got != "working" {
 			t.Fatalf("%q", got)

@@ -108,7 +108,7 @@ func startWatched(t *testing.T) (e *watchedEngine, addr string) {
 	t.Cleanup(func() {
 		cancel()
 		server.Stop()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 		_ = conn.Close()
 	})
 	check.Received(t, ready, "the readiness")

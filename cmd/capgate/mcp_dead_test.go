@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // failing is an MCP server whose process answers, hangs, or has crashed.
@@ -79,7 +81,7 @@ func TestOneOfFiveMCPServersIsDead(t *testing.T) {
 	unharmed("one hangs with calls")
 	bad.CloseClientConnections()
 	bad.Close()
-	waiting.Wait()
+	check.Ended(t, &waiting, "the waiting calls to end")
 	waitPage(t, "http://"+admin+"/v1/fleets", "connection refused")
 	unharmed("one has crashed")
 	waitTools(t, public, append(names, "bad__weather")...)

@@ -214,7 +214,7 @@ func TestGracefulStop(t *testing.T) {
 			}
 			w.h.results(t, len(w.h.results(t, 0))+200)
 			close(stop)
-			all.Wait()
+			check.Ended(t, &all, "the calls")
 			for i, n := range counts {
 				for j := range n {
 					delivered := 0
@@ -381,7 +381,7 @@ func TestNobodyThere(t *testing.T) {
 					}
 				})
 			}
-			all.Wait()
+			check.Ended(t, &all, "the calls")
 		})
 	}
 }

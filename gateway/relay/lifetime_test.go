@@ -109,7 +109,7 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 	}
 	up.Close()
 	close(slow)
-	all.Wait()
+	check.Ended(t, &all, "the calls")
 	w.waitNoUpstreams(t, up)
 }
 

@@ -128,6 +128,6 @@ func TestLocalMany(t *testing.T) {
 			wantEnd(t, s, codes.OK)
 		})
 	}
-	all.Wait()
+	check.Ended(t, &all, "the calls")
 	w.drained(t)
 }

@@ -244,7 +244,7 @@ func TestChangeMeanwhile(t *testing.T) {
 	b.proceed <- struct{}{}
 	check.Received(t, b.begun, "the store to be told of its end")
 	b.proceed <- struct{}{}
-	changing.Wait()
+	check.Ended(t, &changing, "the changes to end")
 	if f.drained(one) || len(b.keys()) > 0 {
 		t.Errorf("in force %v, stored %v", f.force, b.keys())
 	}

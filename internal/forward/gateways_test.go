@@ -151,7 +151,7 @@ func TestDraining(t *testing.T) {
 	if err := check.Received(t, called, "the end of the call"); err != nil {
 		t.Errorf("the running call: %v", err)
 	}
-	going.Wait()
+	check.Ended(t, &going, "the forwarder to stop")
 }
 
 // TestLost: a call that its gateway may have carried out is not made again, and its error does not make Selu do so. A

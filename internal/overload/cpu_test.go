@@ -118,7 +118,7 @@ func TestDelayByOthers(t *testing.T) {
 	s := overload.New(overload.Config{MaxDelay: most})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	defer stop()
 	var turns atomic.Int64
 	running.Go(func() {
@@ -149,7 +149,7 @@ func TestOwnWorkIsSeen(t *testing.T) {
 	s := overload.New(overload.Config{MaxDelay: 10 * time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	defer stop()
 	running.Go(func() {
 		if err := s.Watch(ctx, func() {}); err != nil {

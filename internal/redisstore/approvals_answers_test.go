@@ -28,7 +28,7 @@ func watching(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals
 	running.Go(func() { k.Run(ctx) })
 	t.Cleanup(func() { // before the Store is closed
 		cancel()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 	})
 	return k
 }

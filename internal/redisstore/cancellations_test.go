@@ -27,6 +27,6 @@ func TestCancellations(t *testing.T) {
 			t.Errorf("%q", request)
 		}
 		stop()
-		watching.Wait()
+		check.Ended(t, &watching, "the watches to stop")
 	})
 }

@@ -257,6 +257,6 @@ func TestToolsAreFollowed(t *testing.T) {
 		}
 		check.Received(t, told, "the change")
 		cancel()
-		watching.Wait()
+		check.Ended(t, &watching, "the watches to stop")
 	})
 }

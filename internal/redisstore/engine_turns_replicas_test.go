@@ -27,7 +27,7 @@ func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Manage
 	t.Cleanup(func() {
 		k.Close()
 		stop()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 	})
 	return k
 }

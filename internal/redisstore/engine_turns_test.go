@@ -320,7 +320,7 @@ func TestTurnsAreTold(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		told, connected := make(chan string, 100), make(chan struct{}, 100)
 		var watching sync.WaitGroup
-		defer watching.Wait()
+		defer check.Ended(t, &watching, "the watches to stop")
 		defer cancel()
 		watching.Go(func() {
 			open().EngineTurns().Watch(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })

@@ -175,7 +175,7 @@ func TestSubscriptionComesBack(t *testing.T) {
 			p := open(t, redisstore.Config{URL: server.URL()}).Probe()
 			connected, messages := make(chan struct{}, 100), make(chan string, 100)
 			var subscribing sync.WaitGroup
-			defer subscribing.Wait()
+			defer check.Ended(t, &subscribing, "the subscription to end")
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			subscribing.Go(func() {

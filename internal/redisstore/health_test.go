@@ -73,7 +73,7 @@ func watch(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 	watching.Go(func() { _ = b.Watch(ctx, func(n health.Event) { events <- n }) })
 	t.Cleanup(func() {
 		stop()
-		watching.Wait()
+		check.Ended(t, &watching, "the watches to stop")
 	})
 	if n := check.Received(t, events, "the event"); !n.Subscribed {
 		t.Errorf("at first: %+v", n)
@@ -236,7 +236,7 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 			running.Go(func() { p.Run(ctx) })
 			t.Cleanup(func() {
 				stop()
-				running.Wait()
+				check.Ended(t, &running, "the background work to end")
 			})
 			news = append(news, published)
 		}
@@ -270,7 +270,7 @@ func standard(t *testing.T) (addr string, sicken func()) {
 	serving.Go(func() { _ = s.Serve(ln) })
 	t.Cleanup(func() {
 		s.Stop()
-		serving.Wait()
+		check.Ended(t, &serving, "the server to stop")
 	})
 	return ln.Addr().String(), func() { how.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING) }
 }

@@ -44,7 +44,7 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: most}}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	defer stop()
 	var all []*ratelimit.Limiter
 	for i := range replicas {

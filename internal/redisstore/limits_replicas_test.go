@@ -50,7 +50,7 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	callers.Wait()
 	took := time.Since(begun)
 	stop()
-	running.Wait()
+	check.Ended(t, &running, "the background work to end")
 	n := admitted.Load()
 	due := rate * took.Seconds()
 	if most := due + burst + 3*rate/4; float64(n) > most {
@@ -101,7 +101,7 @@ func TestCommandsOfAQuietTenant(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx) })
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	defer stop()
 	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: 1_000_000,
 		Concurrent: 100, PerDay: 1_000_000_000}}}
@@ -131,7 +131,7 @@ func TestLimitsWithoutRedis(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { l.Run(ctx) })
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	defer stop()
 	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{PerMonth: 1000}}}
 	if !admit(l, s) {

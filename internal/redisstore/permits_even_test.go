@@ -143,7 +143,7 @@ func limitedReplicas(t *testing.T, cfg router.Config) (tables [3]*router.Table, 
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		stop()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 	})
 	var knows [len(tables)]chan struct{}
 	for i := range tables {

@@ -169,7 +169,7 @@ func TestSlotsNotices(t *testing.T) {
 		b := &asker{t: t, slots: open().Permits("b").Lasting(time.Hour)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var listening sync.WaitGroup
-		defer listening.Wait()
+		defer check.Ended(t, &listening, "the listener to stop")
 		defer cancel()
 		heard := map[*asker]chan string{a: make(chan string, 1000), b: make(chan string, 1000)}
 		for who, ch := range heard {

@@ -298,6 +298,6 @@ func TestRulesAreFollowed(t *testing.T) {
 			t.Errorf("version %d after %d, %v", v, last, err)
 		}
 		cancel()
-		watching.Wait()
+		check.Ended(t, &watching, "the watches to stop")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -26,7 +27,7 @@ func newSessionReplica(t *testing.T, s *redisstore.Store) *sessionReplica {
 	running.Go(func() { r.Run(ctx) })
 	t.Cleanup(func() {
 		stop()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 	})
 	return r
 }

@@ -235,7 +235,7 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 		check.Must(t, err)
 		var running sync.WaitGroup
 		running.Go(func() { stored.Watch(ctx) })
-		defer running.Wait()
+		defer check.Ended(t, &running, "the background work to end")
 		defer stop()
 		claim := tenant.Credentials{Credential: tenant.Credential(id, secret)}
 		check.Holds(t, "the key to be known", func() bool {

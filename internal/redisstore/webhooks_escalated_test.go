@@ -48,7 +48,7 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { deliver(ctx, all...) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	t.Cleanup(func() { stop(); check.Ended(t, &running, "the background work to end") })
 	runEscalations(t, approvals.NewEscalations(k, func(context.Context, string, int) ([]string, string, error) {
 		return []string{request("").Tenant}, "", nil
 	}))

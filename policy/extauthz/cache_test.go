@@ -202,7 +202,7 @@ func TestOneQuestionForAll(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		check.Ended(t, &all, "the callers")
 		if n := len(srv.questions()); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
@@ -236,7 +236,7 @@ func TestPlacesAreBounded(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		check.Ended(t, &all, "the callers")
 		if most.Load() != places || len(srv.questions()) != callers {
 			t.Errorf("%d at once, %d in all", most.Load(), len(srv.questions()))
 		}

@@ -60,9 +60,9 @@ func TestFlight(t *testing.T) {
 	}
 	f.aboard(21)
 	leave()
-	gone.Wait()
+	check.Ended(t, &gone, "the callers who left")
 	close(release)
-	all.Wait()
+	check.Ended(t, &all, "the callers")
 	if v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
 		return verdict{reason: "two"}, nil
 	}); v.reason != "two" || err != nil {
@@ -87,7 +87,7 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	})
 	f.aboard(1)
 	leave()
-	gone.Wait()
+	check.Ended(t, &gone, "the callers who left")
 	if v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
 		return verdict{reason: "new"}, nil
 	}); v.reason != "new" || err != nil {

@@ -151,7 +151,7 @@ func TestReplaceWhileCalled(t *testing.T) {
 			_, _ = s.Check(t.Context(), forecast(), nil)
 		}
 		stop()
-		all.Wait()
+		check.Ended(t, &all, "the callers")
 		var judged int64
 		for _, stats := range s.Each() {
 			judged = stats.Answered[call.Ask][0]

@@ -68,7 +68,7 @@ func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 		}
 	}
 	cancel()
-	running.Wait()
+	check.Ended(t, &running, "the background work to end")
 	if told["light"] != 100 || told["heavy"] == 0 {
 		t.Errorf("the store was told of %v", told)
 	}
@@ -142,7 +142,7 @@ func settleClaim(t *testing.T, owned bool, want string) {
 	fleet, store := table.Fleet("mail"), &settling{owned: owned}
 	r := affinity.New(affinity.Config{Every: time.Second}, store)
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	running.Go(func() { r.Run(ctx) })

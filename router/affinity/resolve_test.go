@@ -62,5 +62,5 @@ func TestTheStoreIsLate(t *testing.T) {
 		}
 	}
 	cancel()
-	running.Wait()
+	check.Ended(t, &running, "the background work to end")
 }

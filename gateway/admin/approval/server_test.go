@@ -84,7 +84,7 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.backing.Run(ctx) })
-	check.Cleanup(t, func() { stop(); running.Wait() })
+	check.Cleanup(t, func() { stop(); check.Ended(t, &running, "the background work to end") })
 	check.Received(t, subscribed, "the subscription to changes of approvals")
 	cfg := approval.Config{
 		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
@@ -117,7 +117,7 @@ func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	p.service.Register(g)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = g.Serve(ln) })
-	check.Cleanup(t, func() { g.Stop(); serving.Wait() })
+	check.Cleanup(t, func() { g.Stop(); check.Ended(t, &serving, "the server to stop") })
 	conn, err := clienttest.NewConn(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })

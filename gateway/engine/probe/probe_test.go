@@ -125,7 +125,7 @@ func first(t *testing.T, f health.Fleet) health.Backend {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
-	defer running.Wait()
+	defer check.Ended(t, &running, "the background work to end")
 	defer cancel()
 	return (check.Received(t, told, "the notice")).Backends[0]
 }

@@ -127,7 +127,7 @@ func manager(t *testing.T, m *memory, o turns.Options) *turns.Manager {
 	t.Cleanup(func() {
 		k.Close()
 		stop()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 	})
 	return k
 }

@@ -83,7 +83,7 @@ func TestTenantsInTurn(t *testing.T) {
 		q.pop().admitted <- struct{}{}
 	}
 	q.mu.Unlock()
-	all.Wait()
+	check.Ended(t, &all, "all in the queue to get a place")
 	if order.String() != "ABcAbabaaaaa" {
 		t.Errorf("the order is %s", &order)
 	}
@@ -197,7 +197,7 @@ func TestAllGetThrough(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	check.Ended(t, &all, "all in the queue to get a place")
 	if len(q.tenants)+len(q.ready) != 0 {
 		t.Errorf("%d queues are left", len(q.tenants))
 	}

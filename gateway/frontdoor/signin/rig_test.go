@@ -165,7 +165,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { v.Run(ctx) })
-	check.Cleanup(t, func() { stop(); running.Wait() })
+	check.Cleanup(t, func() { stop(); check.Ended(t, &running, "the background work to end") })
 	return v
 }
 

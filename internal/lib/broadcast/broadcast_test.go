@@ -25,7 +25,7 @@ func TestSignal(t *testing.T) {
 		waiting.Go(func() { <-next })
 	}
 	s.Send()
-	waiting.Wait()
+	check.Ended(t, &waiting, "the waiters to wake")
 	check.Received(t, first, "the first of them")
 	select {
 	case <-s.Next():
