@@ -62,9 +62,9 @@ func TestTenantsInTurn(t *testing.T) {
 		all.Go(func() {
 			var err error
 			if tenant := strings.ToLower(who); tenant != who {
-				err = q.WaitAgain(t.Context(), tenant)
+				err = q.WaitAgain(check.Context(t), tenant)
 			} else {
-				err = q.Wait(t.Context(), who, "")
+				err = q.Wait(check.Context(t), who, "")
 			}
 			if err != nil {
 				t.Error(err)
@@ -103,7 +103,7 @@ func (q *Queue) turns(t *testing.T, tenants string) map[admitted]int {
 	ended := make(chan admitted, len(all))
 	for i, tenant := range all {
 		go func() {
-			turn, err := q.wait(t.Context(), tenant, "")
+			turn, err := q.wait(check.Context(t), tenant, "")
 			if err != nil {
 				t.Error(err)
 			}
@@ -124,7 +124,7 @@ func TestBatches(t *testing.T) {
 	t.Parallel()
 	q := open(t, 100)
 	for range batch { // the first of another tenant than before
-		if turn, err := q.wait(t.Context(), "a", ""); turn != 1 || err != nil {
+		if turn, err := q.wait(check.Context(t), "a", ""); turn != 1 || err != nil {
 			t.Errorf("a request of the first batch: turn %d, %v", turn, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestBatchesOfOneTenant(t *testing.T) {
 	if turns := q.turns(t, many); !maps.Equal(turns, want) {
 		t.Errorf("one tenant: %v, want %v", turns, want)
 	}
-	if err := q.Wait(t.Context(), "b", ""); err != nil { // in the turn that admitted one
+	if err := q.Wait(check.Context(t), "b", ""); err != nil { // in the turn that admitted one
 		t.Error(err)
 	}
 	if q.left >= batch {
@@ -188,11 +188,11 @@ func TestBatchesBesideCalls(t *testing.T) {
 
 func TestAllGetThrough(t *testing.T) {
 	t.Parallel()
-	q := open(t, 1000)
+	q, ctx := open(t, 1000), check.Context(t)
 	var all sync.WaitGroup
 	for i := range 500 {
 		all.Go(func() {
-			if err := errors.Join(q.Wait(t.Context(), string(rune('a'+i%7)), ""), q.WaitAgain(t.Context(), "b")); err != nil {
+			if err := errors.Join(q.Wait(ctx, string(rune('a'+i%7)), ""), q.WaitAgain(ctx, "b")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -209,21 +209,21 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	release := q.hold()
 	ended := make(chan error)
 	pass := func(ctx context.Context, tenant string) { go func() { ended <- q.Wait(ctx, tenant, "") }() }
-	gone, leave := context.WithCancel(t.Context())
+	gone, leave := context.WithCancel(check.Context(t))
 	pass(gone, "a")
 	q.waitFor(1)
-	pass(t.Context(), "a")
+	pass(check.Context(t), "a")
 	q.waitFor(2)
-	if err := q.Wait(t.Context(), "a", ""); !errors.Is(err, ErrFull) {
+	if err := q.Wait(check.Context(t), "a", ""); !errors.Is(err, ErrFull) {
 		t.Errorf("the third that waits is told %v", err)
 	}
-	pass(t.Context(), "b")
+	pass(check.Context(t), "b")
 	q.waitFor(3)
 	leave() // who has gone makes room
 	if err := check.Received(t, ended, "the end of a wait"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves is told %v", err)
 	}
-	pass(t.Context(), "a")
+	pass(check.Context(t), "a")
 	q.waitFor(3)
 	release()
 	for range 3 {
@@ -245,14 +245,14 @@ func TestPlacesInTurn(t *testing.T) {
 	ended := make(chan end, 20)
 	var order []string
 	for i, from := range strings.Fields("x x x x x x y y y z") {
-		go func() { ended <- end{from, q.Wait(t.Context(), "?", from)} }()
+		go func() { ended <- end{from, q.Wait(check.Context(t), "?", from)} }()
 		if q.waitFor(min(i+1, 6)); i >= 6 { // one has to go
 			if e := check.Received(t, ended, "the end of a wait"); e.from != "x" || !errors.Is(e.err, ErrFull) {
 				t.Errorf("when %s comes %s is told %v", from, e.from, e.err)
 			}
 		}
 	}
-	if err := q.Wait(t.Context(), "?", "y"); !errors.Is(err, ErrFull) {
+	if err := q.Wait(check.Context(t), "?", "y"); !errors.Is(err, ErrFull) {
 		t.Errorf("one more of a place that has as many as others: %v", err)
 	}
 	q.mu.Lock()

@@ -3,6 +3,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -97,4 +98,14 @@ func Ended(t TB, group *sync.WaitGroup, what string) {
 		group.Wait()
 	}()
 	Received(t, ended, what)
+}
+
+// Context is for a function that waits until its context ends: it ends with the test, or after Patience.
+func Context(t interface {
+	Context() context.Context
+	Cleanup(end func())
+}) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
 }

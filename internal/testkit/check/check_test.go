@@ -91,3 +91,15 @@ func onEvent(t check.TB, events <-chan int, look func() (bool, string)) {
 		return done, seen, events
 	})
 }
+
+// TestContext: it ends with the test, or after a while.
+func TestContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		<-check.Context(t).Done()
+		if took := time.Since(began); took != check.Patience {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
