@@ -6,6 +6,7 @@ package clienttest
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,30 +19,42 @@ import (
 // Patience bounds one wait of a call. It is longer than that of a test that waits for one event after another.
 const Patience = 2 * check.Patience
 
-// NewConn is grpc.NewClient with a bound of Patience for each unary call, and for each operation of a stream.
+// NewConn is grpc.NewClient with a bound of Patience for each unary call, and for each operation of a stream. After the
+// first that is too slow, none is awaited, so that a test with many calls fails soon.
 func NewConn(target string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	return grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(unary),
-		grpc.WithChainStreamInterceptor(newStream)}, opts...)...)
+	c := &conn{}
+	return grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary),
+		grpc.WithChainStreamInterceptor(c.newStream)}, opts...)...)
 }
 
-func unary(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+// conn is what the calls of a connection share.
+type conn struct{ silent atomic.Bool }
+
+func (c *conn) unary(ctx context.Context, method string, req, resp any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return (&bound{method, cancel}).within("the answer", func() error {
-		return invoke(ctx, method, req, resp, conn, opts...)
+	return (&bound{c, method, cancel}).within("the answer", func() error {
+		return invoke(ctx, method, req, resp, cc, opts...)
 	})
 }
 
 // bound cancels a call that keeps a test waiting.
 type bound struct {
+	*conn
 	method string
 	cancel context.CancelFunc
 }
 
 // within runs one operation. If the operation is too slow, the call is canceled, and the error says so.
 func (b *bound) within(what string, operation func() error) error {
-	timer := time.AfterFunc(Patience, b.cancel)
+	if b.silent.Load() {
+		return status.Errorf(codes.Canceled, "%s of %s is not awaited: an earlier wait lasted %v", what, b.method, Patience)
+	}
+	timer := time.AfterFunc(Patience, func() {
+		b.silent.Store(true)
+		b.cancel()
+	})
 	err := operation()
 	if !timer.Stop() {
 		return status.Errorf(codes.Canceled, "the test waited %v for %s of %s: %v", Patience, what, b.method, err)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -19,7 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestSilence: a call to a server that does not answer ends with what it waited for.
+// TestSilence: a call to a server that does not answer ends with what it waited for, and another at once.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for what, call := range map[string]func(*testing.T, *grpc.ClientConn) error{
@@ -57,6 +58,10 @@ func TestSilence(t *testing.T) {
 					!strings.Contains(err.Error(), want) {
 					t.Errorf("the error is %v, and not %s", err, want)
 				}
+				begin = time.Now()
+				if err := call(t, conn); status.Code(err) != codes.Canceled || time.Since(begin) > 0 {
+					t.Errorf("another call ended after %v with %v", time.Since(begin), err)
+				}
 			})
 		})
 	}
@@ -88,9 +93,21 @@ func TestManyMessages(t *testing.T) {
 func open(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
 	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/t.T/Call")
-	check.Must(t, err)
+	if err != nil {
+		return failed{err: err}
+	}
 	return s
 }
+
+// failed is a stream that did not open.
+type failed struct {
+	grpc.ClientStream
+	err error
+}
+
+func (f failed) Header() (metadata.MD, error) { return nil, f.err }
+func (f failed) SendMsg(any) error            { return f.err }
+func (f failed) RecvMsg(any) error            { return f.err }
 
 // serve returns a connection to a server that handles each call with one function.
 func serve(t *testing.T, handle func(grpc.ServerStream) error) *grpc.ClientConn {

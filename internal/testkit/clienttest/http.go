@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -13,15 +14,27 @@ import (
 var HTTP = &http.Client{Transport: Bound(http.DefaultTransport.(*http.Transport).Clone())}
 
 // Bound bounds the wait for a response, and each read of its body, by Patience. A stream of events as a whole has no
-// bound.
-func Bound(next http.RoundTripper) http.RoundTripper { return transport{next} }
+// bound. After the first wait that is too long, the server is not asked again, so that a test with many requests fails
+// soon.
+func Bound(next http.RoundTripper) http.RoundTripper { return transport{next, new(sync.Map)} }
 
-type transport struct{ next http.RoundTripper }
+type transport struct {
+	next   http.RoundTripper
+	silent *sync.Map // hosts with their ports
+}
 
 // RoundTrip cancels a request that is not answered.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if _, silent := t.silent.Load(req.URL.Host); silent {
+		return nil, fmt.Errorf("%s is not asked: an earlier wait for it lasted %v", req.URL.Path, Patience)
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	b := &body{cancel: cancel, path: req.URL.Path}
+	b := &body{path: req.URL.Path, cancel: func(err error) {
+		if err != nil {
+			t.silent.Store(req.URL.Host, true)
+		}
+		cancel(err)
+	}}
 	timer := b.start("the response")
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	timer.Stop()

@@ -15,7 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestHTTP: a wait for a response, or for more of its body, ends with what it waited for; many short waits do not.
+// TestHTTP: a wait for a response, or for more of its body, ends with what it waited for, and another
+// request at once; many short waits do not.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
@@ -34,8 +35,14 @@ func TestHTTP(t *testing.T) {
 				}
 				if want == "" {
 					check.Must(t, err)
-				} else if err == nil || !strings.Contains(err.Error(), want) {
+					return
+				}
+				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("the error is %v, and not %s", err, want)
+				}
+				begin := time.Now()
+				if _, err := client.Get("http://memory/slow"); err == nil || time.Since(begin) > 0 {
+					t.Errorf("another request ended after %v with %v", time.Since(begin), err)
 				}
 			})
 		})

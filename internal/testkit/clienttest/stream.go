@@ -14,12 +14,12 @@ type stream struct {
 	many bool // messages may come, not one alone
 }
 
-func newStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
-	opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *conn) newStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{bound: bound{method, cancel}, many: desc.ServerStreams}
+	s := &stream{bound: bound{c, method, cancel}, many: desc.ServerStreams}
 	err := s.within("the connection", func() (err error) {
-		s.ClientStream, err = open(ctx, desc, conn, method, opts...)
+		s.ClientStream, err = open(ctx, desc, cc, method, opts...)
 		return err
 	})
 	if err != nil {
