@@ -91,6 +91,25 @@ func TestInABrowser(t *testing.T) {
 			t.Errorf("%q", saw)
 		}
 	})
+	t.Run("Order", func(t *testing.T) {
+		t.Parallel()
+		const second, after = "2026-01-02T03:04:32Z", "2026-01-02T03:04:32.003Z"
+		for _, test := range []struct {
+			answered string
+			events   [][2]string // each is a state, and when it began
+		}{
+			{second, [][2]string{{"approved", second}, {"used", after}}},
+			{second, [][2]string{{"used", after}}},
+			{after, [][2]string{{"approved", after}, {"used", after}}},
+		} {
+			var saw string
+			b.Run(t, "order", map[string]any{"origins": []string{startFake(t, nil)}, "events": test.events,
+				"answered": test.answered}, &saw)
+			if saw != "used" {
+				t.Errorf("the last of %v, answered at %s, is shown as %s", test.events, test.answered, saw)
+			}
+		}
+	})
 	t.Run("Hostile", func(t *testing.T) {
 		t.Parallel()
 		hostile(t, b)

@@ -6,7 +6,7 @@ import { Empty, Failure, Loading, Screen } from "../../parts/parts";
 import { inWords } from "../../parts/Untrusted";
 import { useKeys, useNow, useSession } from "../../parts/use";
 import { addressOf, ApprovalCard, useWhyNot } from "./ApprovalCard";
-import { ApprovalsContext, keyOf, stateOf } from "./feed";
+import { ApprovalsContext, keyOf, since, stateOf } from "./feed";
 import { History } from "./History";
 
 const root = mode === "inbox" ? "#/" : "#/inbox";
@@ -93,7 +93,7 @@ function One({ tenant, id }: { tenant: string; id: string }) {
   // What happened while the feed was away is read again.
   useEffect(() => { if (state !== "stale") load(); }, [tenant, id, state === "stale"]);
   const live = items.find((a) => a.id === id);
-  const shown = live && (live.update_time ?? "") >= (read?.update_time ?? "") ? live : read;
+  const shown = live && since(live, read) >= 0 ? live : read;
   // The feed of one tenant does not tell of another one's approval.
   const of = shown?.tenant;
   useEffect(() => { if (of && chosen !== "-" && chosen !== of && !me.tenant) setTenant("-"); }, [of, chosen]);

@@ -32,12 +32,18 @@ export function stateOf(a: Approval, time: number): string {
   return over && (a.state === "pending" || a.state === "approved") ? "expired" : a.state;
 }
 
-const newer = (a: Approval, b: Approval) => (a.update_time ?? "") >= (b.update_time ?? "");
+// Texts of times are in no order: "…:32Z", which has no fraction, sorts after "…:32.003Z".
+const millis = (time: string | undefined) => Date.parse(time ?? "") || 0;
 
-function put(items: Approval[], a: Approval): Approval[] {
+/** since is how long a changed after b, in ms. */
+export const since = (a: Approval, b: Approval | undefined) => millis(a.update_time) - millis(b?.update_time);
+
+/** put replaces an older state. Of two of the same millisecond, only the feed tells which is newer. */
+function put(items: Approval[], a: Approval, ofFeed: boolean): Approval[] {
   const at = items.findIndex((i) => keyOf(i) === keyOf(a));
   if (at < 0) return [...items, a];
-  return newer(a, items[at]!) ? items.with(at, a) : items;
+  const later = since(a, items[at]);
+  return later > 0 || (later === 0 && ofFeed) ? items.with(at, a) : items;
 }
 
 /** A page lists no more than so many that ended while it was open. */
@@ -52,24 +58,23 @@ export function useApprovalsFeed(): Approvals {
   const { items, error, loading, reload, change, more } = useList<Approval>("/v1/approvals", "approvals",
     { ...params, state: "pending", page_size: 100 });
   if (more && !loading && !error && items.length < 1000) queueMicrotask(more);
-  const keep = useCallback((a: Approval) => {
+  const keep = useCallback((a: Approval, ofFeed = false) => {
     version.current++;
-    if (a.state !== "pending") {
-      const others = ended.current.items.filter((i) => keyOf(i) !== keyOf(a));
-      ended.current.items = [...others, a].slice(-mostEnded);
-    }
-    change((all) => put(all, a));
+    if (a.state !== "pending") ended.current.items = put(ended.current.items, a, ofFeed).slice(-mostEnded);
+    // A list that was read again has nothing of those that ended.
+    const newest = ended.current.items.find((e) => keyOf(e) === keyOf(a)) ?? a;
+    change((all) => put(all, newest, ofFeed));
   }, []);
   const state = useEvents("/v1/approvals/events", params, (e: ServerEvent) => {
     const a = parse(e.data);
     if (!a) return;
     if (e.event === "asked") say("A new approval waits.");
-    if (a.state) keep(a);
+    if (a.state) keep(a, true);
     else reload(); // it has been deleted
   }, reload);
   const all = useMemo(() => {
     const shown = ended.current.items.filter((e) => !items.some((i) => keyOf(i) === keyOf(e)));
-    return [...items, ...shown].sort((a, b) => (a.create_time ?? "").localeCompare(b.create_time ?? ""));
+    return [...items, ...shown].sort((a, b) => millis(a.create_time) - millis(b.create_time));
   }, [items]);
   const fetch = useCallback(async (of: string, id: string) =>
     get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, { tenant: of }), []);
