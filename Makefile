@@ -58,8 +58,9 @@ RACELESS = ./cmd/capgate ./console ./deploy/... ./internal/config/... ./internal
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 
-# One goroutine searches texts, which takes fifteen times longer under the race detector.
-SEQUENTIAL = ^TestASecretAtTheEnd$$
+# What searches long texts or moves many megabytes, which takes up to fifteen times longer under the race detector. The
+# same code runs under it with less.
+LONG = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end.
@@ -67,7 +68,7 @@ RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(
 
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
-	$(RACE) -skip '$(SEQUENTIAL)' $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
+	$(RACE) -skip '$(LONG)' $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=line test-processes test-raced test-counted
 
 # Two at a time, and four tests of the first, as tests of processes wait more than they work.
@@ -77,8 +78,8 @@ test-processes:
 test-raced:
 	$(RACE) -run '$(RACED)' ./cmd/capgate
 test-counted:
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine' ./gateway ./gateway/relay
-	go test -vet=off -run '$(SEQUENTIAL)' ./policy/approvals
+	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LONG)' \
+		./gateway ./gateway/relay ./policy/approvals
 
 SEEDS ?= 10000
 

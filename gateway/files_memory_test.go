@@ -14,15 +14,8 @@ import (
 const (
 	ahead = 24 << 20 // bytes that may be on their way, sockets' buffers among them
 	grown = 32 << 20 // bytes of memory that a transfer may take, client and capability among them
+	large = 64 << 20 // bytes of a file that does not fit
 )
-
-// largeFile is how long a file is that does not fit, in bytes.
-func largeFile() int64 {
-	if raceDetector {
-		return 64 << 20
-	}
-	return 256 << 20
-}
 
 // flight is a file on its way through a gateway.
 type flight struct {
@@ -69,7 +62,7 @@ func (p *flight) check(t *testing.T, what string) {
 	more := int64(p.peak) - int64(p.before)
 	t.Logf("%s: %d MiB, at most %.1f MiB ahead, %.1f MiB of memory", what, p.read>>20, float64(p.most)/(1<<20),
 		float64(more)/(1<<20))
-	if p.read != largeFile() || p.most > ahead || more > grown {
+	if p.read != large || p.most > ahead || more > grown {
 		t.Errorf("%s: %d bytes, %d ahead, %d of memory", what, p.read, p.most, more)
 	}
 }
@@ -79,7 +72,7 @@ func (p *flight) check(t *testing.T, what string) {
 func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for _, protocol := range protocols {
 		p := new(flight)
-		g, _ := startOddFiles(t, largeFile(), &oddFiles{upload: func(s uploads) error {
+		g, _ := startOddFiles(t, large, &oddFiles{upload: func(s uploads) error {
 			for {
 				c, err := s.Recv()
 				if err == io.EOF {
@@ -94,7 +87,7 @@ func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the me
 		client := protocol.client(g, t)
 		client.Timeout = 0
 		p.begin()
-		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &counting{left: largeFile(), sent: &p.sent})
+		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &counting{left: large, sent: &p.sent})
 		if got.StatusCode != http.StatusCreated {
 			t.Errorf("%s: %s %s", protocol.name, got.Status, got.body)
 		}
@@ -106,9 +99,9 @@ func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the me
 func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for _, protocol := range protocols {
 		p := new(flight)
-		g, _ := startOddFiles(t, largeFile(), &oddFiles{download: func(s downloads) error {
+		g, _ := startOddFiles(t, large, &oddFiles{download: func(s downloads) error {
 			piece := make([]byte, 256<<10)
-			for left := largeFile(); ; {
+			for left := int64(large); ; {
 				p.sent.Add(int64(len(piece)))
 				left -= int64(len(piece))
 				if err := s.Send(&docpb.ArtifactChunk{Data: piece, Done: left == 0}); err != nil || left == 0 {

@@ -158,7 +158,7 @@ func TestAnswersUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, relay.Config{KeepAlive: 300 * time.Millisecond, PingTimeout: 3 * time.Second})
 			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
-				_ = writeRefused(g.attacker(), 100_000) // answers of 90 MB
+				_ = writeRefused(g.attacker(), 40_000) // answers of 36 MB
 				g.settled(relay.Usage{Clients: 1})
 			})
 		})
