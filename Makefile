@@ -58,6 +58,9 @@ RACELESS = ./cmd/capgate ./console ./deploy/... ./internal/config/... ./internal
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 
+# Those that take much memory or time, in an order in which less than 3 GB are taken at once.
+FIRST = ./gateway/relay ./internal/conform ./internal/redisstore ./gateway ./policy/approvals
+
 # What searches long texts or moves many megabytes, which takes up to fifteen times longer under the race detector. The
 # same code runs under it with less.
 LONG = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy)$$
@@ -68,7 +71,7 @@ RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(
 
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
-	$(RACE) -skip '$(LONG)' $$(go list ./... | grep -vxFf <(go list $(RACELESS)))
+	$(RACE) -p 3 -skip '$(LONG)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) $(FIRST)))
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=line test-processes test-raced test-counted
 
 # Two at a time, and four tests of the first, as tests of processes wait more than they work.

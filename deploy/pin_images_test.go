@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // registry is a real one, behind a door that wants a token, and that can change what it answers.
@@ -161,7 +162,7 @@ func (r *registry) digest(t *testing.T, image string) string {
 		"http://"+r.addr+"/v2/"+name+"/manifests/"+tag, nil)
 	check.Must(t, err)
 	req.Header.Set("Authorization", "Bearer open")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := clienttest.HTTP.Do(req)
 	check.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)

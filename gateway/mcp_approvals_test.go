@@ -93,7 +93,7 @@ func TestMCPHeldProgress(t *testing.T) {
 			told <- n.Params
 		}})
 		next := func() string {
-			n := <-told
+			n := check.Received(t, told, "a notice of progress")
 			if n.Progress <= last {
 				t.Errorf("%s: %v after %v", revision, n.Progress, last)
 			}

@@ -77,7 +77,9 @@ func TestSmall(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, cmd.Start())
 	line := make([]byte, 4096)
+	silent := time.AfterFunc(check.Patience, func() { _ = cmd.Process.Kill() })
 	n, err := stderr.Read(line)
+	silent.Stop()
 	check.Must(t, err)
 	addr := regexp.MustCompile(`"listen":"([^"]+)"`).FindSubmatch(line[:n])
 	if addr == nil {

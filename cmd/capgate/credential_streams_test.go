@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -46,8 +47,8 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 		", {id: globex, capabilities: ['*']}", one)
 	p, public, admin := serve(t, asksOperators, "--config", files.file("capgate.yaml"))
 	follow := func(base, credential string, certs ...tls.Certificate) <-chan struct{} {
-		v := &visitor{T: t, bearer: credential, Client: http.Client{Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: certs}}}}
+		v := &visitor{T: t, bearer: credential, Client: http.Client{Transport: clienttest.Bound(&http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: certs}})}}
 		return v.events(base + "/v1/approvals/events")
 	}
 	expires := time.Now().Add(8 * time.Second).Unix()

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -65,7 +66,8 @@ func (c *mcpApprovals) connect(t *testing.T, revision string, shows func()) *mcp
 // connectClient begins a session of a client with options.
 func (c *mcpApprovals) connectClient(t *testing.T, revision string, options sdk.ClientOptions) *mcpCaller {
 	t.Helper()
-	s := &mcpCaller{way: &steered{RoundTripper: &http.Transport{DisableKeepAlives: true}, header: c.caller}}
+	s := &mcpCaller{way: &steered{RoundTripper: clienttest.Bound(&http.Transport{DisableKeepAlives: true}),
+		header: c.caller}}
 	s.steer(c.began)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &options).Connect(t.Context(),
 		&sdk.StreamableClientTransport{Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: s.way}},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -217,7 +217,7 @@ func TestRedisUnreachable(t *testing.T) {
 func TestTLSToCleartext(t *testing.T) {
 	t.Parallel()
 	p, public, _ := serve(t, nil, writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)))
-	if _, err := http.Get("https://" + public + "/v1/capabilities"); err == nil { //nolint:bodyclose // it fails
+	if _, err := clienttest.HTTP.Get("https://" + public + "/v1/capabilities"); err == nil { //nolint:bodyclose // it fails
 		t.Error("it speaks TLS")
 	}
 	p.stderr.wait(t, p, "a client speaks TLS to the port that speaks cleartext")

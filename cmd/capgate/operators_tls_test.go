@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // tlsOperators is a gateway whose admin API has TLS, and takes client certificates of an authority.
@@ -114,7 +115,7 @@ func TestCertificatesOfOperators(t *testing.T) {
 			t.Errorf("%s: %d %s %v", test.name, status, text, err)
 		}
 	}
-	resp, err := http.Get("http://" + o.admin + "/v1/fleets") // cleartext at a port of TLS
+	resp, err := clienttest.HTTP.Get("http://" + o.admin + "/v1/fleets") // cleartext at a port of TLS
 	if err == nil {
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest {

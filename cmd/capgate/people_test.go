@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
@@ -34,7 +35,7 @@ func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
 	jar, err := cookiejar.New(nil)
 	check.Must(t, err)
 	return &visitor{T: t, Client: http.Client{Jar: jar, Timeout: patience,
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}},
+		Transport:     clienttest.Bound(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
@@ -299,7 +300,7 @@ func (v *visitor) events(address string) <-chan struct{} {
 		req.Header.Set("Authorization", "Bearer "+v.bearer)
 	}
 	lasting := v.Client
-	lasting.Timeout = 0
+	lasting.Timeout = 0 // its transport bounds each wait
 	resp, err := lasting.Do(req)
 	check.Must(v.T, err)
 	if resp.StatusCode != 200 {

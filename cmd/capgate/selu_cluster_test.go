@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -36,7 +37,11 @@ func startSeluLoad(t *testing.T, callers int, clients ...*selu.Client) *seluLoad
 					return
 				case <-time.After(pace):
 				}
-				if err := useWeather(t.Context(), client); err != nil {
+				ctx, cancel := context.WithCancel(t.Context())
+				slow := time.AfterFunc(check.Patience, cancel) // no deadline, which would go to the gateway
+				err := useWeather(ctx, client)
+				slow.Stop()
+				if cancel(); err != nil {
 					t.Error(err)
 					return
 				}

@@ -95,7 +95,7 @@ func bareRelay(t testing.TB, cfg Config, h Handler) *Relay {
 		sh.closeLocals()
 		sh.each(func(c *conn) { c.lost(ErrClosed) })
 		sh.workers.close()
-		r.wg.Wait()
+		check.Ended(t, &r.wg, "the end of the handlers")
 		sh.timer.Stop()
 	})
 	return r

@@ -267,7 +267,7 @@ func servePipes(t testing.TB, r *relay.Relay) *pipeListener {
 	served.Go(func() { _ = r.Serve(p) })
 	check.Cleanup(t, func() {
 		_ = p.Close()
-		served.Wait()
+		check.Ended(t, &served, "the end of the listener")
 	})
 	return p
 }

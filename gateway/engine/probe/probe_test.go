@@ -185,7 +185,7 @@ func TestAnEngineGoesAndComes(t *testing.T) {
 	running.Go(func() { p.Run(ctx) })
 	defer func() {
 		cancel()
-		running.Wait()
+		check.Ended(t, &running, "the end of the probes")
 		if text := log.String(); !strings.Contains(text, `msg="backend up" capability=c backend=`) ||
 			strings.Contains(text, "dialect=") || strings.Contains(text, `reason=""`) {
 			t.Errorf("an engine has no dialect: %s", text)
