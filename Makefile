@@ -53,7 +53,7 @@ TESTTIME ?= 20m
 
 # Packages that gain little from the race detector, which makes them several times slower: generators and the reader of
 # the configuration have no goroutines, and the tests of the others run the gateway as a process.
-RACELESS = ./cmd/capgate ./console ./deploy/... ./internal/config/... ./internal/testkit/difftest ./internal/testkit/mutants
+RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/... ./internal/testkit/mutants
 # What the program adds to the packages, whose own tests run under the detector: it starts, reloads, drains, stops, and
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
@@ -71,16 +71,18 @@ RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(
 
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
-	$(RACE) -p 3 -skip '$(LONG)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) $(FIRST)))
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=line test-processes test-raced test-counted
+	$(RACE) -p 3 -skip '$(LONG)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./cmd/capgate $(FIRST)))
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-long
 
-# Two at a time, and four tests of the first, as tests of processes wait more than they work.
-.PHONY: test-processes test-raced test-counted
-test-processes:
-	go test -vet=off -timeout $(TESTTIME) -parallel 4 ./internal/testkit/sim $(RACELESS)
+# Several at a time, as tests of processes wait more than they work.
+.PHONY: test-program test-raced test-raceless test-long
+test-program:
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./cmd/capgate
 test-raced:
 	$(RACE) -run '$(RACED)' ./cmd/capgate
-test-counted:
+test-raceless:
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
+test-long:
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LONG)' \
 		./gateway ./gateway/relay ./policy/approvals
 

@@ -1,39 +1,64 @@
-// Runs a scenario in a browser that runs already, and prints what it saw as JSON.
-// node run.mjs ENDPOINT SCENARIO ARGUMENTS
+// Runs scenarios in one Chromium, several at a time. All names under attacker.example are this machine.
+// node run.mjs CHROMIUM; then each line of the input is {id, scenario, args}, and each of the output is {id, saw} or
+// {id, error}. The first line of the output says that the browser runs.
+import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
-const [endpoint, name, text] = process.argv.slice(2);
-const args = JSON.parse(text);
-const saw = { Complaints: [], Dialogs: [], Foreign: [] };
-const { default: scenario } = await import(`./scenarios/${name}.mjs`);
-const browser = await chromium.connect(endpoint, { timeout: 120_000 });
+const phone = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
+const running = new Set(); // what each scenario saw so far
 
-// Failed requests are part of scenarios; the page tells of them in words.
-const expected = new RegExp(["Failed to load resource", "net::ERR_", ...(args.expected ?? [])].join("|"));
+const browser = await chromium.launch({
+  executablePath: process.argv[2],
+  headless: true,
+  timeout: 300_000,
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP *.attacker.example 127.0.0.1"],
+});
 
-/** context makes a window of its own: cookies, storage, size. */
-async function context(options = {}) {
-  const c = await browser.newContext({ locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce", ...options });
-  c.setDefaultTimeout(60_000);
-  await c.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
-  });
-  c.on("request", (r) => {
-    const url = new URL(r.url());
-    if (url.protocol !== "data:" && !args.origins.includes(url.origin)) saw.Foreign.push(r.url());
-  });
-  c.on("console", (m) => {
-    if (["error", "warning"].includes(m.type()) && !expected.test(m.text())) saw.Complaints.push(m.text());
-  });
-  c.on("weberror", (e) => saw.Complaints.push(String(e.error())));
-  c.on("dialog", (d) => { saw.Dialogs.push(d.message()); void d.dismiss(); });
-  return c;
+async function run(name, args) {
+  const saw = { Complaints: [], Dialogs: [], Foreign: [] }, contexts = [];
+  // Failed requests are part of scenarios; the page tells of them in words.
+  const expected = new RegExp(["Failed to load resource", "net::ERR_", ...(args.expected ?? [])].join("|"));
+
+  /** context makes a window of its own: cookies, storage, size. */
+  async function context(options = {}) {
+    const c = await browser.newContext({ locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce", ...options });
+    contexts.push(c);
+    c.setDefaultTimeout(60_000);
+    await c.addInitScript(() => {
+      document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
+    });
+    c.on("request", (r) => {
+      const url = new URL(r.url());
+      if (url.protocol !== "data:" && !args.origins.includes(url.origin)) saw.Foreign.push(r.url());
+    });
+    c.on("console", (m) => {
+      if (["error", "warning"].includes(m.type()) && !expected.test(m.text())) saw.Complaints.push(m.text());
+    });
+    c.on("weberror", (e) => saw.Complaints.push(String(e.error())));
+    c.on("dialog", (d) => { saw.Dialogs.push(d.message()); void d.dismiss(); });
+    return c;
+  }
+
+  running.add(saw);
+  try {
+    const { default: scenario } = await import(`./scenarios/${name}.mjs`);
+    saw.Value = (await scenario({ context, args, phone })) ?? null;
+  } finally {
+    running.delete(saw);
+    await Promise.all(contexts.map((c) => c.close()));
+  }
+  return saw;
 }
 
-export const phone = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
-try {
-  saw.Value = (await scenario({ context, args, phone })) ?? null;
-} finally {
-  await browser.close();
+// Nobody knows whose it is.
+process.on("unhandledRejection", (err) => running.forEach((saw) => saw.Complaints.push(`nobody caught: ${err?.stack ?? err}`)));
+
+const tell = (line) => console.log(JSON.stringify(line));
+tell({});
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, scenario, args } = JSON.parse(line);
+  run(scenario, args).then((saw) => tell({ id, saw }), (err) => tell({ id, error: String(err?.stack ?? err) }));
 }
-console.log(JSON.stringify(saw));
+await browser.close();

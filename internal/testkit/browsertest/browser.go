@@ -5,12 +5,13 @@
 package browsertest
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -19,8 +20,19 @@ import (
 
 // Browser is a running Chromium.
 type Browser struct {
-	dir      string // with the scenarios, from where node finds its packages
-	endpoint string
+	dir string // with the scenarios, from where node finds its packages
+
+	mu    sync.Mutex
+	in    *json.Encoder
+	asked map[int]chan reply // by the number of the run; nil once the program has ended
+	last  int
+}
+
+// reply is what console/testdata/run.mjs prints of a run.
+type reply struct {
+	ID    int
+	Saw   Result
+	Error string
 }
 
 // Result is what a scenario saw.
@@ -56,7 +68,7 @@ func Start(t *testing.T, root string) *Browser {
 	if _, err := os.Stat(filepath.Join(npm, "node_modules", "axe-core")); err != nil {
 		t.Fatalf("%v: run `make setup`", err)
 	}
-	b := &Browser{}
+	b := &Browser{asked: map[int]chan reply{}}
 	if b.dir, err = os.MkdirTemp(npm, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -64,48 +76,75 @@ func Start(t *testing.T, root string) *Browser {
 	if err := os.CopyFS(b.dir, os.DirFS(filepath.Join(root, "console", "testdata"))); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("node", "launch.mjs", chromium)
+	cmd := exec.Command("node", "run.mjs", chromium)
 	cmd.Dir, cmd.Stderr = b.dir, os.Stderr
 	cmd.SysProcAttr = Group()
+	in, err := cmd.StdinPipe()
+	check.Must(t, err)
+	b.in = json.NewEncoder(in)
 	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	check.Cleanup(t, func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	replies := json.NewDecoder(out)
+	if err := replies.Decode(new(reply)); err != nil {
 		t.Fatalf("the browser does not start: %v", err)
 	}
-	b.endpoint = strings.TrimSpace(line)
+	go b.listen(replies)
 	return b
+}
+
+// listen hands out replies until the program ends.
+func (b *Browser) listen(replies *json.Decoder) {
+	for {
+		var r reply
+		err := replies.Decode(&r)
+		b.mu.Lock()
+		if err != nil {
+			for _, asked := range b.asked {
+				asked <- reply{Error: fmt.Sprintf("the browser has ended: %v", err)}
+			}
+			b.asked = nil
+			b.mu.Unlock()
+			return
+		}
+		if asked := b.asked[r.ID]; asked != nil {
+			delete(b.asked, r.ID)
+			asked <- r
+		}
+		b.mu.Unlock()
+	}
+}
+
+// ask has the program run a scenario.
+func (b *Browser) ask(scenario string, args any) (<-chan reply, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asked == nil {
+		return nil, errors.New("the browser has ended")
+	}
+	b.last++
+	asked := make(chan reply, 1)
+	b.asked[b.last] = asked
+	return asked, b.in.Encode(map[string]any{"id": b.last, "scenario": scenario, "args": args})
 }
 
 // Run runs a scenario with arguments, and fails the test if it fails or a page does what no page may do. The value
 // that the scenario returned is decoded into value, unless that is nil.
 func (b *Browser) Run(t *testing.T, scenario string, args, value any) {
 	t.Helper()
-	text, err := json.Marshal(args)
+	asked, err := b.ask(scenario, args)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", scenario, err)
 	}
-	cmd := exec.CommandContext(t.Context(), "node", "run.mjs", b.endpoint, scenario, string(text))
-	cmd.Dir = b.dir
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", scenario, err, out, stderr.String())
+	answer := <-asked // each step of the scenario has a timeout
+	if answer.Error != "" {
+		t.Fatalf("%s: %s", scenario, answer.Error)
 	}
-	var r Result
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%s: %v: %s", scenario, err, out)
-	}
+	r := answer.Saw
 	if len(r.Complaints)+len(r.Dialogs)+len(r.Foreign) > 0 {
 		t.Errorf("%s: the page complains %q, opens %q, asks %q", scenario, r.Complaints, r.Dialogs, r.Foreign)
 	}
