@@ -58,12 +58,14 @@ RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 
-# Those that take much memory or time, in an order in which less than 3 GB are taken at once.
-FIRST = ./gateway/relay ./internal/conform ./internal/redisstore ./gateway ./policy/approvals
+# Those that take the most time come first, so that none is the last and alone.
+FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./policy/approvals
 
-# What searches long texts or moves many megabytes, which takes up to fifteen times longer under the race detector. The
-# same code runs under it with less.
-LONG = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy)$$
+# What searches long texts, moves many megabytes or has thousands of goroutines. Under the race detector that takes up to
+# fifteen times as long, and half a megabyte more for each goroutine. The same code runs under it with less.
+LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy|$\
+	TestStrangersLeaveRoom|TestManyCallsThatPassTwice|TestDecisionsWithoutTenantsAreOverloaded|$\
+	TestOneTenantDoesNotFillTheDecisions)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end.
@@ -71,19 +73,19 @@ RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(
 
 .PHONY: test
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
-	$(RACE) -p 3 -skip '$(LONG)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./cmd/capgate $(FIRST)))
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-long
+	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./cmd/capgate $(FIRST)))
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large
 
 # Several at a time, as tests of processes wait more than they work.
-.PHONY: test-program test-raced test-raceless test-long
+.PHONY: test-program test-raced test-raceless test-large
 test-program:
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./cmd/capgate
 test-raced:
 	$(RACE) -run '$(RACED)' ./cmd/capgate
 test-raceless:
-	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
-test-long:
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LONG)' \
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 ./internal/testkit/sim $(RACELESS)
+test-large:
+	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LARGE)' \
 		./gateway ./gateway/relay ./policy/approvals
 
 SEEDS ?= 10000
