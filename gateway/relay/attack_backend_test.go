@@ -107,7 +107,7 @@ func TestBrokenBackend(t *testing.T) {
 			go func() { done <- g.answer(s, connection) }()
 			c := g.attacker()
 			check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
-			check.Must(t, <-done)
+			check.Must(t, check.Received(t, done, "the end of what the backend plays"))
 			// Earlier bytes are delivered first.
 			check.Must(t, c.Write(rawhttp2.WindowUpdate(0, 1<<20), rawhttp2.WindowUpdate(1, 1<<20)))
 			r, err := c.WaitResponse(1)

@@ -62,7 +62,7 @@ func TestLongHeaders(t *testing.T) {
 		g.during(limits{buffers: 1 << 20, goroutines: 8}, func() {
 			block := c.Block(request(methodEmpty, "x", strings.Repeat("\x7e", 256<<10))...)
 			_ = c.Write(blockFrames(1, block)...) // it may be ended before all of it is written
-			check.Must(t, <-ended)
+			check.Must(t, check.Received(t, ended, "the end of the connection"))
 		})
 	})
 }
@@ -109,7 +109,7 @@ func TestHeadersHeld(t *testing.T) {
 				for id := uint32(3); id <= 2*streams+1; id += 2 {
 					writeBlock(t, c, id, tc.each(c))
 				}
-				check.Must(t, <-refused)
+				check.Must(t, check.Received(t, refused, "the refusal"))
 				check.Must(t, c.Sync())
 				g.call()
 				check.Must(t, c.Close())

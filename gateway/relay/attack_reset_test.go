@@ -66,7 +66,7 @@ func TestResetAttacks(t *testing.T) {
 						break
 					}
 				}
-				check.Must(t, <-ended)
+				check.Must(t, check.Received(t, ended, "the end of the connection"))
 			})
 			// One window of streams can be half used up and forgotten just before the attack's own.
 			if n := g.handler.count(relay.ClientGone) + g.handler.count(relay.ClientProtocol); n > 1000 {

@@ -271,9 +271,10 @@ func (g *rig) dial() *rawhttp2.Conn {
 // backend waits for the relay's connection to the test's backend.
 func (g *rig) backend(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	g.t.Helper()
+	check.Must(g.t, g.raw.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
 	nc, err := g.raw.Accept()
 	if err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("the relay's connection: %v", err)
 	}
 	check.Cleanup(g.t, func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +83,10 @@ func TestHandleDies(t *testing.T) {
 		var err error
 		child, err = s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait"})
 		check.Must(t, err)
-		<-w.back.started
+		select {
+		case <-w.back.started:
+		case <-w.ctx.Done():
+		}
 		return relay.Status{}
 	})
 	wantEnd(t, w.open(t, "Parent"), codes.OK)
@@ -142,6 +146,7 @@ func TestDetach(t *testing.T) {
 	t.Parallel()
 	var w *world
 	proceed, done := make(chan struct{}), make(chan struct{})
+	proceeds := sync.OnceFunc(func() { close(proceed) })
 	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
 		h := s.Handle()
 		check.Must(t, h.Detach(func(ctx context.Context) {
@@ -156,13 +161,14 @@ func TestDetach(t *testing.T) {
 		}))
 		return relay.Status{}
 	})
+	check.Cleanup(t, proceeds)
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: time.Hour})
 	check.Must(t, err)
 	wantEnd(t, s, codes.OK)
 	w.drained(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()
-	close(proceed)
+	proceeds()
 	check.Received(t, done, "the end")
 	check.Must(t, check.Received(t, stopped, "the end of Shutdown"))
 }

@@ -92,6 +92,8 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{Shards: 1})
 	slow := make(chan struct{})
+	dials := sync.OnceFunc(func() { close(slow) })
+	check.Cleanup(t, dials)
 	up := w.NewUpstream(relay.UpstreamConfig{Dial: func(context.Context) (net.Conn, error) {
 		<-slow
 		return net.Dial("tcp", w.back.addr)
@@ -108,7 +110,7 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 		check.Received(t, asked, "the question")
 	}
 	up.Close()
-	close(slow)
+	dials()
 	check.Ended(t, &all, "the calls")
 	w.waitNoUpstreams(t, up)
 }

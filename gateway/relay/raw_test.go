@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -36,8 +37,11 @@ type rawPeer struct{ *rawhttp2.Conn }
 
 func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 	t.Helper()
+	check.Must(t, b.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
 	nc, err := b.Accept()
-	check.Must(t, err)
+	if err != nil {
+		t.Fatalf("the relay's connection: %v", err)
+	}
 	check.Cleanup(t, func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)
 	check.Must(t, c.Welcome(settings...))

@@ -59,7 +59,7 @@ func TestShutdownGraceful(t *testing.T) {
 			_, err := recv(s)
 			check.Must(t, err)
 			get := make(chan error, 1)
-			answer := w.slow(c, get)
+			answer := w.slow(t, c, get)
 			down := make(chan error, 1)
 			go func() { down <- w.Shutdown(w.ctx) }()
 			check.Succeeds(t, "the port to be closed", func() error {
@@ -94,7 +94,7 @@ func TestShutdownForced(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			w, c := stopWorld(t, scheme, relay.Config{})
 			web := make(chan error, 1)
-			answer := w.slow(c, web)
+			answer := w.slow(t, c, web)
 			defer close(answer)
 			var calls []grpc.ClientStream
 			for i := range 20 {
@@ -153,7 +153,7 @@ func TestClose(t *testing.T) {
 				check.Must(t, send(s, []byte("100 100000")))
 			}
 			_ = stream(w.ctx, t, w.cc, "Park")
-			answer := w.slow(c, make(chan error, 1))
+			answer := w.slow(t, c, make(chan error, 1))
 			time.AfterFunc(100*time.Millisecond, func() { close(answer) }) // handlers end by themselves
 			closed := make(chan struct{})
 			go func() {
@@ -206,7 +206,8 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 }
 
 // slow has a web request open; closing the channel lets it be answered.
-func (w *world) slow(c *http.Client, done chan error) chan struct{} {
+func (w *world) slow(t *testing.T, c *http.Client, done chan error) chan struct{} {
+	t.Helper()
 	scheme := "http"
 	if c.Transport.(*http.Transport).TLSClientConfig != nil {
 		scheme = "https"
@@ -222,6 +223,6 @@ func (w *world) slow(c *http.Client, done chan error) chan struct{} {
 		}
 		done <- err
 	}()
-	<-w.back.started
+	check.Received(t, w.back.started, "the start of the web request")
 	return w.back.release
 }

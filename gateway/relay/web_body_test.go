@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -21,6 +22,8 @@ func TestWebBodyWaits(t *testing.T) {
 	w := newWebWorld(t, relay.Config{})
 	const size = 3 << 20
 	read := make(chan struct{})
+	reads := sync.OnceFunc(func() { close(read) })
+	check.Cleanup(t, reads)
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		<-read
 		got, err := io.ReadAll(r.Body)
@@ -50,7 +53,7 @@ func TestWebBodyWaits(t *testing.T) {
 	if n := sent.Load(); n > windows+(1<<20) || w.held.most.Load() > windows*2+(128<<10) {
 		t.Errorf("%d bytes were sent, and %d charged", n, w.held.most.Load())
 	}
-	close(read)
+	reads()
 	check.Must(t, check.Received(t, answer, "the answer"))
 	w.atRest(1)
 }

@@ -61,7 +61,7 @@ func (w *webWorld) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 func (w *webWorld) atRest(handlers int) {
 	w.t.Helper()
 	for range handlers {
-		<-w.left
+		check.Received(w.t, w.left, "the end of a handler")
 	}
 	check.Succeeds(w.t, "the streams and their memory to end", func() error {
 		w.client.CloseIdleConnections()
@@ -232,6 +232,8 @@ func TestWebShutdown(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		w := newWebWorld(t, relay.Config{})
 		begun, end := make(chan struct{}), make(chan struct{})
+		ends := sync.OnceFunc(func() { close(end) })
+		check.Cleanup(t, ends)
 		var over atomic.Bool
 		w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 			close(begun)
@@ -258,7 +260,7 @@ func TestWebShutdown(t *testing.T) {
 			t.Errorf("it did not wait: %v", err)
 		default:
 		}
-		close(end)
+		ends()
 		if !leaves {
 			if r, err := c.WaitResponse(1); err != nil || string(r.Body) != "done" {
 				t.Errorf("%v, %v", err, r)
