@@ -16,7 +16,7 @@ import (
 func expect(t *testing.T, k *idempotency.Service, what string, r *idempotency.Request, run idempotency.Run,
 	want string) {
 	t.Helper()
-	answer, repeat, refusal := k.Do(t.Context(), r, run)
+	answer, repeat, refusal := k.Do(check.Context(t), r, run)
 	got := string(answer)
 	switch {
 	case refusal != nil:

@@ -22,7 +22,7 @@ func newClock() *clocktest.Clock { return clocktest.New(time.Unix(2_000_000_000,
 // judge judges once, and reports whether the verdict was cached.
 func judge(t *testing.T, s *extauthz.Shields, c *call.Call, args string) bool {
 	t.Helper()
-	a, refusal := s.Check(t.Context(), c, []byte(args))
+	a, refusal := s.Check(check.Context(t), c, []byte(args))
 	if refusal != nil || a.Failed {
 		t.Fatalf("%+v, %v", a, refusal)
 	}
@@ -64,7 +64,7 @@ func TestVerdictsExpire(t *testing.T) {
 				}
 				if test.kept > 0 {
 					clock.Set(began.Add(test.kept - time.Nanosecond))
-					a, _ := s.Check(t.Context(), forecast(), nil)
+					a, _ := s.Check(check.Context(t), forecast(), nil)
 					if (a != extauthz.Answer{Verdict: call.Ask, Reason: "why", ActionHash: "h", Cached: true}) {
 						t.Errorf("just before its end: %+v", a)
 					}
@@ -197,7 +197,7 @@ func TestOneQuestionForAll(t *testing.T) {
 		for range callers {
 			all.Go(func() {
 				ready <- struct{}{}
-				if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+				if a, refusal := s.Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			})
@@ -231,7 +231,7 @@ func TestPlacesAreBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range callers {
 			all.Go(func() {
-				if a, refusal := s.Check(t.Context(), forecast(), fmt.Appendf(nil, `{"n":%d}`, n)); a.Failed || refusal != nil {
+				if a, refusal := s.Check(check.Context(t), forecast(), fmt.Appendf(nil, `{"n":%d}`, n)); a.Failed || refusal != nil {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			})

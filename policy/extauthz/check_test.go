@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
@@ -35,7 +36,7 @@ func TestDecisions(t *testing.T) {
 			}
 		}
 		for decision, want := range map[string]call.Verdict{"ALLOW": call.Allow, "ESCALATE": call.Ask, "BLOCK": call.Block} {
-			a, refusal := s.Check(t.Context(), forecast(), fmt.Appendf(nil, `{"say":%q}`, decision))
+			a, refusal := s.Check(check.Context(t), forecast(), fmt.Appendf(nil, `{"say":%q}`, decision))
 			if (a != extauthz.Answer{Verdict: want, Reason: "as you said", ActionHash: "sha256:1"}) {
 				t.Errorf("%s: %+v", decision, a)
 			}
@@ -46,7 +47,7 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("%s: %+v", decision, refusal)
 			}
 		}
-		if a, refusal := s.Check(t.Context(), &call.Call{Capability: "other"}, nil); a.Verdict != call.Allow ||
+		if a, refusal := s.Check(check.Context(t), &call.Call{Capability: "other"}, nil); a.Verdict != call.Allow ||
 			refusal != nil || len(srv.questions()) != 3 {
 			t.Errorf("a call that nobody judges: %+v, %v; asked %d times", a, refusal, len(srv.questions()))
 		}
@@ -73,7 +74,7 @@ func TestWhatIsSent(t *testing.T) {
 			{forecast(), "", "get_forecast", "weather__Get_Forecast", "{}"},
 			{other, "{}", "tool_call", "weather__", "{}"},
 		} {
-			if a, refusal := s.Check(t.Context(), c.call, []byte(c.args)); a.Verdict != call.Allow || refusal != nil {
+			if a, refusal := s.Check(check.Context(t), c.call, []byte(c.args)); a.Verdict != call.Allow || refusal != nil {
 				t.Fatalf("%+v, %v", a, refusal)
 			}
 			asked := srv.questions()
@@ -106,7 +107,7 @@ func TestArgumentsThatCannotBeJudged(t *testing.T) {
 			"deep": strings.Repeat(`{"secret":`, 101) + "1" + strings.Repeat("}", 101),
 			"long": `{"secret":"` + strings.Repeat("x", 1<<20) + `"}`,
 		} {
-			_, refusal := s.Check(t.Context(), forecast(), []byte(args))
+			_, refusal := s.Check(check.Context(t), forecast(), []byte(args))
 			if refusal == nil || refusal.Kind != call.InvalidArgument || refusal.Reason != "ARGUMENTS_INVALID" ||
 				strings.Contains(refusal.Message, "secret") {
 				t.Errorf("%s: %v", name, refusal)
@@ -115,7 +116,7 @@ func TestArgumentsThatCannotBeJudged(t *testing.T) {
 		for _, tool := range []string{"\xff", strings.Repeat("x", 513)} {
 			c := forecast()
 			c.Tool = tool
-			if _, refusal := s.Check(t.Context(), c, nil); refusal == nil || refusal.Reason != "ARGUMENTS_INVALID" ||
+			if _, refusal := s.Check(check.Context(t), c, nil); refusal == nil || refusal.Reason != "ARGUMENTS_INVALID" ||
 				!utf8.ValidString(fmt.Sprint(refusal.Message, refusal.Metadata)) {
 				t.Errorf("the tool %.5q: %v", tool, refusal)
 			}
@@ -137,7 +138,7 @@ func TestReasonIsCleaned(t *testing.T) {
 			}, nil
 		}}
 		s := judges(t, start(srv), extauthz.Options{})
-		a, _ := s.Check(t.Context(), forecast(), nil)
+		a, _ := s.Check(check.Context(t), forecast(), nil)
 		if !strings.HasPrefix(a.Reason, "[2Jno way  üü") || len(a.Reason) > 500 || len(a.Reason) < 499 ||
 			!utf8.ValidString(a.Reason) || a.ActionHash != strings.Repeat("a", 128) {
 			t.Errorf("%q, %q", a.Reason, a.ActionHash)
@@ -153,12 +154,12 @@ func TestOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.TLS = &tls.Config{RootCAs: pool(cert)}
-			if a, refusal := judges(t, c, extauthz.Options{}).Check(t.Context(), forecast(), nil); a.Verdict != call.Allow ||
+			if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow ||
 				refusal != nil {
 				t.Errorf("%+v, %v", a, refusal)
 			}
 			c.TLS = &tls.Config{RootCAs: pool(stranger)}
-			if a, refusal := judges(t, c, extauthz.Options{}).Check(t.Context(), forecast(), nil); refusal == nil {
+			if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); refusal == nil {
 				t.Errorf("a stranger answered: %+v", a)
 			}
 		})
@@ -207,11 +208,11 @@ func TestQualifiedActions(t *testing.T) {
 		other, nameless := forecast(), forecast()
 		other.Capability, nameless.Tool = "almanac", ""
 		for range 2 { // the second time from the cache
-			if a, refusal := s.Check(t.Context(), forecast(), nil); refusal != nil || a.Verdict != call.Allow {
+			if a, refusal := s.Check(check.Context(t), forecast(), nil); refusal != nil || a.Verdict != call.Allow {
 				t.Errorf("weather: %+v, %v", a, refusal)
 			}
 			for _, blocked := range []*call.Call{other, nameless} {
-				if _, refusal := s.Check(t.Context(), blocked, nil); refusal == nil || refusal.Reason != "SHIELD_BLOCKED" {
+				if _, refusal := s.Check(check.Context(t), blocked, nil); refusal == nil || refusal.Reason != "SHIELD_BLOCKED" {
 					t.Errorf("%s %q: %v", blocked.Capability, blocked.Tool, refusal)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
@@ -26,7 +27,7 @@ func expectFailure(t *testing.T, c extauthz.Config, malformed bool) {
 		c.OnFailure = onFailure
 		var log logged
 		s := judges(t, c, extauthz.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		a, refusal := s.Check(t.Context(), forecast(), []byte(`{"token":"hunter2"}`))
+		a, refusal := s.Check(check.Context(t), forecast(), []byte(`{"token":"hunter2"}`))
 		want := onFailure
 		if malformed {
 			want = min(want, call.Ask)
@@ -192,7 +193,7 @@ func TestGarbage(t *testing.T) {
 				{Address: ln.Addr().String()}, {URL: "http://" + ln.Addr().String() + "/evaluate"},
 			} {
 				c.Name, c.Timeout = "main", 200*time.Millisecond
-				if a, refusal := judges(t, c, extauthz.Options{}).Check(t.Context(), forecast(), nil); refusal == nil ||
+				if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); refusal == nil ||
 					!a.Failed {
 					t.Errorf("%+v, %v", a, refusal)
 				}
@@ -214,7 +215,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 		}}
 		s := judges(t, start(srv), extauthz.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for _, args := range []string{`{"n":1}`, `{"down":1}`, `{"down":2}`, `{"down":3}`, `{"n":2}`, `{"n":3}`} {
-			_, _ = s.Check(t.Context(), forecast(), []byte(args))
+			_, _ = s.Check(check.Context(t), forecast(), []byte(args))
 		}
 		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "shield=main") ||
 			!strings.Contains(text, "answers again") {

@@ -3,7 +3,7 @@ package extauthz
 import (
 	"context"
 	"errors"
-	"runtime"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -12,18 +12,18 @@ import (
 )
 
 // aboard waits until n callers wait for the one pending request.
-func (f *flights) aboard(n int) {
-	for {
+func (f *flights) aboard(t *testing.T, n int) {
+	t.Helper()
+	check.Holds(t, fmt.Sprint(n, " callers to wait"), func() bool {
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		for _, fl := range f.byHash {
 			if fl.waiting == n {
-				f.mu.Unlock()
-				return
+				return true
 			}
 		}
-		f.mu.Unlock()
-		runtime.Gosched()
-	}
+		return false
+	})
 }
 
 func newFlights() (*flights, *lease) {
@@ -47,10 +47,10 @@ func TestFlight(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	f.aboard(1)
+	f.aboard(t, 1)
 	for range 20 {
 		all.Go(func() {
-			v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
+			v, err := f.do(check.Context(t), hash{}, l, func(context.Context) (verdict, error) {
 				return verdict{}, errors.New("asked twice")
 			})
 			if v.reason != "one" || !errors.Is(err, failed) || errors.Is(err, context.Canceled) {
@@ -58,12 +58,12 @@ func TestFlight(t *testing.T) {
 			}
 		})
 	}
-	f.aboard(21)
+	f.aboard(t, 21)
 	leave()
 	check.Ended(t, &gone, "the callers who left")
 	close(release)
 	check.Ended(t, &all, "the callers")
-	if v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
+	if v, err := f.do(check.Context(t), hash{}, l, func(context.Context) (verdict, error) {
 		return verdict{reason: "two"}, nil
 	}); v.reason != "two" || err != nil {
 		t.Errorf("the next question: %+v, %v", v, err)
@@ -85,10 +85,10 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 			return verdict{}, ctx.Err()
 		})
 	})
-	f.aboard(1)
+	f.aboard(t, 1)
 	leave()
 	check.Ended(t, &gone, "the callers who left")
-	if v, err := f.do(t.Context(), hash{}, l, func(context.Context) (verdict, error) {
+	if v, err := f.do(check.Context(t), hash{}, l, func(context.Context) (verdict, error) {
 		return verdict{reason: "new"}, nil
 	}); v.reason != "new" || err != nil {
 		t.Errorf("%+v, %v", v, err)

@@ -94,14 +94,14 @@ func TestReplace(t *testing.T) {
 
 	waiting := make(chan extauthz.Answer, 1)
 	go func() {
-		a, _ := s.Check(t.Context(), forecast(), []byte(`{"wait":1}`))
+		a, _ := s.Check(check.Context(t), forecast(), []byte(`{"wait":1}`))
 		waiting <- a
 	}()
 	check.Received(t, asked, "the question")
 	if err := s.Replace([]extauthz.Config{second}, map[string]string{"weather": "main"}); err != nil {
 		t.Fatal(err)
 	}
-	if a, _ := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || a.Cached {
+	if a, _ := s.Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow || a.Cached {
 		t.Errorf("the new shield: %+v", a)
 	}
 	select {
@@ -118,7 +118,7 @@ func TestReplace(t *testing.T) {
 	if err := s.Replace(nil, nil); err != nil || s.For("weather") {
 		t.Errorf("%v; calls are still judged: %t", err, s.For("weather"))
 	}
-	if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
+	if a, refusal := s.Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
 		t.Errorf("without a shield: %+v, %v", a, refusal)
 	}
 }
@@ -148,7 +148,7 @@ func TestReplaceWhileCalled(t *testing.T) {
 			if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": "main"}); err != nil {
 				t.Error(err)
 			}
-			_, _ = s.Check(t.Context(), forecast(), nil)
+			_, _ = s.Check(check.Context(t), forecast(), nil)
 		}
 		stop()
 		check.Ended(t, &all, "the callers")
@@ -171,7 +171,7 @@ func TestStats(t *testing.T) {
 	}}, nil)
 	s := judges(t, c, extauthz.Options{})
 	for _, args := range []string{"{}", "{}", `{"a":1}`, `{"a":2}`} {
-		_, _ = s.Check(t.Context(), forecast(), []byte(args))
+		_, _ = s.Check(check.Context(t), forecast(), []byte(args))
 	}
 	for name, got := range s.Each() {
 		want := extauthz.Stats{Malformed: 1, Durations: got.Durations, Seconds: got.Seconds}

@@ -65,7 +65,7 @@ func TestUnknownKeysCostLittle(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		check.Ended(t, &all, "the end of the flood")
 	}
 	flood()
 	if n := i.Requests(t); n < 2 || n > 4 {
