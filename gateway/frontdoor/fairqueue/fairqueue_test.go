@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"runtime"
 	"strings"
@@ -37,19 +38,20 @@ func (q *Queue) hold() (release func()) {
 }
 
 // waitFor waits until n requests wait.
-func (q *Queue) waitFor(n int) {
-	waiting := func() int {
+func (q *Queue) waitFor(t *testing.T, n int) {
+	t.Helper()
+	atOnce := make(chan struct{}) // a pause would be long for the hundreds that come one by one
+	close(atOnce)
+	check.UntilEvent(t, fmt.Sprint(n, " requests to wait"), func() (bool, int, <-chan struct{}) {
+		runtime.Gosched()
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		n := 0
+		waiting := 0
 		for _, l := range q.tenants {
-			n += l.waiting + len(l.resumed)
+			waiting += l.waiting + len(l.resumed)
 		}
-		return n
-	}
-	for waiting() != n {
-		runtime.Gosched()
-	}
+		return waiting == n, waiting, atOnce
+	})
 }
 
 func TestTenantsInTurn(t *testing.T) {
@@ -70,7 +72,7 @@ func TestTenantsInTurn(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		q.waitFor(i + 1)
+		q.waitFor(t, i+1)
 	}
 	q.mu.Lock()
 	for len(q.ready) > 0 { // requests that it would admit
@@ -109,7 +111,7 @@ func (q *Queue) turns(t *testing.T, tenants string) map[admitted]int {
 			}
 			ended <- admitted{tenant, turn}
 		}()
-		q.waitFor(i + 1)
+		q.waitFor(t, i+1)
 	}
 	release()
 	turns := map[admitted]int{}
@@ -211,20 +213,20 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	pass := func(ctx context.Context, tenant string) { go func() { ended <- q.Wait(ctx, tenant, "") }() }
 	gone, leave := context.WithCancel(check.Context(t))
 	pass(gone, "a")
-	q.waitFor(1)
+	q.waitFor(t, 1)
 	pass(check.Context(t), "a")
-	q.waitFor(2)
+	q.waitFor(t, 2)
 	if err := q.Wait(check.Context(t), "a", ""); !errors.Is(err, ErrFull) {
 		t.Errorf("the third that waits is told %v", err)
 	}
 	pass(check.Context(t), "b")
-	q.waitFor(3)
+	q.waitFor(t, 3)
 	leave() // who has gone makes room
 	if err := check.Received(t, ended, "the end of a wait"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves is told %v", err)
 	}
 	pass(check.Context(t), "a")
-	q.waitFor(3)
+	q.waitFor(t, 3)
 	release()
 	for range 3 {
 		if err := check.Received(t, ended, "the end of a wait"); err != nil {
@@ -246,7 +248,7 @@ func TestPlacesInTurn(t *testing.T) {
 	var order []string
 	for i, from := range strings.Fields("x x x x x x y y y z") {
 		go func() { ended <- end{from, q.Wait(check.Context(t), "?", from)} }()
-		if q.waitFor(min(i+1, 6)); i >= 6 { // one has to go
+		if q.waitFor(t, min(i+1, 6)); i >= 6 { // one has to go
 			if e := check.Received(t, ended, "the end of a wait"); e.from != "x" || !errors.Is(e.err, ErrFull) {
 				t.Errorf("when %s comes %s is told %v", from, e.from, e.err)
 			}

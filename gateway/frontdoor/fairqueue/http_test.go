@@ -44,8 +44,8 @@ func TestBodiesWaitAgain(t *testing.T) {
 	q := open(t, 1)
 	var reads []bool // whether each waits
 	release := q.hold()
-	b := &body{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyInTurn))), ctx: t.Context(), queue: q,
-		tenant: "a", turn: q.turn.Load(), left: bodyInTurn}
+	b := &body{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyInTurn))), ctx: check.Context(t),
+		queue: q, tenant: "a", turn: q.turn.Load(), left: bodyInTurn}
 	read := func(n int) {
 		ended := make(chan error, 1)
 		go func() {
@@ -99,7 +99,7 @@ func TestRequestsAreRefused(t *testing.T) {
 	}
 	first := make(chan int)
 	go func() { first <- ask(t.Context(), "a") }()
-	q.waitFor(1)
+	q.waitFor(t, 1)
 	if got := ask(t.Context(), "a"); got != http.StatusTooManyRequests {
 		t.Errorf("a request beyond the limit got %d", got)
 	}
