@@ -50,7 +50,7 @@ func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		check.Ended(t, &all, "the end of the approvals")
 		close(results)
 		count := map[string]int{}
 		for r := range results {

@@ -23,7 +23,8 @@ func replicas(t *testing.T, open func() *redisstore.Store, o approvals.Options) 
 }
 
 // atOnce runs n functions that start together.
-func atOnce(n int, f func(i int)) {
+func atOnce(t *testing.T, n int, f func(i int)) {
+	t.Helper()
 	var all sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range n {
@@ -33,7 +34,7 @@ func atOnce(n int, f func(i int)) {
 		})
 	}
 	close(begin)
-	all.Wait()
+	check.Ended(t, &all, "the end of what began at once")
 }
 
 // TestOneOfManyUsesIt: a hundred calls on three replicas redeem one approval, repeatedly.
@@ -46,7 +47,7 @@ func TestOneOfManyUsesIt(t *testing.T) {
 			approve(t, all[1], a, approvals.Answer{})
 			var won, lost atomic.Int64
 			var winner approvals.Redemption
-			atOnce(100, func(i int) {
+			atOnce(t, 100, func(i int) {
 				use, refusal := all[i%3].Redeem(t.Context(), a.ID, r)
 				switch {
 				case refusal == nil:
@@ -69,7 +70,7 @@ func TestOneOfManyUsesIt(t *testing.T) {
 				t.Error(err)
 			}
 			won.Store(0)
-			atOnce(20, func(i int) {
+			atOnce(t, 20, func(i int) {
 				if _, refusal := all[i%3].Redeem(t.Context(), a.ID, r); refusal == nil {
 					won.Add(1)
 				}
@@ -86,7 +87,7 @@ func TestOneOfManyAsks(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
 		ids := make([]string, 60)
-		atOnce(len(ids), func(i int) {
+		atOnce(t, len(ids), func(i int) {
 			if a, _, refusal := all[i%3].Create(t.Context(), request("{}")); refusal == nil {
 				ids[i] = a.ID
 			}
@@ -110,7 +111,7 @@ func TestAnswersRace(t *testing.T) {
 			r := request(fmt.Sprint(round))
 			a := ask(t, all[0], r)
 			var approved, denied, used atomic.Bool
-			atOnce(3, func(i int) {
+			atOnce(t, 3, func(i int) {
 				switch i {
 				case 0:
 					_, err := all[0].Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
@@ -156,7 +157,7 @@ func TestAnswersRaceWithTheEnd(t *testing.T) {
 			r, a := next(ttl)
 			<-time.After(time.Until(a.Expires) + time.Duration(round%7-3)*time.Millisecond)
 			var answered, saw atomic.Bool
-			atOnce(2, func(i int) {
+			atOnce(t, 2, func(i int) {
 				if i == 0 {
 					_, err := all[0].Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
 					answered.Store(err == nil)
@@ -242,7 +243,7 @@ func TestReleaseRacesWithTheEnd(t *testing.T) {
 			end := time.NewTimer(time.Until(a.Expires) + time.Duration(round%7-3)*time.Millisecond)
 			<-end.C
 			var again atomic.Bool
-			atOnce(2, func(i int) {
+			atOnce(t, 2, func(i int) {
 				if i == 0 {
 					if err := all[0].Release(t.Context(), use); err != nil {
 						t.Error(err)

@@ -205,7 +205,7 @@ func TestNoAnswerInTime(t *testing.T) {
 		short, long := service(t, s, approvals.Options{TTL: 30 * time.Millisecond}), service(t, s, approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, short, r)
-		over, err := long.Wait(t.Context(), a.Tenant, a.ID)
+		over, err := long.Wait(check.Context(t), a.Tenant, a.ID)
 		if err != nil || over.State != approvals.Expired {
 			t.Fatalf("%+v, %v", over, err)
 		}

@@ -154,7 +154,7 @@ func TestOneDiscoversAtATime(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		check.Ended(t, &all, "the answers to who asks for the lease")
 		var mine catalog.Lease
 		for _, turn := range turns {
 			if turn.ID != "" && mine.ID != "" {

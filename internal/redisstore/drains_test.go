@@ -78,7 +78,7 @@ func joinBoard(t *testing.T, name string, board drains.Store) (r *replica, stop 
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
-	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	stop = sync.OnceFunc(func() { cancel(); check.Ended(t, &running, "the background work to end") })
 	t.Cleanup(stop)
 	return r, stop
 }

@@ -87,7 +87,7 @@ func TestASessionHasOneOwner(t *testing.T) {
 		all := []*redisstore.EngineSessions{open().EngineSessions(), open().EngineSessions()}
 		var claimed atomic.Int64
 		owners := make([]string, 50)
-		atOnce(len(owners), func(i int) {
+		atOnce(t, len(owners), func(i int) {
 			owner, mine, err := all[i%2].Claim(t.Context(), "engine-1", "s", fmt.Sprint("tenant ", i))
 			if mine {
 				claimed.Add(1)

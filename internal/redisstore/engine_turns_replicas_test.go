@@ -88,7 +88,7 @@ func (c *crowd) waits(n int) {
 // ended waits until all n callers have had their turn, in the order of arrival.
 func (c *crowd) ended(n int) {
 	c.t.Helper()
-	c.all.Wait()
+	check.Ended(c.t, &c.all, "the callers to have had their turns")
 	sum := 0
 	for tenant, had := range c.had {
 		sum += len(had)
@@ -107,7 +107,7 @@ func (c *crowd) ended(n int) {
 // taken is a turn that the test ends.
 func (c *crowd) taken(k *turns.Manager) *turns.Turn {
 	c.t.Helper()
-	turn, err := k.Take(c.t.Context(), "engine-1", "acme", 100)
+	turn, err := k.Take(check.Context(c.t), "engine-1", "acme", 100)
 	check.Must(c.t, err)
 	c.running.Add(1)
 	return turn
@@ -152,7 +152,7 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	}
 	dies := turnTaker(t, open(t, impatient("redis://"+way.Addr)), turns.Options{Lease: time.Second,
 		WaitingTimeout: time.Nanosecond})
-	turn, err := dies.Take(t.Context(), "engine-1", "acme", 100)
+	turn, err := dies.Take(check.Context(t), "engine-1", "acme", 100)
 	check.Must(t, err)
 	defer turn.Done()
 	lease, err := dies.Acquire(t.Context(), "engine-1", "agent", false)
@@ -198,7 +198,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	}
 	server.Kill()
 	check.Holds(t, "others to be sent unavailable", func() bool {
-		_, err := all[1].Take(t.Context(), "engine-1", "acme", 100)
+		_, err := all[1].Take(check.Context(t), "engine-1", "acme", 100)
 		return errors.Is(err, turns.ErrUnavailable)
 	})
 

@@ -107,7 +107,7 @@ func TestHealthBoard(t *testing.T) {
 			if err := a.Publish(t.Context(), reports); err != nil {
 				t.Fatal(err)
 			}
-			return <-events
+			return check.Received(t, events, "the event")
 		}
 		published := publish(health.Report{Key: key, Observation: &observation, Age: time.Minute}, health.Report{
 			Key: health.Key{Capability: "weather", Addr: "b:1"}, Observation: &observation,

@@ -31,7 +31,7 @@ func TestOneOfManyRuns(t *testing.T) {
 		for round := range 5 {
 			var runs, firsts, repeats atomic.Int64
 			key := fmt.Sprint("round ", round)
-			atOnce(100, func(i int) {
+			atOnce(t, 100, func(i int) {
 				answer, repeat, refusal := all[i%3].Do(t.Context(), keyed(key, "{}"), func(context.Context) ([]byte,
 					idempotency.Outcome) {
 					return []byte(fmt.Sprint("answer ", runs.Add(1))), idempotency.Executed
@@ -61,7 +61,7 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 			all = append(all, gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour}))
 		}
 		var runs, running, answered atomic.Int64
-		atOnce(30, func(i int) {
+		atOnce(t, 30, func(i int) {
 			answer, _, refusal := all[i%3].Do(t.Context(), keyed("k", "{}"), func(context.Context) ([]byte,
 				idempotency.Outcome) {
 				defer running.Add(-1)
@@ -96,14 +96,14 @@ func TestTheOwnerDies(t *testing.T) {
 			idempotency.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, aead.KeyBytes)}})
 		check.Must(t, err)
 		t.Cleanup(spy.Close)
-		_, _, _ = spy.Do(t.Context(), r, nil) // reports the claim of such a request
+		_, _, _ = spy.Do(check.Context(t), r, nil) // reports the claim of such a request
 		c := check.Received(t, found, "the claim to be found")
 		dead.ID, dead.Fingerprint, dead.Lease = c.ID, c.Fingerprint, 100*time.Millisecond
 		stands(t, open().Idempotency(), dead)
 
 		k := gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour})
 		for range 2 {
-			_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Outcome) {
+			_, _, refusal := k.Do(check.Context(t), r, func(context.Context) ([]byte, idempotency.Outcome) {
 				t.Error("it runs again")
 				return nil, idempotency.Executed
 			})

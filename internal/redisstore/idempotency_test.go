@@ -155,7 +155,7 @@ func TestNothingOfACallIsInClear(t *testing.T) {
 		r := &idempotency.Request{Tenant: "acme", User: "canary-user", Agent: "canary-agent", Key: "canary-key",
 			Method: "Invoke", Capability: "mail", Tool: "send",
 			Session: "canary-session", Args: []byte(`{"to":"canary-args"}`)}
-		_, _, refusal := k.Do(t.Context(), r, func(context.Context) ([]byte, idempotency.Outcome) {
+		_, _, refusal := k.Do(check.Context(t), r, func(context.Context) ([]byte, idempotency.Outcome) {
 			return []byte("canary-answer"), idempotency.Executed
 		})
 		if refusal != nil {

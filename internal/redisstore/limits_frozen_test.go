@@ -14,7 +14,8 @@ import (
 )
 
 // hold makes up to most calls, one after the other, and returns those that were admitted.
-func hold(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratelimit.Permit) {
+func hold(t *testing.T, l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratelimit.Permit) {
+	t.Helper()
 	for range most {
 		p := new(ratelimit.Permit)
 		for {
@@ -28,7 +29,7 @@ func hold(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*rateli
 			}
 			waited := make(chan struct{})
 			l.Wait(p, func() { close(waited) })
-			<-waited
+			check.Received(t, waited, "the answer to a call that waits")
 		}
 		running = append(running, p)
 	}
@@ -58,7 +59,7 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	var before []*ratelimit.Permit
 	// on a busy machine Redis is late, and it has its share at first
 	check.Holds(t, "a replica to have all places", func() bool {
-		before = append(before, hold(all[0], s, most-len(before))...)
+		before = append(before, hold(t, all[0], s, most-len(before))...)
 		return len(before) == most
 	})
 
@@ -75,7 +76,7 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	var by []int
 	sum := 0
 	for _, l := range all {
-		n := len(hold(l, s, 2*most))
+		n := len(hold(t, l, s, 2*most))
 		by, sum = append(by, n), sum+n
 	}
 	if sum > most {

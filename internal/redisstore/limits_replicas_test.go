@@ -37,7 +37,7 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 			callers.Go(func() {
 				for !ends.Load() {
 					asked.Add(1)
-					if admit(l, s) {
+					if admit(t, l, s) {
 						admitted.Add(1)
 					}
 					<-time.After(time.Millisecond)
@@ -47,7 +47,7 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	}
 	stalled := stalls(server, window)
 	ends.Store(true)
-	callers.Wait()
+	check.Ended(t, &callers, "the end of the calls")
 	took := time.Since(begun)
 	stop()
 	check.Ended(t, &running, "the background work to end")
@@ -79,7 +79,8 @@ func stalls(server *redistest.Server, window time.Duration) time.Duration {
 }
 
 // admit makes a call that ends at once.
-func admit(l *ratelimit.Limiter, s *tenant.Settings) bool {
+func admit(t *testing.T, l *ratelimit.Limiter, s *tenant.Settings) bool {
+	t.Helper()
 	var p ratelimit.Permit
 	for {
 		refusal, ok := l.Take(s, &call.Call{}, 0, &p)
@@ -89,7 +90,7 @@ func admit(l *ratelimit.Limiter, s *tenant.Settings) bool {
 		}
 		waited := make(chan struct{})
 		l.Wait(&p, func() { close(waited) })
-		<-waited
+		check.Received(t, waited, "the answer to a call that waits")
 	}
 }
 
@@ -107,7 +108,7 @@ func TestCommandsOfAQuietTenant(t *testing.T) {
 		Concurrent: 100, PerDay: 1_000_000_000}}}
 	const calls = 10_000
 	for i := range calls {
-		if !admit(l, s) {
+		if !admit(t, l, s) {
 			t.Fatal("refused")
 		}
 		if i%10 == 0 {
@@ -134,12 +135,12 @@ func TestLimitsWithoutRedis(t *testing.T) {
 	defer check.Ended(t, &running, "the background work to end")
 	defer stop()
 	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{PerMonth: 1000}}}
-	if !admit(l, s) {
+	if !admit(t, l, s) {
 		t.Fatal("refused")
 	}
 	server.Kill()
 	n := 0
-	for admit(l, s) {
+	for admit(t, l, s) {
 		n++
 	}
 	if n < 400 || n > 1000 { // half of the rest, or all if the other replica was not known yet
@@ -150,7 +151,7 @@ func TestLimitsWithoutRedis(t *testing.T) {
 	}
 	server.Restart()
 	check.Until(t, "Redis, which is back, to be asked", func() (bool, string) {
-		admit(l, s)
+		admit(t, l, s)
 		stats := l.Stats()
 		return stats.Granted+stats.Denied >= 3, fmt.Sprintf("%+v", stats)
 	})

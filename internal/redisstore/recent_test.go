@@ -164,7 +164,7 @@ func TestRecentWatch(t *testing.T) {
 					return nil
 				})
 			}()
-			return told, func() { stop(); <-ended }
+			return told, func() { stop(); check.Received(t, ended, "the end of the watch") }
 		}
 		told, stop := watch("")
 		if e := check.Received(t, told, "the beginning of the watch"); e.Kind != recent.Began {

@@ -46,13 +46,14 @@ func (r *sessionReplica) configure(t *testing.T, addrs []string) {
 }
 
 // call makes a call of a session, and returns its backend or the refusal.
-func (r *sessionReplica) call(session string) (addr, refused string) {
+func (r *sessionReplica) call(t *testing.T, session string) (addr, refused string) {
+	t.Helper()
 	q := affinity.Query{Fleet: r.table.Fleet("caps"), Tenant: "default", Session: session}
 	a, known := r.Lookup(&q)
 	if !known {
 		answer := make(chan affinity.Answer, 1)
 		r.Resolve(q.Clone(), func(a affinity.Answer) { answer <- a })
-		a = <-answer
+		a = check.Received(t, answer, "the backend of the session")
 	}
 	if a.Refusal != nil {
 		return "", a.Refusal.Reason
@@ -74,8 +75,8 @@ func TestLossesByConfiguration(t *testing.T) {
 			}
 			configure()
 			session := fmt.Sprint("session-", i)
-			a.call(session)
-			home, refused := b.call(session) // a replica without the session waits until its backend is configured
+			a.call(t, session)
+			home, refused := b.call(t, session) // a replica without the session waits until its backend is configured
 			for loss := range 3 {
 				if refused != "" {
 					t.Fatalf("session %d, before loss %d: %s", i, loss, refused)
@@ -92,10 +93,10 @@ func TestLossesByConfiguration(t *testing.T) {
 				if i>>loss&1 == 1 {
 					through, other = b, a
 				}
-				if addr, refused := through.call(session); refused != "SESSION_LOST" {
+				if addr, refused := through.call(t, session); refused != "SESSION_LOST" {
 					t.Fatalf("session %d, loss %d: went to %q, %s", i, loss, addr, refused)
 				}
-				home, refused = other.call(session)
+				home, refused = other.call(t, session)
 			}
 		}
 	})
@@ -110,18 +111,18 @@ func TestTheReplicaThatTellsAndDies(t *testing.T) {
 		a.configure(t, backends)
 		b.configure(t, backends)
 		gone := func(r *sessionReplica, addr string) { r.table.Fleet("caps").Backend(addr).MarkGone() }
-		home, _ := a.call("mine")
+		home, _ := a.call(t, "mine")
 		gone(a, home)
-		if _, refused := a.call("mine"); refused != "SESSION_LOST" {
+		if _, refused := a.call(t, "mine"); refused != "SESSION_LOST" {
 			t.Fatal(refused)
 		}
-		next, _ := a.call("mine") // then a ends
+		next, _ := a.call(t, "mine") // then a ends
 		gone(b, home)
 		gone(b, next)
-		if addr, refused := b.call("mine"); refused != "SESSION_LOST" {
+		if addr, refused := b.call(t, "mine"); refused != "SESSION_LOST" {
 			t.Errorf("went to %q, %s", addr, refused)
 		}
-		if _, refused := b.call("mine"); refused != "" {
+		if _, refused := b.call(t, "mine"); refused != "" {
 			t.Error(refused)
 		}
 	})
@@ -139,12 +140,12 @@ func TestAPinThatNobodyUsed(t *testing.T) {
 				r.table.Fleet("caps").Backend(addr).MarkGone()
 			}
 		}
-		home, _ := a.call("mine")
-		if other, _ := b.call("mine"); other != home {
+		home, _ := a.call(t, "mine")
+		if other, _ := b.call(t, "mine"); other != home {
 			t.Fatalf("at %s and %s", home, other)
 		}
 		gone(home)
-		if _, refused := a.call("mine"); refused != "SESSION_LOST" {
+		if _, refused := a.call(t, "mine"); refused != "SESSION_LOST" {
 			t.Fatal(refused)
 		}
 		for _, addr := range []string{"b0:1", "b1:1", "b2:1"} {
@@ -153,10 +154,10 @@ func TestAPinThatNobodyUsed(t *testing.T) {
 				break
 			}
 		}
-		if _, refused := b.call("mine"); refused != "" {
+		if _, refused := b.call(t, "mine"); refused != "" {
 			t.Error(refused)
 		}
-		if _, refused := a.call("mine"); refused != "" {
+		if _, refused := a.call(t, "mine"); refused != "" {
 			t.Error(refused)
 		}
 	})

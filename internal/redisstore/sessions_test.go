@@ -67,7 +67,7 @@ func TestBindersAgree(t *testing.T) {
 		for i := range answers {
 			wg.Go(func() { answers[i] = bind(t, stores[i%3], binding(mine, fmt.Sprintf("b%d:1", i), 0)) })
 		}
-		wg.Wait()
+		check.Ended(t, &wg, "the end of the bindings")
 		first := 0
 		for _, got := range answers {
 			if got.New {
@@ -166,7 +166,7 @@ func TestOneMoves(t *testing.T) {
 		for i := range answers {
 			wg.Go(func() { answers[i] = move(stores[i], "b:1", 1) })
 		}
-		wg.Wait()
+		check.Ended(t, &wg, "the end of the moves")
 		movers := 0
 		for i, got := range answers {
 			if got.Pin != (affinity.Pin{Addr: "b:1", Moves: 1}) {

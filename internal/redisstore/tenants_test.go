@@ -231,7 +231,7 @@ func TestManyRotateOneKey(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		check.Ended(t, &all, "the end of the rotations")
 		page, _, err := b.ListKeys(ctx, "acme", "u1", "", 100)
 		if n := int(rotated.Load()); err != nil || n != 1 || len(page) != 2 {
 			t.Errorf("%d rotated it, %d keys, %v", n, len(page), err)

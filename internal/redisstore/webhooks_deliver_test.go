@@ -109,7 +109,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { deliver(ctx, d) })
-	stop := func() { cancel(); running.Wait() }
+	stop := func() { cancel(); check.Ended(t, &running, "the background work to end") }
 	t.Cleanup(stop)
 	return &told{d, stop}
 }

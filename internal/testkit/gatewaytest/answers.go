@@ -31,7 +31,7 @@ func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempote
 	check.Cleanup(t, func() {
 		k.Close()
 		stop()
-		running.Wait()
+		check.Ended(t, &running, "the background work to end")
 	})
 	return k
 }
