@@ -30,7 +30,9 @@ func get(tb testing.TB, m *telemetry.Metrics, accept string) *http.Response {
 		tb.Fatal(err)
 	}
 	req.Header.Set("Accept", accept)
-	resp, err := server.Client().Do(req)
+	client := server.Client()
+	client.Timeout = time.Minute
+	resp, err := client.Do(req)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -65,7 +66,7 @@ func TestCompressedAnswers(t *testing.T) {
 		return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil
 	}}
 	web := door(t, b, rest.Config{})
-	web.Client().Transport.(*http.Transport).DisableCompression = true
+	web.Client().Transport = clienttest.Bound(&http.Transport{DisableCompression: true})
 	for accept, want := range map[string]string{
 		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip",
 		"gzip;q=0, *": "zstd", "*": "zstd",

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -75,11 +76,13 @@ func TestHandler(t *testing.T) {
 		panic("boom")
 	}), failed))
 	t.Cleanup(server.Close)
-	resp, err := http.Get(server.URL + "/")
+	client := server.Client()
+	client.Timeout = 30 * time.Second
+	resp, err := client.Get(server.URL + "/")
 	if err != nil || resp.StatusCode != http.StatusInternalServerError {
 		t.Errorf("%v %v", resp, err)
 	}
-	if resp, err = http.Get(server.URL + "/begun"); err == nil {
+	if resp, err = client.Get(server.URL + "/begun"); err == nil {
 		var all bytes.Buffer
 		_, err = all.ReadFrom(resp.Body)
 	}

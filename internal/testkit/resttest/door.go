@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // Serve serves a front door whose gateway is a gRPC server alone. Both end with the test.
@@ -25,6 +26,7 @@ func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest
 	}
 	web := httptest.NewServer(before(t, ln, register, cfg))
 	check.Cleanup(t, web.Close)
+	web.Client().Transport = clienttest.Bound(web.Client().Transport)
 	return web
 }
 
