@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/bench/grpcproxy"
 	"github.com/capgate/capgate/bench/h2"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // dial runs a backend for the length of the test and connects grpc-go to it.
@@ -30,7 +31,7 @@ func dial(t *testing.T) *grpc.ClientConn {
 	var stop atomic.Bool
 	done := make(chan error, 1)
 	go func() { done <- b.Serve(stop.Load) }()
-	conn, err := grpc.NewClient(b.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := clienttest.NewConn(b.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(grpcproxy.Codec{}), grpc.MaxCallRecvMsgSize(32<<20)))
 	if err != nil {
 		t.Fatal(err)

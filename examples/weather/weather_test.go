@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/examples/weather"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -48,7 +49,7 @@ func serve(t *testing.T, cfg weather.Config, opts ...grpc.ServerOption) docpb.Ca
 			t.Errorf("serve: %v", err)
 		}
 	})
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -327,7 +327,7 @@ func TestConcurrency(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	check.Ended(t, &wg, "the end of the records")
 	l.Close()
 	s := verify(t, read(t, path), nil)
 	if st := l.Stats(); s.Records != 8001 || st.Written != 8001 || st.Lost != (audit.Stats{}).Lost {

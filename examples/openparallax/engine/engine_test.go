@@ -75,7 +75,7 @@ func (s *served) attend(t *testing.T, cfg agent.Config) (stop func(), ended <-ch
 		defer close(gone)
 		done <- agent.Run(ctx, conn, cfg)
 	}()
-	stop = func() { cancel(); <-gone }
+	stop = func() { cancel(); check.Received(t, gone, "the end of the agent") }
 	t.Cleanup(stop)
 	select {
 	case <-ready:

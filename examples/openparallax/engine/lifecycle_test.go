@@ -209,7 +209,7 @@ func TestSubAgents(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
 	var working sync.WaitGroup
-	defer working.Wait() // while the connections are there
+	defer func() { check.Ended(t, &working, "the end of the sub-agents") }() // while the connections are there
 	tokens := make(chan string, 3)
 	var e *served
 	ready := make(chan struct{})

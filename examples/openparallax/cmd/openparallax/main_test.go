@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -27,7 +28,7 @@ func TestServesUntilShutDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := strings.TrimSpace(line[strings.LastIndex(line, " "):])
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

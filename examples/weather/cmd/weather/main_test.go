@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -27,7 +28,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := strings.TrimSpace(line[strings.LastIndex(line, " "):])
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := clienttest.NewConn(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
