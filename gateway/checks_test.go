@@ -96,7 +96,7 @@ func TestTooManyChecks(t *testing.T) {
 		t.Errorf("another tenant's call: %v", err)
 	}
 	cancel() // and what waits ends with its calls
-	all.Wait()
+	check.Ended(t, &all, "the end of the calls that wait")
 	if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
 		t.Error(err)
 	}

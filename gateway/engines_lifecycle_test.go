@@ -99,7 +99,7 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 	e.attend(t, agent.Config{Token: secret})
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	helpers.start(ctx, working, t, e.gateway.Conn(t))
-	defer helpers.working.Wait()
+	defer func() { check.Ended(t, &helpers.working, "the end of the sub-agents") }()
 	defer stop()
 	other := parallaxpb.NewClientServiceClient(e.gateway.Conn(t))
 

@@ -60,7 +60,7 @@ func (e *durableEngine) start() {
 		_ = agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }})
 	}()
 	gatewaytest.Wait(e.t, ready, "the agent to be connected")
-	e.kill = func() { server.Stop(); stop(); <-gone }
+	e.kill = func() { server.Stop(); stop(); check.Received(e.t, gone, "the end of the agent") }
 }
 
 // recordedOf is what the engine has of a session, as soon as the gateway reaches it.

@@ -173,7 +173,7 @@ func TestMessagesOneAtATime(t *testing.T) {
 			}
 		})
 	}
-	saying.Wait()
+	check.Ended(t, &saying, "the end of the messages")
 	list, err := e.client.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{})
 	if err != nil || len(list.GetSessions()) != 20 {
 		t.Errorf("%v, %v", list, err)

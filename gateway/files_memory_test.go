@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -110,7 +111,7 @@ func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the 
 			}
 		}})
 		client := protocol.client(g, t)
-		client.Timeout = 0
+		client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(filesPath+"/x"), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	shake := &tls.Config{RootCAs: ca.Pool, ServerName: "localhost", NextProtos: []string{"h2"}}
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	defer all.Wait()
+	defer func() { check.Ended(t, &all, "the end of the handshakes") }()
 	defer stop()
 	for i := range 64 { // as many as there are connections in all
 		all.Go(func() {

@@ -271,7 +271,7 @@ func TestRepeatsAtThreeReplicas(t *testing.T) {
 	}
 	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
 	c.Release()
-	callers.Wait()
+	check.Ended(t, &callers, "the end of the calls")
 	if n := len(c.Seen()); n != 1 || firsts != 1 {
 		t.Errorf("the tool ran %d times; %d calls were the first", n, firsts)
 	}

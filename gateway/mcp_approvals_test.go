@@ -73,7 +73,7 @@ func TestMCPHeldCalls(t *testing.T) {
 			}
 		})
 		d.approveNext(t)
-		calling.Wait()
+		check.Ended(t, &calling, "the end of the call")
 	}
 	if n := len(f.capability.Seen()); n != len(revisions) {
 		t.Errorf("%d calls", n)
@@ -119,7 +119,7 @@ func TestMCPHeldProgress(t *testing.T) {
 		for got := id; strings.Contains(got, id); {
 			got = next()
 		}
-		calling.Wait()
+		check.Ended(t, &calling, "the end of the call")
 	}
 	if n := len(f.capability.Seen()); n != len(revisions) {
 		t.Errorf("%d calls", n)
@@ -152,7 +152,8 @@ func TestMCPUnansweredCalls(t *testing.T) {
 				}
 			})
 		}
-		if calling.Wait(); ran.Load() != 1 {
+		check.Ended(t, &calling, "the end of the calls")
+		if ran.Load() != 1 {
 			t.Errorf("%s: one approval was good for %d calls", revision, ran.Load())
 		}
 	}
@@ -193,7 +194,7 @@ func TestMCPApprovalPages(t *testing.T) {
 	if id := d.approveNext(t); page.Mode != "url" || page.URL != "https://capgate.example.com/inbox#/default/"+id {
 		t.Errorf("%+v", page)
 	}
-	calling.Wait()
+	check.Ended(t, &calling, "the end of the call")
 	if n := len(f.capability.Seen()); n != 1 {
 		t.Errorf("%d calls", n)
 	}
@@ -272,7 +273,8 @@ func TestMCPRequestState(t *testing.T) {
 			}
 		})
 	}
-	if calling.Wait(); ran.Load() != 1 {
+	check.Ended(t, &calling, "the end of the calls")
+	if ran.Load() != 1 {
 		t.Errorf("%d of the calls with one state ran", ran.Load())
 	}
 	if again := a.inNewest(t, `{"a":1,"b":2}`, with(state)); again.Error.Data.Reason != "APPROVAL_USED" {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestMCPCallsBesideTheSDK: calls that the SDK does not see are answered as it answers them. A member of params that
@@ -117,5 +119,5 @@ func TestMCPCallsAtOnce(t *testing.T) {
 			}
 		})
 	}
-	callers.Wait()
+	check.Ended(t, &callers, "the end of the calls")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -38,7 +39,7 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 	}
 	req.Host = req.Header.Get("Host") // "": that of the URL
 	client := f.gateway.HTTP1(t)
-	client.Timeout = 0 // of streams
+	client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport) // of streams
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)

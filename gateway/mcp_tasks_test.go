@@ -137,6 +137,18 @@ func (f *mcpFront) status(t *testing.T, id string) string {
 	return strings.TrimSpace(a.Result.Status + " " + a.Result.Error.Data.Reason)
 }
 
+// completes waits until a task that works is completed.
+func (f *mcpFront) completes(t *testing.T, id string) {
+	t.Helper()
+	check.Until(t, "the task to be completed", func() (bool, string) {
+		got := f.status(t, id)
+		if got != "completed" && got != "working" {
+			t.Fatalf("%q", got)
+		}
+		return got == "completed", got
+	})
+}
+
 func calls(all []*mcpFront) (n int) {
 	for _, f := range all {
 		n += len(f.capability.Seen())
@@ -200,11 +212,7 @@ func TestMCPTaskStarts(t *testing.T) {
 	}
 	close(claim)
 	check.Ended(t, &first, "the first call")
-	for got := "working"; got != "completed"; {
-		if got = all[1].status(t, id); got != "completed" && got != "working" {
-			t.Fatalf("%q", got)
-		}
-	}
+	all[1].completes(t, id)
 	if n := calls(all); n != 1 {
 		t.Errorf("%d calls", n)
 	}
@@ -273,11 +281,7 @@ func TestMCPTaskRuns(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	all[0].capability.Release()
-	for got := ""; got != "completed"; {
-		if got = all[1].status(t, id); got != "completed" && got != "working" {
-			t.Fatalf("%q", got)
-		}
-	}
+	all[1].completes(t, id)
 	if n := calls(all); n != 1 {
 		t.Errorf("%d calls", n)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -100,8 +101,8 @@ func (f *mcpFront) connect(t *testing.T, revision string, o *sdk.ClientOptions, 
 		head.Set(header[i], header[i+1])
 	}
 	client := f.gateway.HTTP1(t)
-	client.Transport = withHeader{client.Transport, head}
-	client.Timeout = 0 // of streams
+	client.Transport = clienttest.Bound(withHeader{client.Transport, head})
+	client.Timeout = 0 // its transport bounds each wait
 	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(),
 		&sdk.StreamableClientTransport{Endpoint: f.gateway.URL(mcp.Path), HTTPClient: client, MaxRetries: -1},
 		&sdk.ClientSessionOptions{ProtocolVersion: revision})
@@ -272,7 +273,7 @@ func TestMCPCancel(t *testing.T) {
 		})
 		gatewaytest.Wait(t, f.capability.Blocked(), "the call")
 		cancel()
-		calling.Wait()
+		check.Ended(t, &calling, "the end of the call")
 	}
 	f.gateway.Stop(t) // which waits for calls
 }
@@ -303,7 +304,7 @@ func TestMCPCancelElsewhere(t *testing.T) {
 			of...); resp.StatusCode != http.StatusAccepted {
 			t.Errorf("%s: %d %s", revision, resp.StatusCode, text)
 		}
-		calling.Wait()
+		check.Ended(t, &calling, "the end of the call")
 	}
 }
 

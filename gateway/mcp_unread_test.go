@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -65,7 +66,7 @@ func TestMCPUnreadCallsEnd(t *testing.T) {
 				req.Header.Set(of[0], of[1])
 			}
 			client := protocol.client(f.gateway, t)
-			client.Timeout = 0
+			client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport)
 			resp, err := client.Do(req)
 			check.Must(t, err)
 			if ended := check.Received(t, e.ended, what+": the end of the call"); ended == nil {

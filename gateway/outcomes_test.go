@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -183,9 +184,9 @@ func (w *world) run(t *testing.T, rpc string, test becomes) end {
 	if test.want.reason != "DIALECT_UNSUPPORTED" { // else it does not get there
 		switch test.how {
 		case left:
-			defer when(w.left.Blocked(), cancel)()
+			defer when(t, w.left.Blocked(), cancel)()
 		case lost:
-			defer when(w.lost[rpc].Blocked(), w.stop[rpc])()
+			defer when(t, w.lost[rpc].Blocked(), w.stop[rpc])()
 		}
 	}
 	if test.how == late && test.want.reason != "DIALECT_UNSUPPORTED" {
@@ -200,14 +201,15 @@ func (w *world) run(t *testing.T, rpc string, test becomes) end {
 }
 
 // when does something when a channel delivers, and returns what waits for it.
-func when(ch <-chan struct{}, do func()) (wait func()) {
+func when(t *testing.T, ch <-chan struct{}, do func()) (wait func()) {
+	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		<-ch
 		do()
 	}()
-	return func() { <-done }
+	return func() { check.Received(t, done, "the call to reach its backend") }
 }
 
 func codeName(c codes.Code) string {

@@ -163,7 +163,7 @@ func TestATranslatedCallThatIsLeft(t *testing.T) {
 	f := startFront(t, call.Doc, call.Legacy)
 	for n := range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := when(f.capability.Blocked(), cancel)
+		wait := when(t, f.capability.Blocked(), cancel)
 		_, err := f.client.Invoke(ctx, request(gatewaytest.Block, `{}`))
 		wait()
 		if status.Code(err) != codes.Canceled {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -97,7 +98,7 @@ func TestPublicEvents(t *testing.T) {
 	for name, client := range map[string]*http.Client{"HTTP/1.1": g.HTTP1(t), "HTTP/2": g.HTTP2(t)} {
 		client.Timeout = 0
 		as := *client
-		as.Transport = named{client.Transport, "ann"}
+		as.Transport = clienttest.Bound(named{client.Transport, "ann"})
 		s := source(t.Context(), t, &as, g.URL("/v1/approvals/events"), "")
 		for fields := map[string]string{}; fields["id"] == ""; { // from here on
 			fields, _ = s.block()

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	affinityfilter "github.com/capgate/capgate/gateway/filter/affinity"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -32,11 +33,11 @@ func fleet() *router.Fleet {
 	})
 }
 
-func pass(f affinityfilter.Filter, c *filter.Call, stream *filtertest.Stream) filter.Step {
+func pass(t check.TB, f affinityfilter.Filter, c *filter.Call, stream *filtertest.Stream) filter.Step {
 	s := &affinityfilter.State{}
 	step := f.Admit(c, s)
 	for step == filter.Wait {
-		<-stream.Resumed
+		check.Received(t, stream.Resumed, "the resumption")
 		step = f.Admit(c, s)
 	}
 	return step
@@ -50,7 +51,7 @@ func TestPin(t *testing.T) {
 		c.Fleet, c.Info.Session = fleet(), "s1"
 		pinned := c.Fleet.Backend("b:1")
 		f := affinityfilter.New(&resolver{answer: affinity.Answer{Backend: pinned}, known: known})
-		if step := pass(f, c, stream); step != filter.Continue || c.Pin.Backend != pinned {
+		if step := pass(t, f, c, stream); step != filter.Continue || c.Pin.Backend != pinned {
 			t.Errorf("known %t: step %d, %v", known, step, c.Pin.Backend)
 		}
 	}
@@ -64,7 +65,7 @@ func TestRefused(t *testing.T) {
 		c, stream := filtertest.NewCall()
 		c.Fleet, c.Info.Session = fleet(), "s1"
 		f := affinityfilter.New(&resolver{answer: affinity.Answer{Refusal: gone}, known: known})
-		if step := pass(f, c, stream); step != filter.Stop || c.Answer().Refusal != gone {
+		if step := pass(t, f, c, stream); step != filter.Stop || c.Answer().Refusal != gone {
 			t.Errorf("known %t: step %d, refusal %+v", known, step, c.Answer().Refusal)
 		}
 	}
@@ -77,7 +78,7 @@ func TestDirected(t *testing.T) {
 	c.Fleet, c.Info.Session = fleet(), "s1"
 	c.Attempt.Directed = c.Fleet.Backend("a:1")
 	r := &resolver{known: true}
-	if step := pass(affinityfilter.New(r), c, stream); step != filter.Continue || len(r.asked) != 0 {
+	if step := pass(t, affinityfilter.New(r), c, stream); step != filter.Continue || len(r.asked) != 0 {
 		t.Errorf("step %d, asked %v", step, r.asked)
 	}
 }
@@ -87,10 +88,10 @@ func Example() {
 	c, stream := filtertest.NewCall()
 	c.Fleet = fleet()
 	f := affinityfilter.New(&resolver{answer: affinity.Answer{Backend: c.Fleet.Backend("b:1")}, known: true})
-	pass(f, c, stream)
+	pass(&testing.B{}, f, c, stream)
 	fmt.Println(c.Pin.Backend != nil)
 	c.Info.Session = "s1"
-	pass(f, c, stream)
+	pass(&testing.B{}, f, c, stream)
 	fmt.Println(c.Pin.Backend.Addr)
 	// Output:
 	// false

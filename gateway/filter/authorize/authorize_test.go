@@ -73,12 +73,12 @@ func toolCall(headers ...string) (*filter.Call, *filtertest.Stream) {
 }
 
 // pass has a call pass, and waits with it.
-func pass(f *authorize.Filter, c *filter.Call, stream *filtertest.Stream) (filter.Step, *authorize.State) {
+func pass(t check.TB, f *authorize.Filter, c *filter.Call, stream *filtertest.Stream) (filter.Step, *authorize.State) {
 	s := &authorize.State{}
 	step := f.Admit(c, s)
 	for step == filter.Wait {
 		c.ForgetMessage() // as the driver does
-		<-stream.Resumed
+		check.Received(t, stream.Resumed, "the resumption")
 		step = f.Admit(c, s)
 	}
 	return step, s
@@ -105,7 +105,7 @@ func TestVerdicts(t *testing.T) {
 			t.Parallel()
 			f, memory := newFilter(test.decider, nil)
 			c, stream := toolCall()
-			step, s := pass(f, c, stream)
+			step, s := pass(t, f, c, stream)
 			if test.reason == "" && (step != filter.Continue || !c.Decision.Made) ||
 				test.reason != "" && (step != filter.Stop || c.Answer().Refusal.Reason != test.reason) {
 				t.Errorf("step %d, %+v", step, c.Answer().Refusal)
@@ -125,7 +125,7 @@ func TestApproval(t *testing.T) {
 		a := &approver{released: make(chan struct{})}
 		f, _ := newFilter(decider{call.Ask, true, nil}, a)
 		c, stream := toolCall("x-approval-id", "a1")
-		step, s := pass(f, c, stream)
+		step, s := pass(t, f, c, stream)
 		if step != filter.Continue || c.Decision.Approval != "a1" {
 			t.Fatalf("step %d, %+v", step, c.Answer().Refusal)
 		}
@@ -152,7 +152,7 @@ func TestUsedApprovalOfAKey(t *testing.T) {
 		f, _ := newFilter(decider{call.Ask, true, nil}, &approver{used: true})
 		c, stream := toolCall("x-approval-id", "a1")
 		c.Keyed = keyed
-		if step, _ := pass(f, c, stream); keyed != (step == filter.Continue) || keyed != (c.Decision.Redeemed != nil) {
+		if step, _ := pass(t, f, c, stream); keyed != (step == filter.Continue) || keyed != (c.Decision.Redeemed != nil) {
 			t.Errorf("keyed %t: step %d, %+v", keyed, step, c.Decision)
 		}
 		f.Close()
@@ -180,7 +180,7 @@ func Example() {
 	f, _ := newFilter(decider{call.Ask, true, nil}, &approver{})
 	defer f.Close()
 	c, stream := toolCall()
-	pass(f, c, stream)
+	pass(&testing.B{}, f, c, stream)
 	r := c.Answer().Refusal
 	fmt.Println(r.Reason, r.Metadata["approval"])
 	// Output: APPROVAL_REQUIRED a1

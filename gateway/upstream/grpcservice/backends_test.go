@@ -26,9 +26,10 @@ func TestDeadBackend(t *testing.T) {
 	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
 		of.Ejection.Base, of.Ejection.Max = time.Millisecond, time.Millisecond
 	}, a.Addr, b.Addr)
-	for a.Calls() == 0 || b.Calls() == 0 {
+	check.Holds(t, "both backends to be called", func() bool {
 		w.result(t, "Echo", `{}`)
-	}
+		return a.Calls() > 0 && b.Calls() > 0
+	})
 	a.Stop()
 	lost := 0
 	for n := range 20 { // a call that was not sent is not lost
@@ -42,9 +43,10 @@ func TestDeadBackend(t *testing.T) {
 		}
 	}
 	again := grpctest.Start(t, grpctest.Options{Addr: a.Addr})
-	for again.Calls() == 0 {
+	check.Holds(t, "the new process to be called", func() bool {
 		w.result(t, "Echo", `{}`)
-	}
+		return again.Calls() > 0
+	})
 	check.Received(t, w.changes, "the fleet to be told")
 }
 
