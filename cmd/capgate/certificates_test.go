@@ -37,7 +37,7 @@ func TestCertificatesOfTheFile(t *testing.T) {
 			"ca": authority.PEM})
 	}
 	put("", `certificates: [{spiffe: "spiffe://example.org/a", tenant: acme}]`)
-	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
+	p, public, _ := serve(t, nil, "--config", files.file("capgate.yaml"))
 	reasonOf := func(conn *grpc.ClientConn, meta ...string) string {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), meta...)
 		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx,
@@ -64,17 +64,19 @@ func TestCertificatesOfTheFile(t *testing.T) {
 	}
 	put("", `certificates: [{spiffe: "spiffe://example.org/b", tenant: acme}]`)
 	p.signal(t, syscall.SIGHUP)
-	for reasonOf(b) != "OK" { // a change of the file has no event of its own
-		waitPage(t, "http://"+admin+"/readyz", "loaded_at")
-	}
+	check.Until(t, "the other certificate to be known", func() (bool, string) {
+		got := reasonOf(b)
+		return got == "OK", got
+	})
 	if got := reasonOf(a) + " " + reasonOf(a, "x-api-key", apiKey); got != "CREDENTIAL_INVALID OK" {
 		t.Error(got)
 	}
 	put(", client_auth: optional", "")
 	p.signal(t, syscall.SIGHUP)
-	for reasonOf(connect(), "x-api-key", apiKey) != "OK" {
-		waitPage(t, "http://"+admin+"/readyz", "loaded_at")
-	}
+	check.Until(t, "clients without a certificate to be let in", func() (bool, string) {
+		got := reasonOf(connect(), "x-api-key", apiKey)
+		return got == "OK", got
+	})
 	if got := reasonOf(connect()); got != "CREDENTIAL_MISSING" {
 		t.Error(got)
 	}

@@ -354,9 +354,10 @@ func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
 		c.began.kill()
 	}
 	c.approve(t, id)
-	for answer.Result.Status = "working"; answer.Result.Status == "working"; {
+	check.Until(t, "the task to end", func() (bool, string) {
 		ask(c.fetched, "tasks/get", id, `"taskId":"`+id+`"`)
-	}
+		return answer.Result.Status != "working", answer.Result.Status
+	})
 	if r := answer.Result; r.Status != "completed" || string(r.Result.StructuredContent) != mcpArgs(text) {
 		t.Errorf("%s: %+v; r %+v", text, answer, r)
 	}

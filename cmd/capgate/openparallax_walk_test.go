@@ -100,7 +100,7 @@ func (w *walk) startEngine() (served *engine.Engine, stop func()) {
 	go func() { ended <- p.Run(ctx, "") }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := check.Received(w.t, ended, "the end of the engine"); err != nil {
 			w.t.Error(err)
 		}
 	})

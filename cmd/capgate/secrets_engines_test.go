@@ -182,7 +182,7 @@ func (g *secretive) lookAtApprovals(t *testing.T) {
 // attend connects an agent until end is called, and one that is not let in.
 func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end func()) {
 	t.Helper()
-	if err := agent.Run(t.Context(), conn, agent.Config{Token: g.plant("wrong token of an agent")}); err == nil {
+	if err := agent.Run(check.Context(t), conn, agent.Config{Token: g.plant("wrong token of an agent")}); err == nil {
 		t.Error("the engine has taken an agent with a wrong token")
 	} else {
 		g.answered(errors.Unwrap(err))
@@ -200,7 +200,7 @@ func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end fun
 	gatewaytest.Wait(t, ready, "the agent to be connected")
 	return func() {
 		cancel()
-		check.Must(t, <-ended)
+		check.Must(t, check.Received(t, ended, "the end of the agent"))
 	}
 }
 
@@ -208,14 +208,15 @@ func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end fun
 func (g *secretive) work(t *testing.T, conn grpc.ClientConnInterface, door string) (done func()) {
 	t.Helper()
 	ended := make(chan error, 1)
+	ctx := check.Context(t)
 	go func() {
 		token := <-g.spawned
 		g.plantAs("token for "+door, token)
-		err := agent.RunSub(t.Context(), conn, token)
-		g.answered(errors.Unwrap(agent.RunSub(t.Context(), conn, token)))
+		err := agent.RunSub(ctx, conn, token)
+		g.answered(errors.Unwrap(agent.RunSub(ctx, conn, token)))
 		ended <- err
 	}()
-	return func() { check.Must(t, <-ended) }
+	return func() { check.Must(t, check.Received(t, ended, "the end of the sub-agent")) }
 }
 
 // talkJSON says things over JSON, and with the program.

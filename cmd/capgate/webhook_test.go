@@ -48,7 +48,11 @@ func TestWebhook(t *testing.T) {
 			t.Error(err)
 		}
 		requests <- got
-		w.WriteHeader(<-answers)
+		select {
+		case answer := <-answers:
+			w.WriteHeader(answer)
+		case <-r.Context().Done():
+		}
 	}))
 	defer receiver.Close()
 	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
