@@ -129,7 +129,7 @@ func TestFleetOfBothDialects(t *testing.T) {
 			}
 		}
 		run()
-		backend.GoAway()
+		backend.GoAway(t)
 		run()
 		if got := len(old.Seen()) + len(replacement.Seen()); got != 4*each || len(old.Seen()) == 0 {
 			t.Errorf("%d calls were made %d times, %d of them at the one that left", 4*each, got, len(old.Seen()))
@@ -165,7 +165,7 @@ func TestBackendGoesAwayUnderLoad(t *testing.T) {
 	for range workers * each / 4 {
 		check.Received(t, half, "the first half")
 	}
-	leaving.GoAway()
+	leaving.GoAway(t)
 	for range workers * each {
 		if err := check.Received(t, done, "the end of a call"); err != nil {
 			t.Error(err)
@@ -301,6 +301,6 @@ func TestCallersCancelReachesTheBackend(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 		f.gateway.Stop(t)
-		f.backend.GoAway() // returns when no handler runs any more
+		f.backend.GoAway(t) // returns when no handler runs any more
 	})
 }

@@ -358,7 +358,7 @@ func TestFleetOfAllDialects(t *testing.T) {
 				}
 			}
 			run()
-			gone.GoAway()
+			gone.GoAway(t)
 			run()
 			got := len(leaving.Seen())
 			for _, c := range all {

@@ -308,7 +308,9 @@ func TestSetTLS(t *testing.T) {
 		t.Error("by the connection that is there: ", err)
 	}
 	before := there.Swap(serveBackend(t, tls.NewListener(listen(t), server)))
-	before.srv.GracefulStop()
+	var leaving sync.WaitGroup
+	leaving.Go(before.srv.GracefulStop)
+	check.Ended(t, &leaving, "the end of the connections to a backend that says goodbye")
 	check.Succeeds(t, "the connections to end", func() error {
 		if n := up.Conns(); n != 0 {
 			return fmt.Errorf("%d connections", n)

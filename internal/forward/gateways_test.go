@@ -138,10 +138,11 @@ func TestDraining(t *testing.T) {
 	go func() { called <- w.invoke(context.Background(), gatewaytest.Block) }()
 	check.Received(t, first.Blocked(), "the call to be held at the backend")
 	var going sync.WaitGroup
-	going.Go(b.GoAway)
-	for len(second.Seen()) == 0 { // until the first does not take calls any more
+	going.Go(func() { b.GoAway(t) })
+	check.Holds(t, "the first not to take calls any more", func() bool {
 		w.ok(t, gatewaytest.Echo)
-	}
+		return len(second.Seen()) > 0
+	})
 	select {
 	case err := <-called:
 		t.Fatalf("the running call has ended: %v", err)

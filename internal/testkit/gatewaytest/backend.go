@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -47,10 +48,15 @@ func (b *Backend) Stop() {
 	<-b.served
 }
 
-// GoAway sends GOAWAY to clients and lets their calls finish.
-func (b *Backend) GoAway() {
-	b.server.GracefulStop()
-	<-b.served
+// GoAway sends GOAWAY to clients and lets their calls finish. Any goroutine of a test may call it.
+func (b *Backend) GoAway(t testing.TB) {
+	t.Helper()
+	go b.server.GracefulStop()
+	select {
+	case <-b.served: // when it has stopped
+	case <-time.After(Patience):
+		t.Errorf("waited %v for the end of the connections to a backend that says goodbye", Patience)
+	}
 }
 
 // WaitIdle waits until no client is connected.
