@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -28,6 +29,7 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		check.Cleanup(t, func() { _ = conn.Close() })
+		check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\n"+
 			"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,7 +50,8 @@ func TestWrongProtocol(t *testing.T) {
 	if exit != exitUnreachable || !strings.Contains(errs, public+" does not speak TLS: ask it without --tls") {
 		t.Errorf("%d %s", exit, errs)
 	}
-	if conn, err := tls.Dial("tcp", public, &tls.Config{MinVersion: tls.VersionTLS12}); err == nil {
+	patient := &net.Dialer{Timeout: check.Patience}
+	if conn, err := tls.DialWithDialer(patient, "tcp", public, &tls.Config{MinVersion: tls.VersionTLS12}); err == nil {
 		_ = conn.Close()
 		t.Error("it speaks TLS")
 	}

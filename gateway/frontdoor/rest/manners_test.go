@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -101,6 +103,7 @@ func TestRawRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
+			check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 			if _, err := fmt.Fprint(conn, tt.request); err != nil {
 				t.Fatal(err)
 			}
@@ -126,6 +129,7 @@ func TestExpectContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Type: %s\r\n"+
 			"Content-Length: 2\r\n\r\n", toolPath, typ); err != nil {
 			t.Fatal(err)

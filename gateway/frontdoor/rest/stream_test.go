@@ -358,6 +358,7 @@ func TestStalledBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n{", path,
 			addr); err != nil {
 			t.Fatal(err)
