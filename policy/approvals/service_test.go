@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -99,7 +100,7 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 	_, _, listed := k.List(t.Context(), a.Tenant, approvals.Filter{}, "", 0)
 	_, approved := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{})
 	_, always := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{Remember: approvals.Always})
-	_, waited := k.Wait(t.Context(), a.Tenant, a.ID)
+	_, waited := k.Wait(check.Context(t), a.Tenant, a.ID)
 	for what, err := range map[string]error{
 		"ask": asked, "use": used, "get": got, "list": listed, "approve": approved, "always": always, "wait": waited,
 		"release": k.Release(t.Context(), use),
