@@ -76,14 +76,15 @@ test: setup ## every test, under the race detector, and without it where it dist
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./cmd/capgate $(FIRST)))
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large
 
-# Several at a time, as tests of processes wait more than they work.
+# Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
+# the browsers of test-program, and the builds and the browsers of test-raceless.
 .PHONY: test-program test-raced test-raceless test-large
 test-program:
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./cmd/capgate
 test-raced:
 	$(RACE) -run '$(RACED)' ./cmd/capgate
 test-raceless:
-	go test -vet=off -timeout $(TESTTIME) -parallel 4 ./internal/testkit/sim $(RACELESS)
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LARGE)' \
 		./gateway ./gateway/relay ./policy/approvals
