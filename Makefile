@@ -61,8 +61,8 @@ RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 # Those that take the most time come first, so that none is the last and alone.
 FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./policy/approvals
 
-# What searches long texts, moves many megabytes or has thousands of goroutines. Under the race detector that takes up to
-# fifteen times as long, and half a megabyte more for each goroutine. The same code runs under it with less.
+# What searches long texts, moves many megabytes or has thousands of goroutines. Under the race detector that takes up
+# to fifteen times as long, and half a megabyte more for each goroutine. The same code runs under it with less.
 LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy|$\
 	TestStrangersLeaveRoom|TestManyCallsThatPassTwice|TestDecisionsWithoutTenantsAreOverloaded|$\
 	TestOneTenantDoesNotFillTheDecisions)$$

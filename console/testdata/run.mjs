@@ -37,7 +37,7 @@ async function run(name, args) {
       if (["error", "warning"].includes(m.type()) && !expected.test(m.text())) saw.Complaints.push(m.text());
     });
     c.on("weberror", (e) => saw.Complaints.push(String(e.error())));
-    c.on("dialog", (d) => { saw.Dialogs.push(d.message()); void d.dismiss(); });
+    c.on("dialog", (d) => { saw.Dialogs.push(d.message()); d.dismiss().catch(() => {}); }); // the page may be gone
     return c;
   }
 
@@ -47,9 +47,16 @@ async function run(name, args) {
     saw.Value = (await scenario({ context, args, phone })) ?? null;
   } finally {
     running.delete(saw);
-    await Promise.all(contexts.map((c) => c.close()));
+    await Promise.all(contexts.map(close));
   }
   return saw;
+}
+
+/** close ends a context that its scenario has left open. Its routes may still have a request in hand. */
+async function close(context) {
+  if (!browser.contexts().includes(context)) return;
+  await Promise.all([context, ...context.pages()].map((of) => of.unrouteAll({ behavior: "ignoreErrors" })));
+  await context.close();
 }
 
 // Nobody knows whose it is.
