@@ -73,7 +73,7 @@ func TestSeluReplicas(t *testing.T) {
 	t.Parallel()
 	// No other program is at this address, so a replica that starts again finds its port free.
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-	w := newSeluWorld(t, host, fmt.Sprintf("redis: {url: '%s', timeout: 1s}", redistest.Start(t).URL()),
+	w := newSeluWorld(t, host, patientRedis(redistest.Start(t).URL()),
 		fmt.Sprintf("  - {capability: weather, policy: allow, slow_start: 0s, backends: ['%s']}\n", serveWeather(t)))
 	c := &cluster{host: host, file: writeConfig(t, w.text)}
 	var urls []string
