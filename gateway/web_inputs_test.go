@@ -116,7 +116,7 @@ func TestWebMessagesAreBounded(t *testing.T) {
 		func(o *gatewaytest.Options) { o.Connect.MaxMessage, o.Relay.MaxFirstMessage = most, most })
 }
 
-// TestLongestMessagesByDefault sends what is longer, by gRPC and by Connect.
+// TestLongestMessagesByDefault: a longer message than the default allows is refused, over gRPC and over Connect.
 func TestLongestMessagesByDefault(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

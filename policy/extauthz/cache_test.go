@@ -231,7 +231,8 @@ func TestPlacesAreBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range callers {
 			all.Go(func() {
-				if a, refusal := s.Check(check.Context(t), forecast(), fmt.Appendf(nil, `{"n":%d}`, n)); a.Failed || refusal != nil {
+				a, refusal := s.Check(check.Context(t), forecast(), fmt.Appendf(nil, `{"n":%d}`, n))
+				if a.Failed || refusal != nil {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			})

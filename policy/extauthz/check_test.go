@@ -154,12 +154,12 @@ func TestOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.TLS = &tls.Config{RootCAs: pool(cert)}
-			if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow ||
-				refusal != nil {
+			a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil)
+			if a.Verdict != call.Allow || refusal != nil {
 				t.Errorf("%+v, %v", a, refusal)
 			}
 			c.TLS = &tls.Config{RootCAs: pool(stranger)}
-			if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); refusal == nil {
+			if a, refusal = judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); refusal == nil {
 				t.Errorf("a stranger answered: %+v", a)
 			}
 		})
