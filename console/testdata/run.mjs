@@ -1,8 +1,14 @@
 // Runs scenarios in one Chromium, several at a time. All names under attacker.example are this machine.
 // node run.mjs CHROMIUM; then each line of the input is {id, scenario, args}, and each of the output is {id, saw} or
 // {id, error}. The first line of the output says that the browser runs.
+import processes from "node:child_process";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+
+// Chromium stays in the session of the test. Linux schedules a session of its own as one (sched_autogroup), and gave
+// that of Chromium nothing for minutes while other processes of the test were busy.
+const { spawn } = processes;
+processes.spawn = (program, args, options) => spawn(program, args, { ...options, detached: false });
 
 const phone = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 const running = new Set(); // what each scenario saw so far
