@@ -14,9 +14,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 )
+
+// longest is the most time for a scenario. Its steps have timeouts of their own, but functions that run in the page do
+// not.
+const longest = 5 * time.Minute
 
 // Browser is a running Chromium.
 type Browser struct {
@@ -140,7 +145,12 @@ func (b *Browser) Run(t *testing.T, scenario string, args, value any) {
 	if err != nil {
 		t.Fatalf("%s: %v", scenario, err)
 	}
-	answer := <-asked // each step of the scenario has a timeout
+	var answer reply
+	select {
+	case answer = <-asked:
+	case <-time.After(longest):
+		t.Fatalf("%s: has not ended after %v", scenario, longest)
+	}
 	if answer.Error != "" {
 		t.Fatalf("%s: %s", scenario, answer.Error)
 	}
