@@ -39,7 +39,7 @@ func dial(t *testing.T) *grpc.ClientConn {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		stop.Store(true)
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "Serve to return"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -38,7 +38,7 @@ func served(t *testing.T, p interface {
 	go func() { done <- p.Serve(ln) }()
 	t.Cleanup(func() {
 		p.Close()
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "Serve to return"); err != nil {
 			t.Error(err)
 		}
 	})

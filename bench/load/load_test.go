@@ -25,7 +25,7 @@ func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 	go func() { done <- b.Serve(stop.Load) }()
 	t.Cleanup(func() {
 		stop.Store(true)
-		if err := check.Received(t, done, "the end"); err != nil {
+		if err := check.Received(t, done, "Serve to return"); err != nil {
 			t.Error(err)
 		}
 	})

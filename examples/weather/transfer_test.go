@@ -224,17 +224,17 @@ func TestUploadsUnderWayAreBounded(t *testing.T) {
 	if err := first.Send(&docpb.UploadInputArtifactChunk{Data: make([]byte, 512<<10)}); err != nil {
 		t.Fatal(err)
 	}
-	check.Received(t, asked, "the question")
-	check.Received(t, asked, "the question") // for the second chunk: the first is taken
+	check.Received(t, asked, "the server to ask for a chunk")
+	check.Received(t, asked, "the server to ask for a chunk") // for the second chunk: the first is taken
 
 	if _, toolError := upload(t, c, "whole", "", make([]byte, 1<<20)); !strings.Contains(toolError, "no room") {
 		t.Errorf("beside an upload under way: error %q", toolError)
 	}
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the refused upload to end"); err != nil {
 		t.Errorf("the refused upload ended with %v", err)
 	}
 	cancel()
-	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
+	if err := check.Received(t, ended, "the broken upload to end"); status.Code(err) != codes.Canceled {
 		t.Errorf("the broken upload ended with %v", err)
 	}
 	if _, toolError := upload(t, c, "whole", "", make([]byte, 1<<20)); toolError != "" {
@@ -286,7 +286,7 @@ func TestCancelEndsADownload(t *testing.T) {
 	if toolError != "" {
 		t.Fatal(toolError)
 	}
-	if err := check.Received(t, ended, "the end"); err != nil {
+	if err := check.Received(t, ended, "the upload to end"); err != nil {
 		t.Errorf("the upload ended with %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -298,7 +298,7 @@ func TestCancelEndsADownload(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := check.Received(t, ended, "the end"); status.Code(err) != codes.Canceled {
+	if err := check.Received(t, ended, "the download to end"); status.Code(err) != codes.Canceled {
 		t.Errorf("the download ended with %v", err)
 	}
 }

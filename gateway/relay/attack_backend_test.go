@@ -194,7 +194,7 @@ func TestBackendGone(t *testing.T) {
 			if s := r.Status(); s != "14" && s != "13" {
 				t.Errorf("the call got %v", r)
 			}
-			check.Must(t, check.Received(t, done, "the end"))
+			check.Must(t, check.Received(t, done, "the backend to have played its part"))
 			wantEmptyCall(t, c, 3)
 		})
 	}

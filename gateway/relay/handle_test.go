@@ -169,7 +169,7 @@ func TestDetach(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()
 	proceeds()
-	check.Received(t, done, "the end")
+	check.Received(t, done, "the detached function to end")
 	check.Must(t, check.Received(t, stopped, "the end of Shutdown"))
 }
 
@@ -243,6 +243,6 @@ func TestDetachedDeadline(t *testing.T) {
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 20 * time.Millisecond})
 	check.Must(t, err)
 	wantEnd(t, s, codes.DeadlineExceeded)
-	check.Received(t, done, "the end")
+	check.Received(t, done, "the detached function to end")
 	w.drained(t)
 }

@@ -225,7 +225,7 @@ func TestStop(t *testing.T) {
 				w.log.Wait(t, `"stopping"`)
 				c.Release()
 			}
-			err, ended := check.Received(t, called, "the end of the call"), check.Received(t, w.ended, "the end")
+			err, ended := check.Received(t, called, "the end of the call"), check.Received(t, w.ended, "Run to return")
 			if !late && (err != nil || ended != nil) {
 				t.Errorf("the call: %v, Run: %v", err, ended)
 			}

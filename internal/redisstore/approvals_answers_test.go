@@ -199,7 +199,7 @@ func TestApprovalEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := ask(t, service(t, open(), approvals.Options{TTL: time.Millisecond}), request("2"))
-		check.Until(t, "the end", func() (bool, string) {
+		check.Until(t, "the approval to expire", func() (bool, string) {
 			got, err := one.Get(t.Context(), c.Tenant, c.ID)
 			return err == nil && got.State == approvals.Expired, fmt.Sprint(got, err)
 		})

@@ -267,7 +267,7 @@ func TestWhoLeavesIsRefused(t *testing.T) {
 		if refusal == nil || refusal.Reason != "SHIELD_UNAVAILABLE" || a.Verdict != call.Block {
 			t.Errorf("%+v, %v", a, refusal)
 		}
-		check.Received(t, ended, "the end")
+		check.Received(t, ended, "the Shield to see that its caller left")
 		for _, stats := range s.Each() {
 			if stats.Unreachable+stats.Malformed != 0 {
 				t.Errorf("who leaves counts as a failure of Shield: %+v", stats)

@@ -93,7 +93,7 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	}); v.reason != "new" || err != nil {
 		t.Errorf("%+v, %v", v, err)
 	}
-	check.Received(t, ended, "the end")
+	check.Received(t, ended, "the question that everyone left to end")
 }
 
 func TestLease(t *testing.T) {

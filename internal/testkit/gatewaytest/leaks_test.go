@@ -25,6 +25,6 @@ func TestLabelled(t *testing.T) {
 		t.Error("the goroutine is not seen")
 	}
 	close(stop)
-	check.Received(t, ended, "the end")
+	check.Received(t, ended, "the goroutine to end")
 	assertNothingLeft(t, label)
 }

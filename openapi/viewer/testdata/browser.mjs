@@ -1,7 +1,12 @@
 // Opens a gateway in Chromium as a person would: gives a wrong key and the right one if it has one, tries the weather
 // tool, follows a stream, and looks at the pages on a phone. Prints what it saw as JSON.
 // node browser.mjs CHROMIUM PROFILE URL [KEY] [DIRECTORY OF SCREENSHOTS]
+import processes from "node:child_process";
 import { chromium } from "playwright-core";
+
+// Chromium stays in the session of the test: see console/testdata/run.mjs.
+const { spawn } = processes;
+processes.spawn = (program, args, options) => spawn(program, args, { ...options, detached: false });
 
 const [executablePath, profile, gateway, key, shots] = process.argv.slice(2);
 const saw = { strange: [], complaints: [], wide: [], said: [], before: 0, after: 0, padlocks: 0, first: "", dark: "", address: "", result: "" };
