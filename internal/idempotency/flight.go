@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 // of them is executed.
 type flight struct {
 	claim   Claim
+	prints  []string           // fingerprints of the request of the claim, by all keys
 	waiters int                // guarded by Keeper.mu
 	cancel  context.CancelFunc // ends the query when no call waits any more
 	changed chan struct{}      // capacity one: the store should be queried again
@@ -48,8 +50,9 @@ func (k *Service) join(ctx context.Context, id string, r *Request, run Run) (f *
 		return f, false, true
 	}
 	f = &flight{waiters: 1, changed: make(chan struct{}, 1), started: make(chan struct{}), done: make(chan struct{})}
+	f.prints = k.printer.fingerprints(r)
 	f.claim = Claim{
-		Tenant: strings.Clone(r.Tenant), ID: id, Fingerprint: k.printer.fingerprint(r), Token: rand.Text(),
+		Tenant: strings.Clone(r.Tenant), ID: id, Fingerprint: f.prints[0], Token: rand.Text(),
 		Lease: k.opts.Lease, TTL: k.opts.TTL,
 	}
 	if r.Only == nil {
@@ -91,6 +94,7 @@ func (k *Service) abandon(f *flight) {
 	select {
 	case <-f.done:
 	default:
+		f.owner = false // its call has no answer
 		k.complete(f, Unknown, nil)
 	}
 }
@@ -117,6 +121,8 @@ func (k *Service) run(ctx, waiters context.Context, f *flight, run Run) {
 		k.complete(f, "", nil)
 	case found.State == Mine:
 		k.execute(ctx, f, run)
+	case found.Fingerprint != f.fingerprint: // the key was free meanwhile, and has another claim
+		k.complete(f, Running, nil)
 	case found.State == Answered:
 		answer, err := k.sealer.Open(additionalData(f.claim.ID, f.fingerprint), found.Sealed)
 		if err != nil {
@@ -128,7 +134,8 @@ func (k *Service) run(ctx, waiters context.Context, f *flight, run Run) {
 	}
 }
 
-// begin claims a key, or waits until it is free.
+// begin claims a key, or waits until it is free. It does not claim the key for a request that is rejected since the key
+// belongs to another one: if that one does not start, a call that waits for it claims the key.
 func (k *Service) begin(waiters context.Context, f *flight) (Found, error) {
 	for first := true; ; first = false {
 		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
@@ -137,6 +144,9 @@ func (k *Service) begin(waiters context.Context, f *flight) (Found, error) {
 		if first {
 			if err == nil {
 				f.fingerprint = found.Fingerprint
+			}
+			if found.State == Running && !slices.Contains(f.prints, found.Fingerprint) {
+				f.claim.Limit = 0 // only a query
 			}
 			close(f.started)
 		}
@@ -164,6 +174,7 @@ func (k *Service) execute(ctx context.Context, f *flight, run Run) {
 	k.counted.running.Add(1)
 	defer k.counted.running.Add(-1)
 	renewing, stop := context.WithCancel(context.Background())
+	defer stop() // also if the call panics: its outcome is unknown when the lease ends
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -180,7 +191,7 @@ func (k *Service) execute(ctx context.Context, f *flight, run Run) {
 	case how == Executed && len(answer) > k.opts.MaxAnswer:
 		state = TooLarge
 	case how == Executed:
-		state, sealed = Answered, k.sealer.Seal(additionalData(f.claim.ID, f.fingerprint), answer)
+		state, sealed = Answered, k.sealer.Seal(additionalData(f.claim.ID, f.claim.Fingerprint), answer)
 	}
 	if k.end(f, state, sealed) {
 		k.complete(f, state, answer)

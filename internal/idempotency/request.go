@@ -63,6 +63,15 @@ func newFingerprinter(keys [][]byte) fingerprinter {
 // fingerprint returns the fingerprint that is stored with a claim.
 func (p *fingerprinter) fingerprint(r *Request) string { return p.with(0, r) }
 
+// fingerprints returns those that replicas with any of the keys store with a claim; the first one is fingerprint's.
+func (p *fingerprinter) fingerprints(r *Request) []string {
+	all := make([]string, len(p.names))
+	for i := range all {
+		all[i] = p.with(i, r)
+	}
+	return all
+}
+
 // same compares a fingerprint with a request; known is false if its key is not configured.
 func (p *fingerprinter) same(print string, r *Request) (same, known bool) {
 	for i, name := range p.names {

@@ -210,6 +210,9 @@ func TestCallsAreBounded(t *testing.T) {
 	if s.Running != 0 || s.Waiting != 0 || s.Calls["first"] != 1 || s.Calls["unavailable"] != 1 {
 		t.Errorf("%+v", s)
 	}
+	for range 3 {
+		expect(t, k, "a later one", request("{}"), never(t), "again: a")
+	}
 }
 
 // TestOneTenantDoesNotFillTheCalls: calls of one tenant with keys that run, as many as it may have, leave room for
