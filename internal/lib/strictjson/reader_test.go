@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -53,6 +54,9 @@ func TestRead(t *testing.T) {
 		{`["\ude00\ud83d"]`, "lone surrogate", true},
 		{`["\ud83d\u0041"]`, "lone surrogate", true},
 		{`["\ud83dx"]`, "lone surrogate", true},
+		{`["\ude00\ude00"]`, "lone surrogate at byte 2", true},
+		{`["\ud83d\ud83d"]`, "lone surrogate at byte 2", true},
+		{`["\ud83d\ue000"]`, "lone surrogate at byte 2", true},
 		{`{"a\u0000":1}`, "has a NUL in a name", true},
 		{`[NaN]`, "NaN or Infinity at byte 1", true},
 		{`[Infinity]`, "NaN or Infinity", true},
@@ -106,6 +110,26 @@ func many(n int, more string) string {
 		b.WriteString(`"a` + string(rune('0'+i%10)) + strings.Repeat("x", i/10) + `":1,`)
 	}
 	return b.String() + more + "}"
+}
+
+// TestNameTwice: a name that repeats another one is found among any number of names, wherever the other one is.
+func TestNameTwice(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 40; n++ {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf(`"n%d":%d`, i, i))
+		}
+		once := strings.Join(names, ",")
+		if err := strictjson.Check([]byte("{" + once + "}")); err != nil {
+			t.Errorf("%d names: %v", n, err)
+		}
+		for i := range n {
+			if strictjson.Check([]byte("{"+once+","+names[i]+"}")) == nil {
+				t.Errorf("of %d names the last one repeats that at %d", n+1, i)
+			}
+		}
+	}
 }
 
 func TestFold(t *testing.T) {
@@ -184,6 +208,45 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchInStrings: the name is found in JSON of four strings one in the other. A text in which it is deeper is
+// rejected.
+func TestWatchInStrings(t *testing.T) {
+	t.Parallel()
+	text := `{"the_id":"a"}`
+	for level := 1; level <= 6; level++ {
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = `{"x":` + string(quoted) + `}`
+		found := 0
+		w := strictjson.NewWatch("the_id", func([]byte) { found++ })
+		r := strictjson.Get()
+		err = r.Read([]byte(text), strictjson.Options{Watch: w})
+		r.Release()
+		if level <= 4 && (err != nil || found != 1) || level > 4 && err == nil {
+			t.Errorf("in %d strings: found %d times, %v", level, found, err)
+		}
+	}
+}
+
+// TestReaderAfterAnError: a Reader knows nothing of a text that broke off.
+func TestReaderAfterAnError(t *testing.T) {
+	t.Parallel()
+	r := strictjson.Get()
+	defer r.Release()
+	found := 0
+	w := strictjson.NewWatch("the_id", func([]byte) { found++ })
+	for _, o := range []strictjson.Options{{Watch: w}, {}} {
+		if err := r.Read([]byte(`{"the_id":[`), strictjson.Options{Watch: w}); err == nil {
+			t.Fatal("half a text is read")
+		}
+		if err := r.Read([]byte(`{"x":["a",7]}`), o); err != nil || found > 0 {
+			t.Errorf("%v; found %d times", err, found)
+		}
+	}
+}
+
 func TestValues(t *testing.T) {
 	t.Parallel()
 	text := ` {"a":[1,"\u0062",{"c":null},[],{}],"\u0064":true,"e":false} `
@@ -207,6 +270,11 @@ func TestValues(t *testing.T) {
 	var e *strictjson.Error
 	if err := r.Read([]byte(text), strictjson.Options{Values: 10}); !errors.As(err, &e) || !e.TooMany {
 		t.Errorf("%v: %+v", err, e)
+	}
+	for most, fits := range map[int]bool{13: false, 14: true} {
+		if err := r.Read([]byte(text), strictjson.Options{Values: most}); (err == nil) != fits {
+			t.Errorf("14 values and names, at most %d: %v", most, err)
+		}
 	}
 }
 
