@@ -154,7 +154,12 @@ func (d *Decoder) entries(at Place, f *field, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	fields := map[string]Field{}
 	for i := 0; i+1 < len(at.Node.Content); i += 2 {
-		name := at.Node.Content[i].Value
+		key := at.Node.Content[i]
+		if key.Tag == "!!merge" {
+			d.Fail(Place{Path: join(at.Path, key.Value), Node: key}, "mappings cannot be merged; write the names here")
+			return
+		}
+		name := key.Value
 		fields[name] = func(at Place) {
 			if name == "" {
 				d.Fail(at, "the name is missing")

@@ -85,6 +85,27 @@ func TestFormsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestOneReading: what another reader could take for something else is refused: names that are there twice, mappings
+// that are merged, and a second document.
+func TestOneReading(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"listen: a\n---\nlisten: b\n":            "a second document begins here; a server is one document",
+		"listen: a\nany:\n  b: 1\n  'b': 2\n":    "f.yaml:4: any.b: given twice; the first is in line 3",
+		"listen: a\nany: {<<: {b: 1}}\n":         "f.yaml:2: any.<<: a name in JSON must be a string",
+		"listen: a\nany: {? [b] : 1}\n":          "a name in JSON must be a string",
+		"listen: a\nretry: {<<: {share: 1}}\n":   "f.yaml:2: retry.<<: unknown field",
+		"listen: a\nretries: {<<: {share: 1}}\n": "f.yaml:2: retries.<<: mappings cannot be merged",
+	} {
+		if _, err := decodeAll([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if f, err := decodeAll([]byte("listen: a\nretries: {'<<': {share: 1}}\n")); err != nil || f.Retries["<<"] == nil {
+		t.Errorf("a name in quotes: %+v, %v", f.Retries, err)
+	}
+}
+
 // FuzzDecode: whatever a file is, it is decoded to the same values or errors each time; values are within their bounds,
 // and errors have a place.
 func FuzzDecode(f *testing.F) {
