@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -18,13 +19,15 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-func newReader(memory int64) *peek.Reader {
+func newReader(memory int64) *peek.Reader { return newReaderOf(fairshare.New("inflating", memory)) }
+
+func newReaderOf(memory *fairshare.Pool) *peek.Reader {
 	table, err := router.NewTable(router.Config{}, nil)
 	if err != nil {
 		panic(err)
 	}
 	return peek.NewReader(peek.Config{
-		MaxMessage: 1 << 20, Memory: fairshare.New("inflating", memory), Tables: router.New(table),
+		MaxMessage: 1 << 20, Memory: memory, Tables: router.New(table),
 		Heeds: func(string) bool { return true },
 	})
 }
@@ -66,6 +69,55 @@ func TestCompressed(t *testing.T) {
 			t.Errorf("step %d, %+v", step, c.Fields())
 		}
 		r.Close()
+	}
+}
+
+// TestUnpackingEnds: what a message takes while it is unpacked is given back. A message for which there is no memory
+// takes nothing.
+func TestUnpackingEnds(t *testing.T) {
+	t.Parallel()
+	const rounds = 100 // more messages than are unpacked at once
+	for _, memory := range []int64{1 << 20, 1} {
+		pool := fairshare.New("inflating", memory)
+		r := newReaderOf(pool)
+		for range rounds {
+			f, s := r.With(peek.ReadInvoke), &peek.State{}
+			c, stream := filtertest.NewCall("grpc-encoding", "gzip")
+			f.Admit(c, s)
+			c.Message = relay.Message{Data: packed(message()), Compressed: true}
+			if step := f.Admit(c, s); (step == filter.Wait) != (memory > 1) || c.Shed != (memory == 1) {
+				t.Fatalf("step %d, shed %t, %+v", step, c.Shed, c.Answer().Refusal)
+			}
+			if memory > 1 {
+				check.Received(t, stream.Resumed, "the resumption")
+			}
+		}
+		if r.Close(); pool.Used() != 0 {
+			t.Errorf("%d bytes are held", pool.Used())
+		}
+	}
+}
+
+// TestUnpackedCopy: a message is unpacked as it came, though its connection uses the memory for other bytes as soon as
+// the call waits.
+func TestUnpackedCopy(t *testing.T) {
+	t.Parallel()
+	args := make([]byte, 1<<19)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(args) // it never fails
+	msg, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "mail", ToolName: "send", ArgsJson: args})
+	check.Must(t, err)
+	r := newReader(8 << 20)
+	defer r.Close()
+	f, s := r.With(peek.ReadInvoke), &peek.State{}
+	c, stream := filtertest.NewCall("grpc-encoding", "gzip")
+	f.Admit(c, s)
+	c.Message = relay.Message{Data: packed(msg), Compressed: true}
+	buffer := c.Message.Data
+	f.Admit(c, s)
+	clear(buffer)
+	check.Received(t, stream.Resumed, "the resumption")
+	if step := f.Admit(c, s); step != filter.Continue || !bytes.Equal(c.Fields().Args, args) {
+		t.Errorf("step %d, %d bytes of arguments, %+v", step, len(c.Fields().Args), c.Answer().Refusal)
 	}
 }
 
