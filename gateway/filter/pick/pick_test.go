@@ -1,12 +1,20 @@
 package pick_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/pick"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 )
@@ -57,6 +65,137 @@ func TestSecondAttempt(t *testing.T) {
 		}
 		f.Done(c, s, &filter.Result{Result: &relay.Result{}, Final: true})
 	}
+}
+
+// TestUnsent: a backend is ejected for attempts that did not start where that is its doing, and not where it is this
+// machine's. A closed port means that its sessions are lost.
+func TestUnsent(t *testing.T) {
+	t.Parallel()
+	for err, test := range map[error]struct{ ejected, gone bool }{
+		syscall.ECONNREFUSED:  {true, true},
+		syscall.EHOSTUNREACH:  {true, false},
+		relay.ErrRefused:      {true, false},
+		relay.ErrGoAway:       {false, false},
+		relay.ErrQueueFull:    {false, false},
+		syscall.EMFILE:        {false, false},
+		syscall.ENFILE:        {false, false},
+		syscall.ENOBUFS:       {false, false},
+		syscall.ENOMEM:        {false, false},
+		syscall.EADDRNOTAVAIL: {false, false},
+	} {
+		c, _ := filtertest.NewCall()
+		c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1", "c:1"),
+			Ejection: router.Ejection{Failures: 1}})
+		var f pick.Filter
+		s := &pick.State{}
+		f.Admit(c, s)
+		f.Done(c, s, &filter.Result{Unsent: fmt.Errorf("connect: %w", err)})
+		if got := c.Fleet.Stats().Ejected == 1; got != test.ejected || c.Endpoint.IsGone() != test.gone {
+			t.Errorf("%v: ejected %t, gone %t", err, got, c.Endpoint.IsGone())
+		}
+	}
+}
+
+// TestOutcomes: a backend is ejected for calls that it failed, and not for those that their clients ended or that it
+// answered.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	const sent, begun, late = time.Millisecond, 2 * time.Millisecond, 2 * time.Second
+	answered := func(code codes.Code) relay.Result {
+		return relay.Result{Upstream: true, Forwarded: sent, FirstByte: begun, Ended: late, Code: uint32(code)}
+	}
+	failed := func(why relay.Failure, ended, firstByte time.Duration) relay.Result {
+		return relay.Result{Forwarded: sent, FirstByte: firstByte, Ended: ended, Failure: why}
+	}
+	reset := func(code codes.Code) relay.Result {
+		return relay.Result{Upstream: true, Forwarded: sent, Code: uint32(code), Failure: relay.UpstreamReset}
+	}
+	for name, test := range map[string]struct {
+		result  relay.Result
+		ejected bool
+	}{
+		"an answer":                            {answered(codes.OK), false},
+		"a tool's bug":                         {answered(codes.Internal), false},
+		"unavailable":                          {answered(codes.Unavailable), true},
+		"a reset":                              {reset(codes.Internal), true},
+		"a cancel":                             {reset(codes.Canceled), false},
+		"a lost call":                          {failed(relay.UpstreamLost, begun, 0), true},
+		"no answer":                            {failed(relay.DeadlineExceeded, late, 0), true},
+		"a long answer":                        {failed(relay.DeadlineExceeded, late, begun), false},
+		"nothing sent":                         {relay.Result{Ended: late, Failure: relay.DeadlineExceeded}, false},
+		"a client that leaves at its deadline": {failed(relay.ClientGone, late-20*time.Millisecond, 0), true},
+		"a client that leaves before":          {failed(relay.ClientGone, late-21*time.Millisecond, 0), false},
+	} {
+		c, _ := filtertest.NewCall()
+		c.Fleet, c.Deadline = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1", "c:1"),
+			Ejection: router.Ejection{Failures: 1}}), late
+		var f pick.Filter
+		s := &pick.State{}
+		f.Admit(c, s)
+		test.result.Started = time.Now()
+		f.Done(c, s, &filter.Result{Result: &test.result, Final: true})
+		if got := c.Fleet.Stats().Ejected == 1; got != test.ejected {
+			t.Errorf("%s: ejected %t", name, got)
+		}
+	}
+}
+
+// limited runs a test with a fleet whose backends have one call at a time.
+func limited(t *testing.T, test func(t *testing.T, fleet *router.Fleet)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := router.NewLimits(router.LimitsConfig{})
+		table, err := router.NewTable(router.Config{Limits: limits, Fleets: []router.FleetConfig{{Capability: "weather",
+			Backends: router.Addrs("a:1", "b:1"), Limit: router.Limit{PerBackend: 1}}}}, nil)
+		check.Must(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { limits.Run(ctx) })
+		defer running.Wait()
+		defer stop()
+		test(t, router.New(table).Table().Fleet("weather"))
+	})
+}
+
+// TestPermitOfACallThatEnded: a permit that comes for a call that has ended meanwhile is there for the next one.
+func TestPermitOfACallThatEnded(t *testing.T) {
+	limited(t, func(t *testing.T, fleet *router.Fleet) {
+		var f pick.Filter
+		begin := func() (*filter.Call, *filtertest.Stream, *pick.State, filter.Step) {
+			c, stream := filtertest.NewCall()
+			c.Fleet = fleet
+			s := &pick.State{}
+			return c, stream, s, f.Admit(c, s)
+		}
+		done := &filter.Result{Result: &relay.Result{}, Final: true}
+		first, _, running, _ := begin()
+		begin()
+		left, stream, waiting, step := begin()
+		if step != filter.Wait {
+			t.Fatalf("the third call of two: step %d", step)
+		}
+		stream.End()
+		f.Done(first, running, done)
+		synctest.Wait()
+		f.Done(left, waiting, done)
+		if _, _, _, step := begin(); step != filter.Continue {
+			t.Errorf("the next call: step %d", step)
+		}
+	})
+}
+
+// TestPinnedCallsWait for a permit of their own backend.
+func TestPinnedCallsWait(t *testing.T) {
+	limited(t, func(t *testing.T, fleet *router.Fleet) {
+		var f pick.Filter
+		for _, want := range []filter.Step{filter.Continue, filter.Wait} {
+			c, _ := filtertest.NewCall()
+			c.Fleet, c.Pin.Backend = fleet, fleet.Backends[1]
+			if step := f.Admit(c, &pick.State{}); step != want || c.Endpoint != nil && c.Endpoint.Addr != "b:1" {
+				t.Errorf("step %d at %+v, want %d", step, c.Endpoint, want)
+			}
+		}
+	})
 }
 
 // A fleet's two backends get a call each when both calls run at once.
