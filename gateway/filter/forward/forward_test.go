@@ -2,6 +2,8 @@ package forward_test
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -12,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
@@ -21,14 +24,12 @@ import (
 // seen has what the filter has told of calls.
 type seen struct {
 	begun    int
-	mentions []string
+	mentions []affinity.Mention
 }
 
 func (s *seen) Begin(*telemetry.CapabilityMetrics, *telemetry.TenantMetrics, uint32) { s.begun++ }
-func (s *seen) Learn(m affinity.Mention) {
-	s.mentions = append(s.mentions,
-		m.ID)
-}
+
+func (s *seen) Learn(m affinity.Mention) { s.mentions = append(s.mentions, m) }
 
 // picked is a call in the doc dialect whose endpoint speaks another.
 func picked(m call.Method, d call.Dialect) (*filter.Call, *filtertest.Stream) {
@@ -36,7 +37,8 @@ func picked(m call.Method, d call.Dialect) (*filter.Call, *filtertest.Stream) {
 	path, _ := dialect.Path(m, call.Doc)
 	c.Spoken, _ = dialect.Lookup(path)
 	c.Info.Method, c.Info.Path, c.Info.Dialect = m, path, call.Doc
-	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Dialect: d})
+	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Dialect: d,
+		Affinity: router.Affinity{Artifacts: true}})
 	c.Endpoint = c.Fleet.Backends[0]
 	c.Endpoint.Attached = &relay.Upstream{}
 	return c, stream
@@ -103,6 +105,70 @@ func TestResponse(t *testing.T) {
 		if s = s.Keep(); s != (forward.State{}) && c.Outcome == telemetry.NoOutcome {
 			t.Error("nothing is kept")
 		}
+	}
+}
+
+// TestFurtherAttempt: the first one may have gone by another path.
+func TestFurtherAttempt(t *testing.T) {
+	t.Parallel()
+	c, stream := picked(call.Invoke, call.Doc)
+	c.Attempt.Past = 1
+	forward.New(&seen{}, &seen{}, true).Admit(c, &forward.State{})
+	if want, _ := dialect.Path(call.Invoke, call.Doc); stream.Path != want {
+		t.Errorf("path %q, want %q", stream.Path, want)
+	}
+}
+
+// TestTenantOfLocalUpstreams: code in the process that stands for a backend is told the tenant, whatever the call says;
+// other backends are not.
+func TestTenantOfLocalUpstreams(t *testing.T) {
+	t.Parallel()
+	r := relay.New(relay.Config{}, nil, http.NotFoundHandler())
+	check.Cleanup(t, r.Close)
+	for want, upstream := range map[string]*relay.Upstream{
+		"acme": r.NewUpstream(relay.UpstreamConfig{Serve: func(*relay.ServerStream) relay.Status { return relay.Status{} }}),
+		"":     r.NewUpstream(relay.UpstreamConfig{Addr: "a:1"}),
+	} {
+		c, stream := picked(call.Invoke, call.Doc)
+		c.Info.Tenant, c.Endpoint.Attached = "acme", upstream
+		forward.New(&seen{}, &seen{}, true).Admit(c, &forward.State{})
+		if got, _ := stream.Header(filter.TenantHeader); got != want {
+			t.Errorf("tenant %q, want %q", got, want)
+		}
+	}
+}
+
+// TestArtifacts: what a response mentions is its backend's and its tenant's, unless the call itself names it. Only an
+// upload is sure of that. The next call with the same memory does not go on where the last response broke off.
+func TestArtifacts(t *testing.T) {
+	t.Parallel()
+	told := &seen{}
+	f := forward.New(told, told, true)
+	var s forward.State
+	respond := func(m call.Method, body []byte) {
+		c, stream := picked(m, call.Doc)
+		c.Info.Tenant, c.Artifacts.IDs = "acme", []string{"named"}
+		f.Admit(c, &s)
+		stream.Tap.Body(body)
+		f.Done(c, &s, &filter.Result{Result: &relay.Result{}, Final: true})
+		s = s.Keep()
+	}
+	result := func(text string) *docpb.InvokeResponse { return &docpb.InvokeResponse{ResultJson: []byte(text)} }
+	cut := message(t, result(`{"capability_artifact_id":"cut"}`))
+	respond(call.Invoke, cut[:len(cut)-2])
+	respond(call.Invoke, message(t, result(`off","x":{"capability_artifact_id":"one"}}`)))
+	respond(call.Invoke, message(t, result(`[{"capability_artifact_id":"named"},{"capability_artifact_id":"two"}]`)))
+	respond(call.UploadInputArtifact, message(t, &docpb.UploadInputArtifactResponse{CapabilityArtifactId: "three"}))
+	respond(call.Invoke, message(t, result(`{"capability_artifact_id":"four"}`)))
+	var got []string
+	for _, m := range told.mentions {
+		got = append(got, m.ID)
+		if m.Tenant != "acme" || m.Backend.Addr != "a:1" || m.Authoritative != (m.ID == "three") || m.OwnedOnly {
+			t.Errorf("%+v", m)
+		}
+	}
+	if want := []string{"one", "two", "three", "four"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
