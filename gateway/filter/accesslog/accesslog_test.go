@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 )
@@ -122,6 +123,27 @@ func TestQuiet(t *testing.T) {
 	if access, audited, err := l.read(); err != nil || len(access) != 0 || len(audited) != 0 {
 		t.Errorf("%q, %q, %v", access, audited, err)
 	}
+}
+
+// TestPlaces: the audit log has room for two calls, and each call that is shed gives its place to the next one.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	l, err := newLogs()
+	check.Must(t, err)
+	l.audit.Close()
+	l.audit, err = audit.Open(audit.Config{Out: &l.trail, Required: true, Queue: 2})
+	check.Must(t, err)
+	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool { return true }})
+	for i := range 3 {
+		c, result := ended(8)
+		c.Shed = true
+		if c.Audited = l.audit.Reserve(); !c.Audited {
+			t.Errorf("call %d has no place", i)
+		}
+		f.Done(c, nil, result)
+	}
+	_, _, err = l.read()
+	check.Must(t, err)
 }
 
 // Example: a call that a filter has rejected is recorded with the reason.

@@ -44,6 +44,18 @@ func TestOverFairShare(t *testing.T) {
 	t.Error("a tenant has all the room")
 }
 
+// TestNoTenants: without tenants no room is kept for others.
+func TestNoTenants(t *testing.T) {
+	t.Parallel()
+	const most = 100
+	f := overloadfilter.New(overload.New(overload.Config{MaxInFlight: most}))
+	for i := range most {
+		if c, step, _ := begin(f, ""); step != filter.Continue {
+			t.Fatalf("call %d of %d: %+v", i+1, most, c.Answer().Refusal)
+		}
+	}
+}
+
 // TestQuiet: calls that waited for different times are shed together, and share the lines of one second.
 func TestQuiet(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/protocol"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
@@ -64,6 +65,20 @@ func TestOtherBackend(t *testing.T) {
 	c.Attempt.Directed = nil // pick found that one full
 	if step := f.Admit(c, s); step != filter.Stop {
 		t.Errorf("moved twice: step %d", step)
+	}
+	f.Done(c, s, &filter.Result{Unsent: relay.ErrGoAway})
+	if step := f.Admit(c, s); step != filter.Again || c.Attempt.Directed == nil {
+		t.Errorf("in the next attempt: step %d, directed %v", step, c.Attempt.Directed)
+	}
+}
+
+// TestPinned: a call that has to go to its backend goes to no other one.
+func TestPinned(t *testing.T) {
+	t.Parallel()
+	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)
+	c.Attempt.Translated, c.Pin.Backend = true, c.Endpoint
+	if step := (protocol.Filter{}).Admit(c, &protocol.State{}); step != filter.Stop || c.Attempt.Directed != nil {
+		t.Errorf("step %d, directed %v", step, c.Attempt.Directed)
 	}
 }
 
