@@ -108,6 +108,29 @@ func TestMentions(t *testing.T) {
 	}
 }
 
+// TestMentionsAreReset: a response does not go on where the one before broke off.
+func TestMentionsAreReset(t *testing.T) {
+	t.Parallel()
+	const quoted = `"capability_artifact_id":"a"`
+	for cut := range len(quoted) {
+		var ids []string
+		ms := dialect.NewMentions(func(id string) { ids = append(ids, id) })
+		for _, response := range [][]byte{
+			frames(t, &docpb.InvokeResponse{ResultJson: []byte(quoted[:cut])}),
+			frames(t, &docpb.InvokeResponse{ResultJson: []byte(quoted[cut:])}),
+		} {
+			var s dialect.Scanner
+			s.Reset(call.Invoke, call.Doc)
+			ms.Reset(call.Invoke)
+			s.Watch(ms)
+			s.Body(response)
+		}
+		if cut > 0 && ids != nil {
+			t.Errorf("of %q and %q: %q", quoted[:cut], quoted[cut:], ids)
+		}
+	}
+}
+
 func TestMentionsOfUploads(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "a", "file-1", strings.Repeat("x", 512), strings.Repeat("x", 513)} {
