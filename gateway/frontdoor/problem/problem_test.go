@@ -8,12 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/docs"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // ask sends one request; header holds names and values in turn.
@@ -102,6 +105,23 @@ func TestWhatAProblemSays(t *testing.T) {
 	}
 	if w := ask(t, gone, "HEAD", "/"); w.Body.Len() > 0 || w.Code != 410 || w.Header().Get("Content-Length") == "" {
 		t.Errorf("HEAD: %d %v %q", w.Code, w.Header(), w.Body)
+	}
+}
+
+// TestWhoseReason: only the gateway's reasons have an explanation here, and a status of their own.
+func TestWhoseReason(t *testing.T) {
+	t.Parallel()
+	for domain, want := range map[string]problem.Problem{
+		problem.OwnDomain: {Status: 421, Type: "/docs/errors#HOST_UNKNOWN"},
+		"weather.example": {Status: 418},
+		"":                {Status: 418},
+	} {
+		st, err := status.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN", Domain: domain})
+		check.Must(t, err)
+		p := problem.Of(st.Err(), func(codes.Code) int { return 418 })
+		if p.Status != want.Status || p.Type != want.Type || p.Reason != "HOST_UNKNOWN" {
+			t.Errorf("%q: %+v", domain, p)
+		}
 	}
 }
 

@@ -108,6 +108,26 @@ func TestCompressedAnswers(t *testing.T) {
 	}
 }
 
+// TestAnswersThatAreNotKept are not compressed: their length would say something about the secrets in them.
+func TestAnswersThatAreNotKept(t *testing.T) {
+	t.Parallel()
+	long := `{"a":"` + strings.Repeat("x", 5000) + `"}`
+	web := door(t, new(backend), rest.Config{Wings: []rest.Wing{func(to *rest.Routes) error {
+		return to.Mux.HandlePath("GET", "/v1/long", func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", r.URL.Query().Get("cache"))
+			_, _ = io.WriteString(w, long)
+		})
+	}}})
+	web.Client().Transport = clienttest.Bound(&http.Transport{DisableCompression: true})
+	for cache, want := range map[string]string{"private": "gzip", "no-store": "", "private,no-transform": ""} {
+		got := resttest.Send(t, web, "GET", "/v1/long?cache="+cache, "", "Accept-Encoding", "gzip")
+		if got.Status != 200 || got.Header.Get("Content-Encoding") != want || unpacked(t, want, got.Body) != long {
+			t.Errorf("%s: %d %v", cache, got.Status, got.Header)
+		}
+	}
+}
+
 func TestCompressedRequests(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
