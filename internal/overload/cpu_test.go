@@ -93,6 +93,10 @@ func TestWhoseDelay(t *testing.T) {
 			if got := own(most/2, most, m.now); got != most/2 {
 				t.Errorf("a short delay became %v", got)
 			}
+			m.spend(time.Hour, 0, 0)
+			if got := own(delay, most, m.now); got != most {
+				t.Errorf("after a time without delays: %v", got)
+			}
 		})
 	}
 }

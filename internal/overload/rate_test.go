@@ -151,6 +151,22 @@ func TestOneLateTickIsNone(t *testing.T) {
 	}
 }
 
+// TestStandingDelay: after a tenth of a second in which bytes waited too long calls are shed, and not before.
+func TestStandingDelay(t *testing.T) {
+	t.Parallel()
+	c := newCallers(overload.Config{MaxDelay: time.Millisecond})
+	for range 5 {
+		if got := c.bring("a", 100); got != 100 {
+			t.Fatalf("%d of 100", got)
+		}
+		c.end("a", 100)
+		c.Tick(overload.Signals{Delay: time.Second})
+	}
+	if got := c.bring("a", 100); got == 0 || got == 100 {
+		t.Errorf("%d of 100 calls when the delay stands", got)
+	}
+}
+
 // TestForgets: tenants that are not there any more take no memory, and none of the rate.
 func TestForgets(t *testing.T) {
 	t.Parallel()

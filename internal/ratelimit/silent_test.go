@@ -60,3 +60,32 @@ func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 		}
 	})
 }
+
+// TestTheStoreIsSilentAgain: permits of others count as after the first silence: a replica that does not know of them
+// begins with a fraction of its share.
+func TestTheStoreIsSilentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newModel(), settings(tenant.Bounds{Concurrent: 30})
+		l := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}, Replicas: func() int { return 3 }})
+		defer run(l)()
+		synctest.Wait()
+		for _, silent := range []bool{true, false, true} {
+			m.mu.Lock()
+			m.unavailable = silent
+			m.mu.Unlock()
+			most := 20
+			if !silent {
+				most = 1
+			}
+			running := begin(l, s, most)
+			if len(running) != 1 {
+				t.Errorf("silent %t: %d calls, want 1", silent, len(running))
+			}
+			for _, p := range running {
+				l.Release(0, p)
+			}
+			pass(20 * time.Second) // permits have expired
+		}
+	})
+}
