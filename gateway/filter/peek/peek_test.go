@@ -77,6 +77,7 @@ func TestCompressed(t *testing.T) {
 func TestUnpackingEnds(t *testing.T) {
 	t.Parallel()
 	const rounds = 100 // more messages than are unpacked at once
+	msg := packed(message())
 	for _, memory := range []int64{1 << 20, 1} {
 		pool := fairshare.New("inflating", memory)
 		r := newReaderOf(pool)
@@ -84,7 +85,7 @@ func TestUnpackingEnds(t *testing.T) {
 			f, s := r.With(peek.ReadInvoke), &peek.State{}
 			c, stream := filtertest.NewCall("grpc-encoding", "gzip")
 			f.Admit(c, s)
-			c.Message = relay.Message{Data: packed(message()), Compressed: true}
+			c.Message = relay.Message{Data: msg, Compressed: true}
 			if step := f.Admit(c, s); (step == filter.Wait) != (memory > 1) || c.Shed != (memory == 1) {
 				t.Fatalf("step %d, shed %t, %+v", step, c.Shed, c.Answer().Refusal)
 			}
@@ -102,7 +103,7 @@ func TestUnpackingEnds(t *testing.T) {
 // the call waits.
 func TestUnpackedCopy(t *testing.T) {
 	t.Parallel()
-	args := make([]byte, 1<<19)
+	args := make([]byte, 1<<17)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(args) // it never fails
 	msg, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "mail", ToolName: "send", ArgsJson: args})
 	check.Must(t, err)
