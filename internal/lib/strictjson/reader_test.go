@@ -208,28 +208,6 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchInStrings: the name is found in JSON of four strings one in the other. A text in which it is deeper is
-// rejected.
-func TestWatchInStrings(t *testing.T) {
-	t.Parallel()
-	text := `{"the_id":"a"}`
-	for level := 1; level <= 6; level++ {
-		quoted, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = `{"x":` + string(quoted) + `}`
-		found := 0
-		w := strictjson.NewWatch("the_id", func([]byte) { found++ })
-		r := strictjson.Get()
-		err = r.Read([]byte(text), strictjson.Options{Watch: w})
-		r.Release()
-		if level <= 4 && (err != nil || found != 1) || level > 4 && err == nil {
-			t.Errorf("in %d strings: found %d times, %v", level, found, err)
-		}
-	}
-}
-
 // TestReaderAfterAnError: a Reader knows nothing of a text that broke off.
 func TestReaderAfterAnError(t *testing.T) {
 	t.Parallel()

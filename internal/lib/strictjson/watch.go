@@ -100,18 +100,24 @@ func (r *Reader) readNested(text []byte) error {
 	return ambiguous("has a string with JSON that not every reader understands alike: it %v", err)
 }
 
-// decodeEscapes returns a text, JSON or not, with its escapes replaced by letters.
+// decodeEscapes returns a text, JSON or not, with its escapes replaced by letters, as often as readers of strings in
+// strings may.
 func decodeEscapes(text []byte) []byte {
-	var out []byte
-	from := 0
-	for i := 0; i+6 <= len(text); i++ {
-		if c, ok := hex4(text[i:]); ok && c < utf8.RuneSelf {
-			out = append(append(out, text[from:i]...), byte(c))
-			i += 5
-			from = i + 1
+	if !bytes.Contains(text, []byte("u00")) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for _, c := range text {
+		out = append(out, c)
+		for begin := len(out) - 6; begin >= 0; begin = len(out) - 6 { // the letter may end another escape
+			letter, ok := hex4(out[begin:])
+			if !ok || letter >= utf8.RuneSelf {
+				break
+			}
+			out = append(bytes.TrimRight(out[:begin], `\`), byte(letter))
 		}
 	}
-	return append(out, text[from:]...)
+	return out
 }
 
 // MayContain reports whether a reader could find the name in a text, which need not be strict. It is false only
