@@ -98,7 +98,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	if o.BackoffBase == 0 {
 		o.BackoffBase, o.BackoffMax = 2*time.Millisecond, 10*time.Millisecond
 	}
-	o.Poll, o.Tenants = 5*time.Millisecond, []string{request("").Tenant}
+	o.Poll, o.Tenants = 5*time.Millisecond, append(o.Tenants, request("").Tenant)
 	render := func(a *approvals.Approval) ([]byte, error) {
 		return json.Marshal(map[string]string{"id": a.ID, "arguments": a.Preview, "state": a.State.String()})
 	}
@@ -106,12 +106,18 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &told{d, run(t, d)}
+}
+
+// run runs a Deliverer until the test ends, or until stop.
+func run(t *testing.T, d *webhook.Deliverer) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { deliver(ctx, d) })
-	stop := func() { cancel(); check.Ended(t, &running, "the background work to end") }
+	stop = func() { cancel(); check.Ended(t, &running, "the background work to end") }
 	t.Cleanup(stop)
-	return &told{d, stop}
+	return stop
 }
 
 // waitStats waits until the figures are as wanted.

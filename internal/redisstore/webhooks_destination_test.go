@@ -1,0 +1,120 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+// globex is a tenant besides that of request.
+const globex = "globex"
+
+// TestDestinationOfSomeTenants: a destination gets the events of its tenants, and of no other.
+func TestDestinationOfSomeTenants(t *testing.T) {
+	t.Parallel()
+	r, s := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{})
+	k := service(t, s, approvals.Options{})
+	theirs := request(`{}`)
+	theirs.Tenant = globex
+	ask(t, k, request(`{}`))
+	a := ask(t, k, theirs)
+	d := tell(t, s, r.URL, webhook.Config{Tenants: []string{globex}}, webhook.Options{Tenants: []string{globex}})
+	d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
+	d.stop()
+	_, _, left := claim(t, s.Webhooks(), 0, time.Hour)
+	if len(r.all) != 1 || r.all[0].body.Data.ID != a.ID || left != (webhook.Sizes{}) {
+		t.Errorf("told %+v; left %+v", r.all, left)
+	}
+}
+
+// TestDestinationLosesATenant: what waits for a destination is not sent after the configuration has taken its tenant
+// from it, also if an operator sends the dead letter again.
+func TestDestinationLosesATenant(t *testing.T) {
+	t.Parallel()
+	r, s := newReceiver(t, always(http.StatusBadGateway)), open(t, redisstore.Config{})
+	c := webhook.Config{Attempts: 1000}
+	d := tell(t, s, r.URL, c, webhook.Options{})
+	ask(t, service(t, s, approvals.Options{}), request(`{}`))
+	d.waitStats(t, func(s webhook.Stats) bool { return s.Failed > 0 })
+	c.URL, c.Secrets, c.Tenants = r.URL, [][]byte{[]byte(webhookSecret)}, []string{globex}
+	check.Must(t, d.Set(c))
+	d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 1 })
+	requests := d.Stats().Failed
+	letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
+	if err != nil || len(letters) != 1 || letters[0].Reason != "the destination no longer gets events of this tenant" {
+		t.Fatalf("%+v, %v", letters, err)
+	}
+	if ok, err := s.Webhooks().Retry(t.Context(), letters[0].ID); !ok || err != nil {
+		t.Fatalf("%v, %v", ok, err)
+	}
+	d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 2 })
+	if now := d.Stats(); now.Failed != requests || now.Delivered != 0 {
+		t.Errorf("%d requests, then %+v", requests, now)
+	}
+}
+
+// faulty is a store whose first request for cursors fails. It tells how long entries are leased.
+type faulty struct {
+	webhook.Store
+	failed atomic.Bool
+	leases chan time.Duration
+}
+
+func (f *faulty) Cursors(ctx context.Context, tenants []string) (map[string]string, error) {
+	if !f.failed.Swap(true) {
+		return nil, errors.New("not now")
+	}
+	return f.Store.Cursors(ctx, tenants)
+}
+
+func (f *faulty) Lease(ctx context.Context, most int, lease time.Duration) ([]webhook.Entry, time.Duration,
+	webhook.Sizes, error) {
+	select {
+	case f.leases <- lease:
+	default:
+	}
+	return f.Store.Lease(ctx, most, lease)
+}
+
+// Watch reports no connection, after which a Deliverer looks for the events of all tenants.
+func (f *faulty) Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), _ func()) {
+	f.Store.Watch(ctx, told, func() {})
+}
+
+// TestDestinationAfterAFault: events that could not be listed at first are delivered, by a lease that is longer than a
+// request, and signed with the time of the request.
+func TestDestinationAfterAFault(t *testing.T) {
+	t.Parallel()
+	times := make(chan string, 10)
+	r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		times <- req.Header.Get("webhook-timestamp")
+	}))
+	t.Cleanup(r.Close)
+	s, now := open(t, redisstore.Config{}), clocktest.New(time.Unix(2_000_000_000, 0))
+	k := service(t, s, approvals.Options{})
+	store := &faulty{Store: s.Webhooks(), leases: make(chan time.Duration, 1)}
+	ask(t, k, request(`{}`))
+	c := webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)}, Timeout: time.Minute}
+	render := func(*approvals.Approval) ([]byte, error) { return []byte("{}"), nil }
+	d, err := webhook.New(store, k, render, c, webhook.Options{Poll: time.Millisecond, Now: now.Now,
+		Tenants: []string{request("").Tenant}})
+	check.Must(t, err)
+	run(t, d)
+	if lease := check.Received(t, store.leases, "a lease"); lease <= c.Timeout {
+		t.Errorf("a lease of %v for a request of %v", lease, c.Timeout)
+	}
+	if at := check.Received(t, times, "the request"); at != strconv.FormatInt(now.Now().Unix(), 10) {
+		t.Errorf("the time of a request is %s", at)
+	}
+}
