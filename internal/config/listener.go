@@ -227,7 +227,11 @@ func isLoopback(address string) bool {
 		return false
 	}
 	if network, err := netip.ParsePrefix(host); err == nil {
-		return network.Addr().Unmap().IsLoopback() && (network.Addr().Is6() || network.Bits() >= 8)
+		bits := 8
+		if network.Addr().Is6() {
+			bits = 128
+		}
+		return network.Addr().IsLoopback() && network.Bits() >= bits
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")

@@ -24,6 +24,7 @@ listeners:
   - {address: "[::1]:5", tenant: acme}
   - {address: "localhost:6", tenant: acme}
   - {address: "127.0.0.1:0", tenant: acme}
+  - {address: "[::1/128]:7", tenant: acme}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ listeners:
 	if l := got.Listeners; l[0] != one || l[1] != two || l[1].Socket() != "/run/x.sock" || l[0].Socket() != "" {
 		t.Errorf("%+v", l)
 	}
-	for i, want := range []bool{true, true, false, true, true, true, true, true} {
+	for i, want := range []bool{true, true, false, true, true, true, true, true, true} {
 		if l := &got.Listeners[i]; got.Anonymous(l) != want || l.IsLocal() != (i != 2 && i != 3) {
 			t.Errorf("%s: anonymous %t, local %t", l.Address, got.Anonymous(l), l.IsLocal())
 		}
@@ -51,6 +52,8 @@ func TestParseListenersErrors(t *testing.T) {
 		{tenants, `address: "10.0.0.1:1", tenant: acme`, open},
 		{tenants, `address: "0.0.0.0/0:1", tenant: acme`, open},
 		{tenants, `address: "127.0.0.0/7:1", tenant: acme`, open},
+		{tenants, `address: "[::1/64]:1", tenant: acme`, open},
+		{tenants, `address: "[::1/0]:1", tenant: acme`, open},
 		{tenants, `address: "host:1", tenant: acme`, open},
 		{tenants, `address: "[::]:1", tenant: acme, user: ann, tls: {cert_file: c, key_file: k, client_ca_file: ca}`,
 			open + "acme, on behalf of the user ann, if it has a certificate of ca"},
@@ -75,6 +78,10 @@ func TestParseListenersErrors(t *testing.T) {
 		{tenants, `address: "unix:/x", mode: 0060`, `"0060" is not a mode`},
 		{tenants, `address: "127.0.0.1:1", tenant: acme, scopes: [approve]`,
 			"listeners[0].scopes: approve: callers without a credential cannot have that"},
+		{tenants, `address: "127.0.0.1:1", tenant: acme, scopes: [read, policy]`,
+			"listeners[0].scopes: policy: callers without a credential cannot have that"},
+		{tenants, `address: "127.0.0.1:1", tenant: acme, scopes: [admin]`,
+			"listeners[0].scopes: admin: callers without a credential cannot have that"},
 		{tenants, `address: "127.0.0.1:1", tenant: acme, scopes: []`, "listeners[0].scopes: is empty"},
 		{tenants, `address: "127.0.0.1:1", tenant: acme, user: ann, asserts: [user]`, "asserts: user is there, too"},
 		{tenants, `address: "127.0.0.1:1", asserts: [user]`, "asserts: is only for callers of a tenant"},
