@@ -154,6 +154,23 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 	})
 }
 
+// TestWordsThatRunTogether: an action whose words, one after the other, are those of another one has no verdict of it.
+// A cached verdict is for arguments that were checked.
+func TestWordsThatRunTogether(t *testing.T) {
+	t.Parallel()
+	c := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) {
+		return answer{decision: "ALLOW", expires: time.Now().Add(time.Hour)}, nil
+	}}, nil)
+	s := judges(t, c, extauthz.Options{})
+	named, nameless := forecast(), forecast()
+	named.Tool, nameless.Tool = "tool_call", "" // whose type is tool_call
+	judge(t, s, named, "{}")
+	if a, refusal := s.Check(check.Context(t), nameless, []byte("tool_call{}")); refusal == nil ||
+		refusal.Reason != "ARGUMENTS_INVALID" {
+		t.Errorf("%+v, %v", a, refusal)
+	}
+}
+
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	srv := &server{answer: func(context.Context, question) (answer, error) {

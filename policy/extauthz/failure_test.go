@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/extauthz"
@@ -199,6 +200,29 @@ func TestGarbage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// panicking is a client with a bug.
+type panicking struct{ extauthz.Client }
+
+func (panicking) Evaluate(context.Context, *extauthz.Action) (*extauthz.Reply, error) { panic("a bug") }
+
+// TestClientThatPanics: a bug of the client is no outage of Shield, which could be told to allow.
+func TestClientThatPanics(t *testing.T) {
+	t.Parallel()
+	s := extauthz.New(extauthz.Options{Dial: func(c *extauthz.Config) (extauthz.Client, error) {
+		client, err := shield.Dial(c)
+		return panicking{client}, err
+	}})
+	t.Cleanup(s.Close)
+	c := serveGRPC(t, &server{}, nil)
+	c.OnFailure = call.Allow
+	if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	if a, refusal := s.Check(check.Context(t), forecast(), nil); refusal != nil || a.Verdict != call.Ask || !a.Failed {
+		t.Errorf("%+v, %v", a, refusal)
 	}
 }
 

@@ -96,6 +96,45 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	check.Received(t, ended, "the question that everyone left to end")
 }
 
+// TestEndOfAFormerFlight: the end of a request that everyone has left is not the end of the one after it.
+func TestEndOfAFormerFlight(t *testing.T) {
+	t.Parallel()
+	f, l := newFlights()
+	l.acquire()
+	former, next := make(chan struct{}), make(chan struct{})
+	leaving, leave := context.WithCancel(t.Context())
+	ctx := check.Context(t)
+	var gone, waiting sync.WaitGroup
+	gone.Go(func() {
+		_, _ = f.do(leaving, hash{}, l, func(context.Context) (verdict, error) { <-former; return verdict{}, nil })
+	})
+	f.aboard(t, 1)
+	leave()
+	check.Ended(t, &gone, "the caller who left")
+	waiting.Go(func() {
+		if v, err := f.do(ctx, hash{}, l, func(context.Context) (verdict, error) {
+			<-next
+			return verdict{reason: "next"}, nil
+		}); v.reason != "next" || err != nil {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+	f.aboard(t, 1)
+	close(former)
+	check.Holds(t, "the former request to end", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.users == 2 // the test and the next request
+	})
+	f.mu.Lock()
+	if f.byHash[hash{}] == nil {
+		t.Error("later calls would not join the request that goes on")
+	}
+	f.mu.Unlock()
+	close(next)
+	check.Ended(t, &waiting, "the caller")
+}
+
 func TestLease(t *testing.T) {
 	t.Parallel()
 	ends := 0

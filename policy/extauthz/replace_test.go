@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/extauthz"
@@ -121,6 +122,54 @@ func TestReplace(t *testing.T) {
 	if a, refusal := s.Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow || refusal != nil {
 		t.Errorf("without a shield: %+v, %v", a, refusal)
 	}
+}
+
+// lingering is a client whose requests end only after they are released, also if they are canceled.
+type lingering struct {
+	extauthz.Client
+	asked, release, closed chan struct{}
+}
+
+func (l *lingering) Evaluate(context.Context, *extauthz.Action) (*extauthz.Reply, error) {
+	close(l.asked)
+	<-l.release
+	return nil, extauthz.Unreachable("it was canceled")
+}
+
+func (l *lingering) Close() {
+	l.Client.Close()
+	close(l.closed)
+}
+
+// TestReplaceBelowARequest: a client is closed after its last request has ended, even one that its calls have left.
+func TestReplaceBelowARequest(t *testing.T) {
+	t.Parallel()
+	l := &lingering{asked: make(chan struct{}), release: make(chan struct{}), closed: make(chan struct{})}
+	s := extauthz.New(extauthz.Options{Dial: func(c *extauthz.Config) (client extauthz.Client, err error) {
+		l.Client, err = shield.Dial(c)
+		return l, err
+	}})
+	c := serveGRPC(t, &server{}, nil)
+	if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	calls.Go(func() { _, _ = s.Check(ctx, forecast(), nil) })
+	check.Received(t, l.asked, "the request")
+	leave()
+	check.Ended(t, &calls, "the call to leave")
+	if err := s.Replace(nil, nil); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-l.closed:
+		t.Error("the client was closed below its request")
+	default:
+	}
+	close(l.release)
+	check.Received(t, l.closed, "the close")
+	s.Close()
 }
 
 // Concurrent calls and changes: each call is judged by one of the shields.
