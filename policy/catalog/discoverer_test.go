@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,6 +94,127 @@ func TestAReplicaStarts(t *testing.T) {
 		cancel()
 		running.Wait()
 	})
+}
+
+// discovering runs the discoveries of the tools of weather by a function, in a bubble of synctest, until test returns.
+func discovering(t *testing.T, call func() []byte, test func(*catalog.Discoverer)) {
+	t.Helper()
+	c := catalog.New(catalog.Options{})
+	c.Replace(map[string]catalog.Declaration{"weather": dynamic()})
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) { return call(), nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { d.Run(ctx) })
+	d.Healthy("weather", true)
+	test(d)
+	cancel()
+	running.Wait()
+}
+
+// dynamic is a capability whose tools are discovered each hour.
+func dynamic() catalog.Declaration {
+	return catalog.Declaration{Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"},
+		Interval: time.Hour}
+}
+
+// TestAChangeDuringADiscovery: another discovery follows, as this one may not have the change.
+func TestAChangeDuringADiscovery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		answer := make(chan struct{})
+		discovering(t, func() []byte {
+			asked.Add(1)
+			<-answer
+			return []byte(`[]`)
+		}, func(d *catalog.Discoverer) {
+			synctest.Wait()
+			d.Changed("weather")
+			close(answer)
+			<-time.After(10 * time.Second)
+			if n := asked.Load(); n != 2 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	})
+}
+
+// TestADiscoveryThatPanics: it is made again after a while.
+func TestADiscoveryThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		discovering(t, func() []byte {
+			if asked.Add(1) == 1 {
+				panic("a bug")
+			}
+			return []byte(`[]`)
+		}, func(*catalog.Discoverer) {
+			<-time.After(time.Minute)
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times in a minute", n)
+			}
+			<-time.After(10 * time.Minute)
+			if n := asked.Load(); n != 2 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	})
+}
+
+// TestAManifestDuringADiscovery: a discovery for the former manifest changes nothing, and deletes no rules.
+func TestAManifestDuringADiscovery(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	c.Replace(map[string]catalog.Declaration{"weather": dynamic()})
+	c.Read(t.Context())
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
+		c.Replace(static(tool(t, "x", "one", "n")))
+		c.Read(t.Context())
+		return []byte(`[]`), nil
+	})
+	if err := d.Discover(t.Context(), "weather"); err == nil {
+		t.Error("the discovery of the former manifest succeeds")
+	}
+	want(t, c, "the tools of the manifest", "x")
+	if got := store.lost(); len(got) > 0 {
+		t.Errorf("lost %q", got)
+	}
+}
+
+// TestADiscoveryWithoutTheStore: new tools are known, and a tool that is gone stays, as its rules cannot be deleted.
+func TestADiscoveryWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	store, answer := &memory{}, ""
+	c := catalog.New(catalog.Options{Store: store, Rules: store})
+	c.Replace(map[string]catalog.Declaration{"weather": dynamic()})
+	c.Read(t.Context())
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
+		return []byte(answer), nil
+	})
+	const x, y = `{"name":"x","description":"one","input_schema":{}}`, `{"name":"y","description":"one","input_schema":{}}`
+	for _, step := range []struct {
+		answer      string
+		unavailable bool
+		taken       bool
+		want        []string
+	}{
+		{"[" + x + "]", false, true, []string{"x"}},
+		{"[" + x + "," + y + "]", true, true, []string{"x", "y"}},
+		{"[" + y + "]", true, false, []string{"x", "y"}},
+		{"[" + y + "]", false, true, []string{"y"}},
+	} {
+		answer = step.answer
+		store.set(func() { store.unavailable = step.unavailable })
+		if err := d.Discover(t.Context(), "weather"); (err == nil) != step.taken {
+			t.Errorf("%s: %v", step.answer, err)
+		}
+		want(t, c, step.answer, step.want...)
+	}
+	if got := store.lost(); !slices.Equal(got, []string{"weather x"}) {
+		t.Errorf("lost %q", got)
+	}
 }
 
 // TestAManifestBecomesDynamic: the fleet is healthy already, without another event.

@@ -1,0 +1,67 @@
+package catalog_test
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// versions are the stored versions of the tools of a capability.
+type versions struct {
+	mu  sync.Mutex
+	all map[string]catalog.Version
+}
+
+func (v *versions) Save(_ context.Context, _ string, some map[string]catalog.Version) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.Copy(v.all, some)
+	return nil
+}
+
+func (v *versions) Load(context.Context, string, []string) (map[string]catalog.Version, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.all), nil
+}
+
+// TestVersionsOfADriftedTool: what operators compare with the tool is its accepted version, however long it has
+// drifted, and its new version from its acceptance on.
+func TestVersionsOfADriftedTool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, kept := &memory{}, &versions{all: map[string]catalog.Version{}}
+		c := catalog.New(catalog.Options{Store: store, Rules: store})
+		ctx, stop := context.WithCancel(t.Context())
+		var keeping sync.WaitGroup
+		keeping.Go(func() { c.KeepVersions(ctx, kept) })
+		for _, description := range []string{"one", "another", "a third"} {
+			c.Replace(static(tool(t, "x", description, "n")))
+			c.Read(t.Context())
+			<-time.After(time.Minute)
+			if description == "one" {
+				continue
+			}
+			if got := c.AcceptedVersions(t.Context(), kept, "weather")["x"].Description; got != "one" {
+				t.Errorf("the accepted version of %q is %q", description, got)
+			}
+		}
+		changed, _ := c.Describe("weather", "x")
+		if err := c.Accept(t.Context(), "weather", "x", changed.Hash); err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Minute)
+		c.Replace(static(tool(t, "x", "one", "n")))
+		c.Read(t.Context())
+		if got := c.AcceptedVersions(t.Context(), kept, "weather")["x"].Description; got != "a third" {
+			t.Errorf("after its acceptance: %q", got)
+		}
+		stop()
+		keeping.Wait()
+	})
+}
