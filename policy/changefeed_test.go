@@ -192,6 +192,23 @@ func TestLostRules(t *testing.T) {
 	})
 }
 
+// TestLostRulesWarmNothing: a replica that starts does not learn from a store without rules that there are none.
+func TestLostRulesWarmNothing(t *testing.T) {
+	t.Parallel()
+	other := aCall
+	other.Tool = "alerts"
+	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
+		news.set(0, false)
+		elapse(2 * time.Second)
+		if n, err := d.Warm(t.Context(), &remembered{keys: []policy.Key{keyOf(&other)}}); n != 0 || err == nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if got, known := d.Decide(&other); known {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // TestAFailoverTakesAChangeBack: this does not count as a loss of all rules, and no call is rejected.
 func TestAFailoverTakesAChangeBack(t *testing.T) {
 	t.Parallel()

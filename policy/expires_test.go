@@ -50,6 +50,27 @@ func TestARuleEndsExactly(t *testing.T) {
 	}
 }
 
+// TestAWarmedRuleEndsExactly: also a decision that a replica has loaded at its start.
+func TestAWarmedRuleEndsExactly(t *testing.T) {
+	t.Parallel()
+	now := clocktest.New(time.Now())
+	store := &memory{}
+	d := newDecider(t, policy.Options{Store: store, TTL: time.Hour, Now: now.Now})
+	store.setFound("acme", tenantAllows,
+		policy.Found{Present: true, Verdict: call.Allow, Expires: now.Now().Add(time.Minute)})
+	if n, err := d.Warm(t.Context(), &remembered{keys: []policy.Key{keyOf(&aCall)}}); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	now.Add(time.Minute - 1)
+	if got, known := d.Decide(&aCall); !known || got.Verdict != call.Allow {
+		t.Errorf("before its end: %+v, known %t", got, known)
+	}
+	now.Add(1)
+	if got, known := d.Decide(&aCall); known {
+		t.Errorf("at its end: %+v", got)
+	}
+}
+
 // TestARuleThatHasEndedIsAbsent: from the store, while the cache warms, and in explanations.
 func TestARuleThatHasEndedIsAbsent(t *testing.T) {
 	t.Parallel()

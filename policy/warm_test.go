@@ -20,7 +20,10 @@ type remembered struct {
 	keys []policy.Key
 }
 
-func (r *remembered) Save(_ context.Context, keys []policy.Key) error {
+func (r *remembered) Save(ctx context.Context, keys []policy.Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keys = append(slices.Clone(keys), r.keys...)
