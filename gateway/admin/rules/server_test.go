@@ -3,6 +3,8 @@ package rules_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,9 +16,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -28,6 +34,13 @@ type book struct {
 	mu    sync.Mutex
 	rules []policy.Rule
 	err   error
+}
+
+// fail has changes and questions fail; changes of rules that exist are made all the same. nil ends that.
+func (b *book) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
 }
 
 func (b *book) index(tenant string, n policy.Name) int {
@@ -299,6 +312,95 @@ func TestRefusals(t *testing.T) {
 	resp, err := p.client.ExplainPolicy(t.Context(), &capgatepb.ExplainPolicyRequest{Capability: "weather", Tool: "x"})
 	if err != nil || resp.GetPolicy() != call.Block.String() || len(resp.GetLooks()) != 3 {
 		t.Errorf("without rules: %v, %v", resp, err)
+	}
+}
+
+// TestAfterAFault: a change that may have been made although the store failed is in force at once.
+func TestAfterAFault(t *testing.T) {
+	t.Parallel()
+	const query = "capability=weather&tool=x"
+	for _, change := range []struct{ method, path, body string }{
+		{"PUT", "/v1/policies", `{"capability":"weather","tool":"x","policy":"block"}`},
+		{"DELETE", "/v1/policies?" + query, ""},
+	} {
+		b := &book{rules: []policy.Rule{{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: "x"},
+			Verdict: call.Allow}}}
+		decider, err := policy.New(policy.Options{Store: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		decider.Synced()
+		services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider,
+			Status: gateway.GRPCStatus}))
+		of := &call.Call{Tenant: "default", Capability: "weather", Tool: "x"}
+		if got, refusal := decider.Fetch(t.Context(), of); refusal != nil || got.Verdict != call.Allow {
+			t.Fatalf("%+v, %v", got, refusal)
+		}
+		b.fail(errors.New("the answer was lost"))
+		if status, body := services.Ask(t, change.method, change.path, change.body); status != 503 {
+			t.Errorf("%s: %d %s", change.method, status, body)
+		}
+		b.fail(nil)
+		if got, refusal := decider.Fetch(t.Context(), of); refusal != nil || got.Verdict != call.Block {
+			t.Errorf("%s: %+v, %v", change.method, got, refusal)
+		}
+	}
+}
+
+// ofDefault authenticates every request as an operator's of one tenant.
+type ofDefault struct{}
+
+func (ofDefault) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
+	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
+	who.Grant("default", operator.Admin)
+	return who, true, nil
+}
+
+// TestOperatorOfOneTenant: it sees, explains and changes the rules of its tenant, and none of all tenants.
+func TestOperatorOfOneTenant(t *testing.T) {
+	t.Parallel()
+	b := &book{rules: []policy.Rule{
+		{Name: policy.Name{Capability: "weather", Tool: "x"}, Verdict: call.Block},
+		{Tenant: "other", Name: policy.Name{Capability: "weather", Tool: "x"}, Verdict: call.Block},
+		{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: policy.Any}, Verdict: call.Ask},
+	}}
+	decider, err := policy.New(policy.Options{Store: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, rules.New(rules.Config{Rules: b,
+		Candidates: new(book), Decider: decider, Status: gateway.GRPCStatus}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
+		Authenticators: []guard.Authenticator{ofDefault{}}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(routes)
+	check.Cleanup(t, server.Close)
+	web := &gatewaytest.Services{URL: server.URL}
+	for _, test := range []struct {
+		line, body string
+		status     int
+		has        string
+	}{
+		{"GET /v1/policies", "", 200, `"tool":"*"`},
+		{"GET /v1/policies?tenant=other", "", 403, "OPERATOR_TENANT"},
+		{"GET /v1/policies?global=true", "", 403, "OPERATOR_TENANT"},
+		{"GET /v1/policies:explain?capability=weather&tool=x", "", 200, `"policy":"ask","level":"tenant"`},
+		{"GET /v1/policies:explain?capability=weather&tool=x&tenant=other", "", 403, "OPERATOR_TENANT"},
+		{"PUT /v1/policies", `{"capability":"weather","tool":"x","policy":"allow","global":true}`, 403, "OPERATOR_TENANT"},
+		{"PUT /v1/policies", `{"capability":"weather","tool":"x","policy":"allow","tenant":"other"}`, 403, "OPERATOR_TENANT"},
+		{"DELETE /v1/policies?capability=weather&tool=x&global=true", "", 403, "OPERATOR_TENANT"},
+		{"DELETE /v1/policies?capability=weather&tool=x&tenant=other", "", 403, "OPERATOR_TENANT"},
+	} {
+		method, path, _ := strings.Cut(test.line, " ")
+		if status, body := web.Ask(t, method, path, test.body); status != test.status ||
+			!strings.Contains(plain(body), test.has) || strings.Contains(plain(body), `"level":"global"`) {
+			t.Errorf("%s: %d %s, want %d %s", test.line, status, body, test.status, test.has)
+		}
 	}
 }
 
