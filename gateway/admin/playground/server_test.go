@@ -1,0 +1,129 @@
+package playground_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/admin/playground"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// ofTenant authenticates every request as an operator's of one tenant; "": of all.
+type ofTenant string
+
+func (of ofTenant) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
+	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
+	who.Grant(string(of), operator.Admin)
+	return who, true, nil
+}
+
+// service is a playground with the capabilities mail and weather, and the tenants acme, globex and idle, which is
+// disabled; acme has weather alone. The calls end with the tenant and the key of their callers.
+func service(t *testing.T) admin.Service {
+	t.Helper()
+	settings := map[string]*tenant.Settings{}
+	for id, pattern := range map[string]string{"acme": "weather", "globex": "*", "idle": "*"} {
+		grants, err := tenant.ParseGrants([]string{pattern})
+		check.Must(t, err)
+		settings[id] = &tenant.Settings{ID: id, Capabilities: grants, Disabled: id == "idle"}
+	}
+	directory := tenant.NewDirectory(nil)
+	directory.Replace(settings)
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Declaration{"mail": {Fleet: call.Allow}, "weather": {Fleet: call.Allow}})
+	decider, err := policy.New(policy.Options{Source: tools})
+	check.Must(t, err)
+	return playground.New(playground.Config{Tools: tools, Decider: decider, Tenants: &tenant.Roster{Directory: directory},
+		Settings: directory.Settings, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Serve: func(w http.ResponseWriter, _ *http.Request, who tenant.Identity, _ string) {
+			_, _ = w.Write([]byte("called for " + who.Tenant + " by " + who.Key))
+		},
+		Stream: func(_ context.Context, who tenant.Identity, _ string, _ metadata.MD,
+			_ *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error) {
+			return nil, status.Error(codes.Aborted, "called for "+who.Tenant)
+		}})
+}
+
+// TestWhoseToolsAreCalled: an operator of one tenant calls and sees the tools of that one alone, and one of all those
+// of each that is enabled.
+func TestWhoseToolsAreCalled(t *testing.T) {
+	t.Parallel()
+	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, service(t))
+	check.Must(t, err)
+	for _, test := range []struct {
+		of           ofTenant
+		tenant       string
+		status       int
+		invoke, list string // what the responses have
+		hides        string // what they have not
+	}{
+		{"", "acme", 200, "called for acme by operator ann", "weather", "mail"},
+		{"", "globex", 200, "called for globex by operator ann", "mail", "idle"},
+		{"", "idle", 403, "TENANT_DISABLED", "TENANT_DISABLED", "called"},
+		{"", "hooli", 404, "TENANT_UNKNOWN", "TENANT_UNKNOWN", "called"},
+		{"", "", 400, "TENANT_REQUIRED", "TENANT_REQUIRED", "called"},
+		{"acme", "", 200, "called for acme by operator ann", "weather", "mail"},
+		{"acme", "acme", 200, "called for acme by operator ann", "weather", "mail"},
+		{"acme", "globex", 403, "OPERATOR_TENANT", "OPERATOR_TENANT", "called"},
+	} {
+		routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
+			Authenticators: []guard.Authenticator{test.of}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
+		check.Must(t, err)
+		server := httptest.NewServer(routes)
+		check.Cleanup(t, server.Close)
+		web := &gatewaytest.Services{URL: server.URL}
+		code, body := web.Ask(t, "POST", "/v1/playground:invoke",
+			`{"tenant":"`+test.tenant+`","capability":"weather","tool":"x"}`)
+		listed, tools := web.Ask(t, "GET", "/v1/playground/tools?tenant="+test.tenant, "")
+		if code != test.status || listed != test.status || !strings.Contains(body, test.invoke) ||
+			!strings.Contains(tools, test.list) || strings.Contains(body+tools, test.hides) {
+			t.Errorf("operator of %q, tenant %q: %d %s; %d %s", test.of, test.tenant, code, body, listed, tools)
+		}
+	}
+}
+
+// TestInvokeTool: a call over gRPC is checked as one over JSON is.
+func TestInvokeTool(t *testing.T) {
+	t.Parallel()
+	client := capgatepb.NewPlaygroundClient(gatewaytest.ServeOperators(t, service(t)).Conn)
+	type request = capgatepb.InvokeToolRequest
+	for name, test := range map[string]struct {
+		change func(*request)
+		code   codes.Code
+	}{
+		"good":                         {func(*request) {}, codes.Aborted},
+		"no tool":                      {func(r *request) { r.Tool = "" }, codes.InvalidArgument},
+		"a long capability":            {func(r *request) { r.Capability = strings.Repeat("a", 257) }, codes.InvalidArgument},
+		"an approval with a line feed": {func(r *request) { r.ApprovalId = "a\nb" }, codes.InvalidArgument},
+		"arguments that are a list":    {func(r *request) { r.Arguments = "[]" }, codes.InvalidArgument},
+		"a long wait":                  {func(r *request) { r.Wait = 3601 }, codes.InvalidArgument},
+		"a disabled tenant":            {func(r *request) { r.Tenant = "idle" }, codes.PermissionDenied},
+	} {
+		req := &request{Tenant: "acme", Capability: "weather", Tool: "x"}
+		test.change(req)
+		stream, err := client.InvokeTool(t.Context(), req)
+		check.Must(t, err)
+		if _, err = stream.Recv(); status.Code(err) != test.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
