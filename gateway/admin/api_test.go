@@ -29,8 +29,9 @@ type kept struct {
 	routing *router.Router
 	err     error
 
-	mu  sync.Mutex
-	all map[drains.Key]router.Drain
+	mu    sync.Mutex
+	all   map[drains.Key]router.Drain
+	alone drains.Key // a drain of which other replicas do not know
 }
 
 func (k *kept) Set(_ context.Context, keys []drains.Key, drained bool, by string) (bool, error) {
@@ -57,7 +58,8 @@ func (k *kept) Remaining(key drains.Key) drains.Remaining {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d, drained := k.all[key]
-	return drains.Remaining{Since: d.Since, By: d.By, Drained: drained, Shared: true, Calls: 3, Replicas: 2, Unacknowledged: 1}
+	return drains.Remaining{Since: d.Since, By: d.By, Drained: drained, Shared: key != k.alone, Calls: 3, Replicas: 2,
+		Unacknowledged: 1}
 }
 
 const (
@@ -220,6 +222,19 @@ func TestDrainAndBack(t *testing.T) {
 		if status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr+":undrain",
 			""); status != 200 || b.Addr != addr2 {
 			t.Errorf("%d %+v", status, b)
+		}
+	}
+}
+
+// TestDrainOfOneReplica: the counts of a backend are those of all replicas only if these know of all of its drains.
+func TestDrainOfOneReplica(t *testing.T) {
+	t.Parallel()
+	for _, alone := range []string{"weather", "news", ""} {
+		url, k, _ := start(t)
+		k.alone = drains.Key{Capability: alone, Addr: addr1}
+		status, b := ask[admin.BackendDrains](t, "GET", url+"/v1/backends/"+addr1, "")
+		if status != 200 || len(b.Drains) != 2 || b.Shared != (alone == "") {
+			t.Errorf("%q: %d %+v", alone, status, b)
 		}
 	}
 }
