@@ -95,8 +95,8 @@ func TestAFullDisk(t *testing.T) {
 		l := open(t, audit.Config{Path: "/dev/full", Required: required, Queue: 5, Retry: time.Millisecond,
 			Patience: time.Millisecond, Log: whenSaid("cannot be written", failed)})
 		check.Received(t, failed, "a write to fail")
-		if l.Reserve() == required {
-			t.Errorf("required %v: admitted", required)
+		if l.Reserve() == required || l.Blocked() != required {
+			t.Errorf("required %v: admitted, or blocked %v", required, l.Blocked())
 		}
 		for i := range 20 {
 			l.RecordCall(aCall(i), false)
@@ -186,6 +186,9 @@ func TestPlacesAreReserved(t *testing.T) {
 		l.RecordCall(aCall(i), true)
 	}
 	l.Close()
+	if l.Reserve() {
+		t.Error("a call was admitted after the end of the log")
+	}
 	_ = w.Close()
 	all, _ := io.ReadAll(r)
 	if s := verify(t, all, nil); s.Records != 1+3+1 || s.Lost != 1 {
