@@ -178,6 +178,19 @@ func TestLineHoldsNoSession(t *testing.T) {
 	}
 }
 
+// TestLineHoldsNoQuery: the query of a path may have credentials.
+func TestLineHoldsNoQuery(t *testing.T) {
+	t.Parallel()
+	for _, text := range []bool{false, true} {
+		rec := sample()
+		rec.Call = &call.Call{Method: call.Other, Path: "/grpc.testing.TestService/UnaryCall?token=hidden"}
+		if got := logged(t, telemetry.AccessLogConfig{Text: text}, rec); strings.Contains(got, "hidden") ||
+			!strings.Contains(got, "UnaryCall") {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
 func TestLevelIsRespected(t *testing.T) {
 	t.Parallel()
 	bad := sample()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -116,6 +117,13 @@ func TestForgottenTenants(t *testing.T) {
 		m.ForgetTenant(fmt.Sprintf("t%d", i))
 	}
 	m.ForgetTenant("nobody")
+	m.ObserveAnswer("t0", time.Second)
+	m.ForgetTenant("t0")
+	for series := range scrape(t, m) {
+		if strings.Contains(series, `tenant="t0"`) {
+			t.Errorf("forgotten, yet there is %s", series)
+		}
+	}
 	if all := m.Tenants(); len(all) > 0 {
 		t.Errorf("there are %v", all)
 	}

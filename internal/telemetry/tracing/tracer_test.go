@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -220,6 +223,55 @@ func TestWordsOfCallers(t *testing.T) {
 	}
 	if s := tracer.Stats(); s.Failed != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestSpansKeepNoBuffer: the texts of a call are views of a buffer that other calls use later, perhaps before its spans
+// are sent.
+func TestSpansKeepNoBuffer(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	tracer, _ := open(t, tracing.Config{Endpoint: c.Addr, Delay: time.Hour})
+	buffer := []byte("get_weather")
+	one(tracer, unsafe.String(&buffer[0], len(buffer)))
+	copy(buffer, "hidden_word")
+	shut(tracer, 20*time.Second)
+	for _, s := range c.Spans(t, 2) {
+		if tool, has := s.Of["gen_ai.tool.name"]; has && tool != "get_weather" {
+			t.Errorf("the tool is %q", tool)
+		}
+	}
+}
+
+// TestNoQuery: the query of a path may have credentials.
+func TestNoQuery(t *testing.T) {
+	t.Parallel()
+	c := oteltest.Start(t)
+	tracer, _ := open(t, tracing.Config{Endpoint: c.Addr})
+	of, came := &call.Call{Path: "/a.B/C?token=hidden"}, time.Now()
+	s := tracer.Start(tracing.Parent{}, "", of, came)
+	s.StartAttempt("10.0.0.7:50051", of.Path)
+	s.End(&telemetry.Record{Call: of, Started: came})
+	for _, s := range c.Spans(t, 2) {
+		if text := fmt.Sprint(s.GetName(), s.Of); !strings.Contains(text, "a.B/C") || strings.Contains(text, "hidden") {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
+// TestRedirects: a collector sends neither spans nor the headers with its credentials to another server.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	elsewhere := oteltest.Start(t)
+	for _, status := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		c := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/v1/traces", status))
+		tracer, _ := open(t, tracing.Config{Endpoint: c.URL, Headers: map[string]string{"x-key": "secret"}})
+		one(tracer, "get_weather")
+		shut(tracer, 20*time.Second)
+		if s := tracer.Stats(); s != (telemetry.Traces{Failed: 2}) || len(elsewhere.Spans(t, 0)) > 0 {
+			t.Errorf("%d: %+v", status, s)
+		}
+		c.Close()
 	}
 }
 
