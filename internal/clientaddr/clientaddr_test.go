@@ -59,6 +59,26 @@ func TestClient(t *testing.T) {
 	}
 }
 
+// TestAddrOf: an address is the same however its socket names it, and whatever link it came over.
+func TestAddrOf(t *testing.T) {
+	t.Parallel()
+	for want, a := range map[string]net.Addr{
+		"10.0.0.1":    &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1).To4(), Port: 1},
+		"10.0.0.2":    &net.TCPAddr{IP: net.ParseIP("::ffff:10.0.0.2").To16(), Port: 1}, // of a socket for both
+		"fe80::1":     &net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0"},
+		"invalid IP":  &net.UnixAddr{Name: "/run/capgate.sock"},
+		"2001:db8::1": &net.TCPAddr{IP: net.ParseIP("2001:db8::1")},
+	} {
+		got := clientaddr.AddrOf(a)
+		if got.String() != want {
+			t.Errorf("%v: %v", a, got)
+		}
+		if r := clientaddr.New(clientaddr.Config{Trusted: proxies}); r.Trusts(got) != strings.HasPrefix(want, "10.") {
+			t.Errorf("%v is trusted: %t", a, r.Trusts(got))
+		}
+	}
+}
+
 // FuzzClient: the client is who connected, or an address that is in the list.
 func FuzzClient(f *testing.F) {
 	for _, list := range []string{"6.6.6.6, 192.0.2.1", `for="[2001:db8::1]";by=x, for=10.0.0.2`, `",,;`} {

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,6 +77,9 @@ func (s *standIn) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.
 		call.Id = fmt.Sprintf("apr_%d", len(s.all))
 		s.all[call.Id] = call
 		return nil, refusal("APPROVAL_REQUIRED", "approval", call.GetId())
+	}
+	if s.broken == "away" {
+		return nil, status.Error(codes.Unavailable, "away")
 	}
 	a := s.all[id]
 	if reason := s.refuses(a, call); reason != "" {
@@ -165,6 +169,18 @@ func (s *standIn) answer(id, state, comment string) (*capgatepb.Approval, error)
 func configOf(t *testing.T, s *standIn) verify.Config {
 	t.Helper()
 	s.all = map[string]*stored{}
+	conn := connTo(t, s)
+	return verify.Config{Callers: []docpb.CapabilityClient{docpb.NewCapabilityClient(conn)},
+		Approvals: capgatepb.NewApprovalsClient(conn), WaitExpiry: time.Minute,
+		Call: verify.Call{Capability: "weather", Tool: "get", Args: []byte(`{"a":1}`), OtherArgs: []byte(`{"a":2}`)}}
+}
+
+// connTo serves a stand-in, or another replica of it, and returns a connection to it.
+func connTo(t *testing.T, s interface {
+	docpb.CapabilityServer
+	capgatepb.ApprovalsServer
+}) *grpc.ClientConn {
+	t.Helper()
 	b := gatewaytest.Serve(t, func(g *grpc.Server) {
 		docpb.RegisterCapabilityServer(g, s)
 		capgatepb.RegisterApprovalsServer(g, s)
@@ -174,9 +190,7 @@ func configOf(t *testing.T, s *standIn) verify.Config {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return verify.Config{Callers: []docpb.CapabilityClient{docpb.NewCapabilityClient(conn)},
-		Approvals: capgatepb.NewApprovalsClient(conn), WaitExpiry: time.Minute,
-		Call: verify.Call{Capability: "weather", Tool: "get", Args: []byte(`{"a":1}`), OtherArgs: []byte(`{"a":2}`)}}
+	return conn
 }
 
 // verifyStandIn verifies a stand-in, and returns the results by name.
@@ -260,6 +274,82 @@ func TestCredential(t *testing.T) {
 	report, err := verify.Run(t.Context(), configOf(t, &standIn{broken: "credential"}))
 	if status.Code(err) != codes.PermissionDenied || report.Approvals != 0 || report.Left != nil {
 		t.Errorf("%+v %v", report, err)
+	}
+}
+
+// replica is another replica of a stand-in, which does not know that approvals were used.
+type replica struct{ *standIn }
+
+func (r replica) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+	resp, err := r.standIn.Invoke(ctx, req)
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == "APPROVAL_USED" {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.run()
+		}
+	}
+	return resp, err
+}
+
+// TestEveryReplica: an approval that one replica has used fails the check of replays if another one takes it.
+func TestEveryReplica(t *testing.T) {
+	t.Parallel()
+	s := &standIn{}
+	checks := verifyStandIn(t, s, func(c *verify.Config) {
+		c.Callers = append(c.Callers, docpb.NewCapabilityClient(connTo(t, replica{s})))
+	})
+	for name, want := range map[string]string{"once": verify.Pass, "replay": verify.Fail} {
+		if c := checks[name]; c.Result != want {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestAway: a call that fails because the gateway is away proves nothing.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	cfg := configOf(t, &standIn{broken: "away"})
+	cfg.WaitExpiry = 0
+	report, err := verify.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range report.Checks {
+		want := verify.NotChecked
+		if c.Name == "asked" || c.Name == "one answer" {
+			want = verify.Pass
+		}
+		if c.Result != want {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestInterrupted: a run that is interrupted ends the approvals that it has made.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, last := range []int{2, 5, 9} {
+		s := &standIn{}
+		cfg := configOf(t, s)
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		calls := 0
+		cfg.Credential = func(ctx context.Context) context.Context {
+			if calls++; calls == last {
+				interrupt()
+			}
+			return ctx
+		}
+		report, err := verify.Run(ctx, cfg)
+		if !errors.Is(err, context.Canceled) || report.Left != nil || report.Approvals != len(s.all) || len(s.all) == 0 {
+			t.Errorf("call %d: %v, %d approvals of %d, left %v", last, err, report.Approvals, len(s.all), report.Left)
+		}
+		for _, a := range s.all {
+			if state := a.GetState(); state == "pending" || state == "approved" {
+				t.Errorf("call %d: %s is left %s", last, a.GetSession(), state)
+			}
+		}
 	}
 }
 
