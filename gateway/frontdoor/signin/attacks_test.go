@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,6 +78,17 @@ func TestForgedAnswers(t *testing.T) {
 			t.Errorf("%s: %d %s; then %s", name, r.StatusCode, r.body, me)
 		}
 	}
+	for name, change := range map[string]func(l map[string]any){
+		"an answer that comes too late": func(l map[string]any) { l["At"] = time.Now().Add(-10*time.Minute - time.Second) },
+		"a sign-in as another client":   func(l map[string]any) { l["Client"] = "former" },
+	} {
+		b := p.browser(t)
+		back := begun(b)
+		p.changeLogin(t, b, change)
+		if r := b.get(back.String()); r.StatusCode != 403 || b.me(p.URL) != "SESSION_INVALID" {
+			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)
+		}
+	}
 	b := p.browser(t)
 	back := begun(b)
 	login := b.cookies(p.URL)["__Host-capgate-login"]
@@ -90,6 +102,41 @@ func TestForgedAnswers(t *testing.T) {
 	}
 	if me := thief.me(p.URL); me != "SESSION_INVALID" {
 		t.Errorf("the thief is %s", me)
+	}
+}
+
+// changeLogin changes the sign-in that a browser has begun, in its cookie.
+func (p *port) changeLogin(t *testing.T, b *browser, change func(l map[string]any)) {
+	t.Helper()
+	const name, purpose = "__Host-capgate-login", "login admin"
+	var l map[string]any
+	if err := p.sessions.Unseal(t.Context(), purpose, b.cookies(p.URL)[name], &l); err != nil {
+		t.Fatal(err)
+	}
+	change(l)
+	sealed, refusal := p.sessions.Seal(t.Context(), purpose, l)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	b.setCookie(p.URL, name, sealed)
+}
+
+// TestFailuresTakeNoPlaces: sign-ins that fail, of more people than may ask the issuer at once, keep nobody from it.
+func TestFailuresTakeNoPlaces(t *testing.T) {
+	t.Parallel()
+	p := open(t, rig{})
+	b := p.browser(t)
+	b.get(p.URL + "/signin/oidc/corp")
+	p.issuer.Stop(t)
+	for n := range 40 {
+		state := fmt.Sprint("state-", n)
+		p.changeLogin(t, b, func(l map[string]any) { l["State"] = state })
+		sealed := b.cookies(p.URL)["__Host-capgate-login"]
+		r := b.get(p.URL + "/signin/callback?code=x&iss=" + url.QueryEscape(p.issuer.URL) + "&state=" + state)
+		if r.StatusCode != 403 {
+			t.Fatalf("sign-in %d: %d %s", n, r.StatusCode, r.body)
+		}
+		b.setCookie(p.URL, "__Host-capgate-login", sealed)
 	}
 }
 

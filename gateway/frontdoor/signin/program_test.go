@@ -178,19 +178,71 @@ func TestProgramIsKeptOut(t *testing.T) {
 	}
 }
 
+// TestProgramOverTheNetwork: no session of a program goes over a network in cleartext, and its code stays good.
+func TestProgramOverTheNetwork(t *testing.T) {
+	t.Parallel()
+	p := open(t, rig{cleartext: true})
+	code := p.code(t, time.Minute)
+	for _, test := range []struct {
+		host   string
+		status int
+		has    string
+	}{{"gate.example.com", 400, "SIGN_IN_CLEARTEXT"}, {"localhost", 200, "credential"}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/cli/token",
+			strings.NewReader(fmt.Sprintf(`{"code":%q,"verifier":"v"}`, code)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = test.host
+		resp, err := p.browser(t).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != test.status || !strings.Contains(string(body), test.has) {
+			t.Errorf("%s: %d %s, %v", test.host, resp.StatusCode, body, err)
+		}
+	}
+}
+
+// TestCodesAreCounted: a client that tries too many codes has to wait, also with a good one.
+func TestCodesAreCounted(t *testing.T) {
+	t.Parallel()
+	p := open(t, rig{})
+	b := p.browser(t)
+	try := func(code string) int {
+		return b.postJSON(p.URL+"/cli/token", fmt.Sprintf(`{"code":%q,"verifier":"v"}`, code)).StatusCode
+	}
+	for n := 0; try("wrong") != http.StatusTooManyRequests; n++ {
+		if n > 1000 {
+			t.Fatal("there is no bound")
+		}
+	}
+	if got := try(p.code(t, time.Minute)); got != http.StatusTooManyRequests {
+		t.Errorf("a good code: %d", got)
+	}
+}
+
+// code returns a code for the verifier v, until its end.
+func (p *port) code(t *testing.T, until time.Duration) string {
+	t.Helper()
+	of := session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp", ID: session.NewID(),
+		Issued: time.Now(), Expires: time.Now().Add(time.Hour)}
+	code, refusal := p.sessions.Seal(t.Context(), "program", map[string]any{"id": of.ID, "session": of,
+		"challenge": wantedBy("v", "0").Get("challenge"), "until": time.Now().Add(until)})
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	return code
+}
+
 // TestCodeEnds: a code is good until its end.
 func TestCodeEnds(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})
-	of := session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp", ID: session.NewID(),
-		Issued: time.Now(), Expires: time.Now().Add(time.Hour)}
 	for until, want := range map[time.Duration]int{time.Minute: http.StatusOK, -time.Second: http.StatusBadRequest} {
-		code, refusal := p.sessions.Seal(t.Context(), "program", map[string]any{"id": until.String(), "session": of,
-			"challenge": wantedBy("v", "0").Get("challenge"), "until": time.Now().Add(until)})
-		if refusal != nil {
-			t.Fatal(refusal)
-		}
-		if r := p.exchange(t, code, "v"); r.StatusCode != want {
+		if r := p.exchange(t, p.code(t, until), "v"); r.StatusCode != want {
 			t.Errorf("%s from its end: %d %s", until, r.StatusCode, r.body)
 		}
 	}

@@ -42,6 +42,8 @@ type people struct {
 	mu     sync.Mutex
 	barred string // name of a person or key
 	rights string // of all
+	away   bool   // nobody knows
+	asked  int    // times, since then
 }
 
 func (p *people) Key(_ context.Context, key string) (*session.Session, *call.Refusal) {
@@ -54,6 +56,10 @@ func (p *people) Key(_ context.Context, key string) (*session.Session, *call.Ref
 func (p *people) Check(_ context.Context, s *session.Session) (string, *call.Refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.away {
+		p.asked++
+		return "", &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_UNAVAILABLE", Message: "try again later"}
+	}
 	if s.Via == session.ViaPerson && s.User != "ann" || s.Name() == p.barred {
 		return "", &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "you have no role here"}
 	}
@@ -64,6 +70,20 @@ func (p *people) give(rights string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rights = rights
+}
+
+// leave has nobody know what people may do, until it is called again.
+func (p *people) leave(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away, p.asked = away, 0
+}
+
+// questions is how often was asked since leave.
+func (p *people) questions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
 }
 
 func (p *people) bar(name string) {

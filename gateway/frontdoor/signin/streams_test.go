@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -54,4 +55,32 @@ func TestStreamsEnd(t *testing.T) {
 	}
 	lasting.CloseClientConnections()
 	gatewaytest.Wait(t, goesOn, "a stream to end with its connection")
+}
+
+// TestStreamsOutlastAnOutage: a stream goes on while nobody knows what its person may do, and ends with its session all
+// the same.
+func TestStreamsOutlastAnOutage(t *testing.T) {
+	t.Parallel()
+	p := open(t, rig{})
+	b := p.browser(t)
+	b.signIn(p.URL, "/")
+	end := b.follow(t.Context(), p.URL)
+	p.people.leave(true)
+	for n := range 3 { // after the first answer the stream asks again only if it goes on
+		check.Holds(t, "the stream to ask", func() bool {
+			if refusal := p.sessions.EndAll(t.Context(), "another"); refusal != nil {
+				t.Error(refusal)
+			}
+			return p.people.questions() > n
+		})
+	}
+	select {
+	case <-end:
+		t.Error("the stream has ended")
+	default:
+	}
+	if refusal := p.sessions.EndAll(t.Context(), annOfCorp); refusal != nil {
+		t.Error(refusal)
+	}
+	gatewaytest.Wait(t, end, "the stream of a session that was revoked to end")
 }
