@@ -2,6 +2,7 @@ package token_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -140,6 +141,26 @@ func TestWrongAnswers(t *testing.T) {
 	i := issuertest.Start(t)
 	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Source.Roots = nil }))
 	want(t, v, "a strange certificate", i.Token(t, nil), "IDENTITY_UNAVAILABLE")
+}
+
+// TestSecretOfAnIssuer: the URL of keys, whose query may have a secret, is in no log.
+func TestSecretOfAnIssuer(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	i.Behave(t, "500")
+	var log strings.Builder
+	v, err := token.New(directory(), token.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	check.Must(t, err)
+	v.Replace([]token.Issuer{configOf(i, func(c *token.Issuer) { c.JWKS = i.URL + "/keys?key=hidden" })})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { v.Run(ctx) })
+	check.Holds(t, "a failed fetch", func() bool { return v.Stats()[0].Failed > 0 })
+	stop()
+	check.Ended(t, &running, "the verifier to stop")
+	if text := log.String(); !strings.Contains(text, "cannot be fetched") || strings.Contains(text, "hidden") {
+		t.Errorf("%s", text)
+	}
 }
 
 // TestTheEnd: no call waits for a Verifier that has ended.

@@ -309,6 +309,56 @@ func TestExactExpiry(t *testing.T) {
 	want(t, v, "before the end", fresh, "")
 }
 
+// TestStillValid: what follows a caller learns of the end of its token, of the key that signed it, and of its tenant;
+// while the tenants are unavailable it goes on.
+func TestStillValid(t *testing.T) {
+	t.Parallel()
+	i, now, tenants := issuertest.Start(t), clocktest.New(time.Now()), &elsewhere{Directory: directory()}
+	v := startWith(t, tenants, token.Options{Now: now.Now}, configOf(i, nil))
+	end := time.Unix(now.Now().Add(10*time.Minute).Unix(), 0)
+	follow := func(raw string) func(what string, want bool) {
+		who, reason := ask(t, v, raw)
+		if reason != "" || who.Validity == nil {
+			t.Fatalf("%+v, %s", who, reason)
+		}
+		return func(what string, want bool) {
+			t.Helper()
+			if who.Validity.StillValid(t.Context()) != want {
+				t.Errorf("%s: valid %t", what, !want)
+			}
+		}
+	}
+	short, long := follow(i.Token(t, map[string]any{"exp": end.Unix()})), follow(i.Token(t, nil))
+	now.Set(end.Add(time.Minute - 1)) // the leeway is a minute
+	short("before its end", true)
+	now.Set(end.Add(time.Minute))
+	short("at its end", false)
+	long("a longer one", true)
+	tenants.Replace(map[string]*tenant.Settings{"acme": idle})
+	long("the tenant is disabled", false)
+	tenants.unavailable.Store(true)
+	long("the tenants are unavailable", true)
+	tenants.unavailable.Store(false)
+	tenants.Replace(map[string]*tenant.Settings{"acme": acme})
+	long("the tenant is enabled", true)
+	i.Rotate(t, false)
+	want(t, v, "the new key's", i.Token(t, nil), "")
+	long("its key was withdrawn", false)
+}
+
+// TestAddressOfAnOperator: an address that the issuer has not verified names no operator.
+func TestAddressOfAnOperator(t *testing.T) {
+	t.Parallel()
+	i := issuertest.Start(t)
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Claims.User = "email" }))
+	for verified, want := range map[any]bool{true: true, "true": true, nil: true, false: false, "false": false} {
+		raw := i.Token(t, map[string]any{"email": "ann@example.com", "email_verified": verified})
+		if who, refusal := v.Operator(t.Context(), raw); (refusal == nil) != want || want && who.User != "ann@example.com" {
+			t.Errorf("email_verified %v: %+v, %v", verified, who, refusal)
+		}
+	}
+}
+
 // TestSeveralIssuers: iss selects the issuer, and no other issuer's key or rule applies.
 func TestSeveralIssuers(t *testing.T) {
 	t.Parallel()
