@@ -2,9 +2,11 @@ package notice_test
 
 import (
 	"bytes"
+	"mime"
 	"net/mail"
 	"testing"
 
+	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
@@ -42,5 +44,27 @@ func TestMailThreads(t *testing.T) {
 	if err != nil || len(to) != 2 || *to[0] != e.To[0] || *to[1] != e.To[1] ||
 		first.Get("Auto-Submitted") != "auto-generated" {
 		t.Errorf("to %v, %v; Auto-Submitted: %s", to, err, first.Get("Auto-Submitted"))
+	}
+}
+
+// TestSubjectIsLiteral: the name of a tool is in a short subject as it is, also if it reads as an encoded word.
+func TestSubjectIsLiteral(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"send", "=?utf-8?Q?=61?=", "=?utf-8?B?YQ==?=", "x =?us-ascii?q?=E2=80=AE?="} {
+		a := approvals.Approval{State: approvals.Pending}
+		a.Tenant, a.Capability, a.Tool = "t", "c", tool
+		n := notice.New(approvals.EventCreated, &a)
+		body, err := notice.Mail(&n, envelope())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := mail.ReadMessage(bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
+		if want := "Approval needed: " + tool + " of c, tenant t"; err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
 	}
 }
