@@ -70,7 +70,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 
 func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
 
-// await acquires a lease. While another agent holds it, it asks again until over is closed.
+// await acquires a lease. While another agent holds it, it asks again until over is closed or the agent leaves.
 func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, over <-chan struct{}) (*turns.Lease,
 	*call.Refusal) {
 	for {
@@ -84,6 +84,8 @@ func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, ov
 		select {
 		case <-over:
 			return nil, refusedAgent
+		case <-ctx.Done():
+			return nil, refusedLeft
 		case <-time.After(pollInterval):
 		}
 	}

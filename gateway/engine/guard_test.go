@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,14 +28,24 @@ const clients = guard.Prefix + "ClientService/"
 // fakeEngine answers calls from memory: a response for each path, or the events of a message.
 type fakeEngine struct {
 	responses map[string]proto.Message // by path; missing: NOT_FOUND
+	failures  map[string][]error       // of the first calls, by path
+	page      func() proto.Message     // the response of each ListSessions; nil: that of responses
 	events    []proto.Message
+	keeps     bool     // streams stay after their events, until the guard ends them
 	got       []string // paths, in order
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (e *fakeEngine) Invoke(_ context.Context, path string, _, reply any, _ ...grpc.CallOption) error {
 	e.got = append(e.got, path)
+	if failures := e.failures[path]; len(failures) > 0 {
+		e.failures[path] = failures[1:]
+		return failures[0]
+	}
 	msg := e.responses[path]
+	if path == clients+"ListSessions" && e.page != nil {
+		msg = e.page()
+	}
 	if msg == nil {
 		return status.Error(codes.NotFound, "the engine has none")
 	}
@@ -43,22 +55,35 @@ func (e *fakeEngine) Invoke(_ context.Context, path string, _, reply any, _ ...g
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (e *fakeEngine) NewStream(_ context.Context, _ *grpc.StreamDesc, path string, _ ...grpc.CallOption) (
+func (e *fakeEngine) NewStream(ctx context.Context, _ *grpc.StreamDesc, path string, _ ...grpc.CallOption) (
 	grpc.ClientStream, error) {
 	e.got = append(e.got, path)
-	return &fakeStream{events: e.events}, nil
+	return &fakeStream{ctx: ctx, events: e.events, keeps: e.keeps}, nil
 }
+
+// kept is how long an engine keeps a stream that the guard does not end.
+const kept = 2 * time.Hour
 
 // fakeStream has the events of a message.
 type fakeStream struct {
 	grpc.ClientStream
+	ctx    context.Context //nolint:containedctx // grpc.ClientStream has one
 	events []proto.Message
+	keeps  bool
 }
 
-func (*fakeStream) SendMsg(any) error { return nil }
-func (*fakeStream) CloseSend() error  { return nil }
+func (s *fakeStream) Context() context.Context { return s.ctx }
+func (*fakeStream) SendMsg(any) error          { return nil }
+func (*fakeStream) CloseSend() error           { return nil }
 
 func (s *fakeStream) RecvMsg(m any) error {
+	if len(s.events) == 0 && s.keeps {
+		select {
+		case <-s.ctx.Done():
+			return status.FromContextError(s.ctx.Err()).Err()
+		case <-time.After(kept):
+		}
+	}
 	if len(s.events) == 0 {
 		return io.EOF
 	}
@@ -120,7 +145,9 @@ func (o owners) Owners(_ context.Context, _ string, sessions []string) ([]string
 type guarded struct {
 	engine fakeEngine
 	owners owners
-	off    bool // engines are not configured
+	shared guard.Shared // what is shared besides the turns; without Sessions: owners
+	off    bool         // engines are not configured
+	stops  error        // nothing that would outlive its call begins any more; nil: it does
 	call   guard.Call
 }
 
@@ -133,26 +160,52 @@ func newGuarded() *guarded {
 
 // serve has the Guard serve one call, with pairs of metadata.
 func (e *guarded) serve(ctx context.Context, path string, req proto.Message, md ...string) ([][]byte, error) {
-	shared := guard.Shared{Sessions: e.owners}
+	g, stop := e.start()
+	defer stop()
+	c := newCaller(ctx, path, req, md...)
+	err := g.Serve(nil, c)
+	return c.got, err
+}
+
+// start starts a Guard. stop waits for what outlives its calls.
+func (e *guarded) start() (g *guard.Guard, stop func()) {
+	shared := e.shared
+	if shared.Sessions == nil {
+		shared.Sessions = e.owners
+	}
 	if !e.off {
 		shared.Turns = turns.New(&lent{has: map[string]string{}, until: map[string]time.Time{}}, turns.Options{})
-		defer shared.Turns.Close()
 	}
-	g := guard.New(guard.Config{Shared: shared, Conn: &e.engine, Internal: &e.engine,
-		Call:     func(context.Context) *guard.Call { return &e.call },
+	var running sync.WaitGroup
+	g = guard.New(guard.Config{Shared: shared, Conn: &e.engine, Internal: &e.engine,
+		Call:     func(context.Context) *guard.Call { p := e.call; return &p },
 		Continue: func(ctx context.Context) (context.Context, []grpc.CallOption) { return ctx, nil },
 		Subrequest: func(ctx context.Context, _, _ string) (context.Context, []grpc.CallOption) {
 			return ctx, nil
 		},
-		Detach: func(ctx context.Context, f func(context.Context)) error { f(ctx); return nil },
+		Detach: func(ctx context.Context, f func(context.Context)) error {
+			if e.stops == nil {
+				running.Go(func() { f(context.WithoutCancel(ctx)) })
+			}
+			return e.stops
+		},
 		Refuse: func(_ context.Context, r *call.Refusal) error { return r },
+		Log:    slog.New(slog.DiscardHandler),
 	})
-	defer g.Close()
+	return g, func() {
+		running.Wait()
+		g.Close()
+		if shared.Turns != nil {
+			shared.Turns.Close()
+		}
+	}
+}
+
+// newCaller is the stream of a call of a method, with pairs of metadata.
+func newCaller(ctx context.Context, path string, req proto.Message, md ...string) *caller {
 	ctx = grpc.NewContextWithServerTransportStream(metadata.NewIncomingContext(ctx, metadata.Pairs(md...)),
 		method{path: path})
-	c := &caller{ctx: ctx, request: req}
-	err := g.Serve(nil, c)
-	return c.got, err
+	return &caller{ctx: ctx, request: req}
 }
 
 // TestGuardRejects calls before their engine gets them.
