@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
@@ -204,5 +205,75 @@ func TestClose(t *testing.T) {
 	}
 	if _, err := k.Acquire(t.Context(), "engine-1", "ann", true); err != turns.ErrUnavailable {
 		t.Errorf("a lease afterwards: %v", err)
+	}
+}
+
+// TestBelievingAStore: a store without an engine's data has lost it while tickets of that engine are here, and only
+// then.
+func TestBelievingAStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		k := manager(t, m, turns.Options{Lease: time.Hour})
+		doubts := func() (is bool) { m.set(func() { is = m.maybeLost }); return is }
+		first := take(t, k)
+		if doubts() {
+			t.Error("the first ticket doubts the store")
+		}
+		second := later(t.Context(), k)
+		synctest.Wait()
+		if !doubts() {
+			t.Error("the second ticket does not doubt the store, which should have the first one")
+		}
+		first.Done()
+		if err := <-second; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		take(t, k).Done()
+		if doubts() {
+			t.Error("a ticket doubts the store after all others have left")
+		}
+	})
+}
+
+// TestCloseAfterAnOutage: Close tells a store that is back what it has missed, without waiting for the next attempt.
+func TestCloseAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		k := manager(t, m, turns.Options{Lease: time.Hour})
+		turn := take(t, k)
+		m.set(func() { m.away = true })
+		turn.Done()
+		<-time.After(10 * time.Second) // of the bubble's clock
+		m.set(func() { m.away = false })
+		k.Close()
+		m.set(func() {
+			if len(m.line) > 0 {
+				t.Errorf("the store still has %v", m.line)
+			}
+		})
+	})
+}
+
+// TestTakeovers: a lease that took over another one is lost to the next that does so.
+func TestTakeovers(t *testing.T) {
+	t.Parallel()
+	k := manager(t, newMemory(), turns.Options{Lease: time.Hour})
+	var all []*turns.Lease
+	for _, who := range []string{"ann", "bob", "carl"} {
+		lease, err := k.Acquire(t.Context(), "engine-1", who, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, lease)
+	}
+	check.Received(t, all[0].Lost(), "the first to lose its lease")
+	check.Received(t, all[1].Lost(), "the second to lose its lease")
+	select {
+	case <-all[2].Lost():
+		t.Error("the last has lost its lease")
+	default:
 	}
 }
