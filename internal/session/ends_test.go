@@ -116,6 +116,68 @@ func TestLostRevocations(t *testing.T) {
 	}
 }
 
+// TestEndOfAllByTheList: the sessions of a person on the list end even if the clock of the replica that issued them is
+// ahead, and those of other people do not.
+func TestEndOfAllByTheList(t *testing.T) {
+	t.Parallel()
+	ahead, s, c := start()
+	hers, his := ann(), &session.Session{Via: session.ViaPerson, User: "bob", Issuer: "corp"}
+	other := session.New(s, session.Options{Now: c.Now})
+	c.Add(time.Minute)
+	issue(t, ahead, hers)
+	issue(t, ahead, his)
+	c.Add(-time.Minute)
+	if refusal := other.EndAll(t.Context(), hers.Name()); refusal != nil {
+		t.Fatal(refusal)
+	}
+	ahead.Read(t.Context())
+	if ahead.Valid(hers) || other.Valid(hers) {
+		t.Error("a session goes on that was issued by a clock that is ahead")
+	}
+	if !ahead.Valid(his) || !other.Valid(his) {
+		t.Error("the session of another person has ended")
+	}
+}
+
+// TestKeyOfAnotherReplica: of replicas whose store has lost the key, one gives it another one. The others seal by that
+// as soon as they ask again.
+func TestKeyOfAnotherReplica(t *testing.T) {
+	t.Parallel()
+	m, s, c := start()
+	issue(t, m, ann()) // by the first key
+	s.lose()
+	fresh := session.New(s, session.Options{Now: c.Now})
+	issue(t, fresh, ann()) // by the second
+	c.Add(2 * time.Minute)
+	cookie := issue(t, m, ann())
+	if why := opens(t, fresh, cookie); why != "" {
+		t.Errorf("another replica does not open a new session: %s", why)
+	}
+}
+
+// TestFailover: the last revocation, which a failover has undone, is back once a replica that knows it has read.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	m, s, c := start()
+	one, two := ann(), ann()
+	cookies := []string{issue(t, m, one), issue(t, m, two)}
+	for _, ended := range []*session.Session{one, two} {
+		if refusal := m.End(t.Context(), ended.ID, ended.Expires); refusal != nil {
+			t.Fatal(refusal)
+		}
+	}
+	m.Read(t.Context())
+	s.failOver()
+	m.Read(t.Context())
+	fresh := session.New(s, session.Options{Now: c.Now})
+	fresh.Read(t.Context())
+	for i, cookie := range cookies {
+		if here, there := opens(t, m, cookie), opens(t, fresh, cookie); here != "SESSION_INVALID" || there != here {
+			t.Errorf("session %d goes on: %q, at a replica that has started since %q", i, here, there)
+		}
+	}
+}
+
 func TestSameSecret(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -98,7 +98,7 @@ func (m *Manager) Read(ctx context.Context) {
 		return // what is known stays in force
 	}
 	now := m.now()
-	if lost := m.at.Epoch != "" && at.Epoch != m.at.Epoch; lost {
+	if lost := m.at.Epoch != "" && (at.Epoch != m.at.Epoch || at.Version < m.at.Version); lost {
 		if err = m.store.Revoke(ctx, m.revoked.all(now)); err != nil {
 			m.log.Warn("revoked sessions are not back in redis, which has lost them", "error", err)
 			return

@@ -52,7 +52,7 @@ func (s *store) Revoked(_ context.Context, at session.Position) (session.Positio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := session.Position{Epoch: "1" + s.epoch, Version: uint64(len(s.revoked))}
-	if at.Epoch != now.Epoch {
+	if at.Epoch != now.Epoch || at.Version > now.Version {
 		at.Version = 0
 	}
 	return now, slices.Clone(s.revoked[at.Version:]), s.away
@@ -63,6 +63,13 @@ func (s *store) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch, s.key, s.revoked, s.records = s.epoch+"1", nil, nil, nil
+}
+
+// failOver loses the last revocation, as a failover does that comes before its replication.
+func (s *store) failOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = s.revoked[:len(s.revoked)-1]
 }
 
 func (s *store) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
@@ -274,6 +281,28 @@ func TestGroups(t *testing.T) {
 	s.Groups, s.User = kept, strings.Repeat("ü", 128)
 	if cookie, refusal := m.Issue(t.Context(), session.Admin, s); refusal != nil || len(cookie) > session.MaxCookie {
 		t.Errorf("%d bytes, %v", len(cookie), refusal)
+	}
+}
+
+// TestAttempts: a client has 30 attempts at once and one more every three seconds, however long it made none.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	c := clocktest.New(time.Now())
+	l := session.NewLimiter(c.Now)
+	for _, test := range []struct {
+		pause time.Duration
+		want  int
+	}{{0, 30}, {3 * time.Second, 1}, {2 * time.Second, 0}, {5 * time.Second, 2}, {day, 30}} {
+		c.Add(test.pause)
+		n := 0
+		for l.Attempt("10.0.0.1") == nil {
+			if n++; n > 1000 {
+				t.Fatal("there is no bound")
+			}
+		}
+		if n != test.want {
+			t.Errorf("%d attempts after %v, want %d", n, test.pause, test.want)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ type Store interface {
 	// Revoke stores revocations, and takes their sessions off the list. The error is ErrFull if there are too many.
 	Revoke(ctx context.Context, all []Revocation) error
 	// Revoked returns the revocations after a position, and the position of the last one. A position of another epoch
-	// is that of nothing: the store was emptied meanwhile.
+	// is that of nothing: the store was emptied meanwhile. So is one beyond the last: a failover has undone some.
 	Revoked(ctx context.Context, after Position) (Position, []Revocation, error)
 	// Watch calls changed for each revocation, until ctx ends. It may lose some.
 	Watch(ctx context.Context, changed func())
