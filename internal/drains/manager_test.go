@@ -282,3 +282,16 @@ func TestRemaining(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// TestKnownBackends: a replica keeps the drains of the backends that its fleets have, and no others.
+func TestKnownBackends(t *testing.T) {
+	t.Parallel()
+	b := newBoard()
+	m, _ := newManager(b)
+	gone := drains.Key{Capability: "weather", Addr: "10.0.0.3:50051"}
+	set(t, m, true, true, one, gone)
+	m.Read(t.Context())
+	if r := b.reports[len(b.reports)-1]; len(r.Active) != 2 || !slices.Equal(r.Known, []drains.Key{one}) {
+		t.Errorf("%d in force, known %v", len(r.Active), r.Known)
+	}
+}

@@ -3,9 +3,12 @@ package recent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -167,6 +170,63 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%q counts as refused: %v", c.Reason, refused.Matches(c))
 		}
 	}
+}
+
+// shared is a store in memory, which may be away.
+type shared struct {
+	recent.Store
+
+	mu      sync.Mutex
+	away    bool
+	calls   int
+	changes int
+	counts  recent.Counts // of all minutes
+}
+
+func (s *shared) Publish(_ context.Context, b *recent.Batch, _ int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return errors.New("away")
+	}
+	s.calls, s.changes = s.calls+len(b.Calls), s.changes+len(b.Changes)
+	for _, of := range b.Minutes {
+		for _, c := range of {
+			s.counts.Add(c)
+		}
+	}
+	return nil
+}
+
+func (*shared) Leave(context.Context, string) error { return nil }
+
+func (s *shared) setAway(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+}
+
+// TestAnOutage: what happens while the store is away is published once it is back, each part once.
+func TestAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shared{}
+		l := recent.New(recent.Config{Keep: 10, Replica: "a", Store: s})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); l.Run(ctx) }()
+		for _, away := range []bool{false, true, true, false} {
+			s.setAway(away)
+			l.Record(record("acme", "x", 0))
+			l.RecordChange(&recent.Change{Actor: "ann", What: "rule.set"})
+			<-time.After(time.Minute) // of the bubble's clock
+		}
+		stop()
+		<-ended
+		if s.calls != 4 || s.changes != 4 || s.counts != (recent.Counts{Calls: 4}) {
+			t.Errorf("%d calls, %d changes, and the counts %+v; want 4 of each", s.calls, s.changes, s.counts)
+		}
+	})
 }
 
 // TestOff: with nothing to keep, nothing is counted.

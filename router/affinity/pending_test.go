@@ -2,6 +2,7 @@ package affinity_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -172,4 +173,103 @@ func settleClaim(t *testing.T, owned bool, want string) {
 	if reason, known := lookup(true); reason != want || !known {
 		t.Errorf("settled: %q, %t; want %q", reason, known, want)
 	}
+}
+
+// TestRoomOfStoredArtifacts: the room of artifacts that wait to be stored is free again once they are.
+func TestRoomOfStoredArtifacts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fleet, store := mail(t), noteStore{told: make(chan []affinity.Location, 1000)}
+		r := affinity.New(affinity.Config{}, store)
+		var running sync.WaitGroup
+		defer check.Ended(t, &running, "the background work to end")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		running.Go(func() { r.Run(ctx) })
+		for round := range 20 {
+			for i := range 500 {
+				r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: fmt.Sprint(round, "-", i),
+					Backend: fleet.Backend("a:1"), Authoritative: true})
+			}
+			synctest.Wait()
+		}
+		if s := r.Stats(); s.Dropped > 0 {
+			t.Errorf("%d artifacts were dropped", s.Dropped)
+		}
+	})
+}
+
+// refusing is a store whose first commands fail.
+type refusing struct {
+	noteStore
+	failures atomic.Int32
+	bound    chan affinity.Binding
+}
+
+var errRefused = errors.New("refused")
+
+func (s *refusing) StoreLocations(ctx context.Context, all []affinity.Location) ([]bool, error) {
+	if s.failures.Add(-1) >= 0 {
+		return nil, errRefused
+	}
+	return s.noteStore.StoreLocations(ctx, all)
+}
+
+func (s *refusing) Bind(_ context.Context, all []affinity.Binding) ([]affinity.BindResult, error) {
+	if s.failures.Add(-1) >= 0 {
+		return nil, errRefused
+	}
+	results := make([]affinity.BindResult, len(all))
+	for i, b := range all {
+		results[i].Pin = b.Pin
+		s.bound <- b
+	}
+	return results, nil
+}
+
+// TestStoreThatFails: what a store did not take is given to it again: the backends of artifacts and of sessions.
+func TestStoreThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fleet := mail(t)
+		store := &refusing{noteStore: noteStore{told: make(chan []affinity.Location, 10)},
+			bound: make(chan affinity.Binding, 10)}
+		r := affinity.New(affinity.Config{Every: time.Second}, store)
+		var running sync.WaitGroup
+		defer check.Ended(t, &running, "the background work to end")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		running.Go(func() { r.Run(ctx) })
+		store.failures.Store(1)
+		r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: "f-1", Backend: fleet.Backend("a:1"),
+			Authoritative: true})
+		<-time.After(3 * time.Second) // of the bubble's clock
+		if len(store.told) != 1 {
+			t.Errorf("the store was told of artifacts %d times", len(store.told))
+		}
+		store.failures.Store(2)
+		answered := make(chan affinity.Answer, 1)
+		r.Resolve(affinity.Query{Fleet: fleet, Tenant: "acme", Session: "s"},
+			func(a affinity.Answer) { answered <- a })
+		if a := <-answered; a.Backend == nil || a.Backend.Addr != "a:1" {
+			t.Errorf("the session got %+v, %v", a.Backend, a.Refusal)
+		}
+		<-time.After(3 * time.Second)
+		if len(store.bound) == 0 || (<-store.bound).Session.ID != "s" {
+			t.Error("the store was not told of the session")
+		}
+	})
+}
+
+// mail is a fleet of one backend, which keeps sessions and artifacts.
+func mail(t *testing.T) *router.Fleet {
+	t.Helper()
+	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
+		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Sessions: true, SessionTTL: time.Hour,
+			Artifacts: true, ArtifactTTL: time.Hour},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.Fleet("mail")
 }
