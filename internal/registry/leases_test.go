@@ -1,7 +1,10 @@
 package registry_test
 
 import (
+	"context"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,5 +191,55 @@ func TestLeasesOfOthersAreLookedAt(t *testing.T) {
 			"weather 127.0.0.1:1 100 127.0.0.1 registration")
 		w.Set(registry.Settings{Rules: rules()})
 		w.sees(t, seven, "weather 10.0.0.9:1 100 weather.test registration")
+	})
+}
+
+// delayed is a store whose answer to one read is on its way until it is let go.
+type delayed struct {
+	*memory
+	next        atomic.Bool // the next answer is delayed
+	read, letGo chan struct{}
+}
+
+func (d *delayed) Read(ctx context.Context, since string) (registry.Reading, error) {
+	got, err := d.memory.Read(ctx, since)
+	if d.next.Swap(false) {
+		d.read <- struct{}{}
+		<-d.letGo
+	}
+	return got, err
+}
+
+// TestChangesDuringARead: what a replica has written since a read of the store began is not undone by the answer.
+func TestChangesDuringARead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &delayed{memory: newMemory(), read: make(chan struct{}), letGo: make(chan struct{})}
+		w := replica(t, store)
+		changed, withdrawn, ended := register(t, w, weather("10.0.0.7:1")), register(t, w, weather("10.0.0.8:1")),
+			register(t, w, weather("10.0.0.9:1"))
+		withdraw := func(g registry.Registration) {
+			t.Helper()
+			if err := w.Withdraw(t.Context(), g.Key(), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		withdraw(ended)
+		w.sees(t, seven, eight)
+		store.next.Store(true)
+		register(t, w, weather("10.0.0.6:1"))
+		<-store.read
+		changed.Weight = 5
+		register(t, w, changed)
+		withdraw(withdrawn)
+		register(t, w, weather("10.0.0.9:1"))
+		close(store.letGo)
+		<-time.After(20 * time.Millisecond) // of the bubble's clock: before the next read
+		synctest.Wait()
+		want := []string{"weather 10.0.0.6:1 100 10.0.0.6 registration", "weather 10.0.0.7:1 5 10.0.0.7 registration",
+			"weather 10.0.0.9:1 100 10.0.0.9 registration"}
+		if got := describe(w.Members()); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -131,6 +132,25 @@ func TestRegisterAddresses(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %s, want %s (%v)", addr, got, want, err)
 		}
+	}
+}
+
+// TestRegisterManyAddresses: a name has at most 16 addresses.
+func TestRegisterManyAddresses(t *testing.T) {
+	t.Parallel()
+	dns := dnstest.Start(t)
+	var all []string
+	for i := range 17 {
+		all = append(all, fmt.Sprint("10.0.0.", i+1))
+	}
+	dns.Set("most.test.", all[:16]...)
+	dns.Set("more.test.", all...)
+	r := registry.New(newMemory(), registry.Settings{Server: dns.Addr, Rules: rules()}, registry.Options{})
+	if g, err := r.Register(t.Context(), weather("most.test.:1")); err != nil || len(g.Pinned) != 16 {
+		t.Errorf("16 addresses: %v, %v", g.Pinned, err)
+	}
+	if _, err := r.Register(t.Context(), weather("more.test.:1")); reason(t, err) != "REGISTRATION_INVALID" {
+		t.Errorf("17 addresses: %v", err)
 	}
 }
 
