@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -181,8 +182,12 @@ func TestMistakes(t *testing.T) {
 		"cores":  {head + "resources: {max_cpu_fraction: .nan}", "it must be a number of cores"},
 		"shared environment": {head + "class: environment\nsharing: {mode: shared}",
 			"m.yaml:4: sharing: shared is not possible for class: environment"},
-		"sharing's mode":  {head + "sharing: {mode: some}", "it must be session or shared"},
-		"limit without":   {head + "sharing: {max_concurrent: 2}", "sharing.max_concurrent: only for mode: shared"},
+		"sharing's mode":   {head + "sharing: {mode: some}", "it must be session or shared"},
+		"limit without":    {head + "sharing: {max_concurrent: 2}", "sharing.max_concurrent: only for mode: shared"},
+		"port with a zero": {head + "network: {mode: allowlist, hosts: ['a.example:0443']}", "is not a port from 1 to 65535"},
+		"too many tools":   {head + many(), "m.yaml:3: tools: 1001 tools are too many"},
+		"too large": {head + "#" + strings.Repeat("x", manifest.MaxBytes-len(head)),
+			"the file has 4194305 bytes; a manifest may have at most 4194304"},
 		"cache of a tool": {head + "cache: {enabled: true}", "m.yaml:3: cache: enabled is for class: environment only"},
 		"a bomb":          {head + bomb(), "more than 1000000 values"},
 	} {
@@ -195,6 +200,16 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// many is a list of one tool too many.
+func many() string {
+	var b strings.Builder
+	b.WriteString("tools:\n")
+	for i := range manifest.MaxTools + 1 {
+		fmt.Fprintf(&b, "- {name: t%d, description: d, input_schema: {type: object}}\n", i)
+	}
+	return b.String()
 }
 
 // bomb is a YAML document of a few lines that expands to more values than memory holds.

@@ -125,6 +125,16 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// TestHashKeepsPartsApart: a description cannot have the beginning of what is hashed after it, so that another schema
+// has the same hash.
+func TestHashKeepsPartsApart(t *testing.T) {
+	t.Parallel()
+	a, b := compile(t, `{"type":"object"}`), compile(t, `{"type":"object","required":["a"]}`)
+	if a.Hash("d", b) == b.Hash("d"+string(a.JSON()), nil) {
+		t.Error("two tools with other schemas have one hash")
+	}
+}
+
 func FuzzCheck(f *testing.F) {
 	schema, err := toolschema.Compile([]byte(forecast))
 	if err != nil {
