@@ -1,6 +1,8 @@
 package grpcservice_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +12,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -112,4 +117,105 @@ func TestReplacedFleet(t *testing.T) {
 	if _, err := w.Invoke(within(t), request("Echo", `{}`)); status.Code(err) != codes.Unavailable {
 		t.Errorf("a fleet that is no more: %v", err)
 	}
+}
+
+// TestReplacedCredential: a new credential alone has an effect without a restart.
+func TestReplacedCredential(t *testing.T) {
+	t.Parallel()
+	s := grpctest.Start(t, grpctest.Options{})
+	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) {
+		f.Headers = map[string]string{"authorization": "old"}
+	}, s.Addr)
+	w.result(t, "Echo", `{}`)
+	w.fleet.Headers = map[string]string{"authorization": "new"}
+	w.services.Set([]grpcservice.Fleet{w.fleet})
+	w.result(t, "Echo", `{}`)
+	if got := s.Metadata().Get("authorization"); len(got) != 1 || got[0] != "new" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestFleetReplacedDuringACall: a call that runs at a backend that is no more goes on.
+func TestFleetReplacedDuringACall(t *testing.T) {
+	t.Parallel()
+	s := grpctest.Start(t, grpctest.Options{})
+	w := start(t, nil, s.Addr)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	stream, err := w.StreamInvoke(ctx, request("Count", `{"endless":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.Received(t, s.Began, "the start of the call at the service")
+	w.services.Set(nil)
+	for range 10 { // while the connection could be closed
+		if _, err := w.Invoke(within(t), request("Echo", `{}`)); status.Code(err) != codes.Unavailable {
+			t.Errorf("another call: %v", err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatalf("the call that runs: %v", err)
+		}
+	}
+	select {
+	case err := <-s.Ended:
+		t.Errorf("the call has ended at the service: %v", err)
+	default:
+	}
+}
+
+// TestLostConnection: a call that a backend may have carried out is not made at another one.
+func TestLostConnection(t *testing.T) {
+	t.Parallel()
+	one, other := grpctest.Start(t, grpctest.Options{}), grpctest.Start(t, grpctest.Options{})
+	w, ctx := start(t, nil, one.Addr, other.Addr), within(t)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Invoke(ctx, request("Wait", `{}`))
+		ended <- err
+	}()
+	select {
+	case <-one.Began:
+	case <-other.Began:
+		one, other = other, one
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	one.Stop()
+	select {
+	case err := <-ended:
+		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "lost during the call") {
+			t.Error(err)
+		}
+	case <-other.Began:
+		t.Error("the call was made once more")
+	}
+}
+
+// TestReplacedProcess: what a process has said of its methods is not used for the process that takes its place.
+func TestReplacedProcess(t *testing.T) {
+	t.Parallel()
+	first := grpctest.Start(t, grpctest.Options{})
+	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
+		of.Unprobed, of.Ejection.Base, of.Ejection.Max = true, time.Millisecond, time.Millisecond
+	}, first.Addr)
+	w.result(t, "Echo", `{}`)
+	first.Stop()
+	other := bytesOf(t, fileOf(func(f *descriptorpb.FileDescriptorProto) {
+		f.Package, f.Service[0].Name = proto.String("demo.v1"), proto.String("Demo")
+		f.Service[0].Method[0].InputType, f.Service[0].Method[0].OutputType = proto.String(".demo.v1.M"),
+			proto.String(".demo.v1.M")
+	}))
+	grpctest.Start(t, grpctest.Options{Addr: first.Addr, Reflect: answering(
+		func(*reflectionpb.ServerReflectionRequest) [][]byte { return [][]byte{other} })})
+	check.Holds(t, "a connection to the new process", func() bool {
+		_, _ = w.Invoke(within(t), request("Echo", `{}`))
+		return len(w.changes) > 0
+	})
+	check.Until(t, "the method not to be known any more", func() (bool, string) {
+		_, err := w.Invoke(within(t), request("Echo", `{}`))
+		if err == nil {
+			t.Fatal("a method is called that the process does not have")
+		}
+		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
+	})
 }

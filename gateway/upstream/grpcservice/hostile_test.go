@@ -85,7 +85,7 @@ func TestHostileReflection(t *testing.T) {
 	reflected := func(files ...[]byte) func(*reflectionpb.ServerReflectionRequest) [][]byte {
 		return func(*reflectionpb.ServerReflectionRequest) [][]byte { return files }
 	}
-	next := 0
+	next, large := 0, 0
 	for name, c := range map[string]struct {
 		files func(*reflectionpb.ServerReflectionRequest) [][]byte
 		want  string
@@ -99,6 +99,14 @@ func TestHostileReflection(t *testing.T) {
 		"files that are too large": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Dependency = []string{strings.Repeat("x", 9<<20)}
 		}), ""},
+		"files that are too large together": {func(*reflectionpb.ServerReflectionRequest) [][]byte {
+			f := &descriptorpb.FileDescriptorProto{Name: proto.String(fmt.Sprintf("large%d.proto", large)),
+				Package: proto.String(strings.Repeat("x", 3<<20))}
+			if large++; large < 5 {
+				f.Dependency = []string{fmt.Sprintf("large%d.proto", large)}
+			}
+			return [][]byte{bytesOf(t, f)}
+		}, "more than 8388608 bytes"},
 		"no file": {reflected(), "no such service"},
 		"bytes":   {reflected([]byte{0xff}), "a file that is none"},
 		"another file": {one(func(f *descriptorpb.FileDescriptorProto) {
@@ -143,7 +151,7 @@ func TestHostileReflection(t *testing.T) {
 			}
 		}), "too many fields"},
 	} {
-		t.Run(name, func(t *testing.T) { // not parallel: next is shared
+		t.Run(name, func(t *testing.T) { // not parallel: next and large are shared
 			s := grpctest.Start(t, grpctest.Options{Reflect: answering(c.files)})
 			w := start(t, func(f *grpcservice.Fleet, of *gatewaytest.Fleet) {
 				f.Methods, of.Unprobed = []string{"a.S/*"}, true
