@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/forward"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -183,6 +184,55 @@ func TestLost(t *testing.T) {
 	if err := check.Received(t, fetched, "the end of the fetch"); err != nil || len(second.Seen()) != 1 {
 		t.Errorf("the read: %v; the other gateway has seen %d calls", err, len(second.Seen()))
 	}
+}
+
+// TestAnswerOfARead: what a gateway answers to a read is passed on, and the read is not made again.
+func TestAnswerOfARead(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	b := gatewaytest.NewCapability("gateway").Serve(t, call.Live,
+		grpc.StreamInterceptor(func(any, grpc.ServerStream, *grpc.StreamServerInfo, grpc.StreamHandler) error {
+			calls.Add(1)
+			return status.Error(codes.Unavailable, "no backend is ready")
+		}))
+	w := run(t, forward.Settings{URL: "http://" + b.Addr})
+	if err := w.download(t); text(err) != "Unavailable: no backend is ready" || calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, calls.Load())
+	}
+}
+
+// TestGatewayThatGoesAgainAndAgain: a read that loses its gateway each time is made a bounded number of times.
+func TestGatewayThatGoesAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	type connection struct{}
+	var calls atomic.Int32
+	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			_ = r.Context().Value(connection{}).(net.Conn).Close()
+		}), ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+		return context.WithValue(ctx, connection{}, nc)
+	}}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { _ = server.Close() })
+	w := run(t, forward.Settings{URL: "http://" + ln.Addr().String()})
+	if err := w.download(t); status.Code(err) != codes.Unavailable || mayRepeat(err) || calls.Load() != 4 {
+		t.Errorf("%v after %d calls", err, calls.Load())
+	}
+}
+
+// download reads a file, and returns how that ends.
+func (w *world) download(t *testing.T) error {
+	t.Helper()
+	stream, err := w.client.DownloadOutputArtifact(t.Context(),
+		&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: "f-1"})
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	return err
 }
 
 // TestReset: a stream that the gateway resets ends with a status, as clients have words like connection for a reset.
