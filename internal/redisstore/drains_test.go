@@ -274,3 +274,60 @@ func TestDrainsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDrainsEndWithTheirBackends: a drain ends an hour after its backend was last in the fleets of any replica, and not
+// before.
+func TestDrainsEndWithTheirBackends(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		store := open()
+		board, p := store.Drains(), store.Probe()
+		key := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}
+		exchange := func(r drains.Report) int {
+			t.Helper()
+			r.Replica = "a"
+			v, err := board.Exchange(t.Context(), r)
+			check.Must(t, err)
+			return len(v.Drains)
+		}
+		seen := func(ago time.Duration) {
+			t.Helper()
+			check.Must(t, p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+				return r.HSet(ctx, p.KeyOf("drains", "backends"), "weather 10.0.0.1:50051",
+					fmt.Sprint("1 ", time.Now().Add(-ago).UnixMilli())).Err()
+			}))
+		}
+		exchange(drains.Report{Set: []drains.Key{key}})
+		seen(30 * time.Minute)
+		if n := exchange(drains.Report{}); n != 1 {
+			t.Error("the drain has ended after half an hour")
+		}
+		seen(2 * time.Hour)
+		if n := exchange(drains.Report{Known: []drains.Key{key}}); n != 1 || exchange(drains.Report{}) != 1 {
+			t.Error("the drain of a backend that a replica has has ended")
+		}
+		seen(2 * time.Hour)
+		if n := exchange(drains.Report{}); n != 0 {
+			t.Error("the drain of a backend that no replica has goes on")
+		}
+	})
+}
+
+// TestDeadReplicasDoNotCount: the calls of a replica that has said nothing for long are not waited for.
+func TestDeadReplicasDoNotCount(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		store := open()
+		p := store.Probe()
+		key := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}
+		check.Must(t, p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			said := func(ago time.Duration) string {
+				return fmt.Sprintf("%d\n5 weather 10.0.0.1:50051\n", time.Now().Add(-ago).UnixMilli())
+			}
+			return r.HSet(ctx, p.KeyOf("drains", "calls"), "alive", said(0), "dead", said(time.Minute)).Err()
+		}))
+		v, err := store.Drains().Exchange(t.Context(), drains.Report{Replica: "a", Set: []drains.Key{key}})
+		check.Must(t, err)
+		if _, dead := v.Calls["dead"]; dead || v.Calls["alive"][key] != 5 {
+			t.Errorf("the calls are %v", v.Calls)
+		}
+	})
+}

@@ -134,3 +134,28 @@ func TestPeopleLearn(t *testing.T) {
 
 	})
 }
+
+// TestPeopleAfterAFailover: revocations that a failover has undone are back once a replica that knows them has read.
+func TestPeopleAfterAFailover(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		ctx, store := t.Context(), open()
+		m := session.New(store.People(), session.Options{})
+		until := time.Now().Add(time.Hour)
+		for _, id := range []string{"s1", "s2"} {
+			if refusal := m.End(ctx, id, until); refusal != nil {
+				t.Fatal(refusal)
+			}
+		}
+		m.Read(ctx)
+		p := store.Probe()
+		check.Must(t, p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+			return errors.Join(r.ZRemRangeByScore(ctx, p.KeyOf("people", "revoked"), "2", "2").Err(),
+				r.HSet(ctx, p.KeyOf("people", "state"), "version", 1).Err())
+		}))
+		m.Read(ctx)
+		_, all, err := open().People().Revoked(ctx, session.Position{})
+		if err != nil || len(all) != 2 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}

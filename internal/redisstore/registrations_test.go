@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 func registration(addr, lease string) *registry.Registration {
@@ -226,5 +227,54 @@ func TestRegistrationsFollow(t *testing.T) {
 		wait()
 		cancel()
 		check.Received(t, ended, "the end of the watch")
+	})
+}
+
+// TestRegistrationsAfterAFailover: a change after a failover that has undone another one is told to a replica that has
+// read the content of before.
+func TestRegistrationsAfterAFailover(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		r := open().Registrations()
+		check.Must(t, r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9))
+		keys, first := r.Keys(), reading(t, r, "").Version
+		check.Must(t, r.Register(t.Context(), registration("10.0.0.8:1", "l2"), false, 9))
+		before := reading(t, r, "").Version
+		check.Must(t, r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
+			_, version, _ := strings.Cut(first, ":")
+			return errors.Join(c.HDel(ctx, keys[0], "weather 10.0.0.8:1").Err(),
+				c.ZRem(ctx, keys[1], "weather 10.0.0.8:1").Err(), c.HSet(ctx, keys[3], "version", version).Err())
+		}))
+		check.Must(t, r.Register(t.Context(), registration("10.0.0.9:1", "l3"), false, 9))
+		if got := reading(t, r, before); got.Unchanged || len(got.Live) != 2 || got.Live[1].Addr != "10.0.0.9:1" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestRegistrationsOfAFullRedis: a Redis that takes no writes, so that no backend could renew its lease, can be read,
+// and ends none.
+func TestRegistrationsOfAFullRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := open(t, redisstore.Config{URL: server.URL(), Timeout: patience}).Registrations()
+	check.Must(t, r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9))
+	expire := func() {
+		t.Helper()
+		keys := r.Keys()
+		check.Must(t, r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
+			return errors.Join(c.ZAdd(ctx, keys[1], redis.Z{Score: 1, Member: "weather 10.0.0.7:1"}).Err(),
+				c.HSet(ctx, keys[3], "swept", time.Now().Add(-time.Second).UnixMilli()).Err())
+		}))
+	}
+	expire()
+	server.Fill()
+	if got := reading(t, r, ""); len(got.Live) != 1 || len(got.Ended) > 0 {
+		t.Errorf("while Redis is full: %+v", got)
+	}
+	server.Relieve()
+	check.Until(t, "the lease to end once Redis takes writes", func() (bool, string) {
+		expire()
+		got := reading(t, r, "")
+		return len(got.Live) == 0 && len(got.Ended) == 1, fmt.Sprintf("%+v", got)
 	})
 }
