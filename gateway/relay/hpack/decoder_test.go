@@ -180,6 +180,25 @@ func TestListTooLong(t *testing.T) {
 	}
 }
 
+// TestNamesOfListsTooLong: a name of the table that literals refer to by a few bytes is not kept for each of those for
+// which there is no room.
+func TestNamesOfListsTooLong(t *testing.T) {
+	t.Parallel()
+	const maxList = 64 << 10
+	name := strings.Repeat("n", 4000)
+	block := append([]byte{0x40, 0x7f, 0xa1, 0x1e}, name...)                 // with indexing, a name of 4,000 bytes
+	block = append(block, 0x00)                                              // and no value
+	block = append(block, bytes.Repeat([]byte{0x0f, 0x2f, 0x00}, 10_000)...) // without, the same name
+	var l hpack.List
+	err := hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(block, &l, maxList)
+	if !errors.Is(err, hpack.ErrListTooLong) || len(l.Fields) != maxList/(4000+32) || l.Fields[1].Name != name {
+		t.Errorf("%d fields, %v", len(l.Fields), err)
+	}
+	if size := l.Size(); size > maxList {
+		t.Errorf("the list takes %d bytes", size)
+	}
+}
+
 func TestListLimitIsExact(t *testing.T) {
 	t.Parallel()
 	block := []byte{0x82, 0x00, 0x01, 'n', 0x03, 'v', 'v', 'v'} // :method GET (42), n vvv (36)

@@ -137,6 +137,24 @@ func TestInternerKeepsStaticFields(t *testing.T) {
 	}
 }
 
+// TestInternerForgets: a peer that sends ever other fields makes the interner forget, rather than grow.
+func TestInternerForgets(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ fields, size int }{
+		"many":  {4096, 10},
+		"large": {1 << 20 / 4000, 4000},
+	} {
+		in := hpack.NewInterner(nil)
+		first := in.Intern("x-first", "1")
+		for i := range test.fields {
+			in.Intern("x-fill", fmt.Sprintf("%0*d", test.size, i))
+		}
+		if in.Intern("x-first", "1") == first {
+			t.Errorf("%s: a field is known after %d others of %d bytes", name, test.fields, test.size)
+		}
+	}
+}
+
 func TestListReset(t *testing.T) {
 	t.Parallel()
 	var l hpack.List
