@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,8 +22,8 @@ type serverStream struct {
 	header metadata.MD
 	sent   bool // the header
 
-	sending sync.Mutex  // held while a message is sent
-	over    atomic.Bool // the handler has returned
+	sending sync.Mutex // held while a message is sent
+	over    bool       // the handler has returned; under sending
 }
 
 var _ grpc.ServerStream = (*serverStream)(nil)
@@ -38,8 +37,9 @@ func newServerStream(stream *relay.ServerStream, s *Server) *serverStream {
 
 // finish waits until a message that another goroutine sends is whole, as the status follows it. Nothing is sent after.
 func (s *serverStream) finish() {
-	s.over.Store(true)
 	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.over = true
 }
 
 // Context implements grpc.ServerStream.
@@ -72,7 +72,7 @@ func (s *serverStream) SetTrailer(md metadata.MD) {
 func (s *serverStream) SendMsg(m any) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	if s.over.Load() {
+	if s.over {
 		return status.Error(codes.Internal, "the handler of the call has returned")
 	}
 	if !s.sent {
