@@ -3,6 +3,7 @@ package bandwidth_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,19 +14,109 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
 // newFilter makes a filter of a relay that has no connections.
 func newFilter() (f *bandwidth.Filter, end func()) {
+	f, r := filterOf(nil, nil)
+	return f, r.Close
+}
+
+// filterOf makes a filter of a relay that asks h.
+func filterOf(h relay.Handler, replicas func() int) (*bandwidth.Filter, *relay.Relay) {
 	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{})
 	if err != nil {
 		panic(err)
 	}
-	r := relay.New(relay.Config{Shards: 1}, nil, nil)
-	f = bandwidth.New(bandwidth.Config{Metrics: metrics, Accounts: fairshare.New("calls", 1<<20)})
+	r := relay.New(relay.Config{Shards: 1}, h, nil)
+	f := bandwidth.New(bandwidth.Config{Metrics: metrics, Accounts: fairshare.New("calls", 1<<20), Replicas: replicas})
 	f.Attach(r)
-	return f, r.Close
+	return f, r
+}
+
+// taker is the Handler of a relay whose calls are all a group's. It takes a message of each.
+type taker struct {
+	relay.Handler
+	group *relay.Group
+}
+
+func (h *taker) Headers(s *relay.Stream) {
+	s.Join(h.group)
+	s.ReadMessage()
+}
+
+func (*taker) Message(s *relay.Stream, _ relay.Message) { s.Reply(nil) }
+func (*taker) Done(*relay.Stream, *relay.Result)        {}
+
+// bring has a tenant bring so many bytes. The filter is that of the relay.
+func bring(t *testing.T, replicas func() int, settings *tenant.Settings, bytes int) (*bandwidth.Filter, *relay.Group) {
+	t.Helper()
+	h := &taker{}
+	f, r := filterOf(h, replicas)
+	check.Cleanup(t, r.Close)
+	if settings.ID == tenant.Default {
+		f.UpdateSingle(settings)
+	}
+	h.group = f.GroupOf(settings)
+	var a relay.Response
+	r.Unary(check.Context(t), relay.Request{Path: "/t.T/Bring"}, make([]byte, relay.Headroom+bytes), &a)
+	if a.Status.Code != 0 {
+		t.Fatalf("%+v", a.Status)
+	}
+	return f, h.group
+}
+
+// TestFarBehind: a tenant that has brought far too much makes no new call, unless that is only counted.
+func TestFarBehind(t *testing.T) {
+	t.Parallel()
+	for shadow, want := range map[bool]filter.Step{false: filter.Stop, true: filter.Continue} {
+		settings := &tenant.Settings{ID: "acme", Limits: tenant.Limits{BytesPerSecond: 1, Shadow: shadow}}
+		f, _ := bring(t, nil, settings, 1000)
+		c, _ := callOf(settings)
+		if step := f.Admit(c, &bandwidth.State{}); step != want {
+			t.Errorf("shadow %t: step %d, not %d", shadow, step, want)
+		}
+	}
+}
+
+// TestShareOfAReplica: each of the replicas lets a tenant bring its share.
+func TestShareOfAReplica(t *testing.T) {
+	t.Parallel()
+	settings := &tenant.Settings{ID: "acme", Limits: tenant.Limits{BytesPerSecond: 4}}
+	_, g := bring(t, func() int { return 4 }, settings, 1000)
+	if behind := g.Behind(); behind < 500*time.Second || behind > 1100*time.Second {
+		t.Errorf("a thousand bytes at one a second: %v behind", behind)
+	}
+}
+
+// TestLimitsOfTheOnlyTenant hold for what it has brought already, as soon as they change.
+func TestLimitsOfTheOnlyTenant(t *testing.T) {
+	t.Parallel()
+	f, g := bring(t, nil, &tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{BytesPerSecond: 1}}, 1000)
+	if behind := g.Behind(); behind < 500*time.Second {
+		t.Errorf("a thousand bytes at one a second: %v behind", behind)
+	}
+	f.UpdateSingle(nil)
+	if behind := g.Behind(); behind != 0 {
+		t.Errorf("without a limit: %v behind", behind)
+	}
+}
+
+// TestArtifactsAreLimited in both directions, and nothing else is by their size.
+func TestArtifactsAreLimited(t *testing.T) {
+	t.Parallel()
+	f, end := newFilter()
+	defer end()
+	for method, limited := range map[call.Method]bool{call.UploadInputArtifact: true, call.DownloadOutputArtifact: true,
+		call.Invoke: false, call.StreamInvoke: false} {
+		c, stream := callOf(&tenant.Settings{ID: "acme", Limits: tenant.Limits{ArtifactSize: 1 << 20}})
+		c.Info.Method = method
+		if f.Admit(c, &bandwidth.State{}); (stream.Limits.Bytes > 0) != limited {
+			t.Errorf("%v: %+v", method, stream.Limits)
+		}
+	}
 }
 
 // callOf is a call of a tenant that uploads.

@@ -109,6 +109,9 @@ func TestAnswers(t *testing.T) {
 				began := time.Now()
 				if (retry.Filter{}).Admit(c, s) == filter.Wait {
 					<-stream.Resumed
+					if step := (retry.Filter{}).Admit(c, s); step != filter.Continue {
+						t.Errorf("after it has waited: step %d", step)
+					}
 				}
 				if waited := time.Since(began); waited != test.wait {
 					t.Errorf("the call waited %v, want %v", waited, test.wait)
@@ -149,6 +152,21 @@ func TestAttempts(t *testing.T) {
 	retry.Again(c, s, relay.Answer{})
 	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal != nil || !c.Attempt.Started {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
+	}
+}
+
+// TestRetriesArePaidOnce: all the retries are made for which there is a budget.
+func TestRetriesArePaidOnce(t *testing.T) {
+	t.Parallel()
+	fleet := filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Idempotent: []string{"get"},
+		Retries: router.Retries{Share: -1, Floor: 1}})
+	for i := range 10 { // of ten seconds
+		c, _ := attempted()
+		c.Fleet, c.Endpoint = fleet, fleet.Backends[0]
+		s := &retry.State{}
+		if !retry.Again(c, s, relay.Answer{}) || retry.Repeat(c, s, retry.MaxAttempts) != nil {
+			t.Errorf("retry %d is not made", i)
+		}
 	}
 }
 
