@@ -235,6 +235,44 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	}
 }
 
+// Who has left counts no more, and not twice: not as its turn comes, and not where it leaves in that moment.
+func TestWhoLeavesIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for name, inItsTurn := range map[string]bool{"before its turn": false, "in its turn": true} {
+		q := open(t, 2)
+		release := q.hold()
+		ended := make(chan error)
+		gone, leave := context.WithCancel(check.Context(t))
+		for i, ctx := range []context.Context{gone, check.Context(t)} {
+			go func() { ended <- q.Wait(ctx, "a", "") }()
+			q.waitFor(t, i+1)
+		}
+		if !inItsTurn {
+			leave()
+			check.Received(t, ended, "the end of a wait")
+		}
+		q.mu.Lock()
+		leave()
+		if w := q.pop(); inItsTurn {
+			w.admitted <- struct{}{}
+		}
+		q.mu.Unlock()
+		if inItsTurn {
+			check.Received(t, ended, "the end of a wait")
+		}
+		q.mu.Lock()
+		waiting := q.tenants["a"].waiting
+		q.mu.Unlock()
+		if waiting != 1 {
+			t.Errorf("one leaves %s: %d wait, not 1", name, waiting)
+		}
+		release()
+		if err := check.Received(t, ended, "the end of a wait"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Those that come from one place do not take the places of others of their tenant, nor all the turns.
 func TestPlacesInTurn(t *testing.T) {
 	t.Parallel()
@@ -254,8 +292,10 @@ func TestPlacesInTurn(t *testing.T) {
 			}
 		}
 	}
-	if err := q.Wait(check.Context(t), "?", "y"); !errors.Is(err, ErrFull) {
-		t.Errorf("one more of a place that has as many as others: %v", err)
+	for _, from := range []string{"x", "y"} { // of which the one has two, and the other three
+		if err := q.Wait(check.Context(t), "?", from); !errors.Is(err, ErrFull) {
+			t.Errorf("one more of %s, which has nearly as many as others: %v", from, err)
+		}
 	}
 	q.mu.Lock()
 	for len(q.ready) > 0 {

@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -82,6 +83,20 @@ func TestBodiesWaitAgain(t *testing.T) {
 	if want := []bool{false, false, true, true}; !slices.Equal(reads, want) {
 		t.Errorf("reads that wait: %v, want %v", reads, want)
 	}
+}
+
+// A request whose client leaves while it waits again reads no more.
+func TestBodiesOfWhoLeaves(t *testing.T) {
+	t.Parallel()
+	q := open(t, 1)
+	release := q.hold()
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	b := &body{ReadCloser: io.NopCloser(strings.NewReader("more")), ctx: ctx, queue: q, tenant: "a"}
+	if text, err := io.ReadAll(b); !errors.Is(err, context.Canceled) {
+		t.Errorf("%q, %v", text, err)
+	}
+	release()
 }
 
 func TestRequestsAreRefused(t *testing.T) {
