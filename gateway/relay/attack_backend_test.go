@@ -83,6 +83,8 @@ func brokenConnections() map[string]said {
 		"SETTINGS that enable push":  frames(rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.EnablePush, Value: 1})),
 		"SETTINGS of too large a window": frames(rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize,
 			Value: 1 << 31})),
+		"SETTINGS that overflow a stream's window": frames(rawhttp2.WindowUpdate(1, 1<<31-1-65535),
+			rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 65536})),
 		"connection's window of 0":      frames(rawhttp2.WindowUpdate(0, 0)),
 		"connection's window overflows": frames(rawhttp2.WindowUpdate(0, 1<<31-1)),
 		"GOAWAY too short":              frames(rawhttp2.Frame{Type: rawhttp2.TypeGoAway, Payload: []byte{0}}),

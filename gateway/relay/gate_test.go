@@ -46,6 +46,28 @@ func TestGate(t *testing.T) {
 	})
 }
 
+// TestGateAsOneGivesUp: one that gives up in the moment in which it is let in holds up nobody.
+func TestGateAsOneGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{free: 1}
+		if err := g.enter(t.Context(), netip.Prefix{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, giveUp := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- g.enter(ctx, netip.Prefix{}) }()
+		synctest.Wait()
+		g.mu.Lock()
+		giveUp()
+		g.pass()
+		g.mu.Unlock()
+		if err := <-ended; err == nil || g.free != 1 {
+			t.Errorf("it gave up with %v; %d are free", err, g.free)
+		}
+	})
+}
+
 // TestGateTakesTurns: however many handshakes of one network wait, one of another waits for a single one of them.
 func TestGateTakesTurns(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,54 @@ func TestHandleDies(t *testing.T) {
 	if a.Status.Code == 0 {
 		t.Error("Unary took a dead handle")
 	}
+	if err := handle.Detach(func(context.Context) {
+		t.Error("a function was detached from a call that is over")
+	}); !errors.Is(err, relay.ErrHandleDead) {
+		t.Errorf("Detach: %v", err)
+	}
+	w.drained(t)
+}
+
+// TestParentHasEnded: what a function begins for a call that has ended before ends at once, and gets nowhere.
+func TestParentHasEnded(t *testing.T) {
+	t.Parallel()
+	children := make(chan *relay.ClientStream, 1)
+	var w *world
+	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		w.back.started <- struct{}{}
+		<-s.Context().Done()
+		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Nothing"})
+		check.Must(t, err)
+		children <- c
+		return relay.Status{Code: uint32(codes.Canceled)}
+	})
+	s := w.open(t, "Parent")
+	check.Received(t, w.back.started, "the start of the call")
+	s.Cancel()
+	wantEnd(t, s, codes.Canceled)
+	wantEnd(t, check.Received(t, children, "the child call"), codes.Canceled)
+	w.drained(t)
+}
+
+// TestDeadlineOfSubrequests: a subrequest is told no later a deadline than that of its parent.
+func TestDeadlineOfSubrequests(t *testing.T) {
+	t.Parallel()
+	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
+		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Nothing", Timeout: 2 * time.Hour})
+		check.Must(t, err)
+		wantEnd(t, c, codes.Unimplemented)
+		return relay.Status{}
+	})
+	headers := w.h.headers
+	w.h.onHeaders(func(s *relay.Stream) {
+		if left, given := s.Timeout(); !given || left > time.Hour {
+			t.Errorf("%s is given %v", s.Path(), left)
+		}
+		headers(s)
+	})
+	s, err := w.Open(context.Background(), relay.Request{Path: "/t.T/Parent", Timeout: time.Hour})
+	check.Must(t, err)
+	wantEnd(t, s, codes.OK)
 	w.drained(t)
 }
 
@@ -141,14 +189,16 @@ func TestParentEnds(t *testing.T) {
 	w.drained(t)
 }
 
-// TestDetach: a detached function outlives the call, and may begin calls for it that are not held to its deadline.
+// TestDetach: a detached function outlives the call, and may begin calls for it that are not held to its deadline. With
+// it the handle dies.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	var w *world
+	var h relay.Handle
 	proceed, done := make(chan struct{}), make(chan struct{})
 	proceeds := sync.OnceFunc(func() { close(proceed) })
 	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
-		h := s.Handle()
+		h = s.Handle()
 		check.Must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)
 			<-proceed
@@ -171,6 +221,9 @@ func TestDetach(t *testing.T) {
 	proceeds()
 	check.Received(t, done, "the detached function to end")
 	check.Must(t, check.Received(t, stopped, "the end of Shutdown"))
+	if _, err := h.Continue(w.ctx, relay.Request{Path: "/t.T/Echo"}); !errors.Is(err, relay.ErrHandleDead) {
+		t.Errorf("a handle that no function may use any more: %v", err)
+	}
 }
 
 // TestSubrequestsAreCharged: what a subrequest holds is charged to the group that its parent is charged to, and all of

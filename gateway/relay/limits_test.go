@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // TestMessageLimit ends a stream with the message after the last that it may have, in
@@ -56,6 +57,27 @@ func TestMessageLimit(t *testing.T) {
 			}
 			check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 		})
+	}
+}
+
+// TestLimitOfWhatHasCome: what came before a stream was limited counts.
+func TestLimitOfWhatHasCome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	parked := make(chan relay.Parked, 1)
+	w.h.onHeaders(func(s *relay.Stream) { parked <- s.Park() })
+	c := rawClient(t, w.addr)
+	message := rawhttp2.Message([]byte("early"))
+	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Collect")...)),
+		rawhttp2.Data(1, false, append(message, message...))))
+	check.Must(t, c.Sync())
+	check.Received(t, parked, "the parked call").Resume(func(s *relay.Stream) {
+		s.Limit(relay.Limits{Messages: 1})
+		s.Forward(w.h.target())
+	})
+	check.Must(t, c.Write(rawhttp2.Data(1, true, nil)))
+	if r, err := c.WaitResponse(1); err != nil || r.Status() != "8" {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

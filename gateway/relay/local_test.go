@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // open begins a call inside the process.
@@ -269,6 +270,49 @@ func TestLocalDeadline(t *testing.T) {
 	}
 	close(w.back.release)
 	w.drained(t)
+}
+
+// TestLocalAnswersThatAreNone: what is no response of gRPC, or one that was cut off, is no answer, whatever its status.
+func TestLocalAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
+	message := rawhttp2.Message([]byte("x"))
+	for name, test := range map[string]struct {
+		say  func(p rawPeer, id uint32) []rawhttp2.Frame
+		code codes.Code
+	}{
+		"a proxy's error": {func(p rawPeer, id uint32) []rawhttp2.Frame {
+			return []rawhttp2.Frame{rawhttp2.Headers(id, false, p.Block(":status", "502")), rawhttp2.Data(id, true, message)}
+		}, codes.Unavailable},
+		"half a message": {func(p rawPeer, id uint32) []rawhttp2.Frame {
+			return []rawhttp2.Frame{rawhttp2.Headers(id, false, p.Block(":status", "200", "content-type", "application/grpc")),
+				rawhttp2.Data(id, false, message[:3]), rawhttp2.Headers(id, true, p.Block("grpc-status", "0"))}
+		}, codes.Internal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, relay.Config{Shards: 1})
+			raw := w.rawBackend(t)
+			s := w.open(t, "Echo")
+			p := raw.accept(t)
+			id := p.head(t)
+			check.Must(t, p.Write(test.say(p, id)...))
+			if m, err := s.Recv(nil); !errors.Is(err, io.EOF) || s.Status().Code != uint32(test.code) {
+				t.Errorf("%q, %v, %+v", m.Data, err, s.Status())
+			}
+			answered := make(chan relay.Response, 1)
+			go func() {
+				var a relay.Response
+				w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo"}, make([]byte, relay.Headroom), &a)
+				answered <- a
+			}()
+			check.Must(t, p.Write(test.say(p, p.head(t))...))
+			a := check.Received(t, answered, "the answer")
+			if a.Message != nil || a.Status.Code != uint32(test.code) {
+				t.Errorf("unary: %q, %+v", a.Message, a.Status)
+			}
+			w.drained(t)
+		})
+	}
 }
 
 // TestLocalTooLarge: a message of the response that is longer than the caller takes ends the call.
