@@ -278,7 +278,9 @@ func TestEnginesThatKeepStreams(t *testing.T) {
 		synctest.Wait()
 		left := time.Now()
 		leave()
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("the call of an agent that left succeeds")
+		}
 		brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		err := g.Serve(nil, silentAgent{newCaller(brief, agents+"RunSession", nil)})

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -273,4 +274,27 @@ func TestInformationalFlood(t *testing.T) {
 		check.Must(t, client.Close())
 		check.Must(t, b.Close())
 	})
+}
+
+// TestGoAwayOfAWrongPort: a backend that wants no cleartext has begun no call, whatever its GOAWAY says.
+func TestGoAwayOfAWrongPort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{})
+	spare := w.h.target()
+	raw := w.rawBackend(t)
+	w.h.onUnsent(func(s *relay.Stream, err error) {
+		if !errors.Is(err, relay.ErrGoAway) {
+			t.Errorf("Unsent: %v", err)
+		}
+		s.Forward(spare)
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := unary(w.ctx, w.cc, "Echo", pattern(0, 100))
+		ended <- err
+	}()
+	const inadequateSecurity = 0xc
+	p := raw.accept(t)
+	check.Must(t, p.Write(rawhttp2.GoAway(p.head(t), inadequateSecurity)))
+	check.Must(t, check.Received(t, ended, "the end of the call"))
 }

@@ -2,14 +2,13 @@
 // and other clients without gRPC. It is an http.Handler in front of another one, and a gRPC client of the gateway.
 // It makes no decisions: the gateway authenticates, authorizes and routes by the metadata passed on.
 //
-//	web.go      New, and which requests are of these protocols
+//	connect.go  New, and which requests are of these protocols
 //	target.go   the method that a request calls, and its schema
 //	pass.go     one call: messages there, messages back, status
 //	codec.go    messages are bytes; only JSON needs to know what they mean
 //	metadata.go headers ↔ metadata
 //	refusal.go  statuses ↔ errors of Connect, and what is refused here
 //	text.go     the base64 form
-//	patient.go  how long a client may take to read
 //	held.go     how much of a request is held (gateway/frontdoor/bodybudget), and why no more
 //
 // connect-go implements the protocols. Messages of any type pass unchanged, so clients can also call services that

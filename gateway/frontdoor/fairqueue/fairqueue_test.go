@@ -242,6 +242,12 @@ func TestWhoLeavesIsCountedOnce(t *testing.T) {
 		q := open(t, 2)
 		release := q.hold()
 		ended := make(chan error)
+		left := func() {
+			t.Helper()
+			if err := check.Received(t, ended, "the end of a wait"); !errors.Is(err, context.Canceled) {
+				t.Errorf("who leaves %s is told %v", name, err)
+			}
+		}
 		gone, leave := context.WithCancel(check.Context(t))
 		for i, ctx := range []context.Context{gone, check.Context(t)} {
 			go func() { ended <- q.Wait(ctx, "a", "") }()
@@ -249,7 +255,7 @@ func TestWhoLeavesIsCountedOnce(t *testing.T) {
 		}
 		if !inItsTurn {
 			leave()
-			check.Received(t, ended, "the end of a wait")
+			left()
 		}
 		q.mu.Lock()
 		leave()
@@ -258,7 +264,7 @@ func TestWhoLeavesIsCountedOnce(t *testing.T) {
 		}
 		q.mu.Unlock()
 		if inItsTurn {
-			check.Received(t, ended, "the end of a wait")
+			left()
 		}
 		q.mu.Lock()
 		waiting := q.tenants["a"].waiting
