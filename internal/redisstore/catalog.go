@@ -140,11 +140,13 @@ func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte,
 // absentTool ends the accepted hash of an absent tool, as changeScript writes it.
 const absentTool = " gone"
 
-// luaPublishChange is Lua that increments the version and publishes the change.
-const luaPublishChange = `
+// luaPublishChange is Lua that gives a change the next version, and publishes it.
+const luaPublishChange = luaNextVersion + `
 	local function note(state, changes, epoch, channel, capability)
 		redis.call('HSETNX', state, 'epoch', epoch)
-		redis.call('ZADD', changes, redis.call('HINCRBY', state, 'version', 1), capability)
+		local version = nextVersion(redis.call('HGET', state, 'version'))
+		redis.call('HSET', state, 'version', version)
+		redis.call('ZADD', changes, version, capability)
 		redis.pcall('PUBLISH', channel, '')
 	end
 	local time = redis.call('TIME')

@@ -102,10 +102,33 @@ func TestToolsAreShared(t *testing.T) {
 		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 0 {
 			t.Errorf("back again: %+v", got)
 		}
-		for _, mark := range []catalog.Revision{{Epoch: "another", Version: 1}, {Epoch: news.Now.Epoch, Version: 1 << 40}} {
+		for _, mark := range []catalog.Revision{{Epoch: "another", Version: 1}, {Epoch: news.Now.Epoch, Version: 1 << 60}} {
 			if news := changed(t, b, mark); !news.Everything {
 				t.Errorf("%+v leads to %+v", mark, news)
 			}
+		}
+	})
+}
+
+// TestCatalogAfterAFailover: a replica that knows a change which a failover has undone misses no later one.
+func TestCatalogAfterAFailover(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		store := open()
+		c, p := store.Catalog(), store.Probe()
+		change := func(capability string) catalog.Revision {
+			t.Helper()
+			write(t, c, catalog.Change{Capability: capability, Tools: map[string]toolschema.Hash{"x": hashA}})
+			return changed(t, c, catalog.Revision{}).Now
+		}
+		before := change("weather")
+		known := change("mail")
+		check.Must(t, p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			return errors.Join(r.ZRem(ctx, p.KeyOf("catalog", "changes"), "mail").Err(),
+				r.HSet(ctx, p.KeyOf("catalog", "state"), "version", before.Version).Err())
+		}))
+		change("news")
+		if got := changed(t, c, known); !got.Everything && !slices.Contains(got.Capabilities, "news") {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -27,6 +27,15 @@ type script struct{ lua *redis.Script }
 
 func newScript(lua string) script { return script{redis.NewScript(lua)} }
 
+// luaNextVersion is Lua that returns the version after another one. It is greater than all before, also than those that
+// a failover has undone: replicas may have read them.
+const luaNextVersion = `
+local function nextVersion(last)
+	local t = redis.call('TIME')
+	return string.format('%.0f', math.max((tonumber(last or '') or 0) + 1, t[1] * 1000000 + t[2]))
+end
+`
+
 // run runs a script by its hash, and loads it on a miss. All keys have one hash tag.
 func (c client) run(ctx context.Context, s script, keys []string, args ...any) *redis.Cmd {
 	ctx, cancel := withPurpose(ctx, c.purpose, c.store.cfg.Timeout)

@@ -60,15 +60,15 @@ return 1`)
 
 // publishScript takes a shard; channel, the beginning of the event, TTL in ms, and for each observation its field,
 // the age of its state in ms, and the rest, or nothing to delete it.
-var publishScript = newScript(luaHealthPrelude + `
+var publishScript = newScript(luaHealthPrelude + luaNextVersion + `
 must(KEYS[1], 'hash')
 local previous = tonumber(redis.call('HGET', KEYS[1], 'v') or '')
 if not previous then
 	redis.call('DEL', KEYS[1])
 	previous = 0
 end
-local version = math.max(previous + 1, time[1] * 1000000 + time[2])
-local notice = {ARGV[2] .. ' ' .. whole(version) .. ' ' .. whole(previous)}
+local version = nextVersion(previous)
+local notice = {ARGV[2] .. ' ' .. version .. ' ' .. whole(previous)}
 for i = 4, #ARGV, 3 do
 	local observation = ''
 	if ARGV[i + 2] == '' then
@@ -80,7 +80,7 @@ for i = 4, #ARGV, 3 do
 	notice[#notice + 1] = ARGV[i]
 	notice[#notice + 1] = observation
 end
-redis.call('HSET', KEYS[1], 'v', whole(version))
+redis.call('HSET', KEYS[1], 'v', version)
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
 return 1`)

@@ -144,7 +144,7 @@ func decodeRevocation(text string) (v session.Revocation, ok bool) {
 //
 // KEYS: state, revocations by version, the same by their end, issued sessions, the same by their end. ARGV: a new
 // epoch, the channel, the bound; then for each revocation its end in ms, its text, and the id of its session or "".
-var revokeScript = newScript(`
+var revokeScript = newScript(luaNextVersion + `
 	local t = redis.call('TIME')
 	local now = t[1] * 1000 + math.floor(t[2] / 1000)
 	for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1000)) do
@@ -154,7 +154,9 @@ var revokeScript = newScript(`
 	if redis.call('ZCARD', KEYS[2]) + (#ARGV - 3) / 3 > tonumber(ARGV[3]) then return 0 end
 	redis.call('HSETNX', KEYS[1], 'epoch', ARGV[1])
 	for i = 4, #ARGV, 3 do
-		redis.call('ZADD', KEYS[2], redis.call('HINCRBY', KEYS[1], 'version', 1), ARGV[i + 1])
+		local version = nextVersion(redis.call('HGET', KEYS[1], 'version'))
+		redis.call('HSET', KEYS[1], 'version', version)
+		redis.call('ZADD', KEYS[2], version, ARGV[i + 1])
 		redis.call('ZADD', KEYS[3], ARGV[i], ARGV[i + 1])
 		if ARGV[i + 2] ~= '' then
 			redis.call('HDEL', KEYS[4], ARGV[i + 2])

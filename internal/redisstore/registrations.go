@@ -200,16 +200,14 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 // Replicas read every two seconds.
 const silence = 15 * time.Second
 
-// luaRegistrations begins all scripts. now is in milliseconds. A version is greater than those of before, also than
-// those that a failover has undone: replicas may have read them.
-const luaRegistrations = `
+// luaRegistrations begins all scripts. now is in milliseconds.
+const luaRegistrations = luaNextVersion + `
 local leases, ends, ended, state, manifests = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local function changed()
   redis.call('HSETNX', state, 'epoch', ARGV[2])
-  local last = tonumber(redis.call('HGET', state, 'version') or '') or 0
-  redis.call('HSET', state, 'version', string.format('%.0f', math.max(last + 1, t[1] * 1000000 + t[2])))
+  redis.call('HSET', state, 'version', nextVersion(redis.call('HGET', state, 'version')))
   redis.call('PUBLISH', ARGV[1], '')
 end
 `

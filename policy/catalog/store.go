@@ -37,7 +37,7 @@ type Rules interface {
 // Revision is a revision of the store.
 type Revision struct {
 	Epoch   string // changes when all content was lost; "": no content
-	Version int64  // incremented by each change
+	Version int64  // greater after each change
 }
 
 // Changes are the changes since a revision.
