@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
@@ -11,11 +10,11 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // used are tenants that have called.
@@ -32,20 +31,6 @@ func (u used) Usage(after string, most int) (all []ratelimit.Usage) {
 
 func (u used) UsageOf(id string) (ratelimit.Usage, bool) { return ratelimit.Usage{Tenant: id}, u[id] }
 
-// ofTenants authenticates every request as an operator's of some tenants; none: of all.
-type ofTenants []string
-
-func (of ofTenants) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
-	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
-	for _, id := range of {
-		who.Grant(id, operator.View)
-	}
-	if len(of) == 0 {
-		who.Grant("", operator.View)
-	}
-	return who, true, nil
-}
-
 // TestLimitsOfSomeTenants: an operator sees the limits of its tenants alone, on pages of any size.
 func TestLimitsOfSomeTenants(t *testing.T) {
 	t.Parallel()
@@ -57,17 +42,18 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 	}
 	directory.Replace(settings)
 	for _, test := range []struct {
-		of     ofTenants
+		of     []string
 		sees   []string
 		others int // status of a request for hooli
 	}{
-		{nil, all, 200},
-		{ofTenants{"globex"}, []string{"globex"}, 403},
-		{ofTenants{"acme", "globex", "initech"}, []string{"acme", "globex", "initech"}, 403},
+		{[]string{""}, all, 200},
+		{[]string{"globex"}, []string{"globex"}, 403},
+		{[]string{"acme", "globex", "initech"}, []string{"acme", "globex", "initech"}, 403},
 	} {
 		mux := guard.NewMux()
 		admin.MountLimits(mux, calls, &tenant.Roster{Directory: directory}, func() admin.Gateway { return admin.Gateway{} })
-		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{test.of}, Status: gateway.GRPCStatus,
+		by := gatewaytest.Operator{Roles: operator.View, Tenants: test.of}
+		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus,
 			HTTPStatus: gateway.HTTPStatus}).Handler(mux)
 		if err != nil {
 			t.Fatal(err)

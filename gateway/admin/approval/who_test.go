@@ -3,19 +3,14 @@ package approval_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -37,18 +32,7 @@ func (k known) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Re
 // guarded is the admin API of the ports, whose guard knows some operators.
 func (p *ports) guarded(t *testing.T, who known) *gatewaytest.Services {
 	t.Helper()
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, p.service.Operators())
-	if err != nil {
-		t.Fatal(err)
-	}
-	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
-		Authenticators: []guard.Authenticator{who}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(routes)
-	check.Cleanup(t, web.Close)
-	return &gatewaytest.Services{URL: web.URL}
+	return gatewaytest.ServeGuarded(t, who, p.service.Operators())
 }
 
 // TestRolesAnswerOverHTTP: at the guarded admin API an approver answers by either form of the path; others are refused,

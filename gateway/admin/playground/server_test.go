@@ -3,7 +3,6 @@ package playground_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/playground"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
@@ -26,15 +24,6 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// ofTenant authenticates every request as an operator's of one tenant; "": of all.
-type ofTenant string
-
-func (of ofTenant) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
-	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
-	who.Grant(string(of), operator.Admin)
-	return who, true, nil
-}
 
 // service is a playground with the capabilities mail and weather, and the tenants acme, globex and idle, which is
 // disabled; acme has weather alone. The calls end with the tenant and the key of their callers.
@@ -67,10 +56,8 @@ func service(t *testing.T) admin.Service {
 // of each that is enabled.
 func TestWhoseToolsAreCalled(t *testing.T) {
 	t.Parallel()
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, service(t))
-	check.Must(t, err)
 	for _, test := range []struct {
-		of           ofTenant
+		of           string
 		tenant       string
 		status       int
 		invoke, list string // what the responses have
@@ -85,12 +72,7 @@ func TestWhoseToolsAreCalled(t *testing.T) {
 		{"acme", "acme", 200, "called for acme by operator ann", "weather", "mail"},
 		{"acme", "globex", 403, "OPERATOR_TENANT", "OPERATOR_TENANT", "called"},
 	} {
-		routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
-			Authenticators: []guard.Authenticator{test.of}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
-		check.Must(t, err)
-		server := httptest.NewServer(routes)
-		check.Cleanup(t, server.Close)
-		web := &gatewaytest.Services{URL: server.URL}
+		web := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{test.of}}, service(t))
 		code, body := web.Ask(t, "POST", "/v1/playground:invoke",
 			`{"tenant":"`+test.tenant+`","capability":"weather","tool":"x"}`)
 		listed, tools := web.Ask(t, "GET", "/v1/playground/tools?tenant="+test.tenant, "")

@@ -3,8 +3,6 @@ package rules_test
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,13 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/operator"
-	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -315,15 +310,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// ofDefault authenticates every request as an operator's of one tenant.
-type ofDefault struct{}
-
-func (ofDefault) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
-	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
-	who.Grant("default", operator.Admin)
-	return who, true, nil
-}
-
 // TestOperatorOfOneTenant: it sees, explains and changes the rules of its tenant, and none of all tenants.
 func TestOperatorOfOneTenant(t *testing.T) {
 	t.Parallel()
@@ -336,19 +322,8 @@ func TestOperatorOfOneTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, rules.New(rules.Config{Rules: b,
-		Candidates: new(book), Decider: decider, Status: gateway.GRPCStatus}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
-		Authenticators: []guard.Authenticator{ofDefault{}}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(routes)
-	check.Cleanup(t, server.Close)
-	web := &gatewaytest.Services{URL: server.URL}
+	web := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{"default"}},
+		rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider, Status: gateway.GRPCStatus}))
 	for _, test := range []struct {
 		line, body string
 		status     int

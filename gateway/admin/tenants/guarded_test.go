@@ -3,33 +3,17 @@ package tenants_test
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/tenants"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
-
-// ofAcme authenticates every request as an operator's of one tenant.
-type ofAcme struct{}
-
-func (ofAcme) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
-	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
-	who.Grant("acme", operator.Admin)
-	return who, true, nil
-}
 
 // TestOperatorOfOneTenant: it sees its tenant, makes its keys and revokes them, and does nothing to another one.
 func TestOperatorOfOneTenant(t *testing.T) {
@@ -39,18 +23,8 @@ func TestOperatorOfOneTenant(t *testing.T) {
 	r.tenant(t, "globex")
 	own, _ := r.key(t, "acme")
 	theirs, _ := r.key(t, "globex")
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, r.service.Operators())
-	if err != nil {
-		t.Fatal(err)
-	}
-	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: guard.New(guard.Config{
-		Authenticators: []guard.Authenticator{ofAcme{}}, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(routes)
-	check.Cleanup(t, server.Close)
-	web := &gatewaytest.Services{URL: server.URL}
+	web := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{"acme"}},
+		r.service.Operators())
 	for _, test := range []struct {
 		line, body string
 		status     int

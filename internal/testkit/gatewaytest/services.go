@@ -12,6 +12,9 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
@@ -22,14 +25,41 @@ type Services struct {
 	URL  string
 }
 
+// Operator authenticates every request as that of an operator, with roles for some tenants; for "", of all.
+type Operator struct {
+	Roles   operator.Roles
+	Tenants []string
+}
+
+// Authenticate implements guard.Authenticator.
+func (o Operator) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
+	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
+	for _, id := range o.Tenants {
+		who.Grant(id, o.Roles)
+	}
+	return who, true, nil
+}
+
 // ServeOperators serves them until the test ends.
 func ServeOperators(t testing.TB, all ...admin.Service) *Services {
+	t.Helper()
+	return serveOperators(t, nil, all)
+}
+
+// ServeGuarded serves them until the test ends, to the operators that by knows.
+func ServeGuarded(t testing.TB, by guard.Authenticator, all ...admin.Service) *Services {
+	t.Helper()
+	return serveOperators(t, guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus,
+		HTTPStatus: gateway.HTTPStatus}), all)
+}
+
+func serveOperators(t testing.TB, by *guard.Guard, all []admin.Service) *Services {
 	t.Helper()
 	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, all...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount})
+	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: by})
 	if err != nil {
 		t.Fatal(err)
 	}
