@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -57,8 +58,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	h.setCookie(w, r, h.sessionCookie(r), "", time.Time{})
 	if refusal == nil {
-		refusal = h.cfg.Sessions.End(r.Context(), s.ID, s.Expires)
-		h.record(s, "session.signed_out")
+		refusal = h.end(r.Context(), s)
 	} else {
 		refusal = nil // there was none
 	}
@@ -71,6 +71,15 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// end revokes a session, and records that.
+func (h *Handler) end(ctx context.Context, s *session.Session) *call.Refusal {
+	refusal := h.cfg.Sessions.End(ctx, s.ID, s.Expires)
+	if refusal == nil {
+		h.record(s, "session.signed_out")
+	}
+	return refusal
 }
 
 var refusedForm = &call.Refusal{Kind: call.InvalidArgument, Reason: "SIGN_IN_FAILED",

@@ -186,9 +186,7 @@ func (h *Handler) programEnd(w http.ResponseWriter, r *http.Request) {
 	credential, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	s, refusal := h.Program(r.Context(), credential)
 	if refusal == nil {
-		if refusal = h.cfg.Sessions.End(r.Context(), s.ID, s.Expires); refusal == nil {
-			h.record(s, "session.signed_out")
-		}
+		refusal = h.end(r.Context(), s)
 	}
 	if refusal != nil {
 		h.problem(w, r, refusal)

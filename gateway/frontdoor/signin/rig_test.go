@@ -110,6 +110,7 @@ type rig struct {
 	issuer    *issuertest.Issuer
 	sessions  *session.Manager
 	behave    string
+	log       io.Writer
 }
 
 func open(t *testing.T, r rig) *port {
@@ -127,6 +128,9 @@ func open(t *testing.T, r rig) *port {
 	if r.kind == "" {
 		r.kind = session.Admin
 	}
+	if r.log == nil {
+		r.log = io.Discard
+	}
 	mux := http.NewServeMux()
 	p.handler = signin.New(signin.Config{
 		Kind: r.kind, Mount: r.mount, Home: r.mount + "/", Keys: "API key", Sessions: p.sessions, People: p.people,
@@ -137,7 +141,7 @@ func open(t *testing.T, r rig) *port {
 		},
 		URL: func() string { return r.url }, Limiter: session.NewLimiter(nil),
 		Network: func(r *http.Request) string { return r.Header.Get("X-Test-Network") },
-		Log:     slog.New(slog.DiscardHandler), Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Log:     slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 	})
 	for pattern, serve := range p.handler.Routes() {
 		mux.Handle(pattern, serve)

@@ -1,14 +1,18 @@
 package signin_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // field returns a text of a JSON object.
@@ -78,6 +82,41 @@ func TestSignIn(t *testing.T) {
 				t.Errorf("a copy of the cookie after the sign-out: %s", got)
 			}
 		})
+	}
+}
+
+// unrevoking is a store that stores no revocation while it is away.
+type unrevoking struct {
+	session.Store
+	away atomic.Bool
+}
+
+func (u *unrevoking) Revoke(ctx context.Context, all []session.Revocation) error {
+	if u.away.Load() {
+		return errors.New("away")
+	}
+	return u.Store.Revoke(ctx, all)
+}
+
+// TestSignOutsAreRecordedOnceTheyHold: a sign-out that was not stored is an error, and no record says that it was done.
+func TestSignOutsAreRecordedOnceTheyHold(t *testing.T) {
+	t.Parallel()
+	store := &unrevoking{Store: gatewaytest.OpenStore(t, "embedded").People()}
+	for _, away := range []bool{true, false} {
+		log := gatewaytest.NewLog()
+		p := open(t, rig{sessions: session.New(store, session.Options{}), log: log})
+		b := p.browser(t)
+		b.signIn(p.URL, "/")
+		csrf := field(t, b.get(p.URL+"/v1/me").body, "csrf_token")
+		store.away.Store(away)
+		out := b.do(http.MethodPost, p.URL+"/signout", url.Values{"csrf_token": {csrf}})
+		store.away.Store(false)
+		if (out.StatusCode < 400) == away {
+			t.Errorf("away %v: %d %s", away, out.StatusCode, out.body)
+		}
+		if recorded := strings.Contains(log.String(), "session.signed_out"); recorded == away {
+			t.Errorf("away %v: the log is %s", away, log)
+		}
 	}
 }
 
