@@ -8,19 +8,23 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// pendingSource lets the approvals of all tenants be counted.
+// pendingSource lists the tenants with approvals, and counts those that are pending.
 type pendingSource struct {
 	*redisstore.ApprovalStore
 	roster *tenant.Roster
 }
 
-// Tenants implements approvals.PendingSource.
+// Tenants is an approvals.Tenants.
 func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]string, string, error) {
 	page, next, err := s.roster.Page(ctx, after, most)
 	if err == nil {
 		page, err = s.FilterTenants(ctx, page)
 	}
 	return page, next, err
+}
+
+func (p *process) pendingSource() pendingSource {
+	return pendingSource{p.store.Approvals(), p.auth.roster}
 }
 
 // pendingByLabel sums pending approvals by tenant label; tenants beyond the maximum share one label.

@@ -13,7 +13,6 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/mailer"
 	"github.com/capgate/capgate/internal/telemetry"
-	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -45,7 +44,7 @@ func (p *process) newWebhooks(s *settings, metrics *telemetry.Metrics) error {
 func (p *process) setWebhooks(all []webhook.Config) error {
 	return p.webhooks.Replace(all, func(c webhook.Config) (*webhook.Deliverer, error) {
 		d, err := webhook.New(p.store.Notices(c.Name), p.approvals, approval.JSON, c,
-			webhook.Options{Tenants: []string{tenant.Default}, Log: p.log})
+			webhook.Options{Tenants: p.pendingSource().Tenants, Log: p.log})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}

@@ -329,10 +329,10 @@ func (p *process) run(ctx context.Context) error {
 	watchers.Go(recovery.Loop(asking, "discovery", func() { p.discovery.Run(asking) }))
 	watchers.Go(recovery.Loop(probing, "approvals", func() { p.approvals.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "approvals", func() {
-		p.pending.Run(probing, p.approvals, pendingSource{p.store.Approvals(), p.auth.roster})
+		p.pending.Run(probing, p.approvals, p.pendingSource())
 	}))
 	watchers.Go(recovery.Loop(probing, "tool versions", func() { p.tools.KeepVersions(probing, p.store.Versions()) }))
-	escalations := approvals.NewEscalations(p.approvals, pendingSource{p.store.Approvals(), p.auth.roster}.Tenants)
+	escalations := approvals.NewEscalations(p.approvals, p.pendingSource().Tenants)
 	watchers.Go(recovery.Loop(probing, "escalations", func() { escalations.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "recent calls", func() { p.recent.Run(probing) }))
 	watchers.Go(recovery.Loop(probing, "idempotency", func() { p.idempotency.Run(probing) }))

@@ -98,9 +98,9 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	if o.BackoffBase == 0 {
 		o.BackoffBase, o.BackoffMax = 2*time.Millisecond, 10*time.Millisecond
 	}
-	o.Poll, o.Tenants = 5*time.Millisecond, append(o.Tenants, request("").Tenant)
-	render := func(a *approvals.Approval) ([]byte, error) {
-		return json.Marshal(map[string]string{"id": a.ID, "arguments": a.Preview, "state": a.State.String()})
+	o.Poll = 5 * time.Millisecond
+	if o.Tenants == nil {
+		o.Tenants = tenants(request("").Tenant)
 	}
 	d, err := webhook.New(s.Webhooks(), service(t, s, approvals.Options{}), render, c, o)
 	if err != nil {

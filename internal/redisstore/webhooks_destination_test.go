@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -29,13 +31,95 @@ func TestDestinationOfSomeTenants(t *testing.T) {
 	theirs.Tenant = globex
 	ask(t, k, request(`{}`))
 	a := ask(t, k, theirs)
-	d := tell(t, s, r.URL, webhook.Config{Tenants: []string{globex}}, webhook.Options{Tenants: []string{globex}})
+	d := tell(t, s, r.URL, webhook.Config{Tenants: []string{globex}}, webhook.Options{Tenants: tenants(globex, request("").Tenant)})
 	d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 	d.stop()
 	_, _, left := claim(t, s.Webhooks(), 0, time.Hour)
 	if len(r.all) != 1 || r.all[0].body.Data.ID != a.ID || left != (webhook.Sizes{}) {
 		t.Errorf("told %+v; left %+v", r.all, left)
 	}
+}
+
+// deaf is a store whose notifications of events are lost. A send to connected is a new connection.
+type deaf struct {
+	webhook.Store
+	connected chan struct{}
+}
+
+func (d *deaf) Watch(ctx context.Context, _ func(string, approvals.Kind), connected func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.connected:
+			connected()
+		}
+	}
+}
+
+// TestDestinationWithoutNotification: the first event of a tenant is delivered even if its notification was lost.
+func TestDestinationWithoutNotification(t *testing.T) {
+	t.Parallel()
+	r, s := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{})
+	store := &deaf{Store: s.Webhooks(), connected: make(chan struct{}, 1)}
+	listed := make(chan struct{}, 10)
+	d, err := webhook.New(store, service(t, s, approvals.Options{}), render,
+		webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)}},
+		webhook.Options{Poll: time.Millisecond, Tenants: func(ctx context.Context, after string, most int) (
+			[]string, string, error) {
+			defer func() { listed <- struct{}{} }()
+			return tenants(globex)(ctx, after, most)
+		}})
+	check.Must(t, err)
+	run(t, d)
+	check.Received(t, listed, "the list of tenants at the start")
+	theirs := request(`{}`)
+	theirs.Tenant = globex
+	ask(t, service(t, s, approvals.Options{}), theirs)
+	store.connected <- struct{}{}
+	r.await(t, "the first event of a tenant", func(all []received) bool { return len(all) == 1 })
+}
+
+// heard is a store that tells when its notifications have begun.
+type heard struct {
+	webhook.Store
+	began chan struct{}
+}
+
+func (h *heard) Watch(ctx context.Context, told func(string, approvals.Kind), connected func()) {
+	h.Store.Watch(ctx, told, func() { connected(); h.began <- struct{}{} })
+}
+
+// TestDestinationOfExpired: a destination of expired approvals alone gets those of a tenant that it never had any of.
+func TestDestinationOfExpired(t *testing.T) {
+	t.Parallel()
+	r, s, now := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{}), clocktest.New(time.Now())
+	k := service(t, s, approvals.Options{TTL: time.Millisecond})
+	store := &heard{Store: s.Webhooks(), began: make(chan struct{}, 10)}
+	d, err := webhook.New(store, k, render, webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)},
+		Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{Poll: time.Millisecond, Now: now.Now})
+	check.Must(t, err)
+	run(t, d)
+	check.Received(t, store.began, "the start of the notifications")
+	theirs := request(`{}`)
+	theirs.Tenant = globex
+	ask(t, k, theirs)
+	check.Until(t, "the destination to know the tenant, with something overdue", func() (bool, string) {
+		cursors, err := s.Webhooks().Cursors(t.Context(), []string{globex})
+		overdue, failed := s.Webhooks().Overdue(t.Context(), globex, 10)
+		return cursors[globex] != "" && len(overdue) == 1, fmt.Sprint(cursors, err, overdue, failed)
+	})
+	now.Add(time.Minute) // a scan is due
+	r.await(t, "what has expired", func(all []received) bool { return len(all) == 1 })
+}
+
+// tenants lists some tenants on one page.
+func tenants(all ...string) approvals.Tenants {
+	return func(context.Context, string, int) ([]string, string, error) { return all, "", nil }
+}
+
+func render(a *approvals.Approval) ([]byte, error) {
+	return json.Marshal(map[string]string{"id": a.ID, "arguments": a.Preview, "state": a.State.String()})
 }
 
 // TestDestinationLosesATenant: what waits for a destination is not sent after the configuration has taken its tenant
@@ -106,9 +190,8 @@ func TestDestinationAfterAFault(t *testing.T) {
 	store := &faulty{Store: s.Webhooks(), leases: make(chan time.Duration, 1)}
 	ask(t, k, request(`{}`))
 	c := webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)}, Timeout: time.Minute}
-	render := func(*approvals.Approval) ([]byte, error) { return []byte("{}"), nil }
 	d, err := webhook.New(store, k, render, c, webhook.Options{Poll: time.Millisecond, Now: now.Now,
-		Tenants: []string{request("").Tenant}})
+		Tenants: tenants(request("").Tenant)})
 	check.Must(t, err)
 	run(t, d)
 	if lease := check.Received(t, store.leases, "a lease"); lease <= c.Timeout {

@@ -39,7 +39,7 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	} {
 		d, err := webhook.New(s.Notices(path[1:]), k, nil, webhook.Config{Name: path[1:], URL: web.URL + path,
 			Format: webhook.Slack, Kinds: kinds}, webhook.Options{Poll: 5 * time.Millisecond,
-			Tenants: []string{request("").Tenant}})
+			Tenants: tenants(request("").Tenant)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +49,7 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() { deliver(ctx, all...) })
 	t.Cleanup(func() { stop(); check.Ended(t, &running, "the background work to end") })
-	runEscalations(t, approvals.NewEscalations(k, func(context.Context, string, int) ([]string, string, error) {
-		return []string{request("").Tenant}, "", nil
-	}))
+	runEscalations(t, approvals.NewEscalations(k, tenants(request("").Tenant)))
 	a := ask(t, k, request("{}"))
 	got := map[string]int{}
 	for range 2 { // asked and escalated, in any order

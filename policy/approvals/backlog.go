@@ -7,12 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// pendingEvery is the interval of the counts.
-	backlogInterval = 5 * time.Second
-	// pendingTenants bounds the tenants of one page.
-	tenantsPage = 1000
-)
+// backlogInterval is the interval of the counts.
+const backlogInterval = 5 * time.Second
 
 // Backlog describes a tenant's pending approvals.
 type Backlog struct {
@@ -49,7 +45,7 @@ func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
 	heard, all := map[string]struct{}{}, true // all: every tenant may have had events
 	for {
 		if all {
-			all = !p.listTenants(ctx, source, heard)
+			all = Tenants(source.Tenants).Each(ctx, func(tenant string) { heard[tenant] = struct{}{} }) != nil
 		}
 		p.count(ctx, source, heard)
 		for waiting := true; waiting; {
@@ -63,22 +59,6 @@ func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
 			case <-tick.C:
 				waiting = false
 			}
-		}
-	}
-}
-
-// listTenants adds all tenants with approvals, and reports success.
-func (p *Backlogs) listTenants(ctx context.Context, source PendingSource, heard map[string]struct{}) bool {
-	for after := ""; ; {
-		page, next, err := source.Tenants(ctx, after, tenantsPage)
-		if err != nil {
-			return false
-		}
-		for _, tenant := range page {
-			heard[tenant] = struct{}{}
-		}
-		if after = next; after == "" {
-			return true
 		}
 	}
 }

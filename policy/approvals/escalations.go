@@ -16,14 +16,13 @@ const (
 // the store lets one of them publish.
 type Escalations struct {
 	service *Service
-	tenants func(ctx context.Context, after string, most int) (page []string, next string, err error)
+	tenants Tenants
 	due     map[string]time.Time // when a tenant is queried next
 	all     bool                 // all tenants have to be listed
 }
 
-// NewEscalations returns Escalations. A page of tenants may leave out those without approvals.
-func NewEscalations(k *Service, tenants func(ctx context.Context, after string, most int) ([]string, string,
-	error)) *Escalations {
+// NewEscalations returns Escalations for the approvals of tenants.
+func NewEscalations(k *Service, tenants Tenants) *Escalations {
 	return &Escalations{service: k, tenants: tenants, due: map[string]time.Time{}, all: true}
 }
 
@@ -52,7 +51,7 @@ func (e *Escalations) Run(ctx context.Context) {
 // look queries the tenants whose time has come.
 func (e *Escalations) look(ctx context.Context) {
 	if e.all {
-		e.all = !e.list(ctx)
+		e.all = e.tenants.Each(ctx, func(tenant string) { e.due[tenant] = time.Time{} }) != nil
 	}
 	now := time.Now()
 	for tenant, at := range e.due {
@@ -67,22 +66,6 @@ func (e *Escalations) look(ctx context.Context) {
 			delete(e.due, tenant)
 		default:
 			e.due[tenant] = now.Add(next)
-		}
-	}
-}
-
-// list adds all tenants with approvals, and reports success.
-func (e *Escalations) list(ctx context.Context) bool {
-	for after := ""; ; {
-		page, next, err := e.tenants(ctx, after, tenantsPage)
-		if err != nil {
-			return false
-		}
-		for _, tenant := range page {
-			e.due[tenant] = time.Time{}
-		}
-		if after = next; after == "" {
-			return true
 		}
 	}
 }

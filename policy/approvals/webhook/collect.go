@@ -12,9 +12,9 @@ import (
 const (
 	// eventsPage bounds the events of one read.
 	eventsPage = 100
-	// scanInterval is the interval of scans of all tenants: notifications get lost, and expirations cause none.
+	// scanInterval is the interval of scans of all tenants that had events: expirations cause no notification.
 	scanInterval = 30 * time.Second
-	// maxDirty bounds the tenants that are marked. Beyond it all tenants are scanned.
+	// maxDirty bounds the tenants that are marked. Beyond it all tenants are.
 	maxDirty = 1000
 )
 
@@ -24,16 +24,12 @@ type dirtyTenants struct {
 
 	mu      sync.Mutex
 	tenants map[string]struct{}
-	all     bool
+	all     bool      // any tenant may have events, also one that never had any
 	last    time.Time // time of the last scan
 }
 
-func newDirtyTenants(tenants []string) *dirtyTenants {
-	n := &dirtyTenants{wake: make(chan struct{}, 1), tenants: map[string]struct{}{}, all: true}
-	for _, t := range tenants {
-		n.tenants[t] = struct{}{}
-	}
-	return n
+func newDirtyTenants() *dirtyTenants {
+	return &dirtyTenants{wake: make(chan struct{}, 1), tenants: map[string]struct{}{}, all: true}
 }
 
 // mark marks a tenant.
@@ -63,60 +59,78 @@ func (n *dirtyTenants) signal() {
 	}
 }
 
-// take returns the marked tenants, and whether all others must be scanned too.
-func (n *dirtyTenants) take(now time.Time) (tenants []string, all bool) {
+// take returns the marked tenants, whether all tenants are marked, and whether a scan is due.
+func (n *dirtyTenants) take(now time.Time) (tenants []string, all, scan bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for t := range n.tenants {
 		tenants = append(tenants, t)
 	}
-	if all = n.all || now.Sub(n.last) >= scanInterval; all {
+	all = n.all
+	if scan = all || now.Sub(n.last) >= scanInterval; scan {
 		n.last = now
 	}
 	clear(n.tenants)
 	n.all = false
-	return tenants, all
+	return tenants, all, scan
 }
 
-// onEvent is called for every event. Unwanted events do not mark the tenant; a later collection skips them.
+// onEvent is called for every event. Unwanted events do not mark the tenant, except those after which the scans have to
+// find its expired approvals; a later collection skips them.
 func (d *Deliverer) onEvent(tenant string, kind approvals.Kind) {
-	if to := d.endpoint.Load(); to.wantsKind(kind) && to.wants(tenant) {
+	to := d.endpoint.Load()
+	expires := kind == approvals.EventCreated && to.wantsKind(approvals.EventExpired)
+	if to.wants(tenant) && (to.wantsKind(kind) || expires) {
 		d.dirty.mark(tenant)
 	}
 }
 
 // collect collects new events into the outbox.
 func (d *Deliverer) collect(ctx context.Context) {
-	tenants, all := d.dirty.take(d.opts.Now())
-	if len(tenants) == 0 && !all {
-		return
+	tenants, all, scan := d.dirty.take(d.opts.Now())
+	var err error
+	if all {
+		err = d.opts.Tenants.Pages(ctx, func(page []string) error { return d.collectOf(ctx, page) })
 	}
-	var filter []string // all
-	if !all {
-		filter = tenants
+	if err == nil && scan {
+		err = d.scan(ctx)
 	}
-	cursors, err := d.store.Cursors(ctx, filter)
+	if err == nil {
+		err = d.collectOf(ctx, tenants)
+	}
 	if err != nil { // the next poll retries
-		d.remark(tenants, all)
-		return
+		d.remark(tenants, scan)
 	}
-	for t := range cursors {
-		if !slices.Contains(tenants, t) {
-			tenants = append(tenants, t)
-		}
+}
+
+// collectOf collects the events of tenants.
+func (d *Deliverer) collectOf(ctx context.Context, tenants []string) error {
+	if len(tenants) == 0 {
+		return nil
 	}
-	to := d.endpoint.Load()
+	cursors, err := d.store.Cursors(ctx, tenants)
+	if err != nil {
+		return err
+	}
 	for _, t := range tenants {
-		if !to.wants(t) {
-			continue
-		}
-		if all && to.wantsKind(approvals.EventExpired) {
+		d.collectFrom(ctx, t, cursors[t])
+	}
+	return nil
+}
+
+// scan collects the events of all tenants with a cursor, and makes events of what has expired.
+func (d *Deliverer) scan(ctx context.Context) error {
+	cursors, err := d.store.Cursors(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for t, cursor := range cursors {
+		if to := d.endpoint.Load(); to.wants(t) && to.wantsKind(approvals.EventExpired) {
 			d.expire(ctx, t)
 		}
-		if err := d.collectFrom(ctx, t, cursors[t]); err != nil {
-			d.remark([]string{t}, false)
-		}
+		d.collectFrom(ctx, t, cursor)
 	}
+	return nil
 }
 
 // expire records a tenant's expired approvals, which makes events of them.
@@ -132,15 +146,22 @@ func (d *Deliverer) remark(tenants []string, all bool) {
 	d.dirty.mu.Lock()
 	defer d.dirty.mu.Unlock()
 	d.dirty.all = d.dirty.all || all || len(d.dirty.tenants)+len(tenants) > maxDirty
-	for _, t := range tenants { // also for a scan of all: the store does not list a new tenant
+	for _, t := range tenants {
 		if len(d.dirty.tenants) < maxDirty {
 			d.dirty.tenants[t] = struct{}{}
 		}
 	}
 }
 
-// collectFrom collects a tenant's events after a cursor.
-func (d *Deliverer) collectFrom(ctx context.Context, tenant, after string) error {
+// collectFrom collects a tenant's events after a cursor, if the destination gets them.
+func (d *Deliverer) collectFrom(ctx context.Context, tenant, cursor string) {
+	if d.endpoint.Load().wants(tenant) && d.move(ctx, tenant, cursor) != nil {
+		d.remark([]string{tenant}, false)
+	}
+}
+
+// move moves a tenant's events after a cursor into the outbox.
+func (d *Deliverer) move(ctx context.Context, tenant, after string) error {
 	for {
 		events, next, err := d.store.Read(ctx, tenant, after, eventsPage)
 		if err != nil || next == after {

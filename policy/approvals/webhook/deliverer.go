@@ -32,8 +32,8 @@ type Options struct {
 	Outbox      int           // maximum number of waiting events of all tenants; default 10,000
 	Dead        int           // maximum number of dead letters; default 1,000
 
-	Tenants []string     // that are collected from the start; others after their first event
-	Log     *slog.Logger // default: none
+	Tenants approvals.Tenants // that may have events which no notification told; default: none
+	Log     *slog.Logger      // default: none
 	Now     func() time.Time
 }
 
@@ -49,6 +49,9 @@ func (o *Options) setDefaults() {
 		if *n == 0 {
 			*n = standard
 		}
+	}
+	if o.Tenants == nil {
+		o.Tenants = func(context.Context, string, int) ([]string, string, error) { return nil, "", nil }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -74,7 +77,7 @@ type Deliverer struct {
 // New returns the Deliverer of a destination, or an error for an invalid Config.
 func New(store Store, of Approvals, render Render, c Config, o Options) (*Deliverer, error) {
 	o.setDefaults()
-	d := &Deliverer{store: store, approvals: of, render: render, opts: o, dirty: newDirtyTenants(o.Tenants)}
+	d := &Deliverer{store: store, approvals: of, render: render, opts: o, dirty: newDirtyTenants()}
 	return d, d.Set(c)
 }
 
