@@ -1,10 +1,12 @@
 package fairshare_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -78,28 +80,43 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Owners that hold nothing are forgotten, and the limit holds whoever asks at once.
-func TestManyAtOnce(t *testing.T) {
+// TestLimitHoldsForMany: of owners that reserve at once, and are forgotten later, as many are refused as find no room.
+func TestLimitHoldsForMany(t *testing.T) {
 	t.Parallel()
-	p := fairshare.New("places", 100)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for i := range 5000 {
-				a := p.Of(strconv.Itoa(i))
-				if !a.Reserve(3) {
-					continue
+	const owners, n, room = 8, 3, 6 // of the limit 6 owners have 18, and no other finds 3 more
+	p := fairshare.New("places", 20)
+	for round := range 1000 {
+		var all sync.WaitGroup
+		var granted, refused atomic.Int64
+		accounts := make([]*fairshare.Account, owners)
+		for i := range owners {
+			all.Go(func() {
+				a := p.Of(fmt.Sprint(round, "/", i))
+				if !a.Reserve(n) {
+					refused.Add(1)
+					return
 				}
-				if p.Used() > 100 {
-					t.Error("more is used than there is")
+				granted.Add(1)
+				accounts[i] = a
+				if used := p.Used(); used > room*n {
+					t.Errorf("%d is used of %d", used, p.Limit())
 				}
-				a.Release(3)
+			})
+		}
+		all.Wait()
+		if granted.Load() != room || refused.Load() != owners-room || p.Used() != room*n {
+			t.Fatalf("round %d: %d owners have %d each, %d are refused, %d is used of %d",
+				round, granted.Load(), n, refused.Load(), p.Used(), p.Limit())
+		}
+		for _, a := range accounts {
+			if a != nil {
+				all.Go(func() { a.Release(n) })
 			}
-		})
-	}
-	all.Wait()
-	if p.Used() != 0 {
-		t.Errorf("%d is used in the end", p.Used())
+		}
+		all.Wait()
+		if p.Used() != 0 {
+			t.Fatalf("round %d: %d is used in the end", round, p.Used())
+		}
 	}
 }
 
