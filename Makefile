@@ -92,9 +92,9 @@ test-large:
 SEEDS ?= 10000
 
 .PHONY: simulate
-simulate: ## the deterministic simulation with SEEDS (10000) seeds of each world; ARGS="-seed N -lines" repeats one
-	go test -count=1 -v -timeout 0 ./internal/testkit/sim -seeds $(SEEDS) $(ARGS)
-	go test -count=1 -timeout 0 -run '^TestMachine' ./gateway/relay -machine.seeds $(SEEDS)
+simulate: ## the deterministic simulation with SEEDS (10000) seeds of each world; a failure says how it is repeated
+	go test -count=1 -v -timeout 0 ./internal/testkit/sim -seeds $(SEEDS)
+	go test -count=1 -v -timeout 0 -run '^TestMachine' ./gateway/relay -machine.seeds $(SEEDS)
 
 DIFFERENTIAL ?= 10m
 
@@ -102,6 +102,10 @@ DIFFERENTIAL ?= 10m
 .PHONY: differential
 differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed N" repeats a run
 	go test -count=1 -v -timeout 0 ./internal/testkit/difftest -run Differential -for $(DIFFERENTIAL) $(ARGS)
+
+.PHONY: nightly
+nightly: ## what searches for hours; all of it runs, also if some fails
+	$(MAKE) --keep-going simulate differential fuzz models mutants FUZZTIME=1m
 
 .PHONY: lint
 lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos

@@ -39,6 +39,7 @@ func TestMachine(t *testing.T) {
 			slowed += s
 		})
 		if !ok {
+			t.Logf("the run again: go test ./gateway/relay -run '^%s$' -machine.seed %d", t.Name(), seed)
 			return
 		}
 	}

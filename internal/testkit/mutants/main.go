@@ -92,7 +92,7 @@ func (b baseline) check(ctx context.Context, m *mutant, arguments string, limit 
 	if b[key] {
 		return nil
 	}
-	out, err := m.test(ctx, limit, strings.Fields(arguments)...)
+	out, err := m.test(ctx, limit, append([]string{"-count=1"}, strings.Fields(arguments)...)...)
 	if err != nil {
 		return fmt.Errorf("go test %s fails without the mutant: %s", arguments, bytes.TrimSpace(out))
 	}

@@ -1,27 +1,166 @@
 package main
 
 import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestMutantsApply: the text of each mutant is still there, and the result is Go.
+// root is the folder of the module.
+const root = "../../.."
+
+// TestMutantsApply: the text of each mutant is still there, the result compiles, and the tests that are to notice it
+// exist.
 func TestMutantsApply(t *testing.T) {
 	t.Parallel()
-	all, err := load("../../..")
+	all, err := load(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(all) == 0 {
 		t.Error("no mutants were found")
 	}
+	c, names := newCompiler(t, all), map[string][]string{}
 	for i := range all {
-		if _, _, err := all[i].apply(); err != nil {
-			t.Error(err)
+		m := &all[i]
+		file, text, err := m.apply()
+		if err == nil {
+			err = c.check(m.dir, file, text)
+		}
+		if err != nil {
+			t.Errorf("%s: %s: %v", m.dir, m.Intent, err)
+		}
+		for _, arguments := range m.Tests {
+			for _, missing := range missingTests(t, names, m.dir, arguments) {
+				t.Errorf("%s: %s: no test of %q is named %s", m.dir, m.Intent, arguments, missing)
+			}
 		}
 	}
+}
+
+// compiler checks the types of packages, of which one file is another.
+type compiler struct {
+	set      *token.FileSet
+	files    map[string]*ast.File // as they are on disk
+	packages map[string][]string  // the files of a folder
+	config   types.Config
+}
+
+// newCompiler returns the compiler for the packages of mutants.
+func newCompiler(t *testing.T, all []mutant) *compiler {
+	t.Helper()
+	c := &compiler{set: token.NewFileSet(), files: map[string]*ast.File{}, packages: map[string][]string{}}
+	arguments := []string{"list", "-export", "-deps",
+		"-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}"}
+	for i := range all {
+		if i == 0 || all[i].dir != all[i-1].dir {
+			arguments = append(arguments, all[i].dir)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "go", arguments...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		part := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		exports[part[0]] = part[1]
+		for name := range strings.FieldsSeq(part[3]) {
+			c.packages[part[2]] = append(c.packages[part[2]], filepath.Join(part[2], name))
+		}
+	}
+	c.config.Importer = importer.ForCompiler(c.set, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+	return c
+}
+
+// check returns the first error of a folder's package if text is in the place of a file.
+func (c *compiler) check(dir, file string, text []byte) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return err
+	}
+	var all []*ast.File
+	for _, name := range c.packages[dir] {
+		source := c.files[name]
+		switch {
+		case name == file:
+			source, err = parser.ParseFile(c.set, name, text, parser.SkipObjectResolution)
+		case source == nil:
+			source, err = parser.ParseFile(c.set, name, nil, parser.SkipObjectResolution)
+			c.files[name] = source
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, source)
+	}
+	_, err = c.config.Check(dir, c.set, all, nil)
+	return err
+}
+
+// missingTests returns the names in the arguments of a test run that no test has.
+func missingTests(t *testing.T, names map[string][]string, dir, arguments string) (missing []string) {
+	t.Helper()
+	run, place := "", "."
+	for i, all := 0, strings.Fields(arguments); i < len(all); i++ {
+		if all[i] == "-run" {
+			i++
+			run, _, _ = strings.Cut(all[i], "/") // the names of subtests are those of their cases
+		} else {
+			place = all[i]
+		}
+	}
+	place = filepath.Join(dir, place)
+	if names[place] == nil {
+		names[place] = testNames(t, place)
+	}
+	run = strings.TrimSuffix(strings.TrimPrefix(run, "^"), "$")
+	if inner, ok := strings.CutPrefix(run, "("); ok {
+		run = strings.TrimSuffix(inner, ")")
+	}
+	for _, one := range strings.Split(run, "|") {
+		pattern, err := regexp.Compile(one)
+		if err != nil || !slices.ContainsFunc(names[place], pattern.MatchString) {
+			missing = append(missing, one)
+		}
+	}
+	return missing
+}
+
+// testNames returns the names of a folder's tests.
+func testNames(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
 }
 
 // TestAMutant: a mutant is noticed by a test that looks, and survives one that does not.
