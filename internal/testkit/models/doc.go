@@ -8,5 +8,8 @@
 // has their values. checks.yaml lists what has to hold, and which promise breaks without an assumption or a part of
 // the code: an invariant that cannot fail proves nothing.
 //
+// The models leave out what internal/testkit/sim has: the change of a day or month, calls per second, and that no call
+// runs after a denial.
+//
 // docs/run/security.md states the assumptions for operators. Who changes a script of the models' code changes the model.
 package main
