@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -185,55 +186,174 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 	}
 }
 
-// TestGatewayDiesBetweenUseAndForward: no approved call runs twice, and none that came to a
-// backend leaves its approval unused. Most calls wait for a place at the backends, and so
-// after the use of their approval, when their gateway dies.
+// TestGatewayDiesBetweenUseAndForward: an approved call is lost only with its gateway, and never runs twice.
 func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	t.Parallel()
-	c, callers, desks := startAsking(t, ", max_concurrent: 1, queue: {length: 1000, wait: 20s}")
-	const calls = 120
-	var ids [calls]string
-	for i := range ids {
-		ids[i] = asked(t, callers[i%3], "ann", killedArgs(i))
-		_, err := desks[i%3].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: ids[i]})
+	for name, kill := range map[string]func(*dyingGateway){
+		"all calls wait": func(d *dyingGateway) {
+			leave := d.hold(t)
+			defer leave()
+			d.begin(t)
+			d.waitUsed(t, killedCalls)
+			check.Until(t, "calls to wait at the gateway", func() (bool, string) {
+				n := d.waiting(t, d.gateways[0])
+				return int(n) > len(d.backends), fmt.Sprintf("%v wait", n) // as many hold places
+			})
+			d.gateways[0].kill()
+		},
+		"calls run": func(d *dyingGateway) {
+			d.begin(t)
+			d.waitUsed(t, killedCalls/3)
+			d.gateways[0].kill()
+		},
+	} {
+		d := startDying(t)
+		kill(d)
+		d.calling.Wait()
+		if lost := d.verify(t, name); lost == 0 && name == "all calls wait" {
+			t.Errorf("%s: no call was lost between the use of its approval and a backend", name)
+		}
+	}
+}
+
+// killedCalls is how many approved calls come to a dyingGateway.
+const killedCalls = 120
+
+// dyingGateway is a cluster at each gateway of which the same approved calls come. The first one is to be killed.
+type dyingGateway struct {
+	*cluster
+	callers []docpb.CapabilityClient
+	desks   []capgatepb.ApprovalsClient
+	events  grpc.ServerStreamingClient[capgatepb.WatchApprovalsResponse]
+	ids     [killedCalls]string
+	ends    [killedCalls][3]error // by the gateway
+	calling sync.WaitGroup
+}
+
+func startDying(t *testing.T) *dyingGateway {
+	t.Helper()
+	d := &dyingGateway{}
+	d.cluster, d.callers, d.desks = startAsking(t, ", max_concurrent: 1, queue: {length: 1000, wait: 20s}")
+	for i := range d.ids {
+		d.ids[i] = asked(t, d.callers[i%3], "ann", killedArgs(i))
+		_, err := d.desks[i%3].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: d.ids[i]})
 		check.Must(t, err)
 	}
-	stream, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
+	var err error
+	d.events, err = d.desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
 	check.Must(t, err)
-	_, err = stream.Recv() // where it begins
+	_, err = d.events.Recv() // where it begins
 	check.Must(t, err)
-	var all sync.WaitGroup
-	for i := range ids {
-		for _, caller := range callers {
-			all.Go(func() {
-				_, _ = invokeAs(t, caller, "ann", killedArgs(i), "x-approval-id", ids[i]) // most fail, in many ways
+	return d
+}
+
+// begin makes each call at all gateways at once.
+func (d *dyingGateway) begin(t *testing.T) {
+	t.Helper()
+	for i := range d.ids {
+		for gateway, caller := range d.callers {
+			d.calling.Go(func() {
+				_, d.ends[i][gateway] = invokeAs(t, caller, "ann", killedArgs(i), "x-approval-id", d.ids[i])
 			})
 		}
 	}
-	for range calls / 3 {
-		_, err = stream.Recv() // one is used
+}
+
+// waitUsed waits until some more approvals are used.
+func (d *dyingGateway) waitUsed(t *testing.T, n int) {
+	t.Helper()
+	for n > 0 {
+		e, err := d.events.Recv()
 		check.Must(t, err)
+		if e.GetApproval().GetState() == "used" {
+			n--
+		}
 	}
-	c.gateways[0].kill()
-	all.Wait()
-	delivered, came, used := c.came(t), 0, 0
-	for i := range ids {
-		a, err := desks[1].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: ids[i]},
+}
+
+// waiting is how many calls wait for a place at the backends, at one gateway.
+func (d *dyingGateway) waiting(t *testing.T, g *member) float64 {
+	t.Helper()
+	_, text := page(t, "http://"+g.admin+"/metrics")
+	return metric(t, text, `capgate_fleet_waiting{capability="caps"}`)
+}
+
+// hold takes each place at the backends, and the first places in the queues of all gateways, until leave.
+func (d *dyingGateway) hold(t *testing.T) (leave func()) {
+	t.Helper()
+	if exit, _, errs := capgatePolicy(t, d.gateways[0].admin, "set", "caps", holdTool, "allow"); exit != 0 {
+		t.Fatal(errs)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var held sync.WaitGroup
+	for _, caller := range d.callers {
+		for range d.backends {
+			held.Go(func() {
+				for status.Code(holdPlace(ctx, caller)) == codes.FailedPrecondition { // it has not heard of the rule
+				}
+			})
+		}
+	}
+	check.Until(t, "the places to be held", func() (bool, string) {
+		came, wait := map[string]int{}, 0.0
+		for _, p := range d.ran {
+			deliveries(came, p)
+		}
+		for _, g := range d.gateways {
+			wait += d.waiting(t, g)
+		}
+		return came[holdTool] > 0 && came[holdTool]+int(wait) == len(d.callers)*len(d.backends),
+			fmt.Sprintf("%d calls run, %v wait", came[holdTool], wait)
+	})
+	return func() {
+		cancel()
+		held.Wait()
+	}
+}
+
+func holdPlace(ctx context.Context, client docpb.CapabilityClient) error {
+	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: holdTool,
+		ArgsJson: []byte(`"` + holdTool + `"`)})
+	return err
+}
+
+// verify returns how many calls were lost after the use of their approvals. Only the gateway that was killed may have
+// had them.
+func (d *dyingGateway) verify(t *testing.T, name string) (lost int) {
+	t.Helper()
+	var states [killedCalls]string
+	for i := range states {
+		a, err := d.desks[1].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: d.ids[i]},
 			grpc.WaitForReady(true))
 		check.Must(t, err)
-		n, isUsed := delivered[strings.Trim(killedArgs(i), `"`)], a.GetApproval().GetState() == "used"
-		if n > 1 || n == 1 && !isUsed {
-			t.Errorf("call %d came to the backends %d times, its approval is %s", i, n, a.GetApproval().GetState())
+		states[i] = a.GetApproval().GetState()
+	}
+	delivered, came := d.came(t), 0
+	for i, ends := range d.ends {
+		n, ok := delivered[strings.Trim(killedArgs(i), `"`)], 0
+		for gateway, err := range ends {
+			switch code := status.Code(err); {
+			case code == codes.OK:
+				ok++
+			case gateway == 0 && code == codes.Unavailable, reasonIn(err) == "APPROVAL_USED":
+			default:
+				t.Errorf("%s: call %d at gateway %d: %v", name, i, gateway, err)
+			}
 		}
 		came += n
-		if isUsed {
-			used++
+		if n == 0 {
+			lost++
+		}
+		if n > 1 || ok > n || ok < 1 && status.Code(ends[0]) != codes.Unavailable || states[i] != "used" {
+			t.Errorf("%s: call %d came to the backends %d times, its approval is %s, its ends are %v", name, i, n, states[i],
+				ends)
 		}
 	}
-	t.Logf("%d of %d approvals are used, %d calls came to backends", used, calls, came)
-	if used == 0 {
-		t.Error("no approval was used")
+	t.Logf("%s: of %d approved calls %d came to backends", name, killedCalls, came)
+	if came == 0 {
+		t.Errorf("%s: no call came to the backends", name)
 	}
+	return lost
 }
 
 func killedArgs(i int) string { return fmt.Sprintf(`"killed %d"`, i) }

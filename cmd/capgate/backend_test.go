@@ -29,8 +29,10 @@ const (
 	notReadyReason = "still starting"
 )
 
-// backend runs a capability, whose tools answer with their arguments, until SIGTERM, and
-// lets calls finish then.
+// holdTool runs until its caller cancels it. The other tools answer with their arguments.
+const holdTool = "hold"
+
+// backend runs a capability until SIGTERM, and lets calls finish then.
 func backend(addr string) int {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -76,10 +78,13 @@ func (b *backendService) Healthcheck(context.Context, *docpb.HealthRequest) (*do
 	return &docpb.HealthResponse{Ready: true}, nil
 }
 
-func (b *backendService) Invoke(_ context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+func (b *backendService) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	fmt.Print(deliveredLine + string(req.GetArgsJson()) + "\n") // one write, which nothing tears
 	if !b.ready.Load() {
 		return nil, status.Error(codes.Unavailable, notReadyReason)
+	}
+	if req.GetToolName() == holdTool {
+		<-ctx.Done()
 	}
 	return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil
 }
