@@ -235,7 +235,7 @@ func TestBackendFloods(t *testing.T) {
 				for _, f := range slices.Repeat(s(b), 2000) {
 					batch = f.Append(batch)
 				}
-				flood(t, b, batch, ended)
+				g.flood(b, batch, ended)
 				r, err := client.WaitResponse(1)
 				check.Must(t, err)
 				if s := r.Status(); s != "13" && s != "14" {
@@ -264,7 +264,7 @@ func TestInformationalFlood(t *testing.T) {
 		for range 10 {
 			batch = rawhttp2.Headers(1, false, b.Block(":status", "103", "x", strings.Repeat("\x7e", 8000))).Append(batch)
 		}
-		flood(t, b, batch, ended)
+		g.flood(b, batch, ended)
 		r, err := client.WaitResponse(1)
 		check.Must(t, err)
 		if r.Status() != "8" {

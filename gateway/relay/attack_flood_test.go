@@ -48,20 +48,23 @@ func TestFloodAttacks(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- wantCalm(c) }()
 				batch := slices.Repeat(frame.Append(nil), 500)
-				flood(t, c, batch, ended)
+				g.flood(c, batch, ended)
 			})
 		})
 	}
 }
 
-// flood writes until the connection has ended.
-func flood(t *testing.T, c *rawhttp2.Conn, batch []byte, ended <-chan error) {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+// flood writes until the connection has ended. The good client makes a call in between.
+func (g *rig) flood(c *rawhttp2.Conn, batch []byte, ended <-chan error) {
+	g.t.Helper()
+	for end, first := time.Now().Add(check.Patience), true; time.Now().Before(end); first = false {
 		err := c.WriteBytes(batch) // fails when it is closed: ended will tell how
+		if first {
+			g.call()
+		}
 		select {
 		case err := <-ended:
-			check.Must(t, err)
+			check.Must(g.t, err)
 			return
 		default:
 			if err != nil {
@@ -69,7 +72,7 @@ func flood(t *testing.T, c *rawhttp2.Conn, batch []byte, ended <-chan error) {
 			}
 		}
 	}
-	t.Errorf("the connection goes on")
+	g.t.Errorf("the connection goes on")
 }
 
 // windowSettings is n changes of INITIAL_WINDOW_SIZE.

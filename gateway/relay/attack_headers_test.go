@@ -27,7 +27,7 @@ func TestContinuationAttacks(t *testing.T) {
 				go func() { ended <- wantCalm(c) }()
 				block := c.Block(request(methodEmpty)...)
 				check.Must(t, c.Write(rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1, Payload: block}))
-				flood(t, c, rawhttp2.Continuation(1, false, part).Append(nil), ended)
+				g.flood(c, rawhttp2.Continuation(1, false, part).Append(nil), ended)
 			})
 		})
 	}
@@ -50,6 +50,7 @@ func TestLongHeaders(t *testing.T) {
 			bomb := append(c.Block(request(methodEmpty, "x", strings.Repeat("y", 4000))...),
 				bytes.Repeat([]byte{0x80 | 62}, 16<<10-5000)...)
 			writeBlock(t, c, 1, bomb)
+			g.call()
 			want431(t, c, 1)
 			wantEmptyCall(t, c, 3)
 			check.Must(t, c.Close())
@@ -61,7 +62,10 @@ func TestLongHeaders(t *testing.T) {
 		go func() { ended <- wantCalm(c) }()
 		g.during(limits{buffers: 1 << 20, goroutines: 8}, func() {
 			block := c.Block(request(methodEmpty, "x", strings.Repeat("\x7e", 256<<10))...)
-			_ = c.Write(blockFrames(1, block)...) // it may be ended before all of it is written
+			frames := blockFrames(1, block)
+			check.Must(t, c.Write(frames[0]))
+			g.call()
+			_ = c.Write(frames[1:]...) // it may be ended before all of it is written
 			check.Must(t, check.Received(t, ended, "the end of the connection"))
 		})
 	})

@@ -62,6 +62,9 @@ func TestResetAttacks(t *testing.T) {
 				go func() { ended <- wantCalm(c) }()
 				var id uint32 = 1
 				for ; id < 2*2000; id += 2 {
+					if id == 2*200+1 {
+						g.call()
+					}
 					if c.Write(frames(c, id)...) != nil {
 						break
 					}

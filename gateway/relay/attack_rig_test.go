@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,7 +84,8 @@ type rig struct {
 	tls     *tls.Config  // for clients; nil: cleartext
 	raw     net.Listener // the test's backend
 	good    testgrpc.TestServiceClient
-	before  int // goroutines, with the good client connected
+	before  int          // goroutines, with the good client connected
+	calls   atomic.Int64 // of the good client that have succeeded
 }
 
 const methodEmpty = "/grpc.testing.TestService/EmptyCall"
@@ -161,11 +163,13 @@ func (g *rig) grpc() *grpc.ClientConn {
 // call makes a good call, which must succeed.
 func (g *rig) call() {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(g.t.Context(), check.Patience)
 	defer cancel()
 	if _, err := g.good.EmptyCall(ctx, &testgrpc.Empty{}, grpc.WaitForReady(true)); err != nil {
 		g.t.Errorf("another client's call: %v", err)
+		return
 	}
+	g.calls.Add(1)
 }
 
 // limits are what an attack may cost, beyond what the rig has at rest.
@@ -176,14 +180,14 @@ type limits struct {
 }
 
 // during runs an attack while the good client makes calls and the relay's usage is
-// watched, and then waits until the relay is as it was before.
+// watched, and then waits until the relay is as it was before. One of the calls has to succeed while the attack lasts:
+// one that may be over sooner makes it itself.
 func (g *rig) during(most limits, attack func()) {
 	g.t.Helper()
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	calls := 0
 	go func() {
 		defer close(stopped)
-		for ; !g.t.Failed(); calls++ {
+		for !g.t.Failed() {
 			select {
 			case <-stop:
 				return
@@ -198,12 +202,15 @@ func (g *rig) during(most limits, attack func()) {
 			close(stop)
 			<-stopped
 		}()
+		before := g.calls.Load()
 		attack()
+		if g.calls.Load() == before {
+			g.t.Error("no call of another client succeeded during the attack")
+		}
 		g.call()
 		g.within(most)
 	}()
 	g.atRest()
-	g.t.Logf("%d calls of another client meanwhile", calls)
 }
 
 func (g *rig) within(most limits) {
@@ -271,7 +278,7 @@ func (g *rig) dial() *rawhttp2.Conn {
 // backend waits for the relay's connection to the test's backend.
 func (g *rig) backend(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	g.t.Helper()
-	check.Must(g.t, g.raw.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	check.Must(g.t, g.raw.(*net.TCPListener).SetDeadline(time.Now().Add(check.Patience)))
 	nc, err := g.raw.Accept()
 	if err != nil {
 		g.t.Fatalf("the relay's connection: %v", err)
@@ -305,9 +312,6 @@ func request(path string, more ...string) []string {
 	return append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "test",
 		"content-type", "application/grpc", "te", "trailers"}, more...)
 }
-
-// patience is how long a test waits for what should come at once.
-const patience = 30 * time.Second
 
 // wantGoAway reads until the relay has ended the connection, which must be with this
 // code, and ends it too.

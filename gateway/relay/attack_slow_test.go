@@ -13,6 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
+// shardTick is how much earlier than its time a timer of the relay may seem to end something: its clock has ticks.
+const shardTick = 10 * time.Millisecond
+
 // TestSlowPeers begins things and does not end them.
 func TestSlowPeers(t *testing.T) {
 	const limit = time.Second
@@ -36,7 +39,7 @@ func TestSlowPeers(t *testing.T) {
 		}},
 		"no CONTINUATION": {first: func(c *rawhttp2.Conn) []byte { return append(preface, openBlock(c)...) }},
 		"trickled headers": {first: func(c *rawhttp2.Conn) []byte { return append(preface, bigFrameHeader()...) },
-			trickle: make([]byte, 64)},
+			trickle: make([]byte, 500)},
 		"half a message": {first: func(c *rawhttp2.Conn) []byte {
 			return append(append(preface, headers(c)...),
 				halfMessage()...)
@@ -44,7 +47,7 @@ func TestSlowPeers(t *testing.T) {
 		"trickled message": {first: func(c *rawhttp2.Conn) []byte {
 			return append(append(preface, headers(c)...),
 				halfMessage()...)
-		}, trickle: make([]byte, 64)},
+		}, trickle: make([]byte, 500)},
 	}
 	g := newRig(t, relay.Config{SetupTimeout: limit, PingTimeout: limit})
 	g.during(limits{buffers: 64 << 10, goroutines: 4 * len(cases), streams: 2}, func() {
@@ -57,12 +60,13 @@ func TestSlowPeers(t *testing.T) {
 			}
 			all.Go(func() {
 				err := trickleUntilClosed(c, tc.trickle) // at most the timeout of c
-				if d := time.Since(start); err != nil || d < limit/2 {
+				if d := time.Since(start); err != nil || d < limit-shardTick {
 					t.Errorf("%s: ended after %v: %v", name, d, err)
 				}
 				_ = c.Close()
 			})
 		}
+		g.call()
 		all.Wait()
 	})
 }
@@ -85,9 +89,9 @@ func trickleUntilClosed(c *rawhttp2.Conn, trickle []byte) error {
 	}
 }
 
-// bigFrameHeader announces a HEADERS frame of 64 bytes.
+// bigFrameHeader announces a HEADERS frame of 1000 bytes.
 func bigFrameHeader() []byte {
-	return rawhttp2.Headers(1, true, make([]byte, 64)).Append(nil)[:9]
+	return rawhttp2.Headers(1, true, make([]byte, 1000)).Append(nil)[:9]
 }
 
 // halfMessage is the beginning of a message of 1000 bytes, in a DATA frame that has more to come.
@@ -122,17 +126,18 @@ func TestSlowHandshake(t *testing.T) {
 // TestIdleConnection is closed after its time, in good order.
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, relay.Config{IdleTimeout: time.Second})
+	const idle = time.Second
+	g := newRig(t, relay.Config{IdleTimeout: idle})
 	c := g.attacker()
 	start := time.Now()
 	wantEmptyCall(t, c, 1)
 	check.Must(t, wantGoAway(c, rawhttp2.NoError))
-	if d := time.Since(start); d < time.Second/2 {
-		t.Errorf("closed after %v", d)
+	if d := time.Since(start); d < idle-shardTick {
+		t.Errorf("closed after %v, want no sooner than %v", d, idle)
 	}
 }
 
-// TestBusyConnectionIsNotIdle keeps a stream open for longer than the idle time.
+// TestBusyConnectionIsNotIdle: a connection with a stream outlasts one that came later and is idle.
 func TestBusyConnectionIsNotIdle(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, relay.Config{IdleTimeout: time.Second})
@@ -140,7 +145,7 @@ func TestBusyConnectionIsNotIdle(t *testing.T) {
 	c := g.attacker()
 	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
 	check.Must(t, c.Sync())
-	<-time.After(2 * time.Second)
+	check.Must(t, wantGoAway(g.attacker(), rawhttp2.NoError))
 	check.Must(t, c.Sync())
 	check.Must(t, c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)))
 	check.Must(t, wantGoAway(c, rawhttp2.NoError))

@@ -82,6 +82,7 @@ func TestConnectionShare(t *testing.T) {
 			}
 			return nil
 		})
+		g.call()
 
 		const id = 2*downloads + 1
 		check.Must(t, c.Write(rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)),
@@ -147,7 +148,7 @@ func TestCrumbs(t *testing.T) {
 		for range 500 {
 			crumbs = rawhttp2.WindowUpdate(1, 1).Append(crumbs)
 		}
-		flood(t, c, crumbs, ended)
+		g.flood(c, crumbs, ended)
 	})
 }
 
@@ -159,6 +160,7 @@ func TestAnswersUnread(t *testing.T) {
 			g := start(t, relay.Config{KeepAlive: 300 * time.Millisecond, PingTimeout: 3 * time.Second})
 			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 				_ = writeRefused(g.attacker(), 40_000) // answers of 36 MB
+				g.call()
 				g.settled(relay.Usage{Clients: 1})
 			})
 		})
@@ -178,6 +180,7 @@ func TestAnswersReadLate(t *testing.T) {
 			}
 			return nil
 		})
+		g.call()
 
 		for answers := 0; answers < calls; answers++ {
 			_, err := c.Wait(func(f rawhttp2.Frame) bool {

@@ -170,7 +170,7 @@ func newWorld(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *world 
 	w.Relay, w.addr = serveRelay(t, cfg, w.h, nil)
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
 	w.cc = dialRaw(t, w.addr)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	check.Cleanup(t, cancel)
 	w.ctx = ctx
 	return w

@@ -89,7 +89,7 @@ func TestInterop(t *testing.T) {
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 			defer cancel()
 			defer func() {
 				if p := recover(); p != nil {
@@ -170,8 +170,8 @@ func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 	interop.DoSoakTest(ctx, interop.SoakTestConfig{
 		RequestSize:                      271828,
 		ResponseSize:                     314159,
-		PerIterationMaxAcceptableLatency: patience,
-		OverallTimeout:                   patience,
+		PerIterationMaxAcceptableLatency: check.Patience,
+		OverallTimeout:                   check.Patience,
 		ServerAddr:                       addr,
 		NumWorkers:                       4,
 		Iterations:                       40,

@@ -39,7 +39,7 @@ func TestMaxConns(t *testing.T) {
 		if err := waiting.Greet(); err == nil {
 			t.Fatal("a third client was served")
 		}
-		waiting.Timeout = patience
+		waiting.Timeout = check.Patience
 		_ = leave.Close()
 		if _, err := waiting.Read(); err != nil {
 			t.Errorf("the place of one that left is not used: %v", err)

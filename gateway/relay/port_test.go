@@ -66,7 +66,7 @@ func TestPorts(t *testing.T) {
 	public, err := net.Dial("tcp", w.addr)
 	check.Must(t, err)
 	defer public.Close()
-	check.Must(t, public.SetDeadline(time.Now().Add(patience)))
+	check.Must(t, public.SetDeadline(time.Now().Add(check.Patience)))
 	if n, err := public.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the public port, without its header: %d bytes, %v", n, err)
 	}
@@ -76,7 +76,7 @@ func TestPorts(t *testing.T) {
 		t.Errorf("met %v", met)
 	}
 	var distrust *tls.CertificateVerificationError
-	if _, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", inTLS.Addr().String(),
+	if _, err := tls.DialWithDialer(&net.Dialer{Timeout: check.Patience}, "tcp", inTLS.Addr().String(),
 		&tls.Config{ServerName: "other.example"}); !errors.As(err, &distrust) {
 		t.Errorf("a client that trusts nobody: %v", err)
 	}

@@ -37,7 +37,7 @@ type rawPeer struct{ *rawhttp2.Conn }
 
 func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 	t.Helper()
-	check.Must(t, b.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	check.Must(t, b.Listener.(*net.TCPListener).SetDeadline(time.Now().Add(check.Patience)))
 	nc, err := b.Accept()
 	if err != nil {
 		t.Fatalf("the relay's connection: %v", err)

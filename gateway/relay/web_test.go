@@ -133,7 +133,7 @@ func TestEarlyAnswer(t *testing.T) {
 		if _, err := io.CopyN(patientConn{nc}, zeros{}, size); err != nil {
 			t.Errorf("%s: sending: %v", name, err)
 		}
-		_ = nc.SetDeadline(time.Now().Add(patience))
+		_ = nc.SetDeadline(time.Now().Add(check.Patience))
 		if answer, err := io.ReadAll(nc); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) ||
 			!bytes.HasSuffix(answer, []byte("no")) {
 			t.Errorf("%s: %v, %q", name, err, answer)
@@ -145,7 +145,7 @@ func TestEarlyAnswer(t *testing.T) {
 type patientConn struct{ net.Conn }
 
 func (c patientConn) Write(p []byte) (int, error) {
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(check.Patience))
 	return c.Conn.Write(p)
 }
 
