@@ -32,6 +32,9 @@ type Server struct {
 	TLS      *tls.Config // nil: the system's CAs
 	Username string      // "": no authentication
 	Password string
+
+	// Dial connects to Addr; nil: a net.Dialer does.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Message is a message with its envelope. The addresses are plain: user@example.com.
@@ -84,7 +87,11 @@ func (s *Server) connect(ctx context.Context) (_ *smtp.Client, err error) {
 	if err != nil {
 		return nil, errAddress
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
+	dial := s.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", s.Addr)
 	if err != nil {
 		return nil, err
 	}
