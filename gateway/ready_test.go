@@ -237,13 +237,11 @@ func TestHealthcheckTriggersAProbe(t *testing.T) {
 	}
 	check.Received(t, l.waits, "the health check to wait")
 	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
-	for ctx := to(t.Context(), "caps"); ; {
-		ready, message, err := c.Healthcheck(ctx)
+	check.Until(t, "the fleet to be ready", func() (bool, string) {
+		ready, message, err := c.Healthcheck(to(t.Context(), "caps"))
 		if err != nil || !ready && !strings.HasPrefix(message, "0 of 1") {
 			t.Fatalf("%t, %s, %v", ready, message, err)
 		}
-		if ready {
-			return
-		}
-	}
+		return ready, message
+	})
 }

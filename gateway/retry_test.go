@@ -143,7 +143,7 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 				return n
 			}
 			client := gatewaytest.NewClient(g.Conn(t), call.Live)
-			for len(all[0].Seen()) == 0 { // until a call comes to one that is busy
+			check.Until(t, "a call to come to a busy one", func() (bool, string) {
 				before, began := made(), time.Now()
 				var trailer metadata.MD
 				_, err := client.Invoke(t.Context(), request(test.tool, `{}`), grpc.Trailer(&trailer))
@@ -158,8 +158,9 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 					(len(got) != 1 || got[0] != test.pushback) {
 					t.Errorf("the caller gets the pushback %v", got)
 				}
+				seen := fmt.Sprint(made(), " calls came, none to it")
 				if len(all[0].Seen()) == 0 && test.busy == 1 {
-					continue // the others answered at once
+					return false, seen // the others answered at once
 				}
 				if n := made() - before; n != test.made {
 					t.Errorf("made %d times, want %d", n, test.made)
@@ -167,10 +168,8 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 				if test.want == codes.OK && time.Since(began) < test.delay {
 					t.Errorf("the second try came after %v", time.Since(began))
 				}
-				if test.busy > 1 {
-					return
-				}
-			}
+				return test.busy > 1 || len(all[0].Seen()) > 0, seen
+			})
 		})
 	}
 }

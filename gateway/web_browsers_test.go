@@ -31,7 +31,7 @@ import (
 // npm is where tools/setup installs what JavaScript needs.
 const npm = "../bin/node"
 
-// browsing is how long a browser may take to start and to make its calls on a machine with much else to do.
+// browsing is how long a browser, or Node, may take to start on a machine with much else to do.
 const browsing = 3 * time.Minute
 
 // seenByPage is what testdata/web/calls.mjs says of one protocol.
@@ -109,6 +109,46 @@ func TestClientsOfNode(t *testing.T) {
 	assertSeenByPage(t, out, "Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON")
 }
 
+// browsed serves pages to a browser.
+type browsed struct {
+	*http.ServeMux
+	URL    string
+	loaded chan struct{} // gets something for each page that a browser asks for
+	report chan []byte   // gets what a page says
+}
+
+func newBrowsed(t *testing.T) *browsed {
+	b := &browsed{ServeMux: http.NewServeMux(), loaded: make(chan struct{}, 10), report: make(chan []byte, 1)}
+	b.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		b.report <- body
+	})
+	server := httptest.NewServer(b)
+	check.Cleanup(t, server.Close)
+	b.URL = server.URL
+	return b
+}
+
+// page serves a page of testdata/web.
+func (b *browsed) page(name string) {
+	b.HandleFunc(name, func(w http.ResponseWriter, r *http.Request) {
+		b.loaded <- struct{}{}
+		http.ServeFile(w, r, "testdata/web"+name)
+	})
+}
+
+// show shows a page to a browser, and returns what the page says.
+func (b *browsed) show(t *testing.T, page string) []byte {
+	t.Helper()
+	browse(t, b.URL+page)
+	select {
+	case <-b.loaded:
+	case <-time.After(browsing):
+		t.Fatal("the browser does not start")
+	}
+	return check.Received(t, b.report, "the page to say something")
+}
+
 // browse shows a page to a browser, until the test ends.
 func browse(t *testing.T, page string) {
 	t.Helper()
@@ -134,29 +174,19 @@ func browse(t *testing.T, page string) {
 func TestAPageInABrowser(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
-	set, report := descriptors(t), make(chan []byte, 1)
+	set := descriptors(t)
 	gateway, err := url.Parse(f.gateway.URL(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", httputil.NewSingleHostReverseProxy(gateway))
-	mux.Handle("/modules/", http.StripPrefix("/modules/", http.FileServer(http.Dir(modules(t)))))
-	for _, name := range []string{"/page.html", "/calls.mjs"} {
-		mux.HandleFunc(name, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/web"+name) })
-	}
-	mux.HandleFunc("/descriptors", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) })
-	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		report <- body
+	pages := newBrowsed(t)
+	pages.Handle("/", httputil.NewSingleHostReverseProxy(gateway))
+	pages.Handle("/modules/", http.StripPrefix("/modules/", http.FileServer(http.Dir(modules(t)))))
+	pages.page("/page.html")
+	pages.HandleFunc("/calls.mjs", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, "testdata/web/calls.mjs")
 	})
-	page := httptest.NewServer(mux)
-	check.Cleanup(t, page.Close)
-	browse(t, page.URL+"/page.html")
-	select {
-	case saw := <-report:
-		assertSeenByPage(t, saw, "Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON", "gRPC-Web, text")
-	case <-time.After(browsing):
-		t.Fatal("the page says nothing")
-	}
+	pages.HandleFunc("/descriptors", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) })
+	assertSeenByPage(t, pages.show(t, "/page.html"),
+		"Connect", "Connect, JSON", "gRPC-Web", "gRPC-Web, JSON", "gRPC-Web, text")
 }

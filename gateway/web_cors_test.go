@@ -3,20 +3,15 @@ package gateway_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -44,28 +39,13 @@ type pageSaw struct {
 // pageOrigin serves the page; ask shows it to a browser, and says what it saw of a gateway.
 func pageOrigin(t *testing.T) (origin string, ask func(gateway string) pageSaw) {
 	t.Helper()
-	report := make(chan []byte, 1)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/cors.html", func(w http.ResponseWriter,
-		r *http.Request) {
-		http.ServeFile(w, r, "testdata/web/cors.html")
-	})
-	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		report <- body
-	})
-	page := httptest.NewServer(mux)
-	check.Cleanup(t, page.Close)
-	return page.URL, func(gateway string) (saw pageSaw) {
+	pages := newBrowsed(t)
+	pages.page("/cors.html")
+	return pages.URL, func(gateway string) (saw pageSaw) {
 		t.Helper()
-		browse(t, page.URL+"/cors.html?gateway="+url.QueryEscape(gateway))
-		select {
-		case text := <-report:
-			if err := json.Unmarshal(text, &saw); err != nil {
-				t.Fatalf("%v: %s", err, text)
-			}
-		case <-time.After(browsing):
-			t.Fatal("the page says nothing")
+		text := pages.show(t, "/cors.html?gateway="+url.QueryEscape(gateway))
+		if err := json.Unmarshal(text, &saw); err != nil {
+			t.Fatalf("%v: %s", err, text)
 		}
 		return saw
 	}

@@ -129,14 +129,14 @@ func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 			}
 			return rules[0]
 		}
-		later := func(than time.Time) policy.Rule { // Redis' clock, in ms
+		later := func(than time.Time) (r policy.Rule) { // Redis' clock, in ms
 			t.Helper()
-			for {
+			check.Until(t, "Redis' clock to go on", func() (bool, string) {
 				set(t, p, rule("acme", n, call.Ask))
-				if r := listed(); r.At.After(than) {
-					return r
-				}
-			}
+				r = listed()
+				return r.At.After(than), fmt.Sprintf("a rule of %v, set after one of %v", r.At, than)
+			})
+			return r
 		}
 		first := later(time.Time{})
 		if !first.Since.Equal(first.At) {
