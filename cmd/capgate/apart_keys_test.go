@@ -64,6 +64,7 @@ func (p *party) at(t *testing.T, key string, w world, addr string) *stranger {
 	t.Helper()
 	s := newStranger(t, p.id, key, addr)
 	s.admin = w.admin
+	s.late() // from now on
 	kind := "own"
 	if p.key != "" {
 		kind = "key"
@@ -117,7 +118,7 @@ func (s *stranger) listed(request, told string, ask func(request string) string)
 	check.Must(s.t, err)
 	all, _, end := readKeyList(s.t, ask(string(text)))
 	if end == 0 || all.Next != "" || len(all.Keys) == 0 {
-		s.t.Fatal("not all keys are told")
+		s.t.Fatalf("not all keys are told: %d keys, and then %q; a page: %t", len(all.Keys), all.Next, end != 0)
 	}
 	if want := all.page(int(cmp.Or(size, 100)), string(after)); !slices.EqualFunc(page.Keys, want.Keys,
 		slices.Equal) || page.Next != want.Next {
