@@ -8,15 +8,10 @@ import (
 	"syscall"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // TestIssuersOfTheFile: issuers are added, changed and removed with the file while calls run, the start does not
@@ -29,7 +24,7 @@ func TestIssuersOfTheFile(t *testing.T) {
 	var files configMap
 	put := func(issuers string) {
 		text := "tenants: [{id: acme, capabilities: ['*'], keys: [" + ofKey +
-			"]}, {id: globex, capabilities: ['*']}]\n" + issuers
+			"]}, {id: globex, capabilities: [other]}]\n" + issuers
 		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "bad": "no certificate"})
 	}
 	block := func(i *issuertest.Issuer, name, more string) string {
@@ -45,27 +40,17 @@ func TestIssuersOfTheFile(t *testing.T) {
 	}
 	p.stderr.wait(t, p, `"tenants":2,"keys":1,"certificates":0,"redis":false,"issuers":2`)
 	client := dial(t, public)
-	wait := func(what, credential, reason string) {
+	wait := func(what, credential, before, after string) { // a change of the file has no event of its own
 		t.Helper()
-		for got := ""; got != reason; { // a change of the file has no event of its own
-			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
-			_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
-				ArgsJson: []byte("{}")})
-			got = status.Code(err).String()
-			for _, detail := range status.Convert(err).Details() {
-				if info, ok := detail.(*errdetails.ErrorInfo); ok {
-					got = info.GetReason()
-				}
-			}
-			if got != reason {
-				t.Logf("%s: %s", what, got)
-				waitPage(t, "http://"+admin+"/readyz", "loaded_at")
-			}
-		}
+		becomes(t, what, func() string { return answerTo(t, client, credential) }, before, after)
 	}
-	wait("a token", raw, "OK")
-	wait("a key", key, "OK")
-	wait("an issuer that is away", gone, "IDENTITY_UNAVAILABLE")
+	stays := func(what, credential, answer string) {
+		t.Helper()
+		wait(what, credential, answer, answer)
+	}
+	wait("a token", raw, "IDENTITY_UNAVAILABLE", "OK")
+	stays("a key", key, "OK")
+	stays("an issuer that is away", gone, "IDENTITY_UNAVAILABLE")
 	for _, line := range []string{`capgate_issuer_up{issuer="corp"} 1`, `capgate_issuer_up{issuer="away"} 0`,
 		`capgate_issuer_fetches_total{issuer="corp",result="ok"} 1`} {
 		waitPage(t, "http://"+admin+"/metrics", line)
@@ -75,14 +60,15 @@ func TestIssuersOfTheFile(t *testing.T) {
 		t.Errorf("capgate invoke: %d, %s", exit, stderr)
 	}
 	other.Resume(t)
-	wait("an issuer that is back", gone, "OK")
+	wait("an issuer that is back", gone, "IDENTITY_UNAVAILABLE", "OK")
 
 	change("issuers:\n" + block(issuer, "corp", ", tenant: globex"))
-	wait("an issuer that was taken out", gone, "CREDENTIAL_INVALID")
-	wait("another tenant", raw, "OK")
+	wait("an issuer that was taken out", gone, "OK", "CREDENTIAL_INVALID")
+	stays("another tenant, which has not the capability", raw, "CAPABILITY_UNKNOWN")
 	change("issuers:\n" + block(issuer, "corp", ", required_claims: {email_verified: true}"))
-	wait("a claim is missing", raw, "CREDENTIAL_INVALID")
-	wait("a claim is there", issuer.Token(t, map[string]any{"email_verified": true}), "OK")
+	wait("a claim is missing", raw, "CAPABILITY_UNKNOWN", "CREDENTIAL_INVALID")
+	verified := issuer.Token(t, map[string]any{"email_verified": true})
+	stays("a claim is there", verified, "OK")
 
 	for text, want := range map[string]string{
 		"  - {name: corp, issuer: " + issuer.URL +
@@ -99,12 +85,12 @@ func TestIssuersOfTheFile(t *testing.T) {
 			t.Errorf("capgate check: %d, %s", exit, stderr)
 		}
 	}
-	wait("what was in force stays", issuer.Token(t, map[string]any{"email_verified": true}), "OK")
+	stays("what was in force stays", verified, "OK")
 	change("")
-	wait("no issuers", raw, "CREDENTIAL_INVALID")
-	wait("a key", key, "OK")
+	wait("no issuers", verified, "OK", "CREDENTIAL_INVALID")
+	stays("a key", key, "OK")
 	p.stop(t)
-	for _, token := range []string{raw, gone} {
+	for _, token := range []string{raw, gone, verified} {
 		if strings.Contains(p.stderr.String(), token[len(token)-40:]) {
 			t.Error("the log has a token")
 		}
@@ -130,19 +116,9 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 	// Redis is embedded
 	p.stderr.wait(t, p, "new tenants and API keys end with this process")
 	client, raw := dial(t, public), issuer.Token(t, nil)
-	invoke := func() string {
-		_, err := client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+raw),
-			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
-		for _, detail := range status.Convert(err).Details() {
-			if info, ok := detail.(*errdetails.ErrorInfo); ok {
-				return info.GetReason()
-			}
-		}
-		return status.Code(err).String()
-	}
-	if got := invoke(); got != "CREDENTIAL_INVALID" {
-		t.Errorf("no tenant: %s", got)
-	}
+	invoke := func() string { return answerTo(t, client, raw) }
+	last := "CREDENTIAL_INVALID"
+	becomes(t, "the answer if there is no tenant", invoke, "IDENTITY_UNAVAILABLE", last)
 	for _, step := range []struct {
 		args   []string
 		reason string
@@ -156,10 +132,7 @@ func TestTokensOfTenantsInRedis(t *testing.T) {
 			append(append([]string{"tenants"}, step.args...), "--admin", admin)...); exit != 0 {
 			t.Fatalf("%v: %s", step.args, stderr)
 		}
-		for got := ""; got != step.reason; { // replicas follow by themselves
-			if got = invoke(); got != step.reason {
-				waitPage(t, "http://"+admin+"/readyz", "loaded_at")
-			}
-		}
+		becomes(t, strings.Join(step.args, " "), invoke, last, step.reason) // replicas follow by themselves
+		last = step.reason
 	}
 }

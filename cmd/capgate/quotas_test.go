@@ -52,15 +52,11 @@ func TestLimitsOfTheFile(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	check.Must(t, os.WriteFile(file, []byte(config("{per_month: 5}")), 0o600))
-	for n := 0; n < 2; {
-		if got := invoke(); got == 200 {
-			n++
-		} else if got != 429 {
-			t.Fatal(got)
+	becomes(t, "the status of the fourth", func() string { return fmt.Sprint(invoke()) }, "429", "200")
+	for i, want := range []int{200, 429} {
+		if got := invoke(); got != want {
+			t.Errorf("call %d of the new limit: %d", i+5, got)
 		}
-	}
-	if got := invoke(); got != 429 {
-		t.Errorf("a sixth: %d", got)
 	}
 }
 

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -26,6 +26,31 @@ func makeKey(t *testing.T, args ...string) (key, entry string) {
 		t.Fatal(exit, stderr, ok)
 	}
 	return key, strings.TrimSpace(entry)
+}
+
+// answerTo calls a tool with a credential, and returns OK, the reason of the rejection, or the code if it has none.
+func answerTo(t *testing.T, client docpb.CapabilityClient, credential string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
+	defer cancel()
+	_, err := client.Invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential),
+		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	if reason := reasonIn(err); reason != "" {
+		return reason
+	}
+	return status.Code(err).String()
+}
+
+// becomes waits until an answer is another one than before. If both are the same, it has to be that at once.
+func becomes(t *testing.T, what string, ask func() string, before, after string) {
+	t.Helper()
+	check.Until(t, what+" to be "+after, func() (bool, string) {
+		got := ask()
+		if got != before && got != after {
+			t.Fatalf("%s: %s, want %s, and then %s", what, got, before, after)
+		}
+		return got == after, got
+	})
 }
 
 // TestKeysOfTheFile: keys come, change and go with the file and those that it names, while
@@ -49,34 +74,23 @@ func TestKeysOfTheFile(t *testing.T) {
 		p.signal(t, syscall.SIGHUP)
 	}
 	client := dial(t, public)
-	invoke := func(key string) string {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
-		_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
-			ArgsJson: []byte("{}")})
-		for _, detail := range status.Convert(err).Details() {
-			if info, ok := detail.(*errdetails.ErrorInfo); ok {
-				return info.GetReason()
-			}
-		}
-		return status.Code(err).String()
-	}
-	wait := func(key, reason string) {
+	wait := func(key, before, after string) { // a change of the file has no event of its own
 		t.Helper()
-		for got := ""; got != reason; { // a change of the file has no event of its own
-			if got = invoke(key); got != reason {
-				waitPage(t, "http://"+admin+"/readyz", "loaded_at")
-			}
-		}
+		becomes(t, "the answer to "+key[:20], func() string { return answerTo(t, client, key) }, before, after)
+	}
+	stays := func(key, answer string) {
+		t.Helper()
+		wait(key, answer, answer)
 	}
 	p.stderr.wait(t, p, `"msg":"callers need a credential","tenants":1,"keys":1`)
-	wait(plain, "OK")
-	wait(peppered, "CREDENTIAL_INVALID")
+	stays(plain, "OK")
+	stays(peppered, "CREDENTIAL_INVALID")
 	invokeByKey(t, public, plain)
 
 	change("pepper_file: " + files.file("pepper") + "\ntenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain +
 		", " + ofPeppered + "]}]")
-	wait(peppered, "OK")
-	wait(plain, "OK")
+	wait(peppered, "CREDENTIAL_INVALID", "OK")
+	stays(plain, "OK")
 
 	for text, want := range map[string]string{
 		"tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPeppered +
@@ -94,19 +108,20 @@ func TestKeysOfTheFile(t *testing.T) {
 		change(text)
 		waitPage(t, "http://"+admin+"/readyz", want)
 	}
-	wait(plain, "OK")
+	stays(plain, "OK")
+	stays(peppered, "OK")
 
 	change("tenants: [{id: acme, capabilities: [other], keys: [" + ofPlain + "]}]")
-	wait(plain, "CAPABILITY_UNKNOWN")
+	wait(plain, "OK", "CAPABILITY_UNKNOWN")
 	change("tenants: [{id: acme, capabilities: ['c?ps'], keys: [" + ofPlain + "]}]")
-	wait(plain, "OK")
+	wait(plain, "CAPABILITY_UNKNOWN", "OK")
 
 	change("tenants: []")
-	wait(plain, "CREDENTIAL_INVALID")
-	wait(peppered, "CREDENTIAL_INVALID")
+	wait(plain, "OK", "CREDENTIAL_INVALID")
+	stays(peppered, "CREDENTIAL_INVALID")
 	change("")
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["tenants"]`)
-	wait(plain, "CREDENTIAL_INVALID")
+	stays(plain, "CREDENTIAL_INVALID")
 	p.stop(t)
 	for _, secret := range []string{plain[20:], peppered[20:], "hunter2", "0123456789abcdef"} {
 		if strings.Contains(p.stderr.String(), secret) {
