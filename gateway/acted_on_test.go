@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,9 +203,6 @@ var breakdowns = map[string]breakdown{
 	"the answer breaks HTTP/2": {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Data(stream, false, []byte("no headers"))) == nil
 	}), nil, "UPSTREAM_PROTOCOL", false, false},
-	// The time suffices to reach the backend, on a busy machine too.
-	"the time is over": {func(t *testing.T) []string { return []string{gatewaytest.Silent(t)} }, lasting(3 * time.Second),
-		"DEADLINE_EXCEEDED", false, false},
 	"an attempt is lost, and there is no other backend": {func(t *testing.T) []string {
 		return []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { return false }), gatewaytest.Refusing(t)}
 	}, func(f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, "UPSTREAM_LOST", false, false},
@@ -228,6 +226,28 @@ func TestErrorsThatClientsActOn(t *testing.T) {
 				b.check(t, got, caller.grpc)
 			})
 		}
+	}
+}
+
+// TestTimeIsOverAtTheBackend: a call may have run whose time is over when its backend has it.
+func TestTimeIsOverAtTheBackend(t *testing.T) {
+	t.Parallel()
+	for _, caller := range eachCaller {
+		t.Run(caller.name, func(t *testing.T) {
+			t.Parallel()
+			for limit := 50 * time.Millisecond; ; limit *= 2 { // until it suffices to reach the backend
+				var came atomic.Bool
+				fleet := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true,
+					Backends: []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { came.Store(true); return true })}}
+				lasting(limit)(&fleet)
+				got := caller.failed(t, gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}}))
+				if came.Load() || limit > check.Patience {
+					b := breakdown{reason: "DEADLINE_EXCEEDED"}
+					b.check(t, got, caller.grpc)
+					return
+				}
+			}
+		})
 	}
 }
 

@@ -233,28 +233,33 @@ func TestMessagesOfAStream(t *testing.T) {
 // behind are refused until it is not; others do not wait.
 func TestBytesPerSecond(t *testing.T) {
 	t.Parallel()
-	const rate = 1 << 20
+	const rate, size = 4 << 20, 2 << 20
 	f, acme, globex := bounded(t, tenant.Limits{BytesPerSecond: rate}, call.Doc)
 	began := time.Now()
-	_, err := f.client.Upload(acme, file(2*rate))
-	if took := time.Since(began); err != nil || took < 1500*time.Millisecond {
-		t.Errorf("%d bytes took %v: %v", 2*rate, took, err)
+	_, err := f.client.Upload(acme, file(size))
+	// All but what may come at once: a quarter of a second's, and the stream's window, both ways.
+	const least = time.Second * (size - rate/4 - 2*65535) / rate
+	if took := time.Since(began); err != nil || took < least {
+		t.Errorf("%d bytes took %v, want no less than %v: %v", size, took, least, err)
 	}
-	up, err := f.client.Upload(globex, file(2*rate))
+	if n := f.gateway.Metrics(t)[slowed]; n != 1 {
+		t.Errorf("%v are counted after an upload", n)
+	}
+	up, err := f.client.Upload(globex, file(size))
 	if err != nil {
 		t.Error(err)
 	}
 	if _, err := f.client.Download(globex, up.ID); err != nil {
 		t.Error(err)
 	}
-	big := request(gatewaytest.Echo, `"`+string(file(2*rate).Data)+`"`)
+	big := request(gatewaytest.Echo, `"`+string(file(size).Data)+`"`)
 	if _, err := f.client.Invoke(globex, big); err != nil {
 		t.Error(err)
 	}
 	f.limit(tenant.Limits{BytesPerSecond: 1})
 	before, ended := f.gateway.Metrics(t)[slowed], make(chan error, 1)
 	go func() {
-		_, err := f.client.Upload(acme, file(2*rate))
+		_, err := f.client.Upload(acme, file(size))
 		ended <- err
 	}()
 	check.Until(t, "an upload to be held up", func() (bool, string) {
@@ -263,7 +268,7 @@ func TestBytesPerSecond(t *testing.T) {
 	})
 	_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
 	isQuota(t, err, "BANDWIDTH_LIMITED", "bytes_per_second")
-	if after := retryDelay(err); after < time.Second || after > 2*rate*time.Second {
+	if after := retryDelay(err); after < time.Second || after > size*time.Second {
 		t.Errorf("retry after %v", after)
 	}
 	if n := f.gateway.Metrics(t)[slowed]; n != before+2 {
