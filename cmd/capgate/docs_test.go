@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -102,8 +101,11 @@ func TestSnippets(t *testing.T) {
 			p, greeting := startDemo(t)
 			public, admin := addresses(greeting)
 			tryBlocks(t, document, public, admin)
-			if _, err := exec.LookPath("curl"); err == nil && document == "docs/use/files.md" {
-				tryBlocks(t, document, public, admin, "curl ", "curl --http2-prior-knowledge ")
+			if document == "docs/use/files.md" {
+				t.Run("HTTP2", func(t *testing.T) {
+					needCurl(t)
+					tryBlocks(t, document, public, admin, "curl ", "curl --http2-prior-knowledge ")
+				})
 			}
 			p.stop(t)
 		})

@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,7 @@ import (
 // crowded is a gateway in a process of its own that has little memory, and two tenants of it.
 type crowded struct {
 	p             *program
+	backend       *gatewaytest.Capability // quick
 	public, admin string
 	acme, globex  string // keys
 	memory        int64  // GOMEMLIMIT, in bytes
@@ -38,14 +41,14 @@ const notHeap = 75 << 20
 
 func newCrowded(t *testing.T, mebibytes, processors int) *crowded {
 	t.Helper()
-	backend := gatewaytest.NewCapability("quick").Serve(t, call.Doc)
-	c := &crowded{memory: int64(raceMemory * mebibytes << 20 * 4 / 3)}
+	c := &crowded{backend: gatewaytest.NewCapability("quick"), memory: int64(raceMemory * mebibytes << 20 * 4 / 3)}
 	acme, ofAcme := makeKey(t)
 	globex, ofGlobex := makeKey(t)
 	file := writeConfig(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: %dMiB, "+
 		"max_delay: 10s}\ntenants:\n"+
 		"  - {id: acme, capabilities: ['*'], keys: [%s]}\n  - {id: globex, capabilities: ['*'], keys: [%s]}\n"+
-		"fleets: [{capability: quick, policy: allow, backends: ['%s']}]\n", mebibytes, ofAcme, ofGlobex, backend.Addr))
+		"fleets: [{capability: quick, policy: allow, backends: ['%s']}]\n", mebibytes, ofAcme, ofGlobex,
+		c.backend.Serve(t, call.Doc).Addr))
 	c.p, c.public, c.admin = serve(t,
 		[]string{fmt.Sprintf("GOMEMLIMIT=%d", c.memory), fmt.Sprintf("GOMAXPROCS=%d", processors)}, "--config", file)
 	c.acme, c.globex = acme, globex
@@ -93,6 +96,19 @@ func (c *crowded) verifyPeak(t *testing.T) {
 	}
 }
 
+// waitHeld waits until at least half of a pool's limit is held, and more was refused. One tenant, or one address, gets
+// four fifths.
+func (c *crowded) waitHeld(t *testing.T, pool string) {
+	t.Helper()
+	check.Until(t, "the pool "+pool+" to be half full, and to refuse more", func() (bool, string) {
+		_, metrics := page(t, "http://"+c.admin+"/metrics")
+		used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`),
+			metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
+		refused := metric(t, metrics, `capgate_memory_refused_total{pool="`+pool+`"}`)
+		return used >= limit/2 && refused > 0, fmt.Sprintf("%v bytes are held, of %v; %v were refused", used, limit, refused)
+	})
+}
+
 // watch reads the process' own account of its memory again and again, until the function that it returns is called:
 // what is accounted for is never more than there is, in all and in each pool, and the pools are no more than all.
 func (c *crowded) watch(t *testing.T) (stop func()) {
@@ -101,7 +117,7 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 	var all sync.WaitGroup
 	looks, most := 0, 0.0
 	all.Go(func() {
-		for ctx.Err() == nil {
+		for looks == 0 || ctx.Err() == nil {
 			_, metrics := page(t, "http://"+c.admin+"/metrics")
 			for _, pool := range []string{"memory", "calls", "strangers", "connections", "process", "upstreams",
 				"bodies", "inflating", "deciding", "unready"} {
@@ -122,6 +138,9 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 		cancel()
 		all.Wait()
 		t.Logf("%d looks; %.1f MiB were accounted for at the most", looks, most/(1<<20))
+		if looks == 0 || most == 0 {
+			t.Errorf("%d looks; %v bytes were accounted for at the most", looks, most)
+		}
 	}
 }
 
@@ -144,9 +163,9 @@ func invokeHeaders(key string, more ...string) []string {
 
 // sendPart sends the beginning of a first message as fast as the gateway takes it, until it is refused or so
 // much is there.
-func sendPart(conn *rawhttp2.Conn, key string, length, part int) error {
+func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, err error) {
 	if err := conn.Write(rawhttp2.Headers(1, false, conn.Block(invokeHeaders(key)...))); err != nil {
-		return err
+		return false, err
 	}
 	prefix := binary.BigEndian.AppendUint32([]byte{0}, uint32(length))
 	stream, whole, sent := 65535, 1<<20, 0
@@ -154,39 +173,57 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) error {
 	for sent < part {
 		for n := min(stream, whole, len(chunk)); n > 0 && sent < part; n = min(stream, whole, len(chunk)) {
 			if err := conn.Write(rawhttp2.Data(1, false, chunk[:n])); err != nil {
-				return nil // the connection was ended
+				return false, err
 			}
 			stream, whole, sent = stream-n, whole-n, sent+n
 			chunk = make([]byte, 16<<10)
 		}
 		f, err := conn.Read()
 		switch {
-		case err != nil, f.Stream == 1 && (f.Type == rawhttp2.TypeHeaders || f.Type == rawhttp2.TypeReset):
-			return nil
+		case err != nil:
+			return false, err
+		case f.Stream == 1 && f.Type == rawhttp2.TypeHeaders:
+			fields, err := conn.Fields(f.Payload)
+			if got := fields["grpc-status"]; err == nil && got != "8" { // RESOURCE_EXHAUSTED
+				err = fmt.Errorf("refused with the status %q: %v", got, fields)
+			}
+			return true, err
 		case f.Type == rawhttp2.TypeWindowUpdate && f.Stream == 0:
 			whole += int(f.Code())
 		case f.Type == rawhttp2.TypeWindowUpdate:
 			stream += int(f.Code())
+		case f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypeGoAway:
+			return false, fmt.Errorf("no status, but %v", f)
 		}
 	}
-	return nil
+	return false, nil
 }
 
-// TestFirstMessagesAreBounded: one tenant sends first messages that never end.
+// TestFirstMessagesAreBounded: one tenant sends first messages that never end, and some are held, others refused.
 func TestFirstMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 8) // each of which has a shard
 	defer c.watch(t)()
+	const messages = 64
 	var all sync.WaitGroup
-	for range 64 {
+	var refused atomic.Int64
+	for range messages {
 		conn := c.attacker(t)
 		all.Go(func() {
-			if err := sendPart(conn, c.acme, 16<<20, 9<<20); err != nil {
+			is, err := sendPart(conn, c.acme, 16<<20, 9<<20)
+			if err != nil {
 				t.Error(err)
+			}
+			if is {
+				refused.Add(1)
 			}
 		})
 	}
 	all.Wait()
+	if n := refused.Load(); n == 0 || n == messages {
+		t.Errorf("%d of %d messages were refused", n, messages)
+	}
+	c.waitHeld(t, "calls")
 	c.verify(t)
 }
 
@@ -194,8 +231,9 @@ func TestFirstMessagesAreBounded(t *testing.T) {
 func TestCompressedMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 2)
+	const large = 15 << 20
 	plain, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "quick", ToolName: gatewaytest.Echo,
-		ArgsJson: bytes.Repeat([]byte(" "), 15<<20)})
+		ArgsJson: bytes.Repeat([]byte(" "), large)})
 	check.Must(t, err)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -235,6 +273,13 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 			_ = whole.Drain()
 		})
 	}
+	check.Until(t, "a message to be unpacked, and others to be refused", func() (bool, string) {
+		_, metrics := page(t, "http://"+c.admin+"/metrics")
+		refused := metric(t, metrics, `capgate_memory_refused_total{pool="inflating"}`)
+		came := slices.ContainsFunc(c.backend.Seen(),
+			func(s gatewaytest.Seen) bool { return len(s.Request.GetArgsJson()) == large })
+		return came && refused > 0, fmt.Sprintf("one came to the backend: %t; refused: %v", came, refused)
+	})
 	c.verify(t)
 	stop()
 	leave()
@@ -272,6 +317,7 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
+	c.waitHeld(t, "strangers")
 	for range 20 {
 		if got := known(t.Context(), c.globex, "quick", "{}"); got != "OK" {
 			t.Fatalf("a call of a tenant: %s", got)
@@ -319,11 +365,9 @@ func TestConnectionsAreCharged(t *testing.T) {
 	check.Until(t, "more than 100 connections to be refused", func() (bool, string) {
 		_, metrics := page(t, "http://"+c.admin+"/metrics")
 		refused := metric(t, metrics, `capgate_connections_refused_total{reason="memory"}`)
-		if refused > 100 && metric(t, metrics, `capgate_memory_bytes{pool="connections"}`) == 0 {
-			t.Error("no connection is counted")
-		}
 		return refused > 100, fmt.Sprint(refused)
 	})
+	c.waitHeld(t, "connections")
 	for range 20 {
 		for name, door := range map[string]door{"gRPC": known, "JSON": byJSON} {
 			if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {

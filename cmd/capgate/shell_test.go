@@ -39,6 +39,18 @@ func shell(t *testing.T, script string, env ...string) (output string, exit int)
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
+// needCurl skips a test without the real curl, but not in CI.
+func needCurl(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("curl"); err == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("no curl: tools/setup installs it")
+	}
+	t.Skip("no curl: make setup installs it where it can")
+}
+
 func isPath(v string) bool { return len(v) > 5 && v[:5] == "PATH=" }
 
 // standIn does what a program would that the documentation names, and returns its
