@@ -42,6 +42,7 @@ func (l *Limiter) Run(ctx context.Context) {
 			next = l.tick()
 		}
 	}
+	running.Wait() // for the last messages, which those of releaseAll must not overtake
 	l.releaseAll(asking)
 }
 
@@ -171,7 +172,7 @@ func (a *tenantState) settle(scopes []*scope, demands []Demand, grants []Grant, 
 			continue
 		}
 		got := &grants[i]
-		if got.Calls < demands[i].Want || got.Permits >= 0 && got.Permits < demands[i].Retain+demands[i].Need {
+		if got.Calls < demands[i].Want || got.Permits < demands[i].Retain+demands[i].Need {
 			l.counts.denied.Add(1)
 		} else {
 			l.counts.granted.Add(1)

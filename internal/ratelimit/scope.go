@@ -197,9 +197,6 @@ func (s *scope) apply(demand *Demand, got *Grant, now time.Duration) {
 	} else if demand.Want > 0 {
 		s.callsDenied.Store(nil)
 	}
-	if got.Permits < 0 {
-		return
-	}
 	if more := got.Permits - demand.Retain; more > 0 {
 		s.permits.add(more)
 		s.held += more

@@ -14,7 +14,7 @@ const MaxDemands = 64
 // Store is the state of tenants' limits that replicas share.
 type Store interface {
 	// Exchange sends the demands of one tenant's scopes, and returns a grant for each. It may be executed although it
-	// fails.
+	// fails. It is executed once at most, and not after a later one of the same tenant.
 	Exchange(ctx context.Context, of Owner, demands []Demand) ([]Grant, error)
 }
 
@@ -46,7 +46,7 @@ type Demand struct {
 	Retain int64 // permits that the replica keeps, at least Used; with all of these 0 it gives up everything
 	Need   int64 // additional permits for waiting calls
 	Spare  int64 // additional permits for later calls
-	Seq    int64 // grows with each demand of this replica
+	Seq    int64 // grows with each demand of this replica; an Exchange has the greatest of its demands
 
 	gaveUp bool // it gave up permits
 	unmet  bool // more calls wait than the limit has permits
@@ -67,7 +67,7 @@ type Grant struct {
 	Day, Month         BudgetUse
 	DayEnds, MonthEnds time.Duration // from now
 
-	Permits int64 // of the replica; negative: a later demand has overtaken this one
+	Permits int64 // of the replica
 	Sharing int64 // replicas that have or want permits, if another one wants more; else 0
 	Others  int64 // permits of other replicas
 

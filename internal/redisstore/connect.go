@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +26,7 @@ func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 		SentinelUsername: t.SentinelUsername, SentinelPassword: t.SentinelPassword,
 
 		// A command has the deadline of its context, and is not retried: its caller decides. The breaker
-		// reconnects.
+		// reconnects. A Cluster's client retries besides, see answersOnce.
 		ContextTimeoutEnabled: true,
 		DialTimeout:           cfg.Dial, ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout,
 		MaxRetries: -1, DialerRetries: 1,
@@ -64,6 +67,20 @@ func (s *Store) Reload(cfg Config) { s.access.Store(newAccess(&cfg, &s.target)) 
 
 // dial connects with the newest TLS configuration.
 func (s *Store) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := s.connect(ctx, network, addr)
+	if err != nil || s.target.Kind != redisurl.Cluster {
+		return conn, err
+	}
+	if raw, ok := conn.(syscall.Conn); ok { // by which the client looks whether an idle connection has ended
+		return struct {
+			answersOnce
+			syscall.Conn
+		}{answersOnce{conn}, raw}, nil
+	}
+	return answersOnce{conn}, nil
+}
+
+func (s *Store) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	if s.cfg.Dialer != nil {
 		return s.cfg.Dialer(ctx, network, addr)
 	}
@@ -77,4 +94,19 @@ func (s *Store) dial(ctx context.Context, network, addr string) (net.Conn, error
 func (s *Store) credentials(context.Context) (username, password string, err error) {
 	a := s.access.Load()
 	return a.username, a.password, nil
+}
+
+// answersOnce is a connection to a node of a Cluster. The Cluster's client follows a slot that has moved, and as often
+// sends a command again whose connection has ended, which may have been executed. It does not do so after another error.
+type answersOnce struct{ net.Conn }
+
+var errEnded = errors.New("redis has closed the connection")
+
+// Read implements net.Conn.
+func (c answersOnce) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errEnded
+	}
+	return n, err
 }

@@ -26,20 +26,26 @@ func (s *Store) Limits(replica string) *TenantLimits {
 const (
 	limitKeys    = 4
 	limitNumbers = 10
+	// seenFor is the time for which a message that arrives again is known.
+	seenFor = time.Minute
 )
 
 // Exchange implements ratelimit.Store. All demands are sent as one command.
 func (l *TenantLimits) Exchange(
 	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand,
 ) ([]ratelimit.Grant, error) {
-	keys := make([]string, 0, limitKeys*len(asks))
-	args := append(make([]any, 0, 4+18*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds())
+	keys := append(make([]string, 0, 1+limitKeys*len(asks)), l.keyOf(of, "seen", l.replica))
+	args := append(make([]any, 0, 6+17*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds(),
+		seqOf(asks), seenFor.Milliseconds())
 	for i := range asks {
 		keys, args = l.keysOf(keys, of, &asks[i].Name), append(args, limitArgs(&asks[i])...)
 	}
 	n, err := l.run(ctx, limitsScript, keys, args...).Int64Slice()
 	if err != nil {
 		return nil, fmt.Errorf("exchange permits of tenant limits: %w", err)
+	}
+	if len(n) == 0 {
+		return nil, errOvertaken
 	}
 	if len(n) != limitNumbers*len(asks)+2 {
 		return nil, fmt.Errorf("exchange permits of tenant limits: the script returned %d numbers for %d demands", len(n),
@@ -59,13 +65,25 @@ func (l *TenantLimits) Exchange(
 	return answers, nil
 }
 
+// seqOf is the sequence number of a message.
+func seqOf(asks []ratelimit.Demand) (seq int64) {
+	for i := range asks {
+		seq = max(seq, asks[i].Seq)
+	}
+	return seq
+}
+
+// keyOf names a key of a tenant's limits.
+func (l *TenantLimits) keyOf(of ratelimit.Owner, rest ...string) string {
+	if of.UID != "" {
+		rest = append([]string{of.UID}, rest...)
+	}
+	return l.key(tag{of.ID, "limits"}, rest...)
+}
+
 func (l *TenantLimits) keysOf(keys []string, of ratelimit.Owner, n *ratelimit.Name) []string {
 	key := func(kind string, more ...string) string {
-		rest := append([]string{kind, n.Per, n.Capability, n.Tool}, more...)
-		if of.UID != "" {
-			rest = append([]string{of.UID}, rest...)
-		}
-		return l.key(tag{of.ID, "limits"}, rest...)
+		return l.keyOf(of, append([]string{kind, n.Per, n.Capability, n.Tool}, more...)...)
 	}
 	value := valueField(n)
 	return append(keys, key("rate", value), key("day"), key("month"), key("places", value))
@@ -85,7 +103,7 @@ func limitArgs(a *ratelimit.Demand) []any {
 	return []any{
 		valueField(&a.Name), a.Want, a.Returned, a.Unleased, b.CallsPerSecond, b.Burst,
 		b.PerDay, a.Day.Period, a.Day.Calls, b.PerMonth, a.Month.Period, a.Month.Calls,
-		b.Concurrent, a.Used, a.Retain, a.Need, a.Spare, a.Seq,
+		b.Concurrent, a.Used, a.Retain, a.Need, a.Spare,
 	}
 }
 

@@ -1,16 +1,20 @@
 package redisstore
 
-// limitsScript exchanges the demands of one tenant. Each demand has four keys, and the arguments of limitArgs. Before
-// them come the replica, the lifetime of its permits (ms), the number of values with budgets of their own, and the
-// offset of the clock (ms). The answer has ten numbers for each demand, and then the remaining time of the day and of
-// the month (ms).
+// limitsScript exchanges the demands of one tenant. The first key has the replica's last sequence number. Each demand has
+// four keys, and the arguments of limitArgs. Before them come the replica, the lifetime of its permits (ms), the number of
+// values with budgets of their own, the offset of the clock (ms), the sequence number, and the time for which it is
+// remembered (ms). The answer has ten numbers for each demand, and then the remaining time of the day and of the month
+// (ms). It is empty, and nothing counts, if the message is not newer than the last one of the replica.
 //
-// The rate is a token bucket. A budget is the number of calls in the current period; if Redis has none, it may have
-// lost it, and the replica's number is used. A field of the permits for concurrent calls is a replica's last report:
-// permits, end of its demand for more, end of the report (ms), and its sequence number. While a replica demands more,
-// no other one gets more than its fair share.
+// The rate is a token bucket. A budget is the number of calls in a period. That is the current one by Redis' clock, or a
+// later one by the clock of a former master. If Redis has no number, it may have lost it, and the replica's number is
+// used. A field of the permits for concurrent calls is a replica's last report: permits, end of its demand for more, and
+// end of the report (ms). While a replica demands more, no other one gets more than its fair share.
 var limitsScript = newScript(`
 local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if (tonumber(redis.call('GET', KEYS[1]) or '') or 0) >= tonumber(ARGV[5]) then return {} end
+redis.call('SET', KEYS[1], ARGV[5], 'PX', ARGV[6])
+
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000 + ahead
 local DAY = 86400000
@@ -36,36 +40,34 @@ local thisMonth, daysLeft = month(day)
 local monthEnds = dayEnds + (daysLeft - 1) * DAY
 
 local function used(key, period, field, known, calls)
-	if redis.call('HGET', key, 'period') ~= string.format('%.0f', period) then
-		redis.call('DEL', key)
-	end
+	local stored = tonumber(redis.call('HGET', key, 'period') or '') or 0
+	if stored < period then redis.call('DEL', key) end
+	period = math.max(period, stored)
 	local n = redis.call('HGET', key, field)
-	if n then return tonumber(n) or 0, field end
+	if n then return tonumber(n) or 0, field, period end
 	if redis.call('HLEN', key) > room then
-		return tonumber(redis.call('HGET', key, '*') or 0) or 0, '*'
+		return tonumber(redis.call('HGET', key, '*') or 0) or 0, '*', period
 	end
-	if known == period then return calls, field end
-	return 0, field
+	if known == period then return calls, field, period end
+	return 0, field, period
 end
 
-local function keep(key, period, field, calls, ends)
+local function keep(key, period, current, field, calls, ends)
 	redis.call('HSET', key, 'period', string.format('%.0f', period), field, string.format('%.0f', math.max(calls, 0)))
-	redis.call('PEXPIRE', key, math.ceil(ends) + 1000)
+	if period == current then redis.call('PEXPIRE', key, math.ceil(ends) + 1000) end
 end
 
-local function places(key, limit, use, had, need, spare, seq)
+local function places(key, limit, use, had, need, spare)
 	local mine, others, waiting, sharing = 0, 0, 0, 1
 	local all = redis.call('HGETALL', key)
 	for i = 1, #all, 2 do
-		local held, wants, ends, number = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+)$')
+		local held, wants, ends = string.match(all[i + 1], '^(%d+) (%d+) (%d+)$')
 		if not held or tonumber(ends) <= now then
 			redis.call('HDEL', key, all[i])
 		elseif all[i] ~= me then
 			others = others + tonumber(held)
 			sharing = sharing + 1
 			if tonumber(wants) > now then waiting = waiting + 1 end
-		elseif tonumber(number) >= seq then
-			return -1, 0, 0
 		else
 			mine = tonumber(held)
 		end
@@ -82,19 +84,19 @@ local function places(key, limit, use, had, need, spare, seq)
 	if held == 0 and wants == 0 then
 		redis.call('HDEL', key, me)
 	else
-		redis.call('HSET', key, me, string.format('%.0f %.0f %.0f %.0f', held, wants, now + ttl, seq))
+		redis.call('HSET', key, me, string.format('%.0f %.0f %.0f', held, wants, now + ttl))
 		redis.call('PEXPIRE', key, ttl)
 	end
 	return held, waiting > 0 and sharing or 0, others
 end
 
 local answer = {}
-for i = 0, #KEYS / 4 - 1 do
-	local field, a = ARGV[5 + i * 18], {}
-	for j = 1, 17 do a[j] = tonumber(ARGV[5 + i * 18 + j]) end
+for i = 0, (#KEYS - 1) / 4 - 1 do
+	local field, a = ARGV[7 + i * 17], {}
+	for j = 1, 16 do a[j] = tonumber(ARGV[7 + i * 17 + j]) end
 	local want, back, spent, rate, burst = a[1], a[2], a[3], a[4], a[5]
 	local perDay, knownDay, dayCalls, perMonth, knownMonth, monthCalls = a[6], a[7], a[8], a[9], a[10], a[11]
-	local bucket, dayKey, monthKey, placesKey = KEYS[i * 4 + 1], KEYS[i * 4 + 2], KEYS[i * 4 + 3], KEYS[i * 4 + 4]
+	local bucket, dayKey, monthKey, placesKey = KEYS[i * 4 + 2], KEYS[i * 4 + 3], KEYS[i * 4 + 4], KEYS[i * 4 + 5]
 
 	local got, short, wait = want, 0, 0
 	local tokens = 0
@@ -108,17 +110,17 @@ for i = 0, #KEYS / 4 - 1 do
 			wait = (1 - (tokens - got)) * 1000 / rate
 		end
 	end
-	local today, dayField, thisOne, monthField = 0, field, 0, field
+	local today, dayField, itsDay, thisOne, monthField, itsMonth = 0, field, day, 0, field, thisMonth
 	if perDay > 0 then
-		today, dayField = used(dayKey, day, field, knownDay, dayCalls)
+		today, dayField, itsDay = used(dayKey, day, field, knownDay, dayCalls)
 		today = today + spent
-		if knownDay == day then today = math.max(today - back, 0) end
+		if knownDay == itsDay then today = math.max(today - back, 0) end
 		if math.max(perDay - today, 0) < got then got, short, wait = math.max(perDay - today, 0), 5, dayEnds end
 	end
 	if perMonth > 0 then
-		thisOne, monthField = used(monthKey, thisMonth, field, knownMonth, monthCalls)
+		thisOne, monthField, itsMonth = used(monthKey, thisMonth, field, knownMonth, monthCalls)
 		thisOne = thisOne + spent
-		if knownMonth == thisMonth then thisOne = math.max(thisOne - back, 0) end
+		if knownMonth == itsMonth then thisOne = math.max(thisOne - back, 0) end
 		if math.max(perMonth - thisOne, 0) < got then got, short, wait = math.max(perMonth - thisOne, 0), 6, monthEnds end
 	end
 	if rate > 0 and (got > 0 or back > 0) then
@@ -128,17 +130,17 @@ for i = 0, #KEYS / 4 - 1 do
 	end
 	if perDay > 0 then
 		today = today + got
-		if got + back + spent > 0 then keep(dayKey, day, dayField, today, dayEnds) end
+		if got + back + spent > 0 then keep(dayKey, itsDay, day, dayField, today, dayEnds) end
 	end
 	if perMonth > 0 then
 		thisOne = thisOne + got
-		if got + back + spent > 0 then keep(monthKey, thisMonth, monthField, thisOne, monthEnds) end
+		if got + back + spent > 0 then keep(monthKey, itsMonth, thisMonth, monthField, thisOne, monthEnds) end
 	end
 	local held, waiting, others = 0, 0, 0
 	if a[12] > 0 or a[14] > 0 then
-		held, waiting, others = places(placesKey, a[12], a[13], a[14], a[15], a[16], a[17])
+		held, waiting, others = places(placesKey, a[12], a[13], a[14], a[15], a[16])
 	end
-	local numbers = {got, short, math.ceil(wait), day, today, thisMonth, thisOne, held, waiting, others}
+	local numbers = {got, short, math.ceil(wait), itsDay, today, itsMonth, thisOne, held, waiting, others}
 	for _, n in ipairs(numbers) do table.insert(answer, n) end
 end
 table.insert(answer, math.ceil(dayEnds))

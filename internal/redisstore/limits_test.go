@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // asking sends one demand after another.
@@ -55,7 +56,7 @@ func TestCallsPerSecondAreOfAllReplicas(t *testing.T) {
 		if got := a("acme", ratelimit.Demand{Bounds: rate, Returned: 5, Want: 5}); got.Calls != 5 {
 			t.Errorf("what was given back: %+v", got)
 		}
-		later := store.Limits("a")
+		later := store.Limits("later")
 		redisstore.SetAhead(later, time.Hour)
 		if got := asking(t, later)("acme", ratelimit.Demand{Bounds: rate, Want: 20}); got.Calls != 10 {
 			t.Errorf("after an hour: %+v", got)
@@ -103,6 +104,35 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 	})
 }
 
+// TestAClockThatIsBehindEndsNoBudget: a promoted Redis whose clock is still before midnight counts in the day and the
+// month that have begun.
+func TestAClockThatIsBehindEndsNoBudget(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		l := open().Limits("a")
+		ask := asking(t, l)
+		budget := tenant.Bounds{PerDay: 10, PerMonth: 10}
+		redisstore.SetAhead(l, noon(2027, 5, 1))
+		first := ask("acme", ratelimit.Demand{Bounds: budget, Want: 7})
+		redisstore.SetAhead(l, noon(2027, 4, 30))
+		if got := ask("acme", ratelimit.Demand{Bounds: budget, Want: 1}); got.Calls != 1 || got.Day.Calls != 8 {
+			t.Errorf("of a replica that knows of no calls: %+v", got)
+		}
+		behind := ask("acme", ratelimit.Demand{Bounds: budget, Returned: 2, Want: 9, Day: first.Day, Month: first.Month})
+		if behind.Calls != 4 || behind.Short == 0 || behind.Day != (ratelimit.BudgetUse{Period: first.Day.Period, Calls: 10}) ||
+			behind.Month != (ratelimit.BudgetUse{Period: first.Month.Period, Calls: 10}) {
+			t.Errorf("with a clock that is behind: %+v, before: %+v", behind, first)
+		}
+		redisstore.SetAhead(l, noon(2027, 5, 1))
+		if got := ask("acme", ratelimit.Demand{Bounds: budget, Want: 1}); got.Calls != 0 {
+			t.Errorf("when the clock has caught up: %+v", got)
+		}
+		redisstore.SetAhead(l, noon(2027, 6, 1))
+		if got := ask("acme", ratelimit.Demand{Bounds: budget, Want: 20}); got.Calls != 10 {
+			t.Errorf("the next day and month: %+v", got)
+		}
+	})
+}
+
 // TestAnEmptyRedisIsTold: the replica's number of a budget is used.
 func TestAnEmptyRedisIsTold(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
@@ -142,20 +172,46 @@ func TestPlacesOfTenantsAreShared(t *testing.T) {
 	})
 }
 
-// TestPermitsAreCountedOnce: a message that arrives again, or after a later one, changes nothing.
-func TestPermitsAreCountedOnce(t *testing.T) {
+// TestAMessageCountsOnce: a message that arrives again, or after a later one, is refused, and counts nothing.
+func TestAMessageCountsOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		l := open().Limits("a")
-		five := tenant.Bounds{Concurrent: 5}
-		for _, c := range []struct{ need, seq, want int64 }{{1, 7, 1}, {3, 7, -1}, {3, 6, -1}, {3, 8, 3}} {
-			got, err := l.Exchange(t.Context(), ratelimit.Owner{ID: "acme"}, []ratelimit.Demand{{Bounds: five, Need: c.need,
-				Seq: c.seq}})
-			if err != nil || got[0].Permits != c.want {
-				t.Errorf("%+v: %+v, %v", c, got, err)
+		l, acme := open().Limits("a"), ratelimit.Owner{ID: "acme"}
+		redisstore.SetAhead(l, noon(2027, 5, 5))
+		ask := ratelimit.Demand{Bounds: tenant.Bounds{CallsPerSecond: 1, Burst: 1000, PerDay: 1000, PerMonth: 1000,
+			Concurrent: 5}}
+		for _, c := range []struct {
+			seq, want, returned, unleased, need int64
+			refused                             bool
+			used                                int64 // of the budgets, afterwards
+			permits                             int64
+		}{
+			{seq: 7, want: 400, unleased: 20, need: 1, used: 420, permits: 1},
+			{seq: 7, want: 400, unleased: 20, need: 1, refused: true},
+			{seq: 6, want: 400, unleased: 20, need: 3, refused: true},
+			{seq: 8, returned: 200, need: 1, used: 220, permits: 1},
+			{seq: 8, returned: 200, need: 3, refused: true},
+			{seq: 7, returned: 200, need: 3, refused: true},
+			{seq: 9, want: 1, need: 2, used: 221, permits: 2},
+		} {
+			ask.Seq, ask.Want, ask.Returned, ask.Unleased, ask.Need = c.seq, c.want, c.returned, c.unleased, c.need
+			grants, err := l.Exchange(t.Context(), acme, []ratelimit.Demand{ask})
+			if c.refused {
+				if err == nil {
+					t.Errorf("%+v: %+v, want an error", c, grants)
+				}
+				continue
 			}
+			check.Must(t, err)
+			if got := grants[0]; got.Calls != c.want || got.Permits != c.permits || got.Day.Calls != c.used ||
+				got.Month.Calls != c.used {
+				t.Errorf("%+v: %+v", c, got)
+			}
+			ask.Day, ask.Month = grants[0].Day, grants[0].Month
 		}
-		if got := asking(t, open().Limits("b"))("acme", ratelimit.Demand{Bounds: five, Need: 5}); got.Permits != 2 {
-			t.Errorf("another replica gets %+v", got)
+		others := tenant.Bounds{CallsPerSecond: 1, Burst: 1000, Concurrent: 5}
+		got := asking(t, open().Limits("b"))("acme", ratelimit.Demand{Bounds: others, Want: 1000, Need: 5})
+		if used := 1000 - got.Calls; used > 201 || used < 101 || got.Permits != 3 { // a call a second comes back
+			t.Errorf("another replica finds %d of 201 calls used, and gets %d permits, want 3", used, got.Permits)
 		}
 	})
 }
@@ -187,14 +243,13 @@ func TestManyAsksAreOneCommand(t *testing.T) {
 		for i := range ratelimit.MaxDemands {
 			asks = append(asks, ratelimit.Demand{Name: ratelimit.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)},
 				Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1,
-				Seq: 1})
+				Seq: int64(i)})
 		}
 		// Redis knows the script from now on
-		if _, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks[:1]); err != nil {
+		if _, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks[:2]); err != nil {
 			t.Fatal(err)
 		}
 		before := store.Stats().Commands[redisstore.Limits]
-		asks[0].Seq = 2
 		got, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks)
 		if err != nil || store.Stats().Commands[redisstore.Limits] != before+1 {
 			t.Fatalf("%v, %d commands", err, store.Stats().Commands[redisstore.Limits]-before)

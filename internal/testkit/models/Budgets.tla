@@ -5,9 +5,11 @@
 (* internal/ratelimit and the script of internal/redisstore/limits_lua.go. *)
 (*                                                                         *)
 (* Redis is a number of calls. A failover sets it back to an earlier one.  *)
-(* An exchange is executed at most once, and its answer may get lost. Some *)
-(* or all of the lost number may be restored by an exchange, which can     *)
-(* only lower the number of calls; the model leaves that out.              *)
+(* An exchange is executed at most once, and its answer may get lost: no   *)
+(* command is sent again, and the script refuses a message that is not     *)
+(* newer than the gateway's last one. Some or all of the lost number may   *)
+(* be restored by an exchange, which can only lower the number of calls;   *)
+(* the model leaves that out, and the end of a period.                     *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets, TLC
 
