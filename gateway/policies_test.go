@@ -28,11 +28,13 @@ type ruled struct {
 	rules map[policy.Name]call.Verdict
 	err   error
 	count int           // of questions
-	gate  chan struct{} // not nil: questions wait for it
-	asked chan struct{} // gets one for each question that waits
+	gate  chan struct{} // not nil: answers wait for it
+	asked chan struct{} // gets one for each answer that waits
 }
 
+// Find answers with the rules of the time when it is asked, however long the answer takes.
 func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
+	found, err := r.read(tenant, names)
 	if r.gate != nil {
 		select {
 		case r.asked <- struct{}{}:
@@ -44,6 +46,10 @@ func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([
 			return nil, ctx.Err()
 		}
 	}
+	return found, err
+}
+
+func (r *ruled) read(tenant string, names []policy.Name) ([]policy.Found, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
@@ -52,7 +58,6 @@ func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([
 		if tenant != "" {
 			found[i].Verdict, found[i].Present = r.rules[n]
 		}
-		found[i].Present = tenant != "" && has(r.rules, n)
 	}
 	return found, r.err
 }
@@ -67,11 +72,6 @@ func (r *ruled) questions() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.count
-}
-
-func has[K comparable, V any](m map[K]V, k K) bool {
-	_, ok := m[k]
-	return ok
 }
 
 // behindRules is a front whose fleet recommends nothing, and says block.
