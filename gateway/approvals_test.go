@@ -42,7 +42,12 @@ func openDesk(t *testing.T) *desk {
 
 func openDeskWith(t *testing.T, o approvals.Options) *desk {
 	t.Helper()
-	approver, err := approvals.New(gatewaytest.OpenStore(t, "embedded").Approvals(), o)
+	return openDeskOn(t, gatewaytest.OpenStore(t, "embedded").Approvals(), o)
+}
+
+func openDeskOn(t *testing.T, store approvals.Store, o approvals.Options) *desk {
+	t.Helper()
+	approver, err := approvals.New(store, o)
 	if err != nil {
 		t.Fatal(err)
 	}

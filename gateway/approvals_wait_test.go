@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
 )
 
 // TestACallThatWaitedIsDecidedAgain: what is blocked while it waits stays blocked, and what
@@ -73,5 +76,102 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	if n := len(capability.Seen()); n != 1 {
 		t.Errorf("%d calls at the backend", n)
+	}
+}
+
+// slowRedemption is a store of approvals where each redemption waits for a gate, as on a slow network.
+type slowRedemption struct {
+	approvals.Store
+	sent  bool          // the redemption waits when it is made, else before
+	waits chan struct{} // gets one for each that waits
+	gate  chan struct{}
+}
+
+func (s *slowRedemption) Redeem(ctx context.Context, w *approvals.Binding, id, token string) (was approvals.State,
+	trace string, err error) {
+	if s.sent {
+		if was, trace, err = s.Store.Redeem(ctx, w, id, token); err != nil {
+			return was, trace, err
+		}
+	}
+	s.waits <- struct{}{}
+	select {
+	case <-s.gate:
+	case <-ctx.Done():
+		return 0, "", ctx.Err()
+	}
+	if s.sent {
+		return was, trace, nil
+	}
+	return s.Store.Redeem(ctx, w, id, token)
+}
+
+// TestACallerLeavesDuringTheRedemption: the approval of a call whose caller leaves while it is redeemed is given back,
+// and the same call runs by it.
+func TestACallerLeavesDuringTheRedemption(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string]bool{"before the store has it": false, "before its answer comes": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &slowRedemption{Store: gatewaytest.OpenStore(t, "embedded").Approvals(), sent: sent,
+				waits: make(chan struct{}, 2), gate: make(chan struct{})}
+			d := openDeskOn(t, store, approvals.Options{})
+			f := behindDesk(t, d, nil)
+			req := request(gatewaytest.Echo, `{}`)
+			id := wants(t, second(f.client.Invoke(with(t.Context()), req)), codes.FailedPrecondition,
+				"APPROVAL_REQUIRED").GetMetadata()["approval"]
+			_, err := d.Approve(t.Context(), "default", id, approvals.Answer{})
+			check.Must(t, err)
+			ctx, leave := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- second(f.client.Invoke(with(ctx, "x-approval-id", id), req)) }()
+			check.Received(t, store.waits, "the redemption")
+			leave()
+			wants(t, check.Received(t, ended, "the end of the call of who leaves"), codes.Canceled, "")
+			f.gateway.Log.Calls(t, 2) // the gateway knows that it left
+			close(store.gate)
+			d.next(t, approvals.EventReleased)
+			if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved ||
+				len(f.capability.Seen()) != 0 {
+				t.Errorf("the approval is %v, %v; %d calls at the backend", a.State, err, len(f.capability.Seen()))
+			}
+			wants(t, second(f.client.Invoke(with(t.Context(), "x-approval-id", id), req)), codes.OK, "")
+		})
+	}
+}
+
+// overdueWait is a desk where each wait for a person is over at once, as if its time had passed.
+type overdueWait struct {
+	*desk
+	until chan time.Time // gets when each wait would have ended
+}
+
+func (d *overdueWait) Wait(ctx context.Context, tenant, id string) (approvals.Approval, error) {
+	until, _ := ctx.Deadline()
+	d.until <- until
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	return d.desk.Wait(over, tenant, id)
+}
+
+// TestApprovalWaitEndsBeforeTheDeadline: a call that waits for a person is told to come again half a second before the
+// fleet's time for it is over.
+func TestApprovalWaitEndsBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	const fleetTime, margin = time.Minute, time.Second / 2
+	d := &overdueWait{openDesk(t), make(chan time.Time, 1)}
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr},
+			Deadlines: router.Deadlines{Default: fleetTime}}},
+		Policy: policy.Options{Source: asksAlways()}, Approver: d,
+	})
+	client, before := gatewaytest.NewClient(g.Conn(t), call.Doc), time.Now()
+	_, err := client.Invoke(with(t.Context(), "x-approval-wait", "600"), request(gatewaytest.Echo, `{}`))
+	wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	after := time.Now()
+	if until := check.Received(t, d.until, "the wait"); until.Before(before.Add(fleetTime-margin)) ||
+		until.After(after.Add(fleetTime-margin)) {
+		t.Errorf("the call waits until %v before its time is over", after.Add(fleetTime).Sub(until))
 	}
 }

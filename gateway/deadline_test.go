@@ -278,21 +278,3 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 		}
 	}
 }
-
-// TestApprovalWaitEndsBeforeTheDeadline: a call that waits for a person is told to come again before the fleet's time
-// for it is over.
-func TestApprovalWaitEndsBeforeTheDeadline(t *testing.T) {
-	t.Parallel()
-	d := openDesk(t)
-	f := &front{capability: gatewaytest.NewCapability("b1")}
-	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
-			Deadlines: router.Deadlines{Default: time.Second}}},
-		Policy: policy.Options{Source: asksAlways()}, Approver: d,
-	})
-	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
-	_, err := client.Invoke(with(t.Context(), "x-approval-wait", "600"), request(gatewaytest.Echo, `{}`))
-	if code := status.Code(err); code != codes.FailedPrecondition && code != codes.DeadlineExceeded {
-		t.Errorf("%v, and the fleet's time is over", err)
-	}
-}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -25,28 +26,42 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// shielding is a Shield that says of a call what its arguments name.
+// once, in a call's arguments, keeps the Shield's verdict from being cached.
+const once = "ONCE"
+
+// shielding is a Shield that says of a call what its arguments name, or the same of all calls once it has turned.
 type shielding struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 	*extauthz.Shields
 	stop func()
 
-	mu    sync.Mutex
-	asked []string
+	mu     sync.Mutex
+	asked  []string
+	turned openparallaxv1.VerdictDecision // 0: not
 }
 
 func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
 	error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked = append(s.asked, r.String())
-	s.mu.Unlock()
-	v := &openparallaxv1.Verdict{Reasoning: "it looks odd", ExpiresAt: time.Now().Add(time.Hour).Unix()}
+	v := &openparallaxv1.Verdict{Reasoning: "it looks odd", Decision: s.turned}
+	if !strings.Contains(r.GetToolArgsJson(), once) {
+		v.ExpiresAt = time.Now().Add(time.Hour).Unix()
+	}
 	for name, number := range openparallaxv1.VerdictDecision_value {
-		if strings.Contains(r.GetToolArgsJson(), name) {
+		if s.turned == 0 && strings.Contains(r.GetToolArgsJson(), name) {
 			v.Decision = openparallaxv1.VerdictDecision(number)
 		}
 	}
 	return &openparallaxv1.EvaluateResponse{Verdict: v}, nil
+}
+
+// turn has the Shield say this of all calls from now on.
+func (s *shielding) turn(to openparallaxv1.VerdictDecision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turned = to
 }
 
 // Check lets no goroutine of a connection that it makes pass for the gateway's.
@@ -154,6 +169,47 @@ func TestAnEscalatedCallRunsOnceApproved(t *testing.T) {
 	}
 	_, err = f.client.Invoke(with(t.Context(), "x-approval-id", id), req)
 	wants(t, err, codes.PermissionDenied, "APPROVAL_USED")
+}
+
+// TestShieldBlocksAnApprovedCall: an approval does not let a call run that the Shield blocks by now, whether the call
+// came with it or waited for it, and the call does not use it up.
+func TestShieldBlocksAnApprovedCall(t *testing.T) {
+	t.Parallel()
+	for _, own := range []call.Verdict{call.Allow, call.Ask} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, waits %t", own, waits), func(t *testing.T) {
+				t.Parallel()
+				d := openDesk(t)
+				f, s := behindShield(t, d, own)
+				req, ended := request(gatewaytest.Echo, `{"say":"ESCALATE","for":"`+once+`"}`), make(chan error, 1)
+				invoke := func(pairs ...string) { ended <- second(f.client.Invoke(with(t.Context(), pairs...), req)) }
+				if waits {
+					go invoke("x-approval-wait", "60")
+				} else {
+					invoke()
+					wants(t, <-ended, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+				}
+				id := d.next(t, approvals.EventCreated).ID
+				s.turn(openparallaxv1.VerdictDecision_BLOCK)
+				_, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"})
+				check.Must(t, err)
+				if !waits {
+					invoke("x-approval-id", id)
+				}
+				wants(t, check.Received(t, ended, "the end of the call"), codes.PermissionDenied, "SHIELD_BLOCKED")
+				if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
+					t.Errorf("the approval is %v, %v", a.State, err)
+				}
+				if n := len(f.capability.Seen()); n != 0 {
+					t.Errorf("%d calls at the backend", n)
+				}
+				s.turn(openparallaxv1.VerdictDecision_ESCALATE)
+				if invoke("x-approval-id", id); len(f.capability.Seen()) != 1 {
+					t.Errorf("once the Shield does not block it: %v", <-ended)
+				}
+			})
+		}
+	}
 }
 
 // TestShieldIsNotAsked about what is blocked anyway, and what it cannot judge does not run.

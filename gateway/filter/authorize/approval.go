@@ -50,8 +50,9 @@ const (
 
 // approvalAsk is what a client says of its call's approval.
 type approvalAsk struct {
-	id   string // "": there is none yet
-	wait time.Duration
+	id    string // "": there is none yet
+	wait  time.Duration
+	until time.Time // when the wait ends at the latest, however long the decision before it takes
 }
 
 // readApproval reads it, of a stream that has a deadline. The id is a part of the request headers. A call whose client
@@ -62,17 +63,17 @@ func readApproval(of *filter.Call) (c approvalAsk, refusal *call.Refusal) {
 		return c, rejectedApproval
 	}
 	c.id, _ = s.Header(approvalHeader)
-	text, given := s.Header(waitHeader)
-	if !given {
-		c.wait = max(0, min(defaultWait(of), s.Left()/4*3, s.Left()-answerMargin))
-		return c, nil
+	most := s.Left() - answerMargin
+	if text, given := s.Header(waitHeader); given {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(seconds) || seconds < 0 {
+			return c, rejectedApproval
+		}
+		c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
+	} else {
+		c.wait, most = defaultWait(of), min(most, s.Left()/4*3)
 	}
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(seconds) || seconds < 0 {
-		return c, rejectedApproval
-	}
-	c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
-	c.wait = max(0, min(c.wait, s.Left()-answerMargin))
+	c.until = time.Now().Add(most)
 	return c, nil
 }
 
@@ -121,9 +122,10 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 // await lets a call wait for the answer, if its client asks for that, or rejects it.
 func (f *Filter) await(ctx context.Context, m *request, o *result) {
 	answered := false
-	if m.approval.wait > 0 && len(m.brought.Args) <= maxWaitingArgs {
+	most := min(m.approval.wait, time.Until(m.approval.until))
+	if most > 0 && len(m.brought.Args) <= maxWaitingArgs {
 		since := time.Now()
-		answered = f.wait(ctx, m.approval.wait, o.asked)
+		answered = f.wait(ctx, most, o.asked)
 		o.held = time.Since(since)
 	}
 	if answered {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authorize"
@@ -15,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/router"
 )
 
 // decider says the same of all calls.
@@ -22,6 +25,17 @@ type decider struct {
 	verdict call.Verdict
 	known   bool // from memory
 	refusal *call.Refusal
+}
+
+// slowDecider takes a time for each decision.
+type slowDecider struct {
+	decider
+	takes time.Duration
+}
+
+func (d slowDecider) Fetch(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal) {
+	<-time.After(d.takes)
+	return d.decider.Fetch(ctx, c)
 }
 
 func (d decider) Decide(*call.Call) (policy.Decision, bool) {
@@ -141,6 +155,40 @@ func TestApproval(t *testing.T) {
 		if released == started {
 			t.Errorf("started %t, released %t", started, released)
 		}
+	}
+}
+
+// TestWaitAfterASlowDecision: a call waits for a person until half a second before its deadline, or for three quarters
+// of its time if its client says nothing, however long the decision takes before.
+func TestWaitAfterASlowDecision(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		headers []string
+		takes   time.Duration
+		want    time.Duration // from the call's begin until it is rejected
+	}{
+		"at once":            {[]string{"x-approval-wait", "60"}, 0, 9500 * time.Millisecond},
+		"slow":               {[]string{"x-approval-wait", "60"}, 3 * time.Second, 9500 * time.Millisecond},
+		"a short wait":       {[]string{"x-approval-wait", "2"}, 3 * time.Second, 5 * time.Second},
+		"no time is left":    {[]string{"x-approval-wait", "60"}, 9800 * time.Millisecond, 9800 * time.Millisecond},
+		"a client is silent": {nil, 3 * time.Second, 7500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f, _ := newFilter(slowDecider{decider{call.Ask, false, nil}, test.takes}, &approver{})
+				c, stream := toolCall(test.headers...)
+				c.Fleet = filtertest.Fleet(router.FleetConfig{ApprovalWait: time.Minute})
+				began := time.Now()
+				stream.Deadline = 10 * time.Second
+				step, _ := pass(t, f, c, stream)
+				if took := time.Since(began); took != test.want || step != filter.Stop ||
+					c.Answer().Refusal.Reason != "APPROVAL_REQUIRED" {
+					t.Errorf("after %v: step %d, %+v", took, step, c.Answer().Refusal)
+				}
+				f.Close()
+			})
+		})
 	}
 }
 
