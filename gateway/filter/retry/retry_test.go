@@ -50,8 +50,6 @@ func TestPredicate(t *testing.T) {
 	}
 }
 
-// TestAttempts: a call that did not start is retried once. A call that a backend may have carried out
-// counts as started from then on.
 // TestAnswers: of an answer that a backend gave, its own wish decides when and whether the call is made again.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
@@ -135,6 +133,8 @@ func delay(t *testing.T, d time.Duration) string {
 	return base64.RawStdEncoding.EncodeToString(packed)
 }
 
+// TestAttempts: a call that did not start is retried once. A call that a backend may have carried out
+// counts as started from then on, also when its second attempt is not sent.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()
@@ -152,6 +152,11 @@ func TestAttempts(t *testing.T) {
 	retry.Again(c, s, relay.Answer{})
 	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal != nil || !c.Attempt.Started {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
+	}
+	c.Endpoint = c.Fleet.Backends[1]
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal == nil || !c.Attempt.Started ||
+		c.Attempt.Failed != c.Endpoint {
+		t.Errorf("after the second attempt, which was not sent: %+v, %+v", refusal, c.Attempt)
 	}
 }
 
