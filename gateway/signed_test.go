@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -18,9 +19,11 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
 )
 
 // requestIDs are what answers differ in that say the same.
@@ -245,5 +248,109 @@ func TestSignedURLsOfTenants(t *testing.T) {
 	if log := f.gateway.Log.String(); strings.Contains(log, "signature=") ||
 		strings.Contains(log, strings.Split(url, "signature=")[1]) {
 		t.Errorf("the log has a signature; log %+v", log)
+	}
+}
+
+// signedRoom is backends that share their files, behind a gateway that signs URLs. Each session has its backend.
+type signedRoom struct {
+	*signedFiles
+	room
+}
+
+func newSignedRoom(t *testing.T) *signedRoom {
+	t.Helper()
+	r := &signedRoom{}
+	for i := range 4 {
+		c := gatewaytest.NewCapability(fmt.Sprint("b", i))
+		c.Files = "shared"
+		r.all, r.addrs = append(r.all, c), append(r.addrs, c.Serve(t, call.Doc).Addr)
+	}
+	r.signedFiles = startSigned(t, func(o *gatewaytest.Options) {
+		fleet := r.fleet(call.Doc)
+		fleet.Affinity = router.Affinity{Sessions: true}
+		o.Fleets = []gatewaytest.Fleet{fleet}
+	})
+	return r
+}
+
+// download makes one, and says which backend served it, and of which sessions that backend was told.
+func (r *signedRoom) download(t *testing.T, by func(url, session string) error, url, session string) (name string,
+	told []string) {
+	t.Helper()
+	before := map[string]int{}
+	for _, c := range r.all {
+		before[c.Name] = len(c.Seen())
+	}
+	check.Must(t, by(url, session))
+	for _, c := range r.all {
+		if seen := c.Seen(); len(seen) > before[c.Name] {
+			name, told = name+c.Name, seen[len(seen)-1].Metadata.Get("x-session-id")
+		}
+	}
+	return name, told
+}
+
+// TestSignedURLsOfSessions: a download by a signed URL is of the session that was signed, or of none. The header of its
+// caller does not reach the backend, does not choose it, and pins nothing.
+func TestSignedURLsOfSessions(t *testing.T) {
+	t.Parallel()
+	r := newSignedRoom(t)
+	client, grpcClient := r.gateway.HTTP2(t), gatewaytest.NewClient(r.gateway.Conn(t), call.Doc)
+	home := func(session string) string {
+		served, err := inSession(bearer(t.Context(), r.keys["acme"]), grpcClient, session)
+		check.Must(t, err)
+		return served
+	}
+	here, other := home("s1"), "s2"
+	for i := 3; home(other) == here; i++ {
+		other = fmt.Sprint("s", i)
+	}
+	up := transfer(t, client, http.MethodPost, r.gateway.URL(filesPath), strings.NewReader("acme's"), "X-Api-Key",
+		r.keys["acme"], "X-Session-Id", "s1").told(t)
+	for _, c := range r.all {
+		if c.Kept() == 0 {
+			c.Keep(gatewaytest.File{Data: []byte("acme's")})
+		}
+	}
+	_, ofSession := r.sign(t, client, "acme", up.Path, `{"session_id":"s1"}`)
+	_, ofNone := r.sign(t, client, "acme", up.Path, `{}`)
+	pinned := r.gateway.Metrics(t)[`capgate_affinity_known{what="sessions"}`]
+	got := func(data string, err error) error {
+		if err == nil && data != "acme's" {
+			err = fmt.Errorf("it is %q", data)
+		}
+		return err
+	}
+	overHTTP := func(c *http.Client) func(string, string) error {
+		return func(url, session string) error {
+			down := transfer(t, c, http.MethodGet, r.gateway.URL(url), nil, "X-Session-Id", session)
+			return got(string(down.body), down.err)
+		}
+	}
+	for way, by := range map[string]func(url, session string) error{
+		"HTTP/1.1": overHTTP(r.gateway.HTTP1(t)), "HTTP/2": overHTTP(client),
+		"gRPC": func(url, session string) error {
+			_, signature, _ := strings.Cut(url, "?signature=")
+			ctx := with(t.Context(), "x-capgate-signature", signature, "x-session-id", session)
+			file, err := grpcClient.Download(ctx, up.ID)
+			return got(string(file.Data), err)
+		},
+	} {
+		used := map[string]bool{}
+		for i := range 20 {
+			if name, told := r.download(t, by, ofSession, other); name != here || len(told) != 1 || told[0] != "s1" {
+				t.Errorf("%s: %s got the session %q, want %s to get s1", way, name, told, here)
+			}
+			name, told := r.download(t, by, ofNone, []string{other, "unknown"}[i%2])
+			if used[name] = true; len(told) != 0 {
+				t.Errorf("%s, no session: %s was told %q", way, name, told)
+			}
+		}
+		if len(used) == 1 {
+			t.Errorf("%s, no session: all went to %v", way, used)
+		}
+	}
+	if now := r.gateway.Metrics(t)[`capgate_affinity_known{what="sessions"}`]; now != pinned {
+		t.Errorf("%v sessions are known, and were %v before", now, pinned)
 	}
 }
