@@ -34,9 +34,9 @@ func TestTheSecondLossIsTold(t *testing.T) {
 			a, b := replicas[0], replicas[1]
 			expect := func(what string, c gatewaytest.Client, lost bool) (served string) {
 				t.Helper()
-				served, err := inSession(t.Context(), c, "mine")
+				served, err := r.inSession(t.Context(), c, "mine")
 				for errorInfo(err).GetReason() == "BACKEND_UNREACHABLE" { // it met several that are dead, or the very end of one
-					served, err = inSession(t.Context(), c, "mine")
+					served, err = r.inSession(t.Context(), c, "mine")
 				}
 				if reason := errorInfo(err).GetReason(); lost != (reason == "SESSION_LOST") || !lost && err != nil {
 					t.Fatalf("%s: served by %q, %v %q", what, served, err, reason)
@@ -90,7 +90,7 @@ func TestNoLossIsSilent(t *testing.T) {
 	for n, stopped := range random.Perm(backends)[1:] {
 		for range callsBetween {
 			i := random.IntN(sessions)
-			served, err := inSession(t.Context(), replicas[random.IntN(len(replicas))], fmt.Sprint("session-", i))
+			served, err := r.inSession(t.Context(), replicas[random.IntN(len(replicas))], fmt.Sprint("session-", i))
 			switch {
 			case errorInfo(err).GetReason() == "SESSION_LOST":
 				last[i] = ""
@@ -104,7 +104,7 @@ func TestNoLossIsSilent(t *testing.T) {
 				last[i] = served
 			}
 		}
-		r.backends[stopped].Stop()
+		r.stop(r.all[stopped].Name)
 	}
 	if moved == 0 {
 		t.Error("no session was ever lost")

@@ -48,6 +48,9 @@ func (b *Backend) Stop() {
 	<-b.served
 }
 
+// Accepted is the number of connections that clients have made.
+func (b *Backend) Accepted() int { return b.listener.total() }
+
 // GoAway sends GOAWAY to clients and lets their calls finish. Any goroutine of a test may call it.
 func (b *Backend) GoAway(t testing.TB) {
 	t.Helper()
@@ -72,9 +75,10 @@ func (b *Backend) WaitIdle(t testing.TB) {
 type countingListener struct {
 	net.Listener
 
-	mu   sync.Mutex
-	open int
-	idle chan struct{} // closed, and replaced, whenever one closes
+	mu       sync.Mutex
+	open     int
+	accepted int
+	idle     chan struct{} // closed, and replaced, whenever one closes
 }
 
 func (l *countingListener) Accept() (net.Conn, error) {
@@ -84,6 +88,7 @@ func (l *countingListener) Accept() (net.Conn, error) {
 	}
 	l.mu.Lock()
 	l.open++
+	l.accepted++
 	l.mu.Unlock()
 	return &countedConn{Conn: nc, from: l}, nil
 }
@@ -92,6 +97,12 @@ func (l *countingListener) state() (open int, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open, l.idle
+}
+
+func (l *countingListener) total() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.accepted
 }
 
 type countedConn struct {
