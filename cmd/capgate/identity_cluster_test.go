@@ -29,12 +29,13 @@ type keyedGateways struct {
 	admins  []string
 }
 
-func startKeyed(t *testing.T) *keyedGateways {
+// startKeyed starts them, with more in their configuration.
+func startKeyed(t *testing.T, more ...string) *keyedGateways {
 	t.Helper()
 	g := &keyedGateways{redis: redistest.Start(t)}
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+
-		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}", backend))
+		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\n"+strings.Join(more, "\n"), backend))
 	for range 3 {
 		_, public, admin := serve(t, nil, "--config", config)
 		g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public),
