@@ -6,10 +6,10 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/capgate/capgate/examples/openparallax/agent"
 	"github.com/capgate/capgate/examples/openparallax/engine"
@@ -17,12 +17,10 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// patience is how long anything may take.
-const patience = 30 * time.Second
-
 // served is an engine that serves.
 type served struct {
 	addr  string
+	dial  func(context.Context, string) (net.Conn, error) // nil: by TCP
 	ended chan error
 }
 
@@ -40,6 +38,22 @@ func startEngine(t *testing.T, e *engine.Engine) *served {
 		t.Fatal(err)
 	}
 	s := &served{addr: ln.Addr().String(), ended: make(chan error, 1)}
+	s.serve(t, e, ln)
+	return s
+}
+
+// startQuiet serves an engine without the network, for a test in a bubble of testing/synctest: its time passes when
+// nothing else happens.
+func startQuiet(t *testing.T, cfg engine.Config) *served {
+	t.Helper()
+	ln := bufconn.Listen(64 << 10)
+	s := &served{addr: "passthrough:///engine", ended: make(chan error, 1),
+		dial: func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }}
+	s.serve(t, engine.New(cfg), ln)
+	return s
+}
+
+func (s *served) serve(t *testing.T, e *engine.Engine, ln net.Listener) {
 	ctx, stop := context.WithCancel(context.Background())
 	gone := make(chan struct{})
 	go func() {
@@ -47,11 +61,13 @@ func startEngine(t *testing.T, e *engine.Engine) *served {
 		s.ended <- e.Serve(ctx, ln)
 	}()
 	t.Cleanup(func() { stop(); check.Received(t, gone, "the engine to stop") })
-	return s
 }
 
 func (s *served) conn(t *testing.T, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
+	if s.dial != nil {
+		opts = append(opts, grpc.WithContextDialer(s.dial))
+	}
 	conn, err := grpc.NewClient(s.addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +102,7 @@ func (s *served) attend(t *testing.T, cfg agent.Config) (stop func(), ended <-ch
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

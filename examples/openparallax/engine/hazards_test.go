@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,8 +18,8 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// never is how long is waited for what does not happen. However slow the machine is, it does not.
-const never = 200 * time.Millisecond
+// never is how long is waited for what does not happen, in the time of a bubble, which passes when nothing happens.
+const never = check.Patience / 2
 
 // held is an agent that works on a message when it is let.
 type held struct {
@@ -58,28 +59,30 @@ func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientSe
 // A message that comes while another waits for a tool stops both.
 func TestOverlapStopsTheAgent(t *testing.T) {
 	t.Parallel()
-	e, h := start(t, engine.Config{}), newHeld()
-	e.attend(t, h.config())
-	c := e.client(t)
-	ctx, cancel := context.WithCancel(within(t))
-	first := h.send(ctx, t, c, "one", `tool: read_file {"path":"a"}`, normal)
-	second := h.send(ctx, t, c, "two", "hello", normal)
-	close(h.let)
-	for {
-		event, err := first.Recv()
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		e, h := startQuiet(t, engine.Config{}), newHeld()
+		e.attend(t, h.config())
+		c := e.client(t)
+		ctx, cancel := context.WithCancel(within(t))
+		first := h.send(ctx, t, c, "one", `tool: read_file {"path":"a"}`, normal)
+		second := h.send(ctx, t, c, "two", "hello", normal)
+		close(h.let)
+		for {
+			event, err := first.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event.GetEventType() == openparallaxv1.PipelineEventType_ACTION_COMPLETED {
+				break // and the agent is told, but does not hear it
+			}
 		}
-		if event.GetEventType() == openparallaxv1.PipelineEventType_ACTION_COMPLETED {
-			break // and the agent is told, but does not hear it
+		time.AfterFunc(never, cancel)
+		for _, stream := range []openparallaxv1.ClientService_SendMessageClient{first, second} {
+			if heard, err := hear(stream); status.Code(err) != codes.Canceled || len(heard) > 0 {
+				t.Errorf("%v, %v", heard, err)
+			}
 		}
-	}
-	time.AfterFunc(never, cancel)
-	for _, stream := range []openparallaxv1.ClientService_SendMessageClient{first, second} {
-		if heard, err := hear(stream); status.Code(err) != codes.Canceled || len(heard) > 0 {
-			t.Errorf("%v, %v", heard, err)
-		}
-	}
+	})
 }
 
 // The end of one answer ends the stream of another of the same session.
@@ -138,7 +141,8 @@ func TestASlowReaderStallsEverybody(t *testing.T) {
 	if _, err := stream.Recv(); err != nil { // and no more
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), never)
+	// However slow the machine is, nothing is heard. A bubble's time would not pass while calls wait for a lock.
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if heard, err := say(ctx, e.client(t), "quick", "hello", normal); status.Code(err) != codes.DeadlineExceeded ||
 		len(heard) > 0 {
@@ -220,25 +224,27 @@ func TestNumbersOfModesAreMistaken(t *testing.T) {
 // Streams of older engines end when their clients go.
 func TestKeptStreams(t *testing.T) {
 	t.Parallel()
-	e := start(t, engine.Config{KeepStreams: true})
-	e.attend(t, agent.Config{})
-	c := e.client(t)
-	ctx, cancel := context.WithCancel(within(t))
-	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: normal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		event, err := stream.Recv()
+	synctest.Test(t, func(t *testing.T) {
+		e := startQuiet(t, engine.Config{KeepStreams: true})
+		e.attend(t, agent.Config{})
+		c := e.client(t)
+		ctx, cancel := context.WithCancel(within(t))
+		stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: normal})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if event.GetResponseComplete() != nil {
-			break
+		for {
+			event, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event.GetResponseComplete() != nil {
+				break
+			}
 		}
-	}
-	time.AfterFunc(never, cancel)
-	if event, err := stream.Recv(); status.Code(err) != codes.Canceled {
-		t.Errorf("%v, %v", event, err)
-	}
+		time.AfterFunc(never, cancel)
+		if event, err := stream.Recv(); status.Code(err) != codes.Canceled {
+			t.Errorf("%v, %v", event, err)
+		}
+	})
 }
