@@ -161,7 +161,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	if _, err = agent.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Id: "x"}); err != nil {
 		t.Fatal(err)

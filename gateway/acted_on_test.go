@@ -284,7 +284,7 @@ func TestStoppingGatewayTellsWhatRan(t *testing.T) {
 				defer close(ended) // also where the caller fails the test
 				ended <- caller.failed(t, g)
 			}()
-			gatewaytest.Wait(t, came, "the call")
+			check.Received(t, came, "the call")
 			g.Drain()
 			b := breakdown{reason: "DRAINING"}
 			b.check(t, check.Received(t, ended, "the end of the call"), caller.grpc)
@@ -327,7 +327,7 @@ func TestARepeatInFlightMayHaveRun(t *testing.T) {
 			&docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Block, ArgsJson: []byte(`{}`)})
 		first <- err
 	}()
-	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	check.Received(t, c.Blocked(), "the tool to run")
 	resp, body := post(t, g.HTTP1(t), g, "weather", `{"tool_name":"block","args":{}}`, "Idempotency-Key", "k",
 		"Request-Timeout", "0.05")
 	b := breakdown{reason: "DEADLINE_EXCEEDED"}

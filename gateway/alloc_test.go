@@ -174,7 +174,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	patient := func() { _ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience)) } // for some hundred calls
+	patient := func() { _ = conn.SetDeadline(time.Now().Add(check.Patience)) } // for some hundred calls
 	patient()
 	w := newWire(conn)
 	_, _ = conn.Write(append([]byte(preface), hello()...)) // reading tells

@@ -62,7 +62,7 @@ func (p *asking) answer(t *testing.T) {
 // TestCallsWaitForPeopleByDefault: a call whose client says nothing runs once, as soon as a person approves it.
 func TestCallsWaitForPeopleByDefault(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDesk(t), gatewaytest.Patience, nil)
+	p := startAsking(t, openDesk(t), check.Patience, nil)
 	ended := make(chan error, 1)
 	go func() { ended <- p.invoke(t.Context(), t) }()
 	p.answer(t)
@@ -98,7 +98,7 @@ func TestNobodyAnswers(t *testing.T) {
 	if resp.StatusCode != http.StatusAccepted || !strings.Contains(body, `"approval_id":"apr_`) {
 		t.Errorf("JSON: %s %s", resp.Status, body)
 	}
-	hasty := startAsking(t, openDesk(t), gatewaytest.Patience, nil)
+	hasty := startAsking(t, openDesk(t), check.Patience, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // of which it waits for six
 	defer cancel()
 	wants(t, hasty.invoke(ctx, t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
@@ -146,15 +146,15 @@ func TestCallersSayHowLongTheyWait(t *testing.T) {
 // TestListenersSayHowLongCallsWait: a listener's word comes before the fleet's, also where it is 0.
 func TestListenersSayHowLongCallsWait(t *testing.T) {
 	t.Parallel()
-	long, none := gatewaytest.Patience, time.Duration(0)
+	long, none := check.Patience, time.Duration(0)
 	for name, test := range map[string]struct {
 		fleet    time.Duration
 		listener *time.Duration
 		waits    bool
 	}{
 		"the listener's":      {0, &long, true},
-		"the fleet's":         {gatewaytest.Patience, nil, true},
-		"the listener's none": {gatewaytest.Patience, &none, false},
+		"the fleet's":         {check.Patience, nil, true},
+		"the listener's none": {check.Patience, &none, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +182,7 @@ func TestListenersSayHowLongCallsWait(t *testing.T) {
 // TestCallersLeaveWhileTheyWait: the approval is still there, and can be answered and used.
 func TestCallersLeaveWhileTheyWait(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDesk(t), gatewaytest.Patience, nil)
+	p := startAsking(t, openDesk(t), check.Patience, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.invoke(ctx, t) }()

@@ -105,7 +105,7 @@ func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
 			Backends: []string{f.backend.Addr}}},
 		// each is asked for anew
-		Policy:   policy.Options{Store: rules, Source: tools, Timeout: gatewaytest.Patience, TTL: 1},
+		Policy:   policy.Options{Store: rules, Source: tools, Timeout: check.Patience, TTL: 1},
 		Approver: d,
 	})
 	f.conn = f.gateway.Conn(t)
@@ -263,7 +263,7 @@ func TestACallWaitsForAPerson(t *testing.T) {
 		t.Errorf("%v, %v", a.State, err)
 	}
 
-	short, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
+	short, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	_, err := f.client.Invoke(with(short, "x-approval-wait", "0.05"), request(gatewaytest.Echo, `{"n":4}`))
 	wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
@@ -285,7 +285,7 @@ func TestNobodyWaitsForAPersonWhenTheGatewayStops(t *testing.T) {
 	d.next(t, approvals.EventCreated)
 	f.gateway.Drain()
 	wants(t, check.Received(t, ended, "the end of the call"), codes.FailedPrecondition, "APPROVAL_REQUIRED")
-	gatewaytest.Wait(t, f.gateway.Stopped(), "the gateway to stop")
+	check.Received(t, f.gateway.Stopped(), "the gateway to stop")
 }
 
 // TestACallThatDidNotStartKeepsItsApproval.

@@ -51,7 +51,7 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 		t.Fatal(err)
 	}
 	check.Cleanup(t, func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
+	_ = conn.SetDeadline(time.Now().Add(check.Patience))
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path,
 		contentType, length)
 	for i := 0; i < len(header); i += 2 {
@@ -182,7 +182,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 				t.Fatalf("no client at %s: %v", addr, err)
 			}
 			check.Cleanup(t, func() { _ = conn.Close() })
-			_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
+			_ = conn.SetDeadline(time.Now().Add(check.Patience))
 			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
 				head
 			if _, err := io.WriteString(conn, head); err != nil {

@@ -56,7 +56,7 @@ func nested(levels int) string {
 func TestCostlyChecksHarmNobodyElse(t *testing.T) {
 	t.Parallel()
 	f, acme, globex := behindSchema(t, doubling)
-	acme, cancel := context.WithTimeout(acme, gatewaytest.Patience)
+	acme, cancel := context.WithTimeout(acme, check.Patience)
 	defer cancel()
 	var all sync.WaitGroup
 	for range 5 {

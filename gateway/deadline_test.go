@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
@@ -123,7 +124,7 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 	"rules": func(s stuck, o *gatewaytest.Options) {
 		rules := &ruled{gate: s.gate, asked: make(chan struct{}),
 			rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}
-		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: gatewaytest.Patience}
+		o.Policy = policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: check.Patience}
 	},
 	"shield": func(s stuck, o *gatewaytest.Options) { o.Shield = stuckShield{s} },
 	"approval": func(s stuck, o *gatewaytest.Options) {

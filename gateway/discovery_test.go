@@ -65,11 +65,11 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(), Round: 20 * time.Millisecond})
 	d.catalog.Replace(map[string]catalog.Declaration{"caps": {
 		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval,
-		Timeout: gatewaytest.Patience,
+		Timeout: check.Patience,
 	}})
 	d.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend}}},
-		Policy: policy.Options{Source: d.catalog, Store: store.Policies(), Timeout: gatewaytest.Patience},
+		Policy: policy.Options{Source: d.catalog, Store: store.Policies(), Timeout: check.Patience},
 	})
 	d.discoverer = catalog.NewDiscoverer(d.catalog, d.gateway.AskForTools)
 	d.catalog.Read(t.Context())

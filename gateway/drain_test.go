@@ -61,7 +61,7 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		gatewaytest.Wait(t, f.capability.Blocked(), "the calls")
+		check.Received(t, f.capability.Blocked(), "the calls")
 	}
 	f.capability.WaitSeen(t, 5)
 
@@ -99,7 +99,7 @@ func TestDrainDelay(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Drain:   &gateway.Drain{Delay: delay, Timeout: gatewaytest.Patience},
+		Drain:   &gateway.Drain{Delay: delay, Timeout: check.Patience},
 		Leaving: func() { over <- time.Now(); <-proceed },
 	})
 	proceeds := sync.OnceFunc(func() { close(proceed) })
@@ -140,7 +140,7 @@ func TestDrainTimeout(t *testing.T) {
 	client := gatewaytest.NewClient(g.Conn(t), call.Live)
 	ended := make(chan error, 1)
 	go func() { ended <- invokeBlock(client)(context.WithoutCancel(t.Context())) }()
-	gatewaytest.Wait(t, capability.Blocked(), "the call")
+	check.Received(t, capability.Blocked(), "the call")
 	g.Stop(t)
 	if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Unavailable ||
 		errorInfo(err).GetReason() != "DRAINING" {

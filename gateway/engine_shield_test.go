@@ -57,7 +57,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	check.Cleanup(t, server.Stop)
 	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial, Now: clock.Now})}
 	check.Cleanup(t, s.Close)
-	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
+	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
 	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
 		t.Fatal(err)
 	}

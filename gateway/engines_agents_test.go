@@ -21,7 +21,7 @@ import (
 // session is an agent's stream, as a published agent opens it: without waiting for a connection that can be made.
 func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunSessionClient, error) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), gatewaytest.Patience)
+	ctx, stop := context.WithTimeout(context.Background(), check.Patience)
 	check.Cleanup(t, stop)
 	stream, err := parallaxpb.NewAgentServiceClient(g.Conn(t)).RunSession(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func TestAgentsOfAGatewayThatStops(t *testing.T) {
 	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the agent got %v, %v", d, err)
 	}
-	gatewaytest.Wait(t, e.gateway.Stopped(), "the gateway to stop")
+	check.Received(t, e.gateway.Stopped(), "the gateway to stop")
 }
 
 // TestAgentsOfEnginesThatGo are not told OK either.

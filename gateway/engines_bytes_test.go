@@ -115,7 +115,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 		ended <- err
 	}
 	go say()
-	gatewaytest.Wait(t, received, "the first to be there")
+	check.Received(t, received, "the first to be there")
 	go say()
 	go say() // one of the two waits
 	err := check.Received(t, ended, "the end of the call")

@@ -172,7 +172,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gatewaytest.Wait(t, thinking, "the agent to think")
+	check.Received(t, thinking, "the agent to think")
 	killed.Stop()
 	_, err = hearAll(stream)
 	details := wants(t, err, codes.DataLoss, "ENGINE_STREAM_LOST").GetMetadata()
@@ -215,7 +215,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 			<-time.After(100 * time.Millisecond) // as who restarts agents
 		}
 	}()
-	gatewaytest.Wait(t, connected, "the agent to be connected")
+	check.Received(t, connected, "the agent to be connected")
 	if got, err := e.say(patient(t), "s", "again"); err != nil || got != "You said: again" {
 		t.Errorf("%q, %v", got, err)
 	}

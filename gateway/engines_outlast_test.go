@@ -34,7 +34,7 @@ func TestEnginesWhileDraining(t *testing.T) {
 			Think:    func(context.Context, *parallaxpb.ProcessRequest) { <-let },
 		})
 	}()
-	gatewaytest.Wait(t, ready, "the agent to be connected")
+	check.Received(t, ready, "the agent to be connected")
 	said := make(chan error, 1)
 	go func() {
 		got, err := e.say(patient(t), "s", `tool: read_file {"path":"a.txt"}`)
@@ -43,7 +43,7 @@ func TestEnginesWhileDraining(t *testing.T) {
 		}
 		said <- err
 	}()
-	gatewaytest.Wait(t, received, "the agent to have the message")
+	check.Received(t, received, "the agent to have the message")
 	e.gateway.Drain()
 	for { // until it takes no more
 		c, err := net.Dial("tcp", e.gateway.Addr)
@@ -60,7 +60,7 @@ func TestEnginesWhileDraining(t *testing.T) {
 	if err := check.Received(t, gone, "the agent to leave"); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
-	gatewaytest.Wait(t, e.gateway.Stopped(), "the gateway to stop, as nobody is left")
+	check.Received(t, e.gateway.Stopped(), "the gateway to stop, as nobody is left")
 }
 
 // TestAMessageOutlastsItsCaller and the next one waits for its end.

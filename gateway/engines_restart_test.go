@@ -59,7 +59,7 @@ func (e *durableEngine) start() {
 		defer close(gone)
 		_ = agent.Run(ctx, conn, agent.Config{Ready: func() { close(ready) }})
 	}()
-	gatewaytest.Wait(e.t, ready, "the agent to be connected")
+	check.Received(e.t, ready, "the agent to be connected")
 	e.kill = func() { server.Stop(); stop(); check.Received(e.t, gone, "the end of the agent") }
 }
 

@@ -56,7 +56,7 @@ func attendDirectly(t *testing.T, addr string) {
 			t.Log("agent: ", err)
 		}
 	})
-	gatewaytest.Wait(t, ready, "the agent to be connected")
+	check.Received(t, ready, "the agent to be connected")
 }
 
 func sessionsOf(ctx context.Context, t *testing.T, c parallaxpb.ClientServiceClient,

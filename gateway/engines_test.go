@@ -119,7 +119,7 @@ func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config,
 func (e *engines) attend(t *testing.T, cfg agent.Config) {
 	t.Helper()
 	ready, _ := e.startAgent(t, cfg)
-	gatewaytest.Wait(t, ready, "the agent to be connected")
+	check.Received(t, ready, "the agent to be connected")
 }
 
 // startAgent starts an agent that comes by way of the gateway. ready is closed when the engine has it.
@@ -189,7 +189,7 @@ func TestMessagesOneAtATime(t *testing.T) {
 }
 
 func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	check.Cleanup(t, cancel)
 	return ctx
 }
@@ -333,11 +333,11 @@ func TestSuccessorOfAnAgent(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	first, stop := e.startAgent(t, agent.Config{})
-	gatewaytest.Wait(t, first, "the first agent to be connected")
+	check.Received(t, first, "the first agent to be connected")
 	second, _ := e.startAgent(t, agent.Config{})
-	gatewaytest.Wait(t, e.taken, "the second agent to find the first")
+	check.Received(t, e.taken, "the second agent to find the first")
 	stop()
-	gatewaytest.Wait(t, second, "the second agent to be connected")
+	check.Received(t, second, "the second agent to be connected")
 }
 
 // TestModesOfSessions whatever their numbers are.

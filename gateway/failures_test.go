@@ -189,8 +189,8 @@ func TestBackendDiesDuringCalls(t *testing.T) {
 		_, err := f.client.StreamInvoke(t.Context(), request(gatewaytest.Block, `{}`))
 		results <- err
 	}()
-	gatewaytest.Wait(t, f.capability.Blocked(), "the first call")
-	gatewaytest.Wait(t, f.capability.Blocked(), "the second call")
+	check.Received(t, f.capability.Blocked(), "the first call")
+	check.Received(t, f.capability.Blocked(), "the second call")
 	f.backend.Stop()
 	for range 2 {
 		if err := check.Received(t, results, "the result"); status.Code(err) != codes.Unavailable ||
@@ -292,7 +292,7 @@ func TestCallersCancelReachesTheBackend(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- invokeBlock(f.client)(ctx) }()
-		gatewaytest.Wait(t, f.capability.Blocked(), "the call")
+		check.Received(t, f.capability.Blocked(), "the call")
 		cancel()
 		if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 			t.Error(err)

@@ -52,7 +52,7 @@ func startOddFiles(t *testing.T, most int64, o *oddFiles) (*gatewaytest.Gateway,
 	b := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, o) })
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}, Unprobed: true}},
-		REST:   rest.Config{Files: files.Config{MaxSize: most, Stall: gatewaytest.Patience}},
+		REST:   rest.Config{Files: files.Config{MaxSize: most, Stall: check.Patience}},
 	}), b
 }
 
@@ -286,7 +286,7 @@ func TestRefusedUploads(t *testing.T) {
 			t.Fatal(err)
 		}
 		check.Cleanup(t, func() { _ = conn.Close() })
-		patient := func() { _ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience)) }
+		patient := func() { _ = conn.SetDeadline(time.Now().Add(check.Patience)) }
 		patient()
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n%s\r\n",
 			filesPath, head); err != nil {
@@ -347,7 +347,7 @@ func TestAfterAnUploadThatIsTooLarge(t *testing.T) {
 			}
 		}
 	}})
-	conn, err := net.DialTimeout("tcp", g.Addr, gatewaytest.Patience)
+	conn, err := net.DialTimeout("tcp", g.Addr, check.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -49,12 +50,12 @@ func TestDigestInTrailer(t *testing.T) {
 }
 
 func upload1(addr, file, trailer, value string, announced bool) (code, body string, err error) {
-	conn, err := net.DialTimeout("tcp", addr, gatewaytest.Patience)
+	conn, err := net.DialTimeout("tcp", addr, check.Patience)
 	if err != nil {
 		return "", "", err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(gatewaytest.Patience))
+	_ = conn.SetDeadline(time.Now().Add(check.Patience))
 	announce := ""
 	if announced {
 		announce = "Trailer: " + trailer + "\r\n"

@@ -30,7 +30,7 @@ func TestDrainOfPacedStreams(t *testing.T) {
 		rate  int64 // while it drains
 		code  codes.Code
 	}{
-		"finishes":   {gatewaytest.Patience, 1 << 30, codes.OK},
+		"finishes":   {check.Patience, 1 << 30, codes.OK},
 		"is cut off": {50 * time.Millisecond, 1, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -269,7 +269,7 @@ func TestRepeatsAtThreeReplicas(t *testing.T) {
 			}
 		})
 	}
-	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	check.Received(t, c.Blocked(), "the tool to run")
 	c.Release()
 	check.Ended(t, &callers, "the end of the calls")
 	if n := len(c.Seen()); n != 1 || firsts != 1 {
@@ -291,7 +291,7 @@ func TestACallerComesBack(t *testing.T) {
 		_, err := client.Invoke(ctx, &docpb.InvokeRequest{ToolName: gatewaytest.Block})
 		left <- err
 	}()
-	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	check.Received(t, c.Blocked(), "the tool to run")
 	leave()
 	if err := check.Received(t, left, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
 		t.Errorf("who left got %v", err)
@@ -330,7 +330,7 @@ func TestACallThatDoesNotStart(t *testing.T) {
 		_, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}")
 		lost <- err
 	}()
-	gatewaytest.Wait(t, c.Blocked(), "the tool to run")
+	check.Received(t, c.Blocked(), "the tool to run")
 	backend.Stop()
 	if err := check.Received(t, lost, "the end of the lost call"); status.Code(err) != codes.Unavailable {
 		t.Errorf("the first got %v", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -248,7 +249,7 @@ func TestApprovalsInEveryDialect(t *testing.T) {
 				{Capability: "caps", Backends: []string{c.Serve(t, backend).Addr}},
 				{Capability: "gone", Backends: []string{gatewaytest.Unreachable(t)}, Dialect: backend, Unprobed: true},
 			},
-			Policy: policy.Options{Source: tools, Timeout: gatewaytest.Patience}, Approver: d,
+			Policy: policy.Options{Source: tools, Timeout: check.Patience}, Approver: d,
 		})
 		cl := gatewaytest.NewClient(g.Conn(t), client)
 		for _, capability := range []string{"caps", "gone"} {

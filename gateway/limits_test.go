@@ -116,7 +116,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	client := gatewaytest.NewClient(dying.Conn(t), call.Doc)
 	for range 2 {
 		go func() { lost <- invokeBlock(client)(living) }()
-		gatewaytest.Wait(t, one.Blocked(), "a call of the dying gateway")
+		check.Received(t, one.Blocked(), "a call of the dying gateway")
 	}
 	client = gatewaytest.NewClient(other.Conn(t), call.Doc)
 	for range cap(ended) {
@@ -164,7 +164,7 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	first := make(chan error, 1)
 	go func() { first <- invokeBlock(client)(t.Context()) }()
-	gatewaytest.Wait(t, one.Blocked(), "the first call")
+	check.Received(t, one.Blocked(), "the first call")
 
 	leaving, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
@@ -233,8 +233,8 @@ func TestMaxConcurrentOfADyingBackend(t *testing.T) {
 		for range 2 {
 			go func() { ended <- invokeBlock(c)(t.Context()) }()
 		}
-		gatewaytest.Wait(t, one.Blocked(), "a call at one")
-		gatewaytest.Wait(t, two.Blocked(), "a call at the other")
+		check.Received(t, one.Blocked(), "a call at one")
+		check.Received(t, two.Blocked(), "a call at the other")
 		dying.Stop() // its call waits for the other backend
 		waitWaiting(t, g, 1)
 		two.Release()

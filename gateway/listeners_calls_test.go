@@ -101,7 +101,7 @@ func TestEnginesAtListeners(t *testing.T) {
 		stop()
 		t.Log("agent: ", check.Received(t, e.agent, "the agent to stop")) // stopped
 	})
-	gatewaytest.Wait(t, ready, "the agent to be connected")
+	check.Received(t, ready, "the agent to be connected")
 
 	e.client = parallaxpb.NewClientServiceClient(conn)
 	if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {

@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -44,7 +45,7 @@ func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declar
 	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(tools)
-	options := policy.Options{Store: rules, Source: known, Timeout: gatewaytest.Patience}
+	options := policy.Options{Store: rules, Source: known, Timeout: check.Patience}
 	decider, err := policy.New(options)
 	if err != nil {
 		t.Fatal(err)

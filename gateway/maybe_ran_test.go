@@ -77,7 +77,7 @@ func TestASecondAttemptThatIsNotSent(t *testing.T) {
 			case <-one.Blocked():
 			case <-two.Blocked():
 				has, other = second, first
-			case <-time.After(gatewaytest.Patience):
+			case <-time.After(check.Patience):
 				t.Fatal("the call comes to no backend")
 			}
 			other.Stop()

@@ -25,7 +25,7 @@ func askingMCP(d *desk, wait time.Duration) func(*gatewaytest.Options) {
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	return func(o *gatewaytest.Options) {
-		o.Policy = policy.Options{Source: tools, Timeout: gatewaytest.Patience}
+		o.Policy = policy.Options{Source: tools, Timeout: check.Patience}
 		o.Approver = d
 		o.MCP.Settings.ApprovalWait = wait
 		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
@@ -62,7 +62,7 @@ func echo(text string) *sdk.CallToolParams {
 func TestMCPHeldCalls(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	f := startMCP(t, askingMCP(d, gatewaytest.Patience))
+	f := startMCP(t, askingMCP(d, check.Patience))
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil)
 		var calling sync.WaitGroup
@@ -85,7 +85,7 @@ func TestMCPHeldCalls(t *testing.T) {
 func TestMCPHeldProgress(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	f := startMCP(t, askingMCP(d, gatewaytest.Patience), func(o *gatewaytest.Options) { o.MCP.Beat = time.Millisecond })
+	f := startMCP(t, askingMCP(d, check.Patience), func(o *gatewaytest.Options) { o.MCP.Beat = time.Millisecond })
 	for _, revision := range revisions {
 		told, last := make(chan *sdk.ProgressNotificationParams, 10_000), -1.0
 		s := f.session(t, revision, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
@@ -180,7 +180,7 @@ func TestMCPApprovalPages(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.SetPublicURL("https://capgate.example.com")
-	f := startMCP(t, askingMCP(d, gatewaytest.Patience))
+	f := startMCP(t, askingMCP(d, check.Patience))
 	pages := make(chan *sdk.ElicitParams, 10)
 	s := f.session(t, revisions[0], shows(pages))
 	var calling sync.WaitGroup
@@ -238,7 +238,7 @@ func TestMCPRequestState(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.SetPublicURL("https://capgate.example.com")
-	a, b := startMCP(t, askingMCP(d, gatewaytest.Patience)), startMCP(t, askingMCP(d, gatewaytest.Patience))
+	a, b := startMCP(t, askingMCP(d, check.Patience)), startMCP(t, askingMCP(d, check.Patience))
 	asked := a.inNewest(t, `{"a":1,"b":2}`, ``)
 	if asked.Result.ResultType != "input_required" || asked.Result.RequestState == "" {
 		t.Fatalf("%+v", asked)
@@ -290,7 +290,7 @@ func TestMCPSessions(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.SetPublicURL("https://capgate.example.com")
-	a, b := startMCP(t, askingMCP(d, gatewaytest.Patience)), startMCP(t, askingMCP(d, gatewaytest.Patience))
+	a, b := startMCP(t, askingMCP(d, check.Patience)), startMCP(t, askingMCP(d, check.Patience))
 	resp, text := a.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{"elicitation":{"url":{}}},"clientInfo":{"name":"x","version":"1"}}}`)
 	id := resp.Header.Get("Mcp-Session-Id")

@@ -94,9 +94,9 @@ func TestMCPListChanged(t *testing.T) {
 			if got := s.next(t); got != begun {
 				t.Errorf("the stream begins with %s", got)
 			}
-			gatewaytest.Wait(t, looks.next, "the first look at the list")
+			check.Received(t, looks.next, "the first look at the list")
 			f.declare(t, allTools[:5]...) // without the tool that the caller may not use
-			gatewaytest.Wait(t, looks.next, "a look at the list")
+			check.Received(t, looks.next, "a look at the list")
 			f.declare(t, gatewaytest.Echo)
 			if got := s.next(t); got != told {
 				t.Errorf("the client is told %s", got)

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -50,7 +51,7 @@ func (d *desk) selfApproval(t *testing.T, wait time.Duration) (f *mcpFront, cred
 func TestMCPForms(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	patient, credentials := d.selfApproval(t, gatewaytest.Patience)
+	patient, credentials := d.selfApproval(t, check.Patience)
 	modes := map[string]string{"2026-07-28": "form", "2025-11-25": "form", "2025-06-18": ""} // of the request
 	short, others := d.selfApproval(t, 10*time.Millisecond)
 	for name, c := range map[string]struct {
@@ -112,7 +113,7 @@ func TestMCPForms(t *testing.T) {
 // TestMCPAnswersCountOnce: an answer that is sent again is rejected, and the call runs once.
 func TestMCPAnswersCountOnce(t *testing.T) {
 	t.Parallel()
-	f, credentials := openDesk(t).selfApproval(t, gatewaytest.Patience)
+	f, credentials := openDesk(t).selfApproval(t, check.Patience)
 	header := []string{"X-Api-Key", credentials["self"], "X-User-Id", "ann", "Mcp-Protocol-Version", "2025-11-25"}
 	begun, _ := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}}`, header...)

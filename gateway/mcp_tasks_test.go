@@ -92,7 +92,7 @@ func startTaskReplicas(t *testing.T, n int, claims ...func(*idempotency.Claim)) 
 			t.Fatal(err)
 		}
 		check.Cleanup(t, stored.Close)
-		all = append(all, startMCP(t, askingMCP(d, gatewaytest.Patience), func(o *gatewaytest.Options) {
+		all = append(all, startMCP(t, askingMCP(d, check.Patience), func(o *gatewaytest.Options) {
 			o.Answers = stored
 			o.MCP.Approvals = d
 		}))
@@ -206,7 +206,7 @@ func TestMCPTaskStarts(t *testing.T) {
 	approved.Store(true)
 	var first sync.WaitGroup
 	first.Go(func() { all[0].status(t, id) })
-	gatewaytest.Wait(t, claiming, "the claim")
+	check.Received(t, claiming, "the claim")
 	if got := all[1].status(t, id); got != "working" {
 		t.Errorf("%q", got)
 	}
@@ -276,7 +276,7 @@ func TestMCPTaskRuns(t *testing.T) {
 	if got := all[0].status(t, id); got != "working" {
 		t.Errorf("%q", got)
 	}
-	gatewaytest.Wait(t, all[0].capability.Blocked(), "the call")
+	check.Received(t, all[0].capability.Blocked(), "the call")
 	if got := all[1].status(t, id); got != "working" {
 		t.Errorf("%q", got)
 	}

@@ -57,7 +57,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 	known := catalog.New(catalog.Options{Changed: changes.Send})
 	f := &mcpFront{capability: gatewaytest.NewCapability("b1"), known: known}
 	f.declare(t, allTools...)
-	options := policy.Options{Source: known, Timeout: gatewaytest.Patience,
+	options := policy.Options{Source: known, Timeout: check.Patience,
 		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block,
 			on("caps", "asks"): call.Ask, on("caps", "reviewed"): call.Ask}}}
 	decider, err := policy.New(options)
@@ -271,7 +271,7 @@ func TestMCPCancel(t *testing.T) {
 				t.Errorf("%s: %v", revision, err)
 			}
 		})
-		gatewaytest.Wait(t, f.capability.Blocked(), "the call")
+		check.Received(t, f.capability.Blocked(), "the call")
 		cancel()
 		check.Ended(t, &calling, "the end of the call")
 	}
@@ -299,7 +299,7 @@ func TestMCPCancelElsewhere(t *testing.T) {
 				t.Errorf("%s: %s", revision, text)
 			}
 		})
-		gatewaytest.Wait(t, a.capability.Blocked(), "the call")
+		check.Received(t, a.capability.Blocked(), "the call")
 		if resp, text := b.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"r"}}`,
 			of...); resp.StatusCode != http.StatusAccepted {
 			t.Errorf("%s: %d %s", revision, resp.StatusCode, text)

@@ -57,7 +57,7 @@ func flood(ctx context.Context, t *testing.T, f *front, n int) (held, shed int) 
 			}
 		}()
 	}
-	timeout := time.After(gatewaytest.Patience)
+	timeout := time.After(check.Patience)
 	for held+shed < n {
 		select {
 		case <-f.capability.Blocked():

@@ -84,7 +84,7 @@ func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front 
 	}
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Policy: policy.Options{Store: rules, Source: source, Timeout: gatewaytest.Patience},
+		Policy: policy.Options{Store: rules, Source: source, Timeout: check.Patience},
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
@@ -213,14 +213,14 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 		_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
 		ended <- err
 	}()
-	gatewaytest.Wait(t, rules.asked, "the question")
+	check.Received(t, rules.asked, "the question")
 	left, leave := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
 		_, err := f.client.Invoke(left, request("other", `{}`))
 		gone <- err
 	}()
-	gatewaytest.Wait(t, rules.asked, "the second question")
+	check.Received(t, rules.asked, "the second question")
 	if ready, _, err := f.client.Healthcheck(to(t.Context(), "caps")); !ready || err != nil {
 		t.Error(ready, err) // on the same connection
 	}

@@ -120,7 +120,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 		}()
 	}
 	for range 2 {
-		gatewaytest.Wait(t, f.capability.Blocked(), "the calls to be at the backend")
+		check.Received(t, f.capability.Blocked(), "the calls to be at the backend")
 	}
 	if _, err := f.client.Invoke(to(t.Context(), "caps"),
 		request(gatewaytest.Echo, `{}`)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(),

@@ -97,7 +97,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := startLate(t, gatewaytest.Patience)
+			l := startLate(t, check.Patience)
 			c := gatewaytest.NewClient(l.Conn(t), call.Live)
 			ended := make(chan error, 1)
 			go func() { ended <- do(t, l, c) }()
@@ -114,7 +114,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 func TestAgentsWaitForTheirEngine(t *testing.T) {
 	t.Parallel()
 	shared, _ := shareEngines(t, nil)
-	l := startLate(t, gatewaytest.Patience, func(o *gatewaytest.Options) {
+	l := startLate(t, check.Patience, func(o *gatewaytest.Options) {
 		o.Engines = shared
 		o.Fleets[0].Services, o.Fleets[0].Protocol = allOfEngine(), &guard.Settings{Queue: 1, Buffer: 4 << 20}
 	})
@@ -199,7 +199,7 @@ func TestWaitWhileDraining(t *testing.T) {
 // up.
 func TestFloodOfADeadFleet(t *testing.T) {
 	t.Parallel()
-	l := startLate(t, gatewaytest.Patience)
+	l := startLate(t, check.Patience)
 	c := gatewaytest.NewClient(l.Conn(t), call.Doc)
 	const calls = 1000
 	ended := make(chan error, calls)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -188,7 +189,7 @@ func TestMetricsAfterCalls(t *testing.T) {
 	_, _ = f.client.Invoke(to(t.Context(), "two"), req)
 	_, _ = f.client.Invoke(to(t.Context(), "two"), request(gatewaytest.Echo, `{}`))
 	go func() { _, _ = f.client.Invoke(t.Context(), request(gatewaytest.Block, `{}`)) }()
-	gatewaytest.Wait(t, f.capability.Blocked(), "the call")
+	check.Received(t, f.capability.Blocked(), "the call")
 	f.gateway.Log.Calls(t, calls+2)
 	samples := f.gateway.Metrics(t)
 	for name, want := range map[string]float64{

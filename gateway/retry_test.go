@@ -81,7 +81,7 @@ func TestIdempotentCallsSurviveTheirBackend(t *testing.T) {
 						has, other = two, one
 					}
 					if test.survives {
-						gatewaytest.Wait(t, other.Blocked(), "the second try")
+						check.Received(t, other.Blocked(), "the second try")
 						other.Release()
 						if err := check.Received(t, ended, "the end of the call"); err != nil {
 							t.Error(err)

@@ -90,7 +90,7 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	s.stop = server.Stop
 	check.Cleanup(t, s.stop)
 	check.Cleanup(t, s.Close)
-	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: gatewaytest.Patience, Cache: 100}
+	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
 	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
 			Backends: []string{f.backend.Addr}}},
-		Policy:   policy.Options{Source: tools, Timeout: gatewaytest.Patience},
+		Policy:   policy.Options{Source: tools, Timeout: check.Patience},
 		Approver: d, Shield: s,
 	})
 	f.conn = f.gateway.Conn(t)

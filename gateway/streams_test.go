@@ -295,7 +295,7 @@ func TestReadersOfStreamsLeave(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		begin(ctx, t, protocol.client(g, t), g)
 		leave()
-		gatewaytest.Wait(t, ended, "the capability to learn that its caller has left")
+		check.Received(t, ended, "the capability to learn that its caller has left")
 		if line := g.Log.Calls(t, 1)[0]; line.Text("code") != "Canceled" && line.Text("code") != "CANCELLED" {
 			t.Errorf("%s: %v", protocol.name, line)
 		}

@@ -376,7 +376,7 @@ func TestWaitsAreTold(t *testing.T) {
 	ctx := bearer(t.Context(), "cg_any")
 	ended := make(chan error, 2)
 	go func() { ended <- invokeBlock(f.client)(ctx) }()
-	gatewaytest.Wait(t, f.capability.Blocked(), "the first call")
+	check.Received(t, f.capability.Blocked(), "the first call")
 	go func() {
 		ended <- second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`), grpc.UseCompressor(gzip.Name)))
 	}()

@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -92,7 +93,7 @@ func TestABackendLearnsThatAWebClientLeft(t *testing.T) {
 	eachStepper(t, func(t *testing.T, s *stepper, _ *gatewaytest.Backend,
 		_ *connect.ServerStreamForClient[docpb.InvokeChunk], leave func()) {
 		leave()
-		gatewaytest.Wait(t, s.left, "the backend to know that its caller is gone")
+		check.Received(t, s.left, "the backend to know that its caller is gone")
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -77,7 +77,7 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 	put(stays[0], "", acme[0], "", "spiffe://example.org/other")
 	p.signal(t, syscall.SIGHUP)
 	for name, ended := range ends {
-		gatewaytest.Wait(t, ended, "the end of the stream of "+name)
+		check.Received(t, ended, "the end of the stream of "+name)
 	}
 	for name, ended := range lasts {
 		select {

@@ -53,7 +53,7 @@ func TestLimitedCallsSurvive(t *testing.T) {
 		go func() {
 			_, _ = client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		}()
-		gatewaytest.Wait(t, one.Blocked(), "a call of the replica that dies")
+		check.Received(t, one.Blocked(), "a call of the replica that dies")
 	}
 	loads := []*load{startLoad(t, 4, dial(t, firstAddr)), startLoad(t, 4, dial(t, secondAddr))}
 	dying.signal(t, syscall.SIGKILL)

@@ -197,7 +197,7 @@ func TestListenersDrain(t *testing.T) {
 			&livepb.InvokeRequest{ToolName: gatewaytest.Block, ArgsJson: []byte(`{}`)})
 		ended <- err
 	}()
-	gatewaytest.Wait(t, capability.Blocked(), "the call")
+	check.Received(t, capability.Blocked(), "the call")
 	p.signal(t, syscall.SIGTERM)
 	p.stderr.wait(t, p, `"msg":"draining"`)
 	capability.Release()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // ofSeveral is a person who approves for acme by claims, and for globex by a role.
@@ -93,7 +92,7 @@ func (v *visitor) all(r *peopleRig, foreign string) {
 	v.Helper()
 	ended := v.events(r.inbox[0] + "/v1/approvals/events")
 	r.reload(v.T, "{issuer: corp, user: dan, roles: [admin]}")
-	gatewaytest.Wait(v.T, ended, "the end of a stream of somebody with other roles")
+	check.Received(v.T, ended, "the end of a stream of somebody with other roles")
 	v.want("GET", r.inbox[0]+"/v1/me", "", 200, `"all_roles":["approver","admin"]`)
 	v.want("GET", r.inbox[0]+"/v1/approvals", "", 200, foreign)
 	v.want("GET", r.inbox[0]+"/v1/approvals?tenant=nobody", "", 403, "of the tenant nobody: there is no such tenant")

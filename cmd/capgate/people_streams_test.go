@@ -17,7 +17,6 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -94,7 +93,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	all := begin()
 	root.want("POST", r.admin[0]+"/v1/sessions:revoke", `{"name":"ann, issuer corp"}`, 200, "{}")
 	for _, ended := range all {
-		gatewaytest.Wait(t, ended, "the end of a stream after the revocation")
+		check.Received(t, ended, "the end of a stream after the revocation")
 	}
 	all = begin()
 	r.put(t, "{issuer: corp, group: ops, roles: [admin]}, {issuer: corp, user: ann, roles: [viewer], tenant: globex}", r.ofKey)
@@ -102,6 +101,6 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 		r.p[n].signal(t, syscall.SIGHUP)
 	}
 	for _, ended := range all {
-		gatewaytest.Wait(t, ended, "the end of a stream after the reload")
+		check.Received(t, ended, "the end of a stream after the reload")
 	}
 }

@@ -59,7 +59,7 @@ func TestRegister(t *testing.T) {
 	waitBackends(t, admin, 1)
 	callOnce(t, client)
 	blocked := invoke(client, gatewaytest.Block)
-	gatewaytest.Wait(t, first.Blocked(), "the call that stays")
+	check.Received(t, first.Blocked(), "the call that stays")
 	another := start(t, []string{"CAPGATE_ADMIN=http://" + admin}, "register", "caps", two.Addr, "--weight", "10000", "-o", "json")
 	waitBackends(t, admin, 2)
 	calls := startLoad(t, 3, client)

@@ -103,7 +103,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		blocked <- err
 	}()
-	gatewaytest.Wait(t, first.Blocked(), "the call that stays")
+	check.Received(t, first.Blocked(), "the call that stays")
 	l := startLoad(t, 4, client)
 	l.more(t, 20)
 	for _, backends := range [][]string{{one.Addr, two.Addr}, {two.Addr}, {one.Addr, two.Addr}, {two.Addr}} {

@@ -197,7 +197,7 @@ func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end fun
 		}
 		ended <- err
 	}()
-	gatewaytest.Wait(t, ready, "the agent to be connected")
+	check.Received(t, ready, "the agent to be connected")
 	return func() {
 		cancel()
 		check.Must(t, check.Received(t, ended, "the end of the agent"))

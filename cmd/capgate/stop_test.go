@@ -20,7 +20,7 @@ func TestStopGivesUpWhatReplicasShare(t *testing.T) {
 	leaves, public, other := serve(t, nil, "--config", r.config(t, "replicas: {id: leaves}"))
 	drain(t, other, r.two)
 	blocked := invoke(dial(t, public), gatewaytest.Block)
-	gatewaytest.Wait(t, r.first.Blocked(), "the call")
+	check.Received(t, r.first.Blocked(), "the call")
 	waitPage(t, "http://"+admin+"/metrics", "\ncapgate_health_replicas 2\n")
 	if at := r.named("leaves"); len(at) == 0 {
 		t.Error("redis knows nothing of a replica that serves")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestAPortThatFailsEndsTheProcess, with the reason, so that somebody starts it again.
@@ -20,5 +19,5 @@ func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	check.Must(t, p.public.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(context.Background()) }()
-	gatewaytest.Wait(t, ended, "the process to end")
+	check.Received(t, ended, "the process to end")
 }

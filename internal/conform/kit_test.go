@@ -15,14 +15,15 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/conform"
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// check runs the kit, and returns the names of the rules by verdict.
-func check(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.Verdict][]string) {
+// runKit runs the kit, and returns the names of the rules by verdict.
+func runKit(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.Verdict][]string) {
 	t.Helper()
 	by = map[conform.Verdict][]string{}
 	told := 0
@@ -52,7 +53,7 @@ func kit(addr string) conform.Kit {
 	return conform.Kit{
 		Target: container.Target{Addr: addr}, Harmless: conform.Call{Tool: tool, Args: []byte("{}")},
 		BadArgs: []byte(`{"broken":`),
-		Wait:    gatewaytest.Patience, Timeout: gatewaytest.Patience, Grace: gatewaytest.Patience,
+		Wait:    check.Patience, Timeout: check.Patience, Grace: check.Patience,
 		Largest: 1 << 20,
 	}
 }
@@ -94,7 +95,7 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 				case "deadline", "cancel":
 					k.Grace, k.Slow = 10*time.Second, conform.Call{Tool: slowTool, Args: []byte("{}")}
 				}
-				report, by := check(t, k)
+				report, by := runKit(t, k)
 				if !slices.Equal(by[conform.Fail], []string{rule.Name}) {
 					t.Errorf("failed: %q\n%s", by[conform.Fail], lines(report))
 				}
@@ -113,7 +114,7 @@ func TestNothingToCheck(t *testing.T) {
 		"fail  dialect it has none of": {Target: container.Target{Addr: none}},
 		"fail  dialect it speaks doc":  {Target: container.Target{Addr: doc}, Dialects: []call.Dialect{call.Live}},
 	} {
-		report, by := check(t, k)
+		report, by := runKit(t, k)
 		if len(by[conform.Fail]) != 1 || by[conform.Skip] != nil || !strings.Contains(lines(report), want) {
 			t.Errorf("want %s\n%s; by %+v", want, lines(report), by)
 		}
@@ -167,7 +168,7 @@ func TestGoodContainers(t *testing.T) {
 			if k.Harmless.Args == nil {
 				k.Harmless.Args = []byte("{}")
 			}
-			report, by := check(t, k)
+			report, by := runKit(t, k)
 			if !slices.Equal(by[conform.Fail], test.failed) || !slices.Equal(by[conform.Skip], test.skipped) {
 				t.Errorf("skipped: %q\n%s", by[conform.Skip], lines(report))
 			}
@@ -182,7 +183,7 @@ func TestTheUsualMessage(t *testing.T) {
 		grpc.MaxRecvMsgSize(4<<20)).Addr
 	k := kit(addr)
 	k.Harmless, k.Largest = conform.Call{}, 0
-	report, by := check(t, k)
+	report, by := runKit(t, k)
 	if !slices.Equal(by[conform.Note], []string{"large-message"}) || by[conform.Fail] != nil || report.Noted != 1 ||
 		!strings.Contains(lines(report), "note doc large-message a request of 16384 KiB ends with ") {
 		t.Error(lines(report), by)
@@ -198,7 +199,7 @@ func TestPartsThatAreNotThere(t *testing.T) {
 	}).Addr
 	k := kit(addr)
 	k.Harmless = conform.Call{}
-	report, by := check(t, k)
+	report, by := runKit(t, k)
 	if by[conform.Fail] != nil {
 		t.Error(lines(report))
 	}
@@ -268,16 +269,16 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 				docpb.RegisterCapabilityServer(s,
 					lister{list: "[" + test.tools + "]", look: &looked})
 			}).Addr
-			k := conform.Kit{Target: container.Target{Addr: addr}, Wait: gatewaytest.Patience,
-				Grace: 5 * time.Second, Timeout: gatewaytest.Patience, Largest: 1 << 20}
-			report, by := check(t, k)
+			k := conform.Kit{Target: container.Target{Addr: addr}, Wait: check.Patience,
+				Grace: 5 * time.Second, Timeout: check.Patience, Largest: 1 << 20}
+			report, by := runKit(t, k)
 			if !strings.Contains(lines(report), "skip doc invoke no tool may be called") || looked.Load() > 0 ||
 				by[conform.Fail] != nil {
 				t.Errorf("without a word about tools, %d calls of one\n%s; by %+v", looked.Load(), lines(report),
 					by)
 			}
 			k.Compose = true
-			report, _ = check(t, k)
+			report, _ = runKit(t, k)
 			if !strings.Contains(lines(report), test.want) || (looked.Load() > 0) != strings.HasPrefix(test.want, "pass") {
 				t.Errorf("%d calls, no %q in\n%s", looked.Load(), test.want, lines(report))
 			}

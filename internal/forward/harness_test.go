@@ -71,7 +71,7 @@ func (w *world) invoke(ctx context.Context, tool string) error {
 
 func (w *world) ok(t *testing.T, tool string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	if err := w.invoke(ctx, tool); err != nil {
 		t.Fatalf("%s: %v", tool, err)

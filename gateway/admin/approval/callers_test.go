@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
@@ -128,7 +129,7 @@ func TestPublicEvents(t *testing.T) {
 		}
 	}
 	g.Drain()
-	gatewaytest.Wait(t, g.Stopped(), "the gateway to stop")
+	check.Received(t, g.Stopped(), "the gateway to stop")
 	for _, s := range open {
 		for ok := true; ok; _, ok = s.block() {
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -256,7 +255,7 @@ func TestServerSentEvents(t *testing.T) {
 		for ok := true; ok; _, ok = s.block() {
 		}
 	}()
-	gatewaytest.Wait(t, ended, "the events to end when the gateway stops")
+	check.Received(t, ended, "the events to end when the gateway stops")
 	if code, body := p.Ask(t, "GET", "/v1/approvals/events", ""); code != 503 || !strings.Contains(body, "DRAINING") {
 		t.Errorf("%d %s", code, body)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // follow opens a stream, and returns a channel that closes at its end.
@@ -43,18 +42,18 @@ func TestStreamsEnd(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	p.sessions.Read(t.Context())
-	gatewaytest.Wait(t, end, "the stream of a session that was revoked to end")
+	check.Received(t, end, "the stream of a session that was revoked to end")
 	changed.signIn(p.URL, "/")
 	end = changed.follow(t.Context(), p.URL)
 	p.people.give("other rights")
-	gatewaytest.Wait(t, end, "the stream of a person with other rights to end")
+	check.Received(t, end, "the stream of a person with other rights to end")
 	select {
 	case <-goesOn:
 		t.Error("the stream of another port has ended")
 	default:
 	}
 	lasting.CloseClientConnections()
-	gatewaytest.Wait(t, goesOn, "a stream to end with its connection")
+	check.Received(t, goesOn, "a stream to end with its connection")
 }
 
 // TestStreamsOutlastAnOutage: a stream goes on while nobody knows what its person may do, and ends with its session all
@@ -82,5 +81,5 @@ func TestStreamsOutlastAnOutage(t *testing.T) {
 	if refusal := p.sessions.EndAll(t.Context(), annOfCorp); refusal != nil {
 		t.Error(refusal)
 	}
-	gatewaytest.Wait(t, end, "the stream of a session that was revoked to end")
+	check.Received(t, end, "the stream of a session that was revoked to end")
 }

@@ -60,7 +60,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet
 	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc,
 		Protocol:  &grpcservice.Settings{Methods: w.fleet.Methods},
 		Asks:      w.services.Probe(id),
-		Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
+		Deadlines: router.Deadlines{Default: check.Patience, Max: check.Patience}}
 	if edit != nil {
 		edit(&w.fleet, &of)
 	}
@@ -84,7 +84,7 @@ func request(tool, args string) *docpb.InvokeRequest {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 	check.Cleanup(t, cancel)
 	return ctx
 }

@@ -175,7 +175,7 @@ func TestHostileAnswers(t *testing.T) {
 			})
 			w := start(t, func(f *mcp.Fleet, of *gatewaytest.Fleet) {
 				f.MaxMessage, f.Headers = maxMessage, map[string]string{"authorization": "Bearer ours"}
-				of.Deadlines.Default, of.Deadlines.Max = 10*gatewaytest.Patience, 10*gatewaytest.Patience
+				of.Deadlines.Default, of.Deadlines.Max = 10*check.Patience, 10*check.Patience
 			}, r.URL)
 			waited := make(chan error, 1)
 			go func() {

@@ -179,7 +179,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatew
 	}})
 	fleet := mcp.Fleet{Capability: id, Backends: urls}
 	of := gatewaytest.Fleet{Capability: id, Backends: urls, Dialect: call.Doc, Protocol: &mcp.Settings{},
-		Asks: w.servers.Probe(id), Deadlines: router.Deadlines{Default: gatewaytest.Patience, Max: gatewaytest.Patience}}
+		Asks: w.servers.Probe(id), Deadlines: router.Deadlines{Default: check.Patience, Max: check.Patience}}
 	if edit != nil {
 		edit(&fleet, &of)
 	}
@@ -203,7 +203,7 @@ func request(tool, args string) *docpb.InvokeRequest {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 	check.Cleanup(t, cancel)
 	return ctx
 }
