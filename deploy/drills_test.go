@@ -47,8 +47,8 @@ type drills struct {
 	books         map[string]runbook
 }
 
-// TestDrills breaks what alerts watch, one after another. Each alert's expression becomes true, the commands of its
-// runbook show the cause, and the expression becomes false when the cause is gone.
+// TestDrills breaks what alerts watch, one after another. Each alert's expression is false before and becomes true, the
+// commands of its runbook show the cause, and the expression becomes false when the cause is gone.
 func TestDrills(t *testing.T) {
 	t.Parallel()
 	d := startDrills(t)
@@ -70,6 +70,7 @@ func TestDrills(t *testing.T) {
 		{"CapgateFleetWithoutBackends", func() { signal(syscall.SIGKILL) }, nil},
 		{"CapgateReplicaGone", func() { check.Must(t, d.gateway.cmd.Process.Kill()) }, nil},
 	} {
+		d.waitFor(test.alert, false)
 		test.fail()
 		d.waitFor(test.alert, true)
 		d.books[test.alert].drill(t, test.alert, d.admin)
@@ -165,7 +166,6 @@ func (d *drills) waitFor(alert string, want bool) {
 		}
 		return err
 	})
-
 }
 
 // shell is a command for sh that finds capgate.

@@ -11,14 +11,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
-
-// patience is how long a test waits for what should come soon.
-const patience = 30 * time.Second
 
 // capgate is the program, as the Makefile builds it.
 var capgate string
@@ -90,8 +86,9 @@ func launch(t *testing.T, cmd *exec.Cmd) *process {
 		t.Fatalf("%s: %v (tools/setup installs what is needed)", name, err)
 	}
 	go func() {
-		defer close(p.exited)
 		_ = p.cmd.Wait() // killed, or seen by whoever waits for what it writes
+		close(p.exited)
+		_, _ = p.Write(nil) // wakes those who wait for more
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // it may have ended
@@ -127,24 +124,29 @@ func (p *process) tail() string {
 }
 
 // wait waits for a piece of text in what the program writes, and returns all so far.
-func (p *process) wait(t *testing.T, part string) string {
+func (p *process) wait(t *testing.T, part string) (text string) {
 	t.Helper()
-	timeout := time.After(patience)
-	for ended := false; ; {
-		text, grew := p.read()
-		if strings.Contains(text, part) {
-			return text
+	check.UntilEvent(t, fmt.Sprintf("%q of %s", part, p.name), func() (bool, string, <-chan struct{}) {
+		ended := p.hasExited() // before the look, which then sees all
+		all, grew := p.read()
+		if text = all; strings.Contains(text, part) {
+			return true, text, nil
 		}
 		if ended {
 			t.Fatalf("%s ended without %q", p.name, part)
 		}
-		select {
-		case <-grew:
-		case <-p.exited:
-			ended = true
-		case <-timeout:
-			t.Fatalf("waited %v for %q of %s", patience, part, p.name)
-		}
+		return false, "what it wrote is below", grew
+	})
+	return text
+}
+
+// hasExited reports whether the program has ended, and written all.
+func (p *process) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
 	}
 }
 

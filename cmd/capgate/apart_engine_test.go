@@ -98,7 +98,7 @@ func (m *memory) GetHistory(_ context.Context,
 // ofEngine is one call of an engine's method; the last answer is compared.
 func (s *stranger) ofEngine(engine, method string, req, resp proto.Message) error {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), check.Patience)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.key, "x-capability-id", engine)
 	stream, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)

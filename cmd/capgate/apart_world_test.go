@@ -52,7 +52,7 @@ func newStranger(t *testing.T, name, key, addr string) *stranger {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
-	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: check.Patience}
 	t.Cleanup(func() {
 		_ = conn.Close()
 		client.CloseIdleConnections()
@@ -75,7 +75,7 @@ func (s *stranger) perform(op *operation) string {
 		key = s.fill(op.credential)
 	}
 	header = append(header, "authorization", "Bearer "+key)
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), check.Patience)
 	defer cancel()
 	// What else there is to watch tells nothing more after its first answer.
 	once := op.method.IsStreamingServer() && strings.HasPrefix(string(op.method.FullName()), "grpc.health.")

@@ -52,7 +52,7 @@ func approvalIn(err error) string {
 // invokeAs calls on behalf of a user; more are names and values of metadata.
 func invokeAs(t *testing.T, client docpb.CapabilityClient, user, args string, more ...string) (*docpb.InvokeResponse,
 	error) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, append(more, "x-user-id", user)...)
 	return client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,

@@ -137,7 +137,7 @@ func startEngineGateways(t *testing.T) *engineGateways {
 
 // say sends a message through a gateway, and returns the last event's answer.
 func (g *engineGateways) say(gateway int, content string) (answer string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 	defer cancel()
 	stream, err := g.clients[gateway].SendMessage(ctx, &openparallaxv1.ClientMessageRequest{
 		Content: content, SessionId: "of " + content, Mode: openparallaxv1.SessionMode_NORMAL,

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // pythons may have the packages of the examples: tools/setup installs them from PyPI, else from Debian.
@@ -121,7 +123,7 @@ func squeezed(text string) string { return strings.Join(strings.Fields(text), ""
 
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: check.Patience}
 	resp, err := client.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

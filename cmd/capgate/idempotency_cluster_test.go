@@ -64,7 +64,7 @@ func (g *keepingGateways) call(t *testing.T, gateway, tenant int, key, tool, arg
 	}
 	req.Header.Set("Authorization", "Bearer "+g.tenants[tenant])
 	req.Header.Set("Idempotency-Key", key)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: check.Patience}
 	resp, err := client.Do(req)
 	if err != nil {
 		return keyedAnswer{err: err}

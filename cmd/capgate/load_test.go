@@ -67,7 +67,7 @@ func (l *load) start(t *testing.T, callers int, clients ...docpb.CapabilityClien
 }
 
 func (l *load) call(t *testing.T, client docpb.CapabilityClient, tool string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 	defer cancel()
 	var header metadata.MD
 	f := failure{id: fmt.Sprintf("%s-%d-%s", l.id, l.calls.Add(1), tool), tool: tool}

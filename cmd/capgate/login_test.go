@@ -65,7 +65,7 @@ func TestLoginWithABrowser(t *testing.T) {
 
 	jar, err := cookiejar.New(nil)
 	check.Must(t, err)
-	browser := &http.Client{Jar: jar, Timeout: patience}
+	browser := &http.Client{Jar: jar, Timeout: check.Patience}
 	read := func(resp *http.Response, err error) string {
 		t.Helper()
 		check.Must(t, err)

@@ -3,16 +3,17 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
@@ -24,9 +25,6 @@ const asCommand = "TEST_AS_COMMAND"
 // noRaceWait spares programs under the race detector the second that they wait at
 // their end.
 const noRaceWait = "GORACE=atexit_sleep_ms=0"
-
-// patience is how long a test waits for what should come at once.
-const patience = 30 * time.Second
 
 // TestMain lets the tests run the real program: the test binary starts itself.
 func TestMain(m *testing.M) {
@@ -83,8 +81,10 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 		t.Fatal(err)
 	}
 	go func() {
-		defer close(p.exited)
 		_ = p.cmd.Wait() // ProcessState says it better
+		close(p.exited)
+		_, _ = p.stdout.Write(nil) // wakes those who wait for more
+		_, _ = p.stderr.Write(nil)
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
@@ -170,24 +170,29 @@ func (c *capture) read() (string, <-chan struct{}) {
 }
 
 // wait waits for a piece of text in what p writes, and returns all so far.
-func (c *capture) wait(t *testing.T, p *program, part string) string {
+func (c *capture) wait(t *testing.T, p *program, part string) (text string) {
 	t.Helper()
-	timeout := time.After(patience)
-	for {
-		text, grew := c.read()
-		if strings.Contains(text, part) {
-			return text
+	check.UntilEvent(t, fmt.Sprintf("%q", part), func() (bool, string, <-chan struct{}) {
+		ended := p.hasExited() // before the look, which then sees all
+		all, grew := c.read()
+		if text = all; strings.Contains(text, part) {
+			return true, "", nil
 		}
-		select {
-		case <-grew:
-		case <-p.exited:
-			if text := c.String(); strings.Contains(text, part) {
-				return text
-			}
-			t.Fatalf("capgate ended without %q", part)
-		case <-timeout:
-			t.Fatalf("waited %v for %q", patience, part)
+		if ended {
+			t.Fatalf("%q ended without %q", p.cmd.Args[1:], part)
 		}
+		return false, "what it wrote is below", grew
+	})
+	return text
+}
+
+// hasExited reports whether the program has ended, and written all.
+func (p *program) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -233,8 +238,8 @@ func TestUsage(t *testing.T) {
 			told, silent = stdout, stderr
 		}
 		if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
-			t.Errorf("%q: exit status %d, stdout %q, stderr %q; silent %+v", test.args, exit, stdout, stderr,
-				silent)
+			t.Errorf("%q: exit status %d, want %d; it says %q, want %q; on the other output %q, want nothing", test.args,
+				exit, test.exit, told, test.want, silent)
 		}
 	}
 }
@@ -242,9 +247,7 @@ func TestUsage(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	_, stdout, _ := runProgram(t, nil, "version")
-	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], "capgate ") || !strings.HasPrefix(lines[2], "date ") ||
-		!strings.HasPrefix(lines[3], "go1.") {
-		t.Errorf("%q; lines %+v", stdout, lines)
+	if !regexp.MustCompile(`^capgate .+\ncommit .+\ndate .+\ngo1\..+\n$`).MatchString(stdout) {
+		t.Errorf("%q, want lines with capgate, commit, date and the version of Go", stdout)
 	}
 }

@@ -206,18 +206,15 @@ func (c *mcpApprovals) cancelled(t *testing.T) {
 		ended <- text
 	}()
 	c.next(t)
-	check.Until(t, "the end of a call that is cancelled at another replica", func() (bool, string) {
-		postMCP(t, c.fetched, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, of...)
-		select {
-		case text := <-ended:
-			if strings.Contains(text, `"result"`) {
-				t.Errorf("a call that was cancelled at another replica: %s", text)
-			}
-			return true, ""
-		default:
-			return false, "the replica may not be connected yet"
-		}
+	check.Until(t, "all replicas to hear of cancelled requests", func() (bool, string) {
+		heard := fmt.Sprint(c.redis.Do("PUBSUB", "NUMSUB", "cg:cancelled"))
+		return strings.HasSuffix(heard, fmt.Sprintf(" %d]", len(c.gateways))), heard
 	})
+	postMCP(t, c.fetched, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, of...)
+	if text := check.Received(t, ended, "the end of a call that is cancelled at another replica"); strings.Contains(text,
+		`"result"`) {
+		t.Errorf("a call that was cancelled at another replica: %s", text)
+	}
 }
 
 // page makes a call whose client shows the page of the approval to its user.
@@ -359,6 +356,6 @@ func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
 		return answer.Result.Status != "working", answer.Result.Status
 	})
 	if r := answer.Result; r.Status != "completed" || string(r.Result.StructuredContent) != mcpArgs(text) {
-		t.Errorf("%s: %+v; r %+v", text, answer, r)
+		t.Errorf("%s: task %s is %s, its result is %s", text, r.TaskID, r.Status, r.Result.StructuredContent)
 	}
 }

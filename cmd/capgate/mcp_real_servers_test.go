@@ -176,7 +176,7 @@ func streamsOfRealServers(t *testing.T, public string, python *program) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	go func() {
 		python.stdout.wait(t, python, "BEGAN")
 		cancel()

@@ -151,7 +151,7 @@ func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
 	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	check.Must(t, conn.Greet())
-	conn.Timeout = patience
+	conn.Timeout = check.Patience
 	return conn
 }
 

@@ -169,7 +169,7 @@ func (w *walk) awaitAgent(admin string) {
 // say sends a message as the terminal UI does, and returns the answer. asked is called for an event without type.
 func (w *walk) say(session, content string, asked func()) string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), check.Patience)
 	defer cancel()
 	stream, err := w.client.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content,
 		Mode: openparallaxv1.SessionMode_NORMAL, Source: "tui"})
@@ -222,7 +222,7 @@ func (w *walk) do(t *testing.T) {
 	served, _ := w.startEngine()
 	w.awaitAgent(admin)
 	w.answerElsewhere(served, admin)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	h, err := w.client.GetHistory(ctx, &openparallaxv1.GetHistoryRequest{SessionId: "mine"})
 	if err != nil || len(h.GetMessages()) != 4 || h.GetMessages()[0].GetContent() != "hello" {

@@ -137,7 +137,7 @@ func include(role, least string) bool { return role == "admin" || role == least 
 // ask makes a request for a route with a credential, and returns the reason of the refusal; "": it is permitted.
 func (g *guardedGateway) ask(t *testing.T, route, credential string) string {
 	t.Helper()
-	limit := patience
+	limit := check.Patience
 	if strings.Contains(route, "Watch") || strings.Contains(route, "/events") {
 		limit = 2 * time.Second // an endless stream is permitted
 	}

@@ -61,7 +61,7 @@ func (o *tlsOperators) ask(t *testing.T, method, path string, header http.Header
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Do(req)
+	resp, err := (&http.Client{Transport: transport, Timeout: check.Patience}).Do(req)
 	if err != nil {
 		return 0, "", nil, err
 	}

@@ -25,13 +25,16 @@ import (
 
 // sluggish is a capability that does not read what a tool is called with before it is told to.
 type sluggish struct {
-	took chan struct{} // one value for each call
+	took chan string // letIn for each call, and what else the test sends
 	read func()
 	may  chan struct{}
 }
 
+// letIn is what a call has come to that the capability has.
+const letIn = "let in"
+
 func newSluggish() *sluggish {
-	s := &sluggish{took: make(chan struct{}), may: make(chan struct{})}
+	s := &sluggish{took: make(chan string, 1000), may: make(chan struct{})}
 	s.read = sync.OnceFunc(func() { close(s.may) })
 	return s
 }
@@ -53,7 +56,7 @@ func (s *sluggish) serve(t *testing.T) (addr string) {
 
 func (s *sluggish) invoke(_ any, stream grpc.ServerStream) error {
 	select {
-	case s.took <- struct{}{}:
+	case s.took <- letIn:
 	case <-s.may:
 	}
 	<-s.may
@@ -145,24 +148,28 @@ func TestShortOfMemory(t *testing.T) {
 			}
 		})
 	}
-	held, shed, ended := 0, 0, make(chan string, 1000)
+	endOthers := sync.OnceFunc(func() {
+		close(flooded)
+		others.Wait()
+	})
+	defer endOthers()
+	held, shed := 0, 0
 	for n := 0; shed < enough; n++ {
 		call := all[n%len(all)]
-		flood.Go(func() { ended <- call(context.Background(), acme, "slow", large) })
+		flood.Go(func() { slow.took <- call(context.Background(), acme, "slow", large) })
 		if n < len(all) { // so many at once
 			continue
 		}
-		select {
-		case <-slow.took:
+		switch got := check.Received(t, slow.took, "a large call to be let in, or turned away"); {
+		case got == letIn:
 			held++
-		case got := <-ended:
-			if shed++; !isTooMuch(got) {
-				t.Errorf("a large call: %s", got)
-			}
+		case isTooMuch(got):
+			shed++
+		default:
+			t.Fatalf("a large call: %s", got)
 		}
 	}
-	close(flooded)
-	others.Wait()
+	endOthers()
 	_, metrics := page(t, "http://"+admin+"/metrics")
 	t.Logf("%d large calls were let in, %d turned away; %d others were answered", held, shed, served.Load())
 	if n := metric(t, metrics, `capgate_shed_total{tenant="globex"}`); n != 0 {

@@ -34,7 +34,7 @@ func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	check.Must(t, err)
-	return &visitor{T: t, Client: http.Client{Jar: jar, Timeout: patience,
+	return &visitor{T: t, Client: http.Client{Jar: jar, Timeout: check.Patience,
 		Transport:     clienttest.Bound(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
@@ -368,7 +368,7 @@ func TestStartTokenInABrowser(t *testing.T) {
 	token, _, _ = strings.Cut(token, "\n")
 	jar, err := cookiejar.New(nil)
 	check.Must(t, err)
-	v := &visitor{T: t, Client: http.Client{Jar: jar, Timeout: patience,
+	v := &visitor{T: t, Client: http.Client{Jar: jar, Timeout: check.Patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	base := "http://" + admin
 	if resp, _ := v.navigate(base + "/?token=wrong"); len(resp.Cookies()) != 0 {

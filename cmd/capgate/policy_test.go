@@ -28,7 +28,7 @@ func capgatePolicy(t *testing.T, admin string, args ...string) (exit int, stdout
 // as calls a tool on behalf of a user.
 func as(t *testing.T, client docpb.CapabilityClient, user, tool string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	if user != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "x-user-id", user)

@@ -103,7 +103,7 @@ func TestReloadRedisPassword(t *testing.T) {
 
 func callOnce(t *testing.T, client docpb.CapabilityClient) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
 	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
 		ArgsJson: []byte(`"a"`)})

@@ -229,11 +229,11 @@ func (g *secretive) throughProxy(t *testing.T) {
 func (g *secretive) dialAsProxy(t *testing.T, says string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(proxyHost)},
-		Timeout: patience}).DialContext(t.Context(), "tcp", g.public)
+		Timeout: check.Patience}).DialContext(t.Context(), "tcp", g.public)
 	check.Must(t, err)
 	_, err = io.WriteString(conn, says)
 	check.Must(t, err)
-	check.Must(t, conn.SetDeadline(time.Now().Add(patience)))
+	check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 	return conn
 }
 
@@ -248,7 +248,7 @@ func (g *secretive) client(t *testing.T, proxy *string) *http.Client {
 		}
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: check.Patience}
 }
 
 func (g *secretive) fetch(t *testing.T, client *http.Client, method, url, body string, header ...string) (int,

@@ -284,7 +284,7 @@ func (g *secretive) answered(err error) {
 func (g *secretive) overHTTP(t *testing.T, public, body string, header []string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
-		Timeout: patience}
+		Timeout: check.Patience}
 	defer client.CloseIdleConnections()
 	query := "?token=" + g.secretOf("query string")
 	g.overMCP(t, client, "https://"+public+"/mcp"+query, body, header)

@@ -63,7 +63,7 @@ func dial(t *testing.T, addr string) docpb.CapabilityClient {
 
 func page(t *testing.T, url string) (int, string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: check.Patience}
 	resp, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)

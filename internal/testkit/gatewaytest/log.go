@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -62,20 +61,14 @@ func (l *Log) Wait(t testing.TB, part string) {
 }
 
 // Calls waits for the lines of n calls, and returns all lines of calls.
-func (l *Log) Calls(t testing.TB, n int) []Line {
+func (l *Log) Calls(t testing.TB, n int) (calls []Line) {
 	t.Helper()
-	timeout := time.After(Patience)
-	for {
+	check.UntilEvent(t, fmt.Sprintf("%d calls in the log", n), func() (bool, []byte, <-chan struct{}) {
 		text, grew := l.read()
-		if calls := callLines(t, text); len(calls) >= n {
-			return calls
-		}
-		select {
-		case <-grew:
-		case <-timeout:
-			t.Fatalf("waited %v for %d calls in the log:\n%s", Patience, n, text)
-		}
-	}
+		calls = callLines(t, text)
+		return len(calls) >= n, text, grew
+	})
+	return calls
 }
 
 func callLines(t testing.TB, text []byte) []Line {
