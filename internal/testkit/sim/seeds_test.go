@@ -15,6 +15,9 @@ var (
 	allLines = flag.Bool("lines", false, "show the whole trace of the run of -seed")
 )
 
+// manyRuns reports whether there are so many runs that each kind of them is among them.
+func manyRuns() bool { return *oneSeed == 0 && *seeds >= 200 }
+
 // check plays a world for every seed, until one fails.
 func check(t *testing.T, play func(w *sim.World)) {
 	t.Helper()
