@@ -160,6 +160,13 @@ func TestAnAnswerBecomesARule(t *testing.T) {
 func TestWaitingOnAnotherReplica(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
+		waitBoth := func(n int) {
+			t.Helper()
+			check.Until(t, fmt.Sprintf("%d calls to wait at each", n), func() (bool, string) {
+				a, b := one.Stats().Waiting, two.Stats().Waiting
+				return int(a) == n && int(b) == n, fmt.Sprintf("%d wait at the first, %d at the second", a, b)
+			})
+		}
 		for i := range 5 {
 			a := ask(t, one, request(fmt.Sprint(i)))
 			got := make(chan approvals.Approval, 2)
@@ -172,14 +179,14 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 					got <- a
 				}()
 			}
-			check.Holds(t, "both to wait", func() bool { return one.Stats().Waiting == 1 && two.Stats().Waiting == 1 })
+			waitBoth(1)
 			approve(t, two, a, approvals.Answer{By: "eve"})
 			for range 2 {
 				if a := check.Received(t, got, "the answer"); a.State != approvals.Approved || a.By != "eve" {
 					t.Errorf("%+v", a)
 				}
 			}
-			check.Holds(t, "none to wait", func() bool { return one.Stats().Waiting == 0 && two.Stats().Waiting == 0 })
+			waitBoth(0)
 		}
 	})
 }

@@ -190,11 +190,11 @@ func TestADenialHolds(t *testing.T) {
 		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) ||
 			late.Reason != "APPROVAL_NOT_PENDING" ||
 			late.Metadata["state"] != "denied" || got.By != "eve" {
-			t.Errorf("answered twice: %+v, %v; late %+v", got, err, late)
+			t.Errorf("answered twice, by %q: %v, want by eve, and that it is denied: %#v", got.By, err, late)
 		}
 		if _, err := k.Approve(t.Context(), a.Tenant, "apr_"+rand.Text(), approvals.Answer{}); !errors.As(err, &late) ||
 			late.Kind != call.NotFound {
-			t.Errorf("answered what there is not: %v; late %+v", err, late)
+			t.Errorf("answered what there is not: %v, want that it is not found: %#v", err, late)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -238,16 +239,16 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 		defer check.Ended(t, &running, "the background work to end")
 		defer stop()
 		claim := tenant.Credentials{Credential: tenant.Credential(id, secret)}
-		check.Holds(t, "the key to be known", func() bool {
+		check.Until(t, "the key to be known", func() (bool, string) {
 			_, refusal := stored.Authenticate(ctx, claim)
 			_, known, _ := stored.Lookup(claim)
-			return refusal == nil && known
+			return refusal == nil && known, fmt.Sprintf("it is known: %t, and refused: %v", known, refusal)
 		})
 		check.Must(t, tenants.DeleteTenant(ctx, "acme", 0, true))
 		stored.Directory().Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
-		check.Holds(t, "the key to be refused", func() bool {
+		check.Until(t, "the key to be refused", func() (bool, string) {
 			_, refusal := stored.Authenticate(ctx, claim)
-			return refusal != nil && refusal.Reason == "CREDENTIAL_INVALID"
+			return refusal != nil && refusal.Reason == "CREDENTIAL_INVALID", fmt.Sprint(refusal)
 		})
 	})
 }
