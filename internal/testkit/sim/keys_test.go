@@ -15,7 +15,20 @@ import (
 // TestKeys: whatever happens to replicas, a key that was revoked is invalid at a replica that says that it knows of the
 // change, unless Redis does not answer the call. Without faults that is within a second. The same holds for URLs that
 // were signed for the key.
-func TestKeys(t *testing.T) { check(t, playKeys) }
+//
+// Every run comes to its end, where the promise is checked.
+func TestKeys(t *testing.T) {
+	runs, ended := 0, 0
+	check(t, func(w *sim.World) {
+		runs++
+		if playKeysOf(w).ended {
+			ended++
+		}
+	})
+	if ended < runs {
+		t.Errorf("the ends of %d of %d runs were checked", ended, runs)
+	}
+}
 
 // withinASecond is the longest time in which a replica learns of a change, as docs/run/identity.md promises.
 const withinASecond = time.Second
@@ -32,6 +45,8 @@ type keyring struct {
 type keysWorld struct {
 	*cluster[*keyring]
 
+	ended bool // finally is done
+
 	mu   sync.Mutex
 	keys []*issued
 }
@@ -45,7 +60,9 @@ type issued struct {
 	revoked time.Duration // when an operator knew that it is; 0: not yet
 }
 
-func playKeys(w *sim.World) {
+func playKeys(w *sim.World) { playKeysOf(w) }
+
+func playKeysOf(w *sim.World) *keysWorld {
 	p := &keysWorld{}
 	p.cluster = newCluster(w, 3,
 		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
@@ -73,6 +90,7 @@ func playKeys(w *sim.World) {
 	w.Go("finally", p.finally)
 	w.Settle(time.Minute)
 	p.end()
+	return p
 }
 
 // operator creates keys, and revokes each a while later.
@@ -201,17 +219,24 @@ func (*keysWorld) uses(r *keyring, k *issued) func(yield func(string, func(conte
 // finally checks the promise: after the faults, a revoked key is invalid at every replica within a second, also where a
 // connection was lost just before.
 func (p *keysWorld) finally(a *sim.Actor) {
+	if p.ended = p.secondAfterRevocation(a); !p.ended {
+		p.Fail("the run ends before its end is checked")
+	}
+}
+
+// secondAfterRevocation returns false if the run ends before the check.
+func (p *keysWorld) secondAfterRevocation(a *sim.Actor) (checked bool) {
 	if !a.TurnWhen(p.ctx, "begins", func() bool { return len(p.up()) == len(p.replicas) }) {
-		return
+		return false
 	}
 	for !p.caughtUp() {
 		if !a.Pause(p.ctx, time.Second) {
-			return
+			return false
 		}
 	}
 	k := p.create(a)
 	if k == nil {
-		return
+		return false
 	}
 	for _, r := range p.replicas {
 		if !p.call(a, r, k) {
@@ -222,11 +247,11 @@ func (p *keysWorld) finally(a *sim.Actor) {
 		p.replicas[a.IntN(len(p.replicas))].site.ResetOne(a.Uint64())
 	}
 	if !p.revoke(a, k) {
-		return
+		return false
 	}
 	for ends := k.revoked + withinASecond; p.Now() <= ends; {
 		if !a.Pause(p.ctx, 50*time.Millisecond) {
-			return
+			return false
 		}
 	}
 	for _, r := range p.replicas {
@@ -234,6 +259,7 @@ func (p *keysWorld) finally(a *sim.Actor) {
 			p.Fail("a key is valid at %s, %v after it was revoked", r.name, p.Now()-k.revoked)
 		}
 	}
+	return true
 }
 
 // caughtUp reports whether every replica has had an answer of Redis in the last second.
