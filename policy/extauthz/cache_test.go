@@ -108,7 +108,7 @@ func TestTimesInMilliseconds(t *testing.T) {
 		t.Cleanup(g.Stop)
 		clock.Set(began)
 		s := judges(t, extauthz.Config{
-			Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 1,
+			Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 1,
 		}, extauthz.Options{Now: clock.Now})
 		first := judge(t, s, forecast(), "")
 		clock.Set(began.Add(time.Minute - 1))

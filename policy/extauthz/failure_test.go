@@ -116,9 +116,9 @@ func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	ln := listen(t)
 	ln.Close()
-	expectFailure(t, extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: patience}, false)
+	expectFailure(t, extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience}, false)
 	expectFailure(t, extauthz.Config{
-		Name: "main", URL: "http://" + ln.Addr().String() + "/evaluate", Timeout: patience,
+		Name: "main", URL: "http://" + ln.Addr().String() + "/evaluate", Timeout: check.Patience,
 	}, false)
 }
 
@@ -162,7 +162,7 @@ func TestHostileHTTP(t *testing.T) {
 			mux.HandleFunc("/allowed", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, allowed) })
 			hs := httptest.NewServer(mux)
 			t.Cleanup(hs.Close)
-			expectFailure(t, extauthz.Config{Name: "main", URL: hs.URL + "/evaluate", Timeout: patience}, true)
+			expectFailure(t, extauthz.Config{Name: "main", URL: hs.URL + "/evaluate", Timeout: check.Patience}, true)
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/extauthz"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -116,7 +117,7 @@ func serveGRPC(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	openparallaxv1.RegisterShieldServiceServer(g, grpcServer{server: s})
 	go func() { _ = g.Serve(ln) }()
 	t.Cleanup(g.Stop)
-	return extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: patience, Cache: 100}
+	return extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
 }
 
 // serveHTTP is the HTTP form, with strict checks of requests.
@@ -156,11 +157,8 @@ func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	}
 	t.Cleanup(hs.CloseClientConnections)
 	t.Cleanup(hs.Close)
-	return extauthz.Config{Name: "main", URL: hs.URL + "/evaluate", Timeout: patience, Cache: 100}
+	return extauthz.Config{Name: "main", URL: hs.URL + "/evaluate", Timeout: check.Patience, Cache: 100}
 }
-
-// patience is a timeout that suffices on any machine.
-const patience = 30 * time.Second
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()

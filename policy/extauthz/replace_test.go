@@ -60,7 +60,7 @@ func TestReplace(t *testing.T) {
 	openparallaxv1.RegisterShieldServiceServer(g, grpcServer{server: old})
 	go func() { _ = g.Serve(ln) }()
 	t.Cleanup(g.Stop)
-	first := extauthz.Config{Name: "old", Address: ln.Addr().String(), Timeout: patience, Cache: 10}
+	first := extauthz.Config{Name: "old", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 10}
 	second := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) { return allow(), nil }}, nil)
 
 	s := judges(t, first, extauthz.Options{})

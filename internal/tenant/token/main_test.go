@@ -105,7 +105,7 @@ func claim(t testing.TB, v *token.Verifier, c tenant.Credentials) (who tenant.Id
 	t.Helper()
 	who, known, refusal := v.Lookup(c)
 	if !known {
-		ctx, cancel := context.WithTimeout(context.Background(), issuertest.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 		defer cancel()
 		who, refusal = v.Authenticate(ctx, c)
 	}

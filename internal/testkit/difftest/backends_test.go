@@ -25,12 +25,8 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-const (
-	// root is the root of the repository.
-	root = "../../.."
-	// patience is the longest wait for an event that should come at once. Other tests may run concurrently.
-	patience = 30 * time.Second
-)
+// root is the root of the repository.
+const root = "../../.."
 
 // run is a backend's report of a call, as its own decoders read it.
 type run struct {
@@ -137,7 +133,7 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	go follow(j, name, stdout, ready, ended)
 	check.Cleanup(t, func() {
 		_ = stdin.Close()
-		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(check.Patience, func() { _ = cmd.Process.Kill() })
 		check.Received(t, ended, "the backend to stop")
 		_ = cmd.Wait()
 		timer.Stop()
@@ -147,21 +143,17 @@ func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 		}
 	})
 	b := &backend{name: name}
-	select {
-	case line := <-ready:
-		var said struct {
-			Ports   [2]int `json:"ports"`
-			Runtime string `json:"runtime"`
-		}
-		if err := json.Unmarshal(line, &said); err != nil {
-			text, _ := os.ReadFile(errors.Name())
-			t.Fatalf("the backend %s does not start: it says %q\n%s\nRun `make test`, which installs what it needs",
-				name, line, text)
-		}
-		b.ports, b.runtime = said.Ports, said.Runtime
-	case <-time.After(patience):
-		t.Fatalf("the backend %s is not ready after %v", name, patience)
+	line := check.Received(t, ready, "the backend "+name+" to be ready")
+	var said struct {
+		Ports   [2]int `json:"ports"`
+		Runtime string `json:"runtime"`
 	}
+	if err := json.Unmarshal(line, &said); err != nil {
+		text, _ := os.ReadFile(errors.Name())
+		t.Fatalf("the backend %s does not start: it says %q\n%s\nRun `make test`, which installs what it needs",
+			name, line, text)
+	}
+	b.ports, b.runtime = said.Ports, said.Runtime
 	return b
 }
 

@@ -88,7 +88,7 @@ func (c *client) connect() error {
 	if err != nil {
 		return err
 	}
-	conn.Timeout = patience
+	conn.Timeout = check.Patience
 	c.conn, c.stream = conn, 1
 	if err := conn.Greet(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 1 << 20}); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (w *world) attempts(t testing.TB, all []*attempt) []outcome {
 		o.runs = w.take(ids[i])
 		wait := time.Duration(0)
 		if len(o.runs) > 0 || o.status == "0" {
-			wait = patience
+			wait = check.Patience
 		}
 		o.record = w.gateway.record(ids[i], wait)
 		batch[ids[i]] = &judged{attempt: all[i], outcome: *o}
@@ -184,7 +184,7 @@ func (w *world) late(t *testing.T) {
 				found = true
 				j.outcome.runs = append(j.outcome.runs, w.take(id)...)
 				if j.outcome.record == nil {
-					j.outcome.record = w.gateway.record(id, patience)
+					j.outcome.record = w.gateway.record(id, check.Patience)
 				}
 				if err := verify(j.attempt, &j.outcome); err != nil {
 					t.Errorf("late: %v\n%v", err, j.attempt)

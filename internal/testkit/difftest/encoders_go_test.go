@@ -92,7 +92,7 @@ func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: check.Patience}
 	check.Cleanup(t, client.CloseIdleConnections)
 	return func(t *testing.T, s *spoken) error {
 		t.Helper()

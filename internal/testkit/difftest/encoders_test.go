@@ -180,7 +180,7 @@ func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	stdout, err := cmd.StdoutPipe()
 	check.Must(t, err)
 	check.Must(t, cmd.Start())
-	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // for each line
+	timer := time.AfterFunc(check.Patience, func() { _ = cmd.Process.Kill() }) // for each line
 	defer timer.Stop()
 	go func() {
 		encoder := json.NewEncoder(stdin)
@@ -195,7 +195,7 @@ func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 		if err != nil {
 			break
 		}
-		timer.Reset(patience)
+		timer.Reset(check.Patience)
 		var ended struct {
 			Code    int    `json:"code"`
 			Message string `json:"message"`

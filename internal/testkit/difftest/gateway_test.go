@@ -151,20 +151,15 @@ func startGateway(t testing.TB, backends []*backend) *gateway {
 	go g.readAudit(stdout, ended)
 	check.Cleanup(t, func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(check.Patience, func() { _ = cmd.Process.Kill() })
 		check.Received(t, ended, "the gateway to stop")
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the gateway ends with %v", err)
 		}
 		timer.Stop()
 	})
-	select {
-	case g.addr = <-listens:
-		if g.addr == "" {
-			t.Fatal("the gateway does not start")
-		}
-	case <-time.After(patience):
-		t.Fatalf("the gateway does not serve after %v", patience)
+	if g.addr = check.Received(t, listens, "the gateway to serve"); g.addr == "" {
+		t.Fatal("the gateway does not start")
 	}
 	return g
 }

@@ -138,7 +138,7 @@ func makeUploads(t *testing.T, cmd *exec.Cmd, all []upload) {
 	stdout, err := cmd.StdoutPipe()
 	check.Must(t, err)
 	check.Must(t, cmd.Start())
-	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // for each line
+	timer := time.AfterFunc(check.Patience, func() { _ = cmd.Process.Kill() }) // for each line
 	defer timer.Stop()
 	lines, calls := bufio.NewReader(stdout), json.NewEncoder(stdin)
 	for i := range all {
@@ -147,7 +147,7 @@ func makeUploads(t *testing.T, cmd *exec.Cmd, all []upload) {
 		if err != nil {
 			break
 		}
-		timer.Reset(patience)
+		timer.Reset(check.Patience)
 		var got uploaded
 		if err := json.Unmarshal(line, &got); err != nil || got.Code != all[i].want || got.reason() != all[i].reason {
 			t.Errorf("%v: %v %q %q, %v", &all[i], got.Code, got.reason(), got.Message, err)

@@ -57,8 +57,8 @@ func (b *Backend) GoAway(t testing.TB) {
 	go b.server.GracefulStop()
 	select {
 	case <-b.served: // when it has stopped
-	case <-time.After(Patience):
-		t.Errorf("waited %v for the end of the connections to a backend that says goodbye", Patience)
+	case <-time.After(check.Patience):
+		t.Errorf("waited %v for the end of the connections to a backend that says goodbye", check.Patience)
 	}
 }
 

@@ -40,5 +40,5 @@ func (g *Gateway) HTTP2(t testing.TB) *http.Client {
 func client(t testing.TB, protocols *http.Protocols) *http.Client {
 	transport := &http.Transport{Protocols: protocols}
 	check.Cleanup(t, transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: Patience}
+	return &http.Client{Transport: transport, Timeout: check.Patience}
 }

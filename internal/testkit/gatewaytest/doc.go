@@ -12,7 +12,7 @@
 //	operators.go   the admin API: pages and metrics
 //	leaks.go       the goroutines of each gateway
 //
-// Nothing here sleeps: a test waits for an event, at most [Patience]. Gateways of
+// Nothing here sleeps: a test waits for an event, at most check.Patience. Gateways of
 // parallel tests share nothing. Each must end without a goroutine left, which Stop
 // asserts.
 package gatewaytest

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
@@ -34,7 +35,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			f.Health.Interval = time.Hour
 		}
 		if f.Health.Timeout == 0 {
-			f.Health.Timeout = Patience / 2
+			f.Health.Timeout = check.Patience / 2
 		}
 		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect,
 			Config: f.Health, Asks: f.Asks})

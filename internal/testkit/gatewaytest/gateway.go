@@ -44,19 +44,16 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Patience is the longest wait for an event that should come at once.
-const Patience = check.Patience
-
 // Options configure the gateway under test. Only Fleets is required.
 type Options struct {
 	Fleets  []Fleet
 	Domains []string       // weather.<domain> as :authority names the capability weather
 	Relay   relay.Config   // limits of the relay
-	Drain   *gateway.Drain // default: no delay, Patience for calls to finish
+	Drain   *gateway.Drain // default: no delay, check.Patience for calls to finish
 
 	Store    affinity.Store     // that gateways share; default none
 	Permits  router.PermitStore // that gateways share; default none
-	Affinity affinity.Config    // default Wait: Patience
+	Affinity affinity.Config    // default Wait: check.Patience
 	Policy   policy.Options     // default Source: every fleet allows every tool
 
 	Audit         *audit.Log                 // default none
@@ -169,7 +166,7 @@ func Start(t testing.TB, o Options) *Gateway {
 
 // build does what cmd/capgate does for a configuration file.
 func (g *Gateway) build(o Options) error {
-	g.limits = router.NewLimits(router.LimitsConfig{Store: o.Permits, Timeout: Patience})
+	g.limits = router.NewLimits(router.LimitsConfig{Store: o.Permits, Timeout: check.Patience})
 	routes, probes := o.fleets(g.limits)
 	decider, err := o.decider()
 	if err != nil {
@@ -259,10 +256,10 @@ func (o *Options) expedite(p *health.Prober) func(string) {
 // bePatient sets long defaults for timeouts, as a busy machine is slow with many large messages.
 func (o *Options) bePatient() {
 	if o.Drain == nil {
-		o.Drain = &gateway.Drain{Timeout: Patience}
+		o.Drain = &gateway.Drain{Timeout: check.Patience}
 	}
-	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, Patience)
-	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, Patience)
+	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, check.Patience)
+	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, check.Patience)
 }
 
 func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
@@ -296,7 +293,7 @@ func (g *Gateway) Stop(t testing.TB) {
 	t.Helper()
 	g.stopOnce.Do(func() {
 		g.drain()
-		Wait(t, g.stopped, "the gateway to stop")
+		check.Received(t, g.stopped, "the gateway to stop")
 		if g.err != nil {
 			t.Errorf("gateway: %v", g.err)
 		}

@@ -23,7 +23,7 @@ func newLabel(t testing.TB, g *Gateway) string { return fmt.Sprintf("%s %p", t.N
 // not end.
 func assertNothingLeft(t testing.TB, label string) {
 	t.Helper()
-	timeout := time.After(Patience)
+	timeout := time.After(check.Patience)
 	// No event follows the end of a goroutine. A look reads the stacks of all tests, so looks become rarer.
 	for again := 2 * time.Millisecond; labelled(t, label); again = min(4*again, 100*time.Millisecond) {
 		select {

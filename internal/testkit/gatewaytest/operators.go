@@ -7,13 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Admin requests a page of the admin API.
 func (g *Gateway) Admin(t testing.TB, path string) (status int, body string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport, Timeout: Patience}).Get("http://" + g.AdminAddr + path)
+	resp, err := (&http.Client{Transport: transport, Timeout: check.Patience}).Get("http://" + g.AdminAddr + path)
 	if err != nil {
 		t.Fatal(err)
 	}

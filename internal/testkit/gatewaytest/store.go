@@ -11,7 +11,7 @@ import (
 // at url. Its timeout is long, so that Redis does not seem unavailable on a busy machine.
 func OpenStore(t testing.TB, url string) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(redisstore.Config{URL: url, Timeout: Patience, Dial: Patience})
+	s, err := redisstore.Open(redisstore.Config{URL: url, Timeout: check.Patience, Dial: check.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func Tracer(t *testing.T, collector string, sample float64) *tracing.Tracer {
 		t.Fatal(err)
 	}
 	check.Cleanup(t, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 		defer cancel()
 		tracer.Close(ctx)
 	})

@@ -30,9 +30,6 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Patience is the longest wait for an event that should come at once.
-const Patience = check.Patience
-
 // Issuer is a running issuer.
 type Issuer struct {
 	URL    string
@@ -55,7 +52,8 @@ func Start(t testing.TB) *Issuer {
 	if err != nil || !i.Roots.AppendCertsFromPEM(text) {
 		t.Fatal(err)
 	}
-	i.client = &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}}}
+	i.client = &http.Client{Timeout: check.Patience,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.Roots}}}
 	i.Resume(t)
 	check.Cleanup(t, func() { i.Stop(t) })
 	return i
@@ -128,7 +126,7 @@ func (i *Issuer) Clients(t testing.TB, secrets map[string]string) {
 
 // Browser returns a client that trusts the issuer, and follows no redirect.
 func (i *Issuer) Browser() *http.Client {
-	return &http.Client{Timeout: Patience, Transport: i.client.Transport,
+	return &http.Client{Timeout: check.Patience, Transport: i.client.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/net/http2/hpack"
-)
 
-// patience bounds the wait for a peer's prompt response; it is long enough for a busy machine.
-const patience = 30 * time.Second
+	"github.com/capgate/capgate/internal/testkit/check"
+)
 
 // Conn is one end of a connection. It is for one reader and one writer at a time.
 type Conn struct {
@@ -28,14 +27,14 @@ type Conn struct {
 
 // New uses an open connection. It writes nothing.
 func New(nc net.Conn) *Conn {
-	c := &Conn{Conn: nc, Timeout: patience, in: bufio.NewReaderSize(nc, 64<<10), dec: hpack.NewDecoder(4096, nil)}
+	c := &Conn{Conn: nc, Timeout: check.Patience, in: bufio.NewReaderSize(nc, 64<<10), dec: hpack.NewDecoder(4096, nil)}
 	c.enc = hpack.NewEncoder(&c.buf)
 	return c
 }
 
 // Dial connects over TCP. It writes nothing.
 func Dial(addr string) (*Conn, error) {
-	nc, err := net.DialTimeout("tcp", addr, patience)
+	nc, err := net.DialTimeout("tcp", addr, check.Patience)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Patience is the longest wait for an event that should come at once.
-const Patience = check.Patience
-
 // TB is the needed part of testing.TB.
 type TB interface {
 	Helper()

@@ -39,7 +39,8 @@ func newServer(t TB) *Server {
 	check.Cleanup(t, func() { _ = os.RemoveAll(dir) })
 	s := &Server{t: t, dir: dir, socket: filepath.Join(dir, "s")}
 	s.direct = redis.NewClient(&redis.Options{
-		Network: "unix", Addr: s.socket, MaxRetries: -1, DialerRetries: 1, DialTimeout: Patience, ReadTimeout: Patience,
+		Network: "unix", Addr: s.socket, MaxRetries: -1, DialerRetries: 1, DialTimeout: check.Patience,
+		ReadTimeout: check.Patience,
 	})
 	check.Cleanup(t, func() { _ = s.direct.Close() })
 	s.start()
@@ -61,7 +62,7 @@ func (s *Server) start() {
 // answers waits for PONG. It returns false if the process has ended.
 func answers(t TB, p *process, c *redis.Client) bool {
 	t.Helper()
-	deadline := time.After(Patience)
+	deadline := time.After(check.Patience)
 	for again := time.NewTicker(2 * time.Millisecond); ; {
 		if c.Ping(context.Background()).Err() == nil {
 			again.Stop()
@@ -72,7 +73,7 @@ func answers(t TB, p *process, c *redis.Client) bool {
 		case <-p.exited:
 			return false
 		case <-deadline:
-			t.Fatalf("redis-server has not answered for %v:\n%s", Patience, p.output.String())
+			t.Fatalf("redis-server has not answered for %v:\n%s", check.Patience, p.output.String())
 		}
 	}
 }

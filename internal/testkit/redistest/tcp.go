@@ -34,7 +34,7 @@ func startNode(t TB, name string, args func(dir, port, other string) []string) *
 		n := &node{host: "127.0.0.1", port: freePort(t)}
 		n.process = run(t, dir, name, args(dir, n.port, freePort(t))...)
 		n.direct = redis.NewClient(&redis.Options{Addr: n.addr(), MaxRetries: -1, DialerRetries: 1,
-			DialTimeout: Patience, ReadTimeout: Patience})
+			DialTimeout: check.Patience, ReadTimeout: check.Patience})
 		check.Cleanup(t, func() { _ = n.direct.Close() })
 		if answers(t, n.process, n.direct) && ours(n) {
 			return n
