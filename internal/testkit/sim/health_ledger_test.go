@@ -13,17 +13,29 @@ import (
 type healthLedger struct {
 	p      *healthWorld
 	bad    map[string]map[string]time.Duration // by backend and replica: the last bad probe
-	late   time.Duration                       // when a replica last said that its probes are late
+	late   map[string]time.Duration            // by replica: when it last said that its probes are late
 	probes map[string]int                      // by backend
+	tally  healthTally
+}
+
+// healthTally counts transitions.
+type healthTally struct {
+	confirmed int // a backend is down, as two replicas have found
+	alone     int // a backend is down, as a replica found that knew no other one
+	known     int // a backend is unknown for a reason other than late probes
+	late      int // a backend is down or unknown, and a replica whose probes are late has no say in it
+}
+
+func (n *healthTally) add(o healthTally) {
+	n.confirmed, n.alone, n.known, n.late = n.confirmed+o.confirmed, n.alone+o.alone, n.known+o.known, n.late+o.late
 }
 
 // oldest is the age of the oldest news that may still arrive: the longest faults of a run may follow each other.
 const oldest = 90 * time.Second
 
-const never = -24 * time.Hour
-
 func newHealthLedger(p *healthWorld) *healthLedger {
-	return &healthLedger{p: p, bad: map[string]map[string]time.Duration{}, late: never, probes: map[string]int{}}
+	return &healthLedger{p: p, bad: map[string]map[string]time.Duration{}, late: map[string]time.Duration{},
+		probes: map[string]int{}}
 }
 
 func (d *healthLedger) probed(_ *healthLife, addr string) { d.probes[addr]++ }
@@ -38,9 +50,9 @@ func (d *healthLedger) result(l *healthLife, addr string, ok bool) {
 	d.bad[addr][l.id] = d.p.Now()
 }
 
-func (d *healthLedger) beats(beat health.Heartbeat) {
+func (d *healthLedger) beats(l *healthLife, beat health.Heartbeat) {
 	if beat.Digest.Late > d.p.stale {
-		d.late = d.p.Now()
+		d.late[l.id] = d.p.Now()
 	}
 }
 
@@ -56,6 +68,22 @@ func (d *healthLedger) against(addr string) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// isLate reports whether a replica said lately that its probes are late.
+func (d *healthLedger) isLate(id string) bool {
+	at, said := d.late[id]
+	return said && d.recent(at)
+}
+
+// anyLate reports whether a replica is late, other than some.
+func (d *healthLedger) anyLate(except ...string) bool {
+	for id := range d.late {
+		if d.isLate(id) && !slices.Contains(except, id) {
+			return true
+		}
+	}
+	return false
 }
 
 // changed checks the transitions of a replica by one input and the step after it: what lasts counts.
@@ -96,9 +124,13 @@ func (d *healthLedger) down(l *healthLife, b *health.Backend) {
 	against := d.against(b.Addr)
 	switch replicas := l.core.Stats().Replicas; {
 	case len(against) >= 2:
+		d.tally.confirmed++
 	case (replicas == 1 || l.replicas == 1) && len(against) == 1: // there was no other one until this moment
+		d.tally.alone++
 	case replicas == 0 && slices.Contains(against, l.id): // and here, it is isolated
-	case d.recent(d.late): // a replica whose probes are late confirms nothing
+		d.tally.alone++
+	case len(against) == 1 && d.anyLate(against[0], l.id): // a replica whose probes are late confirms nothing
+		d.tally.late++
 	default:
 		d.p.Fail("%s says that %s is down, as only %q found: %s; it knows %d replicas", l.name, b.Addr, against,
 			b.Reason, replicas)
@@ -110,9 +142,13 @@ func (d *healthLedger) unknown(l *healthLife, capability string, b *health.Backe
 	expedited, some := l.expedited[capability]
 	switch {
 	case len(d.against(b.Addr)) > 0: // it may be down, which is not confirmed
+		d.tally.known++
 	case l.core.Stats().Replicas == 0 && l.now().Sub(l.replied) > d.p.stale:
-	case d.recent(d.late):
+		d.tally.known++
 	case some && d.recent(expedited): // the probe for calls that waited counted until now
+		d.tally.known++
+	case d.isLate(b.By): // the one that probes it
+		d.tally.late++
 	default:
 		d.p.Fail("%s knows %s no longer, which no probe found down: %s", l.name, b.Addr, b.Reason)
 	}

@@ -275,7 +275,7 @@ func (l *healthLife) exchange(what string, writes bool, serve func() (reply func
 }
 
 func (l *healthLife) beat(beat health.Heartbeat) {
-	l.p.ledger.beats(beat)
+	l.p.ledger.beats(l, beat)
 	failed := func(now time.Time, err error) { l.core.OnHeartbeat(now, health.Members{}, err) }
 	l.exchange("heartbeat", true, func() func(now time.Time) {
 		members, err := l.p.store.Heartbeat(context.Background(), beat)

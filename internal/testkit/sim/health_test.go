@@ -16,7 +16,16 @@ import (
 // TestHealth: whatever happens to replicas, backends and the store, a backend is down only if two replicas have found
 // that, an empty or silent store erases no knowledge, and probes are bounded. When the faults end, all replicas soon
 // agree with the truth.
-func TestHealth(t *testing.T) { check(t, playHealth) }
+//
+// The runs include all that a replica may conclude alone, and are mostly decided by two.
+func TestHealth(t *testing.T) {
+	var all healthTally
+	check(t, func(w *sim.World) { all.add(playHealthOf(w).ledger.tally) })
+	t.Logf("%+v", all)
+	if manyRuns() && (min(all.confirmed, all.alone, all.known, all.late) == 0 || all.late > all.confirmed/10) {
+		t.Errorf("%+v, want some of all, and few of late replicas", all)
+	}
+}
 
 // healthWorld is a run of replicas that share the probing of backends.
 type healthWorld struct {
@@ -41,7 +50,9 @@ type healthWorld struct {
 	ledger   *healthLedger
 }
 
-func playHealth(w *sim.World) {
+func playHealth(w *sim.World) { playHealthOf(w) }
+
+func playHealthOf(w *sim.World) *healthWorld {
 	p := newHealthWorld(w)
 	w.Faults = p.faults
 	for i := range 3 + p.rng.IntN(2) {
@@ -64,6 +75,7 @@ func playHealth(w *sim.World) {
 		r.kill()
 	}
 	w.Stop()
+	return p
 }
 
 func newHealthWorld(w *sim.World) *healthWorld {
