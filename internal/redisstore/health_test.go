@@ -243,12 +243,12 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 		await := func(want ...health.State) {
 			t.Helper()
 			for i, published := range news {
-				for s := range published {
-					if slices.EqualFunc(s.Backends, want, func(b health.Backend, st health.State) bool { return b.State == st }) {
-						break
-					}
+				for agrees := false; !agrees; {
+					s := check.Received(t, published, fmt.Sprintf("replica %d to see %v", i, want))
+					agrees = slices.EqualFunc(s.Backends, want, func(b health.Backend, st health.State) bool {
+						return b.State == st
+					})
 				}
-				t.Logf("replica %d agrees on %v", i, want)
 			}
 		}
 		await(health.Up, health.Up, health.Up)

@@ -16,13 +16,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestThreeReplicasKeepToALimit with a real Redis, for ten seconds, where one has most of the calls. The asserted
-// bounds follow from the design; the rate is logged.
+// TestThreeReplicasKeepToALimit: with a real Redis, of which one replica has most of the calls, they admit no more calls
+// than their rate, and nearly as many. Only time in which neither this process nor Redis stands still counts for the
+// latter.
 func TestThreeReplicasKeepToALimit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	url := server.URL()
-	const rate, burst, window = 500, 50, 10 * time.Second
+	const rate, burst, window = 500, 50, 8 * time.Second
 	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: rate, Burst: burst}}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running, callers sync.WaitGroup
@@ -45,7 +46,7 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 			})
 		}
 	}
-	stalled := stalls(server, window)
+	lively := livelyFor(server, window)
 	ends.Store(true)
 	check.Ended(t, &callers, "the end of the calls")
 	took := time.Since(begun)
@@ -56,26 +57,26 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	if most := due + burst + 3*rate/4; float64(n) > most {
 		t.Errorf("%d calls, want %v at most", n, most)
 	}
-	if least := 0.95 * min(rate*(took-stalled).Seconds(), float64(asked.Load())); float64(n) < least {
-		t.Errorf("%d calls, want %v at least; the machine stood still for %v of %v", n, least, stalled, took)
+	if least := 0.95 * min(rate*lively.Seconds(), float64(asked.Load())); float64(n) < least || lively < window {
+		t.Errorf("%d of %d calls, want %v at least, in %v; the machine stood still for the rest of %v", n, asked.Load(),
+			least, lively, took)
 	}
 }
 
-// stalls polls Redis for the given time, and returns the time for which this process or Redis stood still, so that no
-// call could be admitted.
-func stalls(server *redistest.Server, window time.Duration) time.Duration {
+// livelyFor polls Redis until neither this process nor Redis has stood still for some time, so that calls could be
+// admitted. It returns that time, which is less if it has not come in four times patience.
+func livelyFor(server *redistest.Server, window time.Duration) (lively time.Duration) {
 	const short = 20 * time.Millisecond // which the burst makes up for
-	var sum time.Duration
-	for begun, last := time.Now(), time.Now(); last.Sub(begun) < window; {
+	for begun, last := time.Now(), time.Now(); lively < window && last.Sub(begun) < 4*patience; {
 		<-time.After(time.Millisecond)
 		server.Do("PING")
 		now := time.Now()
-		if gap := now.Sub(last); gap > short {
-			sum += gap
+		if gap := now.Sub(last); gap <= short {
+			lively += gap
 		}
 		last = now
 	}
-	return sum
+	return lively
 }
 
 // admit makes a call that ends at once.
