@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
+	"github.com/capgate/capgate/router"
 )
 
 // asking is a gateway whose fleet caps asks a person about each call, and whose clients say nothing of it.
@@ -98,12 +99,29 @@ func TestNobodyAnswers(t *testing.T) {
 	if resp.StatusCode != http.StatusAccepted || !strings.Contains(body, `"approval_id":"apr_`) {
 		t.Errorf("JSON: %s %s", resp.Status, body)
 	}
-	hasty := startAsking(t, openDesk(t), check.Patience, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // of which it waits for six
-	defer cancel()
-	wants(t, hasty.invoke(ctx, t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
-	if n := len(p.capability.Seen()) + len(hasty.capability.Seen()); n != 0 {
-		t.Errorf("%d calls at the backends", n)
+	if n := len(p.capability.Seen()); n != 0 {
+		t.Errorf("%d calls at the backend", n)
+	}
+}
+
+// TestWaitKeepsTimeForTheTool: a call whose client says nothing waits for three quarters of its time.
+func TestWaitKeepsTimeForTheTool(t *testing.T) {
+	t.Parallel()
+	const fleetTime, want, tick = time.Minute, 45 * time.Second, 10 * time.Millisecond // of the relay's clock
+	d := &overdueWait{openDesk(t), make(chan time.Time, 1)}
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends:     []string{gatewaytest.NewCapability("b1").Serve(t, call.Live).Addr},
+			ApprovalWait: time.Hour, Deadlines: router.Deadlines{Default: fleetTime}}},
+		Policy: policy.Options{Source: asksAlways()}, Approver: d,
+	})
+	client, before := gatewaytest.NewClient(g.Conn(t), call.Live), time.Now()
+	_, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+	wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
+	after := time.Now()
+	until := check.Received(t, d.until, "the wait")
+	if until.Before(before.Add(want-tick)) || until.After(after.Add(want)) {
+		t.Errorf("the call waits for %v to %v of %v", until.Sub(after), until.Sub(before), fleetTime)
 	}
 }
 

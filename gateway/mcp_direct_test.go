@@ -63,7 +63,6 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 		"no version": {`1`, `"name":"caps__echo"`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			answer := func(params string) [5]any {
 				var header []string
 				for name, value := range c.header {

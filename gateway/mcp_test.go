@@ -235,7 +235,6 @@ func TestMCPProgress(t *testing.T) {
 	f := startMCP(t)
 	for _, revision := range revisions {
 		t.Run(revision, func(t *testing.T) {
-			t.Parallel()
 			told := make(chan string, 10)
 			s := f.session(t, revision, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
 				n *sdk.ProgressNotificationClientRequest) {

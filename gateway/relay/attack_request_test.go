@@ -86,7 +86,6 @@ func TestMalformedRequests(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
 			c := g.attacker()
 			check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(tc.fields...))))
 			code, err := c.WaitReset(1)

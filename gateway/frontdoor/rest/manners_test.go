@@ -97,7 +97,6 @@ func TestRawRequests(t *testing.T) {
 		"of a larger body": {"POST " + toolPath + head + "Content-Length: 99999999999\r\n\r\n", 413},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			conn, err := net.Dial("tcp", web.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
