@@ -128,39 +128,44 @@ func TestGoodContainers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := func(d call.Dialect) string { return gatewaytest.NewCapability("good").Serve(t, d).Addr }
+	served := func(d call.Dialect) func(*testing.T) string {
+		return func(t *testing.T) string { return gatewaytest.NewCapability("good").Serve(t, d).Addr }
+	}
 	echo := conform.Call{Tool: gatewaytest.Echo, Args: []byte(`{"a":"ä"}`)}
 	slow := conform.Call{Tool: gatewaytest.Block, Args: []byte(`{}`)}
 	for name, test := range map[string]struct {
-		addr     string
+		serve    func(t *testing.T) (addr string)
 		harmless conform.Call
 		slow     conform.Call
 		skipped  []string
 		failed   []string
 	}{
 		"weather": {
-			gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, demo) },
-				grpc.MaxRecvMsgSize(16<<20)).Addr,
+			func(t *testing.T) string {
+				return gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, demo) },
+					grpc.MaxRecvMsgSize(16<<20)).Addr
+			},
 			conform.Call{Tool: "get_forecast", Args: []byte(`{"location":"Berlin"}`)}, conform.Call{},
 			[]string{"discovery", "deadline", "cancel"}, nil,
 		},
-		"good": {serveBroken(t, ""), conform.Call{Tool: tool}, conform.Call{Tool: slowTool, Args: []byte("{}")},
-			[]string{"discovery"}, nil},
+		"good": {func(t *testing.T) string { return serveBroken(t, "") }, conform.Call{Tool: tool},
+			conform.Call{Tool: slowTool, Args: []byte("{}")}, []string{"discovery"}, nil},
 		// gatewaytest's has a gRPC error for an unknown tool, for its tests.
 		"doc": {served(call.Doc), echo, slow, []string{"discovery", "tool-error"},
 			[]string{"unknown-tool", "stream-error"}},
 		"live": {served(call.Live), echo, slow, []string{"discovery", "tool-error"},
 			[]string{"unknown-tool", "stream-error"}},
 		"legacy": {served(call.Legacy), echo, slow, []string{"discovery", "tool-error"}, []string{"unknown-tool"}},
-		"older": {gatewaytest.Serve(t, func(s *grpc.Server) {
-			legacypb.RegisterCapabilityServiceServer(s,
-				brokenLegacy{})
-		}).Addr, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{},
+		"older": {func(t *testing.T) string {
+			return gatewaytest.Serve(t, func(s *grpc.Server) {
+				legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{})
+			}).Addr
+		}, conform.Call{Tool: tool, Args: []byte("{}")}, conform.Call{},
 			[]string{"health", "discovery", "deadline", "cancel"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := kit(test.addr)
+			k := kit(test.serve(t))
 			k.Harmless, k.Slow = test.harmless, test.slow
 			if name == "weather" {
 				k.Largest = 0 // 16 MiB are not noted
