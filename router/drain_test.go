@@ -13,9 +13,11 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
 	b, claim, _ := w.fleet.Route(nil)
-	w.router.SetDrains([]router.Drain{
-		{Addr: b.Addr, Since: time.Unix(1, 0)}, {Capability: "another", Addr: "a0:1"}, {Addr: "unknown:1"},
-	})
+	drains := []router.Drain{{Addr: b.Addr, Since: time.Unix(1, 0)}, {Addr: "unknown:1"}}
+	for _, of := range named(3) {
+		drains = append(drains, router.Drain{Capability: "another", Addr: of.Addr})
+	}
+	w.router.SetDrains(drains)
 	check := func() {
 		t.Helper()
 		if got := w.shares(1000); got[b.Addr] != 0 {
