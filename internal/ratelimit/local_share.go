@@ -30,7 +30,8 @@ type budgetLeft struct {
 func (s *scope) observe(got *Grant, now time.Duration, replicas int64) {
 	b := s.bounds.Load()
 	s.day, s.month, s.ends = got.Day, got.Month, 0
-	s.local.others, s.local.asOf, s.local.silent = got.Others, now, 0
+	s.local.others, s.local.asOf = got.Others, now
+	s.local.silent = 0
 	if b.PerMonth > 0 {
 		s.local.month = budgetLeft{max(int64(b.PerMonth)-got.Month.Calls, 0) / replicas, now + got.MonthEnds}
 		s.ends = now + got.MonthEnds
