@@ -60,8 +60,9 @@ func TestSize(t *testing.T) {
 
 var link = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 
-// The page names its files with their checksums; these come once and for all, and everything else is asked again.
-func TestPages(t *testing.T) {
+// TestFilesAreKeptAndPagesAreNot: the page names its files with their checksums; these come once and for all, and
+// everything else is asked again.
+func TestFilesAreKeptAndPagesAreNot(t *testing.T) {
 	t.Parallel()
 	for _, m := range []console.Mode{console.Console, console.Inbox} {
 		h := console.Handler(m)

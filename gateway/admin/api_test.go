@@ -156,7 +156,8 @@ func TestFleets(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+// TestPagesHaveEachFleetOnce: pages of any size have each fleet once, and in order.
+func TestPagesHaveEachFleetOnce(t *testing.T) {
 	t.Parallel()
 	var more []router.FleetConfig
 	for i := range 250 {

@@ -125,8 +125,8 @@ func pingPong(ctx context.Context, t *testing.T, client testgrpc.TestServiceClie
 	}
 }
 
-// TestMetadata crosses in both directions, bytes too; what gRPC keeps for itself does not.
-func TestMetadata(t *testing.T) {
+// TestMetadataCrosses: metadata crosses in both directions, bytes too; what gRPC keeps for itself does not.
+func TestMetadataCrosses(t *testing.T) {
 	t.Parallel()
 	client := tested(t)
 	ctx := metadata.AppendToOutgoingContext(patient(t), "x-grpc-test-echo-initial", "first",

@@ -145,8 +145,8 @@ func TestManyStreams(t *testing.T) {
 	w.h.results(t, 1000)
 }
 
-// TestMetadata checks that metadata arrives in order, repeated keys and binary values too.
-func TestMetadata(t *testing.T) {
+// TestMetadataArrivesInOrder: metadata arrives in order, repeated keys and binary values too.
+func TestMetadataArrivesInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	bin := string(pattern(3, 300))

@@ -223,7 +223,8 @@ func TestWhatIsNotOpened(t *testing.T) {
 	}
 }
 
-func TestRotation(t *testing.T) {
+// TestChainGoesOnInTheNextFile: a log that was moved goes on in a new file, whose chain continues the old one.
+func TestChainGoesOnInTheNextFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	opened := make(chan struct{}, 10)

@@ -27,8 +27,8 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// TestMetadata: the gateway gets what the settings say, and nothing that a caller claims.
-func TestMetadata(t *testing.T) {
+// TestOnlyTheSettingsSpeakForTheCaller: the gateway gets what the settings say, and nothing that a caller claims.
+func TestOnlyTheSettingsSpeakForTheCaller(t *testing.T) {
 	t.Parallel()
 	c, b, url := gateway(t)
 	w := run(t, forward.Settings{URL: url, Key: "cg_a_b", Session: "s-1"})

@@ -156,9 +156,9 @@ func TestDraining(t *testing.T) {
 	check.Ended(t, &going, "the forwarder to stop")
 }
 
-// TestLost: a call that its gateway may have carried out is not made again, and its error does not make Selu do so. A
-// read is made again.
-func TestLost(t *testing.T) {
+// TestLostCallIsNotMadeAgain: a call that its gateway may have carried out is not made again, and its error does not
+// make Selu do so. A read is made again.
+func TestLostCallIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	first, b, url := gateway(t)
 	second, _, other := gateway(t)
@@ -257,8 +257,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestLate: a call whose time is over while it waits for a gateway has not started.
-func TestLate(t *testing.T) {
+// TestLateCallHasNotStarted: a call whose time is over while it waits for a gateway has not started.
+func TestLateCallHasNotStarted(t *testing.T) {
 	t.Parallel()
 	w := run(t, forward.Settings{URL: refused(t), Wait: time.Hour})
 	conn, err := http2call(t, w, "200m")

@@ -229,8 +229,8 @@ func TestAnOutage(t *testing.T) {
 	})
 }
 
-// TestOff: with nothing to keep, nothing is counted.
-func TestOff(t *testing.T) {
+// TestNothingIsCountedWhenOff: with nothing to keep, nothing is counted.
+func TestNothingIsCountedWhenOff(t *testing.T) {
 	t.Parallel()
 	l := recent.New(recent.Config{Replica: "a"})
 	l.Record(record("acme", "x", 0))

@@ -158,8 +158,9 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// TestEnd: a session ends by its time, by its revocation, and by that of its person, at all replicas.
-func TestEnd(t *testing.T) {
+// TestSessionsEndAtAllReplicas: a session ends by its time, by its revocation, and by that of its person, at all
+// replicas.
+func TestSessionsEndAtAllReplicas(t *testing.T) {
 	t.Parallel()
 	m, s, c := start()
 	other := session.New(s, session.Options{Now: c.Now})
@@ -195,8 +196,9 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestAway: without the store, sessions go on, and revocations fail plainly, with effect at the replica alone.
-func TestAway(t *testing.T) {
+// TestSessionsGoOnWithoutTheStore: without the store, sessions go on, and revocations fail plainly, with effect at the
+// replica alone.
+func TestSessionsGoOnWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	m, s, c := start()
 	one := ann()
@@ -219,8 +221,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestRotation: a new key seals, the former one opens while the file has it.
-func TestRotation(t *testing.T) {
+// TestFormerKeyOpensUntilItIsGone: a new key seals, the former one opens while the file has it.
+func TestFormerKeyOpensUntilItIsGone(t *testing.T) {
 	t.Parallel()
 	m, _, _ := start()
 	first, second := bytes.Repeat([]byte{1}, aead.KeyBytes), bytes.Repeat([]byte{2}, aead.KeyBytes)

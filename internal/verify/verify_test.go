@@ -306,8 +306,8 @@ func TestEveryReplica(t *testing.T) {
 	}
 }
 
-// TestAway: a call that fails because the gateway is away proves nothing.
-func TestAway(t *testing.T) {
+// TestAwayGatewayProvesNothing: a call that fails because the gateway is away proves nothing.
+func TestAwayGatewayProvesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := configOf(t, &standIn{broken: "away"})
 	cfg.WaitExpiry = 0

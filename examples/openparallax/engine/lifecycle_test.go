@@ -119,7 +119,8 @@ func TestOffTheRecord(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+// TestPagesUnlessIgnored: a list has the page that is asked for, or all of it where pages are ignored.
+func TestPagesUnlessIgnored(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
 		e := start(t, engine.Config{IgnorePages: ignored})

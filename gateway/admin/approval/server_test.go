@@ -257,7 +257,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+// TestPagesHaveEachApprovalOnce: pages have each approval that is asked for once, and the latest first.
+func TestPagesHaveEachApprovalOnce(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	want := ""

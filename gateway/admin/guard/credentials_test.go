@@ -34,8 +34,8 @@ func rightsOf(by guard.Authenticator, credential string, leaf *x509.Certificate)
 	}
 }
 
-// TestKeys of operators: their secrets, roles and ends count; that of a tenant is none of them.
-func TestKeys(t *testing.T) {
+// TestKeysGiveTheirOwnRights: of operators' keys their secrets, roles and ends count; that of a tenant is none of them.
+func TestKeysGiveTheirOwnRights(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	keys, pepper := guard.NewKeys(func() time.Time { return now }), []byte("0123456789abcdef")

@@ -255,7 +255,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+// TestPagesHaveEachRuleOnce: pages have each rule once, and in order.
+func TestPagesHaveEachRuleOnce(t *testing.T) {
 	t.Parallel()
 	p := serve(t, &book{})
 	for _, tool := range []string{"a", "b", "c", "d", "e"} {

@@ -32,7 +32,9 @@ func keyed(m call.Method, ours bool, headers ...string) (*filter.Call, *filterte
 	return c, stream
 }
 
-func TestKey(t *testing.T) {
+// TestWhichCallsAreKeyed: a call is keyed by the one key that it brings where the gateway keeps keys, and rejected for
+// a wrong one.
+func TestWhichCallsAreKeyed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		method  call.Method

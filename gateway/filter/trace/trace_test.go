@@ -24,9 +24,9 @@ func tracer(t *testing.T, sample float64) *tracing.Tracer {
 	return tr
 }
 
-// TestNote: a call belongs to the trace that it names, is traced if that is sampled, and passes nothing on that cannot
-// be read.
-func TestNote(t *testing.T) {
+// TestCallsBelongToTheirTrace: a call belongs to the trace that it names, is traced if that is sampled, and passes
+// nothing on that cannot be read.
+func TestCallsBelongToTheirTrace(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		headers       []string

@@ -183,8 +183,8 @@ func TestStateIsBound(t *testing.T) {
 	}
 }
 
-// TestMetadata: a call gets what is about it, and no credential and no other header of the request.
-func TestMetadata(t *testing.T) {
+// TestNoCredentialReachesACall: a call gets what is about it, and no credential and no other header of the request.
+func TestNoCredentialReachesACall(t *testing.T) {
 	t.Parallel()
 	a := newAsking(t)
 	a.invoke(`{}`, ``, "Authorization", "Bearer secret", "X-Api-Key", "secret", "Cookie", "a=b", "X-Capgate-Tenant", "other",

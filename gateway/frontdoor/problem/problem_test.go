@@ -126,7 +126,8 @@ func TestWhoseReason(t *testing.T) {
 	}
 }
 
-func TestMux(t *testing.T) {
+// TestErrorsOfAMuxAreProblems: what a mux answers itself is a problem, as a handler's own errors are.
+func TestErrorsOfAMuxAreProblems(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/things/{id}",

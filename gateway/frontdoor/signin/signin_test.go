@@ -140,8 +140,8 @@ func TestCookieAttributes(t *testing.T) {
 	}
 }
 
-// TestKeys: the form takes a key, and says what is wrong with another.
-func TestKeys(t *testing.T) {
+// TestFormTakesAKey: the form takes a key, and says what is wrong with another.
+func TestFormTakesAKey(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})
 	b := p.browser(t)

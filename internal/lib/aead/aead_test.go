@@ -59,8 +59,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestNew rejects keys of another length, by their number.
-func TestNew(t *testing.T) {
+// TestKeysOfAnotherLengthAreRejected: an error names such a key by its number.
+func TestKeysOfAnotherLengthAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 16, 31, 33} {
 		if _, err := aead.New([][]byte{make([]byte, aead.KeyBytes), make([]byte, n)}); err == nil ||

@@ -7,7 +7,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
-func TestTo(t *testing.T) {
+// TestNearestNameIsFound: a mistyped word finds the name that it stands for, and another word none.
+func TestNearestNameIsFound(t *testing.T) {
 	t.Parallel()
 	names := []string{"weather", "get_forecast", "acme", "echo", strings.Repeat("long", 100)}
 	for word, want := range map[string]string{

@@ -101,7 +101,8 @@ func TestTooManyWait(t *testing.T) {
 	})
 }
 
-func TestMany(t *testing.T) {
+// TestNeverMoreThanTheLimit: no more are let in at once than the limit, whoever gives up, and all places come back.
+func TestNeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	s := semaphore.New(3, 1000)
 	var at, most atomic.Int32
@@ -115,6 +116,9 @@ func TestMany(t *testing.T) {
 			}
 			release, err := s.Acquire(ctx, string(rune('a'+i%4)))
 			if err != nil {
+				if i%5 > 0 {
+					t.Errorf("one that does not give up: %v", err)
+				}
 				return
 			}
 			if n := at.Add(1); n > 3 {

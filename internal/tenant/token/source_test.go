@@ -14,9 +14,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestRotation: a new key is fetched when a token uses it; a key that stays is valid, and tokens of a withdrawn key
-// are rejected although they are cached.
-func TestRotation(t *testing.T) {
+// TestKeysFollowTheIssuer: a new key is fetched when a token uses it; a key that stays is valid, and tokens of a
+// withdrawn key are rejected although they are cached.
+func TestKeysFollowTheIssuer(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	v := start(t, nil, configOf(i, nil))
