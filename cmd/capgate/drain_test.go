@@ -86,7 +86,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	blocked := invoke(clientB, gatewaytest.Block)
-	gatewaytest.Wait(t, r.first.Blocked(), "the call at the only backend that is not drained")
+	check.Received(t, r.first.Blocked(), "the call at the only backend that is not drained")
 	undrain(t, adminB, r.two)
 	waitPage(t, "http://"+adminA+"/v1/fleets", `"usable":2`)
 

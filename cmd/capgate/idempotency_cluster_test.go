@@ -81,7 +81,7 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	g := startKeeping(t)
 	first := make(chan keyedAnswer, 1)
 	go func() { first <- g.call(t, 0, 0, "k", gatewaytest.Block, `{}`) }()
-	gatewaytest.Wait(t, g.backend.Blocked(), "the tool to run")
+	check.Received(t, g.backend.Blocked(), "the tool to run")
 	g.programs[0].signal(t, 9)
 	check.Received(t, g.programs[0].exited, "the end of the process")
 	if a := check.Received(t, first, "the end of the first call"); a.err == nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -87,7 +86,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 	go func() { ended <- p.run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		gatewaytest.Wait(t, ended, "the process to end")
+		check.Received(t, ended, "the process to end")
 	})
 	g.conn, err = clienttest.NewConn("passthrough:///"+g.admin,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -283,7 +283,7 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	}
 	root.want("GET", r.admin[1]+"/v1/summary", "", 200, `"asked":1},"attention"`)
 	root.want("POST", r.admin[1]+"/v1/sessions:revoke", `{"name":"bob, issuer corp"}`, 200, "{}")
-	gatewaytest.Wait(t, events, "the end of the events")
+	check.Received(t, events, "the end of the events")
 	bob.gone(r.inbox[0]+"/v1/approvals", 401)
 	bob.gone(r.inbox[1]+"/v1/approvals", 401)
 }

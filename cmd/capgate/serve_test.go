@@ -95,7 +95,7 @@ func TestServeDrainsOnSIGTERM(t *testing.T) {
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		answered <- answer{resp, err}
 	}()
-	gatewaytest.Wait(t, capability.Blocked(), "the call")
+	check.Received(t, capability.Blocked(), "the call")
 	p.signal(t, syscall.SIGTERM)
 	p.stderr.wait(t, p, `"msg":"draining"`)
 	if code, body := page(t, "http://"+admin+"/readyz"); code != 503 || !strings.Contains(body, `"draining":true`) {
@@ -126,7 +126,7 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
 		ended <- err
 	}()
-	gatewaytest.Wait(t, capability.Blocked(), "the call")
+	check.Received(t, capability.Blocked(), "the call")
 	p.signal(t, syscall.SIGINT)
 	p.stderr.wait(t, p, `"msg":"draining"`)
 	p.signal(t, syscall.SIGTERM) // who runs tests in the background of a script may have made all ignore SIGINT

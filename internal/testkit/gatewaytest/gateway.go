@@ -331,12 +331,6 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]b
 // URL returns the URL of a path on the public port.
 func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
 
-// Wait waits for a channel to be closed, or to deliver.
-func Wait[T any](t testing.TB, ch <-chan T, what string) {
-	t.Helper()
-	check.Received(t, ch, what)
-}
-
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
