@@ -255,7 +255,12 @@ func TestStoreThatFails(t *testing.T) {
 			t.Errorf("the session got %+v, %v", a.Backend, a.Refusal)
 		}
 		<-time.After(3 * time.Second)
-		if len(store.bound) == 0 || (<-store.bound).Session.ID != "s" {
+		select {
+		case b := <-store.bound:
+			if b.Session.ID != "s" {
+				t.Errorf("the store was told of the session %q", b.Session.ID)
+			}
+		default:
 			t.Error("the store was not told of the session")
 		}
 	})

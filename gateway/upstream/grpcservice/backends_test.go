@@ -31,9 +31,9 @@ func TestDeadBackend(t *testing.T) {
 	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
 		of.Ejection.Base, of.Ejection.Max = time.Millisecond, time.Millisecond
 	}, a.Addr, b.Addr)
-	check.Holds(t, "both backends to be called", func() bool {
+	check.Until(t, "both backends to be called", func() (bool, string) {
 		w.result(t, "Echo", `{}`)
-		return a.Calls() > 0 && b.Calls() > 0
+		return a.Calls() > 0 && b.Calls() > 0, fmt.Sprintf("%d calls of one, %d of the other", a.Calls(), b.Calls())
 	})
 	a.Stop()
 	lost := 0

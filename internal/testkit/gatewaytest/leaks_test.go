@@ -21,8 +21,9 @@ func TestLabelled(t *testing.T) {
 			}()
 		}()
 	})
-	if !labelled(t, label) || len(goroutines(t, label)) == 0 || labelled(t, label+"0") {
-		t.Error("the goroutine is not seen")
+	seen, stacks, other := labelled(t, label), goroutines(t, label), labelled(t, label+"0")
+	if !seen || len(stacks) == 0 || other {
+		t.Errorf("the goroutine is seen: %t, with the stacks %q; one of another label: %t", seen, stacks, other)
 	}
 	close(stop)
 	check.Received(t, ended, "the goroutine to end")
