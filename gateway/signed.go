@@ -14,7 +14,8 @@ func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call
 	if refusal != nil || who.Settings == nil {
 		return refusal
 	}
-	q := affinity.Query{Fleet: fleet, Tenant: who.Tenant, Artifacts: []string{id}, OwnedOnly: true}
+	q := affinity.Query{Fleet: fleet, Tenant: who.Tenant, UID: who.Settings.UID(), Artifacts: []string{id},
+		OwnedOnly: true}
 	if a, known := g.cfg.Affinity.Lookup(&q); known {
 		return a.Refusal
 	}

@@ -83,8 +83,8 @@ func TestSignedURLsOfThreeGateways(t *testing.T) {
 	g.downloads(t, ofOther, http.StatusOK, "acme's")
 }
 
-// TestSignedURLsOfATenantMadeAnew: a URL that was signed for a tenant ends with it. It is not valid for another tenant
-// that gets its id, at any gateway. Its caller had a token, so that no key ends with the tenant.
+// TestSignedURLsOfATenantMadeAnew: a URL that was signed for a tenant ends with it. Another tenant that gets its id has
+// neither its URLs nor its files, at any gateway. The callers have a token, so that no key ends with the tenant.
 func TestSignedURLsOfATenantMadeAnew(t *testing.T) {
 	t.Parallel()
 	issuer := issuertest.Start(t)
@@ -103,5 +103,11 @@ func TestSignedURLsOfATenantMadeAnew(t *testing.T) {
 	g.run(t, 2, create...)
 	g.changed(t)
 	g.downloads(t, url, http.StatusForbidden, "SIGNATURE_INVALID")
+	for gateway := range g.publics {
+		status, said := g.askHTTP(t, gateway, http.MethodGet, path, token, "")
+		if status != http.StatusNotFound || !strings.Contains(said, "ARTIFACT_UNKNOWN") {
+			t.Errorf("gateway %d, the file of the first: %d %s", gateway, status, said)
+		}
+	}
 	g.downloads(t, g.sign(t, token, g.upload(t, token, "the second's")), http.StatusOK, "the second's")
 }

@@ -27,6 +27,14 @@ func (p *Principal) Owner() string {
 	return p.Settings.ID
 }
 
+// UID is that of its tenant; "": there are no tenants, or it is one of the file.
+func (p *Principal) UID() string {
+	if p.Settings == nil {
+		return ""
+	}
+	return p.Settings.UID()
+}
+
 // Bound says that a call may name no artifacts but those that its tenant uploaded or was told of, in whatever dialect:
 // backends of another dialect may get it translated.
 func (p *Principal) Bound() bool { return p.Settings != nil }

@@ -41,6 +41,7 @@ const unownedLookups = 4
 type Mention struct {
 	Fleet         *router.Fleet
 	Tenant        string
+	UID           string // of the tenant, as in Query
 	ID            string
 	Backend       *router.Backend
 	Authoritative bool // this very call gave the artifact to the backend
@@ -56,13 +57,13 @@ func (r *Resolver) Learn(m Mention) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	a := Artifact{m.Tenant, m.Fleet.Capability, m.ID}
+	a := Artifact{m.Tenant, m.UID, m.Fleet.Capability, m.ID}
 	if before, ok := r.artifacts.Get(a); ok && before.addr != "" && now.Before(before.until) &&
 		(before.addr == m.Backend.Addr && !before.unconfirmed || !m.Authoritative) {
 		return
 	}
 	ttl := m.Fleet.Affinity().ArtifactTTL
-	a.Tenant, a.ID = strings.Clone(m.Tenant), strings.Clone(m.ID)
+	a.Tenant, a.UID, a.ID = strings.Clone(m.Tenant), strings.Clone(m.UID), strings.Clone(m.ID)
 	r.artifacts.Add(a.Tenant, a, cacheEntry{
 		addr: m.Backend.Addr, until: now.Add(ttl), unconfirmed: m.OwnedOnly && !m.Authoritative && r.store != nil,
 	})
@@ -87,7 +88,7 @@ func (r *Resolver) Learn(m Mention) {
 func (r *Resolver) artifactBackend(q *Query, now time.Time) (b *router.Backend, known bool) {
 	known = true
 	for _, id := range q.Artifacts {
-		h, ok := r.artifacts.Get(Artifact{q.Tenant, q.Fleet.Capability, id})
+		h, ok := r.artifacts.Get(q.artifact(id))
 		if !ok || now.After(h.until) || q.OwnedOnly && h.unconfirmed {
 			known = known && len(id) > MaxID
 			continue
@@ -128,7 +129,7 @@ func (r *Resolver) lookUpArtifacts(ctx context.Context, q *Query, asked *atomic.
 			return nil // the store has answered: the artifact is unknown
 		}
 		for _, id := range q.Artifacts {
-			a := Artifact{q.Tenant, q.Fleet.Capability, id}
+			a := q.artifact(id)
 			if r.cached(a, q.OwnedOnly) {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 type Query struct {
 	Fleet     *router.Fleet
 	Tenant    string
+	UID       string          // of the tenant; "": tenants have none
 	Session   string          // "": none
 	Artifacts []string        // that the call names
 	OwnedOnly bool            // the call may name only artifacts that its tenant uploaded or was given
@@ -20,12 +21,16 @@ type Query struct {
 	storeAnswered bool // the store has answered for all Artifacts
 }
 
+func (q *Query) artifact(id string) Artifact {
+	return Artifact{q.Tenant, q.UID, q.Fleet.Capability, id}
+}
+
 func (q *Query) session() Session { return Session{q.Tenant, q.Fleet.Capability, q.Session} }
 
 // Clone returns a Query that outlives the buffers of its call.
 func (q *Query) Clone() Query {
 	clone := *q
-	clone.Tenant, clone.Session = strings.Clone(q.Tenant), strings.Clone(q.Session)
+	clone.Tenant, clone.UID, clone.Session = strings.Clone(q.Tenant), strings.Clone(q.UID), strings.Clone(q.Session)
 	clone.Artifacts = make([]string, len(q.Artifacts))
 	for i, id := range q.Artifacts {
 		clone.Artifacts[i] = strings.Clone(id)

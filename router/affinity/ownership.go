@@ -25,7 +25,7 @@ func (r *Resolver) checkOwnership(q *Query, now time.Time) *call.Refusal {
 		return nil
 	}
 	for _, id := range q.Artifacts {
-		h, ok := r.artifacts.Peek(Artifact{q.Tenant, q.Fleet.Capability, id})
+		h, ok := r.artifacts.Peek(q.artifact(id))
 		switch known := ok && !now.After(h.until) && !h.unconfirmed; {
 		case known && h.addr != "":
 		case known, q.storeAnswered, r.store == nil, len(id) > MaxID:

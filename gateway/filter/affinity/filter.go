@@ -40,8 +40,8 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return filter.Continue
 	}
 	q := affinity.Query{
-		Fleet: c.Fleet, Tenant: c.Info.Tenant, Session: session, Artifacts: c.Artifacts.IDs,
-		OwnedOnly: c.Principal.Bound(), Tried: c.Endpoint,
+		Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), Session: session,
+		Artifacts: c.Artifacts.IDs, OwnedOnly: c.Principal.Bound(), Tried: c.Endpoint,
 	}
 	if a, known := f.resolver.Lookup(&q); known {
 		c.Pin = a

@@ -161,7 +161,7 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 // learn stores an artifact's owner, unless the call itself names the artifact.
 func (f Filter) learn(c *filter.Call, id string) {
 	if !slices.Contains(c.Artifacts.IDs, id) {
-		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, ID: id, Backend: c.Endpoint,
-			Authoritative: c.Info.Method == call.UploadInputArtifact, OwnedOnly: c.Principal.Bound()})
+		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), ID: id,
+			Backend: c.Endpoint, Authoritative: c.Info.Method == call.UploadInputArtifact, OwnedOnly: c.Principal.Bound()})
 	}
 }
