@@ -88,6 +88,7 @@ func TestASecondAttemptThatIsNotSent(t *testing.T) {
 			}
 			g.Stop(t) // it has given back what it gives back
 			alive := gatewaytest.NewCapability("alive")
+			alive.Release()
 			_, err := gatewaytest.NewClient(serve(alive.Serve(t, call.Doc)).Conn(t), call.Doc).Invoke(ctx, req)
 			wants(t, err, test.code, test.reason)
 			if n, ran := len(alive.Seen()), len(one.Seen())+len(two.Seen()); n != 0 || ran != 1 {
