@@ -21,6 +21,9 @@ type ledger struct {
 	sessions []time.Duration // when answers for the session began
 	fresh    []redemption    // not yet compared with Redis
 	recent   bool            // a call began to run, and there was no failover since
+	empties  int             // how often Redis lost its data
+	used     int             // redemptions before the faults end
+	anew     int             // those after Redis had lost its data
 }
 
 // entry is what is known of an approval.
@@ -94,6 +97,10 @@ func (l *ledger) redeemed(id string, began time.Duration, by int) {
 	defer l.mu.Unlock()
 	e := l.all[id]
 	l.recent = true
+	if !l.w.Settling() {
+		l.used++
+		l.anew += min(l.empties, 1)
+	}
 	l.w.Note("call %d runs", by)
 	if e.running++; e.running > 1 {
 		l.w.Fail("an approval of call %d was redeemed twice", e.call)
@@ -142,6 +149,13 @@ func (l *ledger) forget(since time.Time, _ int) {
 	for _, e := range l.all {
 		maps.DeleteFunc(e.answers, func(_ approvals.State, end time.Duration) bool { return end >= at })
 	}
+}
+
+// emptied records that Redis has lost its data. What holds of approvals goes on: those that it had are unknown to it.
+func (l *ledger) emptied() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.empties++
 }
 
 // check compares the last redemptions with their records.

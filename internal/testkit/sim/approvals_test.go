@@ -20,7 +20,32 @@ const (
 
 // TestApprovals: whatever happens to replicas and to Redis, an approval is redeemed once, by the call that was approved,
 // in time, and not after a denial. Every operation ends, and when the faults end, everything works again.
-func TestApprovals(t *testing.T) { check(t, playApprovals) }
+//
+// This holds also where Redis is full for a time, or restarts without its data, and calls run after that.
+func TestApprovals(t *testing.T) {
+	var all approvalsTally
+	check(t, func(w *sim.World) { all.add(playApprovalsOf(w).ledger) })
+	t.Logf("%+v", all)
+	if manyRuns() && (all.emptied == 0 || all.anew == 0 || all.used < all.runs) {
+		t.Errorf("%+v, want more calls, also after Redis lost its data", all)
+	}
+}
+
+// approvalsTally counts runs and redemptions.
+type approvalsTally struct {
+	runs    int
+	emptied int // those in which Redis lost its data
+	used    int // redemptions before the faults end
+	anew    int // those after Redis had lost its data
+}
+
+func (n *approvalsTally) add(l *ledger) {
+	n.runs++
+	if l.empties > 0 {
+		n.emptied++
+	}
+	n.used, n.anew = n.used+l.used, n.anew+l.anew
+}
 
 // approvalsWorld is a run of callers and approvers at several replicas.
 type approvalsWorld struct {
@@ -28,7 +53,9 @@ type approvalsWorld struct {
 	ledger *ledger
 }
 
-func playApprovals(w *sim.World) {
+func playApprovals(w *sim.World) { playApprovalsOf(w) }
+
+func playApprovalsOf(w *sim.World) *approvalsWorld {
 	p := &approvalsWorld{ledger: &ledger{w: w, all: map[string]*entry{}}}
 	p.cluster = newCluster(w, 3, func(_ context.Context, s *redisstore.Store, _ string) (
 		*approvals.Service, func(context.Context),
@@ -50,7 +77,7 @@ func playApprovals(w *sim.World) {
 	w.Faults = func() []sim.Event {
 		switch {
 		case !lags:
-			return p.faults(p.ledger.forget)
+			return p.faults(p.ledger.forget, p.ledger.emptied)
 		case p.redis.Lag() > 0 && p.ledger.ran():
 			return []sim.Event{p.failover(p.ledger.forget)} // it could forget that a call runs
 		}
@@ -68,6 +95,7 @@ func playApprovals(w *sim.World) {
 	w.Go("finally", p.finally)
 	w.Settle(time.Minute)
 	p.end()
+	return p
 }
 
 // wanted is the nth kind of call.

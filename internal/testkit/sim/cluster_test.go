@@ -95,12 +95,20 @@ func (c *cluster[P]) some(a *sim.Actor) *replica[P] {
 }
 
 // faults are what may happen to replicas and to Redis now. failedOver is called after a failover, which has forgotten
-// the commands since a time.
-func (c *cluster[P]) faults(failedOver func(since time.Time, forgotten int)) (all []sim.Event) {
+// the commands since a time, and emptied when Redis has lost its data.
+func (c *cluster[P]) faults(failedOver func(since time.Time, forgotten int), emptied func()) (all []sim.Event) {
 	for _, r := range c.replicas {
 		all = append(all, r.faults()...)
 	}
-	return append(all, c.failover(failedOver))
+	return append(all, c.failover(failedOver),
+		sim.Fault("Redis is full", func() {
+			c.redis.Fill(true)
+			c.After(time.Duration(c.Draw("full")%uint64(2*time.Second)), func() { c.redis.Fill(false) })
+		}),
+		sim.Fault("Redis restarts without its data", func() {
+			c.redis.Restart()
+			emptied()
+		}))
 }
 
 // failover is a failover of Redis to its copy.

@@ -78,9 +78,9 @@ func read(m *miniredis.Miniredis) (s stored) {
 	return s
 }
 
-// failedOver notes what the promoted server lacks.
-func (d *admissions) failedOver(promoted *miniredis.Miniredis) {
-	lost, now := loss{at: d.w.Now()}, read(promoted)
+// lose notes what a server lacks that was promoted, or has restarted without its data.
+func (d *admissions) lose(by *miniredis.Miniredis) {
+	lost, now := loss{at: d.w.Now()}, read(by)
 	lost.calls = max(d.stored.calls-now.calls, 0)
 	for name, n := range d.stored.permits {
 		lost.permits += max(n-now.permits[name], 0)

@@ -88,7 +88,8 @@ func playLimitsOf(w *sim.World) *limitsWorld {
 	})
 	p.copies(20)
 	w.Faults = func() []sim.Event {
-		return p.faults(func(time.Time, int) { p.admitted.failedOver(p.redis.Master()) })
+		lost := func() { p.admitted.lose(p.redis.Master()) }
+		return p.faults(func(time.Time, int) { lost() }, lost)
 	}
 	w.Check = p.check
 	for i := range callers {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +17,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Redis is a virtual Redis: a master, and a replica that has the first Copied of the master's commands.
+// Redis is a virtual Redis: a master, and a replica that has the first of the master's commands. It may fail over,
+// restart without its data, and refuse writes.
 type Redis struct {
 	w    *World
 	wire *Wire
@@ -26,8 +28,16 @@ type Redis struct {
 	parts  map[*Conn][]byte // of commands that have not arrived as a whole
 	log    []command
 	copied int
+	older  *behind       // what the replica has that has not followed since a restart; nil: it follows
 	grown  chan struct{} // closed, and replaced, when copied grows
 	sites  []*Site
+	full   bool // the master refuses writes
+}
+
+// behind is the state of a replica that may lack commands.
+type behind struct {
+	log  []command
+	lost time.Time // of the first write that it lacks
 }
 
 // command is a command that the master executed.
@@ -53,6 +63,10 @@ func (r *Redis) start() *miniredis.Miniredis {
 	}
 	_ = first.Close()
 	m.Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
+		if r.refuses(cmd) {
+			p.WriteError("OOM command not allowed when used memory > 'maxmemory'.")
+			return true
+		}
 		if cmd != "WAIT" || len(args) != 2 {
 			return false
 		}
@@ -89,7 +103,7 @@ func (r *Redis) wait(limit time.Duration) int {
 	r.mu.Unlock()
 	for {
 		r.mu.Lock()
-		enough, grown := r.copied >= want, r.grown
+		enough, grown := r.older == nil && r.copied >= want, r.grown
 		r.mu.Unlock()
 		if enough {
 			return 1
@@ -112,7 +126,7 @@ func (r *Redis) arrived(c *Conn, p []byte) {
 		if !ok {
 			break
 		}
-		if buf = rest; !strings.EqualFold(args[0], "SUBSCRIBE") && !strings.EqualFold(args[0], "WAIT") {
+		if buf = rest; !strings.EqualFold(args[0], "SUBSCRIBE") && !strings.EqualFold(args[0], "WAIT") && !(r.full && writes(args[0])) {
 			r.log = append(r.log, command{time.Now(), args})
 		}
 	}
@@ -123,7 +137,7 @@ func (r *Redis) arrived(c *Conn, p []byte) {
 func (r *Redis) Replicate(n uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.copied = min(r.copied+int(n), len(r.log))
+	r.copied, r.older = min(r.copied+int(n), len(r.log)), nil
 	close(r.grown)
 	r.grown = make(chan struct{})
 }
@@ -132,21 +146,69 @@ func (r *Redis) Replicate(n uint64) {
 func (r *Redis) Lag() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.log) - r.copied
+	lag := len(r.log) - r.copied
+	if r.older != nil {
+		lag++
+	}
+	return lag
+}
+
+// Fill lets the master refuse writes and scripts, until Fill(false).
+func (r *Redis) Fill(full bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.full = full
+}
+
+func (r *Redis) refuses(cmd string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.full && writes(cmd)
+}
+
+func writes(cmd string) bool {
+	return !slices.Contains([]string{"AUTH", "CLIENT", "EXISTS", "GET", "HELLO", "HGET", "HGETALL", "HMGET", "INFO", "MGET",
+		"PING", "PTTL", "PUBLISH", "SISMEMBER", "SMEMBERS", "SUBSCRIBE", "WAIT", "ZRANGE"}, strings.ToUpper(cmd))
 }
 
 // Failover makes the replica the master. All connections break. It returns when the first write was executed that is
 // forgotten.
 func (r *Redis) Failover() (since time.Time) {
 	r.mu.Lock()
-	since = time.Now()
-	if r.copied < len(r.log) {
-		since = r.log[r.copied].at
+	now := r.replica()
+	since = now.lost
+	r.log, r.copied, r.older = now.log, len(now.log), nil
+	r.mu.Unlock()
+	r.replace(now.log)
+	return since
+}
+
+// Restart starts the master without its data. All connections break. The replica has the data until it follows again.
+func (r *Redis) Restart() {
+	r.mu.Lock()
+	r.older = r.replica()
+	r.log, r.copied = nil, 0
+	r.mu.Unlock()
+	r.replace(nil)
+}
+
+// replica returns what the replica has. The caller holds mu.
+func (r *Redis) replica() *behind {
+	if r.older != nil {
+		return r.older
 	}
-	r.log = r.log[:r.copied]
-	kept, old := r.log, r.master
-	r.parts = map[*Conn][]byte{}
-	sites := r.sites
+	c := &behind{log: r.log[:r.copied], lost: time.Now()}
+	if r.copied < len(r.log) {
+		c.lost = r.log[r.copied].at
+	}
+	return c
+}
+
+// replace replaces the master by a server that has executed some commands.
+func (r *Redis) replace(kept []command) {
+	r.mu.Lock()
+	old, sites := r.master, r.sites
+	r.parts, r.full = map[*Conn][]byte{}, false
 	r.mu.Unlock()
 	for _, s := range sites {
 		s.Cut()
@@ -165,7 +227,6 @@ func (r *Redis) Failover() (since time.Time) {
 	r.master = promoted
 	r.mu.Unlock()
 	old.Close()
-	return since
 }
 
 // Close ends the server.
