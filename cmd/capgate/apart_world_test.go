@@ -98,6 +98,9 @@ func (s *stranger) perform(op *operation) string {
 	if op.method.FullName() == listKeys {
 		told = s.listed(request, told, ask)
 	}
+	if s.alone {
+		<-time.After(time.Millisecond) // approvals of one millisecond have no order
+	}
 	return s.normal(told)
 }
 

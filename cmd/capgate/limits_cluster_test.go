@@ -218,7 +218,7 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 func (g *limitedGateways) lastPlaces(t *testing.T) (ends int64) {
 	t.Helper()
 	key := strings.Trim(fmt.Sprint(g.redis.Do("KEYS", "cg:{acme:limits}:places:*")), "[]")
-	// held, wanted until, ends, number: of the replica that ends first
+	// held, wanted until, ends: of the replica that ends first
 	for _, fields := range g.placesOf(t, key) {
 		at, err := strconv.ParseFloat(fields[2], 64)
 		check.Must(t, err)
@@ -240,7 +240,7 @@ func (g *limitedGateways) placesOf(t *testing.T, key string) (all [][]string) {
 	}
 	for _, v := range values {
 		fields := strings.Fields(fmt.Sprint(v))
-		if len(fields) != 4 {
+		if len(fields) != 3 {
 			t.Fatalf("%q", v)
 		}
 		all = append(all, fields)
