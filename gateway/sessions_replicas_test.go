@@ -29,13 +29,15 @@ func TestTheSecondLossIsTold(t *testing.T) {
 	for name, known := range map[string]bool{"the other replica knows the session": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, 4, call.Doc)
+			const backends = 4
+			r := newRoom(t, backends, call.Doc)
 			replicas := r.replicas(t, 2)
 			a, b := replicas[0], replicas[1]
 			expect := func(what string, c gatewaytest.Client, lost bool) (served string) {
 				t.Helper()
 				served, err := r.inSession(t.Context(), c, "mine")
-				for errorInfo(err).GetReason() == "BACKEND_UNREACHABLE" { // it met several that are dead, or the very end of one
+				// A call may meet several that are dead, or the very end of one.
+				for tries := 1; tries < backends && errorInfo(err).GetReason() == "BACKEND_UNREACHABLE"; tries++ {
 					served, err = r.inSession(t.Context(), c, "mine")
 				}
 				if reason := errorInfo(err).GetReason(); lost != (reason == "SESSION_LOST") || !lost && err != nil {
