@@ -25,7 +25,7 @@
 //     are sorted again.
 //
 // The virtual Redis executes the product's scripts in miniredis. It has a replica that lags, WAIT, and a failover that
-// forgets what the replica did not have.
+// forgets what the replica did not have. It may refuse writes, and restart without its data.
 //
 // The worlds are in the tests. That of health has no goroutines or sockets: the world gives a state machine,
 // health.Replica, what it asks for, as events of World.Expect. `make simulate SEEDS=10000` runs many seeds; a failure
