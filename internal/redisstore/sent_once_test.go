@@ -37,7 +37,7 @@ func (c *cutConn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.cuts.Add(1)
-	_ = c.Conn.Close()
+	_ = c.Close()
 	return 0, io.EOF
 }
 

@@ -118,11 +118,3 @@ func (c *cluster[P]) failover(failedOver func(since time.Time, forgotten int)) s
 		failedOver(c.redis.Failover(), lag)
 	})
 }
-
-// crashes returns the number of crashes so far.
-func (c *cluster[P]) crashes() (n int) {
-	for _, r := range c.replicas {
-		n += r.crashes()
-	}
-	return n
-}

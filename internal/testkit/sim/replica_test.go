@@ -116,10 +116,3 @@ func (r *replica[P]) faults() []sim.Event {
 		}),
 	}
 }
-
-// crashes returns how often it has started again.
-func (r *replica[P]) crashes() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.n - 1
-}
