@@ -21,6 +21,7 @@ type model struct {
 	buckets map[ratelimit.Name]*bucket
 	budgets map[budget]ratelimit.BudgetUse
 	places  map[ratelimit.Name]map[string]*holder
+	seen    map[string]int64 // the last sequence number, by replica
 }
 
 // budget is a day's or a month's.
@@ -40,7 +41,10 @@ type holder struct {
 	ends  time.Time
 }
 
-var errUnavailable = errors.New("unavailable")
+var (
+	errUnavailable = errors.New("unavailable")
+	errOvertaken   = errors.New("overtaken")
+)
 
 func newModel() *model {
 	m := &model{now: time.Now}
@@ -52,7 +56,7 @@ func (m *model) empty() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.buckets, m.budgets = map[ratelimit.Name]*bucket{}, map[budget]ratelimit.BudgetUse{}
-	m.places = map[ratelimit.Name]map[string]*holder{}
+	m.places, m.seen = map[ratelimit.Name]map[string]*holder{}, map[string]int64{}
 }
 
 // replica is one replica's view of the model. There is one tenant.
@@ -74,6 +78,11 @@ func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit
 	if r.unavailable {
 		return nil, errUnavailable
 	}
+	seq := asks[len(asks)-1].Seq
+	if seq <= r.seen[r.name] {
+		return nil, errOvertaken
+	}
+	r.seen[r.name] = seq
 	r.commands++
 	answers := make([]ratelimit.Grant, len(asks))
 	for i := range asks {

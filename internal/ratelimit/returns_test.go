@@ -84,6 +84,36 @@ func TestAReplicaThatEnds(t *testing.T) {
 	}
 }
 
+// TestAReplicaThatEndsReportsItsCalls: its last message does not overtake one that reports calls of its own share.
+func TestAReplicaThatEndsReportsItsCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newModel(), settings(tenant.Bounds{PerDay: 640, Concurrent: 1000})
+		a := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}})
+		stop := run(a)
+		m.unavailable = true
+		own := len(begin(a, s, 1000))
+		sent, times := make(chan struct{}), 0
+		m.mu.Lock()
+		m.unavailable = false
+		m.delay = func() time.Duration { // of the report alone
+			if times++; times == 1 {
+				close(sent)
+				return 50 * time.Millisecond
+			}
+			return 0
+		}
+		m.mu.Unlock()
+		<-sent
+		stop()
+		b := ratelimit.New(ratelimit.Config{Store: replica{m, "b"}})
+		defer run(b)()
+		if n, _ := made(b, s, call.Call{}, 1000); own == 0 || own+n != 640 {
+			t.Errorf("%d calls without the store, and %d at another replica, want 640 together", own, n)
+		}
+	})
+}
+
 // TestABusyReplicaGivesWay: a replica whose calls never leave a permit free returns permits when another replica
 // wants some.
 func TestABusyReplicaGivesWay(t *testing.T) {
