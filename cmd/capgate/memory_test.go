@@ -96,26 +96,14 @@ func (c *crowded) verifyPeak(t *testing.T) {
 	}
 }
 
-// waitHeld waits until at least half of a pool's limit is held, and more was refused. One tenant, or one address, gets
-// four fifths.
-func (c *crowded) waitHeld(t *testing.T, pool string) {
-	t.Helper()
-	check.Until(t, "the pool "+pool+" to be half full, and to refuse more", func() (bool, string) {
-		_, metrics := page(t, "http://"+c.admin+"/metrics")
-		used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`),
-			metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
-		refused := metric(t, metrics, `capgate_memory_refused_total{pool="`+pool+`"}`)
-		return used >= limit/2 && refused > 0, fmt.Sprintf("%v bytes are held, of %v; %v were refused", used, limit, refused)
-	})
-}
-
 // watch reads the process' own account of its memory again and again, until the function that it returns is called:
-// what is accounted for is never more than there is, in all and in each pool, and the pools are no more than all.
-func (c *crowded) watch(t *testing.T) (stop func()) {
+// what is accounted for is never more than there is, in all and in each pool, and the pools are no more than all. A
+// part of the pool full is held at some time, and more is refused; one tenant, or one address, gets four fifths.
+func (c *crowded) watch(t *testing.T, full string, part float64) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	looks, most := 0, 0.0
+	looks, most, held := 0, 0.0, 0.0
 	all.Go(func() {
 		for looks == 0 || ctx.Err() == nil {
 			_, metrics := page(t, "http://"+c.admin+"/metrics")
@@ -129,6 +117,9 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 				if pool == "memory" {
 					most = max(most, used)
 				}
+				if pool == full {
+					held = max(held, used/limit)
+				}
 			}
 			looks++
 		}
@@ -138,8 +129,11 @@ func (c *crowded) watch(t *testing.T) (stop func()) {
 		cancel()
 		all.Wait()
 		t.Logf("%d looks; %.1f MiB were accounted for at the most", looks, most/(1<<20))
-		if looks == 0 || most == 0 {
-			t.Errorf("%d looks; %v bytes were accounted for at the most", looks, most)
+		_, metrics := page(t, "http://"+c.admin+"/metrics")
+		refused := metric(t, metrics, `capgate_memory_refused_total{pool="`+full+`"}`)
+		if looks == 0 || held < part || refused == 0 {
+			t.Errorf("%d looks; %.2f of %s were held at the most, want %.2f; %v were refused", looks, held, full, part,
+				refused)
 		}
 	}
 }
@@ -184,10 +178,13 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, 
 			return false, err
 		case f.Stream == 1 && f.Type == rawhttp2.TypeHeaders:
 			fields, err := conn.Fields(f.Payload)
-			if got := fields["grpc-status"]; err == nil && got != "8" { // RESOURCE_EXHAUSTED
-				err = fmt.Errorf("refused with the status %q: %v", got, fields)
+			switch got := fields["grpc-status"]; {
+			case err == nil && got == "8": // RESOURCE_EXHAUSTED
+				return true, nil
+			case err == nil && got == "4": // DEADLINE_EXCEEDED: it was held until it took too long
+				return false, nil
 			}
-			return true, err
+			return false, fmt.Errorf("refused with %v, %w", fields, err)
 		case f.Type == rawhttp2.TypeWindowUpdate && f.Stream == 0:
 			whole += int(f.Code())
 		case f.Type == rawhttp2.TypeWindowUpdate:
@@ -203,7 +200,7 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, 
 func TestFirstMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 8) // each of which has a shard
-	defer c.watch(t)()
+	defer c.watch(t, "calls", 0.5)()
 	const messages = 64
 	var all sync.WaitGroup
 	var refused atomic.Int64
@@ -223,7 +220,6 @@ func TestFirstMessagesAreBounded(t *testing.T) {
 	if n := refused.Load(); n == 0 || n == messages {
 		t.Errorf("%d of %d messages were refused", n, messages)
 	}
-	c.waitHeld(t, "calls")
 	c.verify(t)
 }
 
@@ -241,7 +237,7 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 	check.Must(t, w.Close())
 	message := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(packed.Len())), packed.Bytes()...)
 	ctx, leave := context.WithCancel(t.Context())
-	stop := c.watch(t)
+	stop := c.watch(t, "inflating", 0)
 	var all sync.WaitGroup
 	for range 4 {
 		conn := c.attacker(t)
@@ -294,7 +290,7 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 	if got := known(t.Context(), c.globex, "quick", "{}"); got != "OK" {
 		t.Fatal(got)
 	}
-	defer c.watch(t)()
+	defer c.watch(t, "strangers", 0.5)()
 	long := strings.Repeat("~|}", 4<<10)
 	var all sync.WaitGroup
 	for range 40 {
@@ -317,7 +313,6 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	c.waitHeld(t, "strangers")
 	for range 20 {
 		if got := known(t.Context(), c.globex, "quick", "{}"); got != "OK" {
 			t.Fatalf("a call of a tenant: %s", got)
@@ -340,7 +335,7 @@ func TestConnectionsAreCharged(t *testing.T) {
 			t.Fatalf("%s: %s", name, got)
 		}
 	}
-	stop := c.watch(t)
+	stop := c.watch(t, "connections", 0.5)
 	header := "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + strings.Repeat("x", 100<<10)
 	frame := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
 		"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01\x04\x00\x00\x00\x01"), make([]byte, 16<<10-1)...)
@@ -367,7 +362,6 @@ func TestConnectionsAreCharged(t *testing.T) {
 		refused := metric(t, metrics, `capgate_connections_refused_total{reason="memory"}`)
 		return refused > 100, fmt.Sprint(refused)
 	})
-	c.waitHeld(t, "connections")
 	for range 20 {
 		for name, door := range map[string]door{"gRPC": known, "JSON": byJSON} {
 			if got := door(t.Context(), c.globex, "quick", "{}"); got != "OK" {
