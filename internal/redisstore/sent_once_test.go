@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
 // cutConn ends when Redis answers a command that names a key: it has executed the command.
@@ -86,5 +87,26 @@ func TestNoCommandIsSentTwice(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestIdleConnectionsOfAClusterAreChecked: a command is not sent on an idle connection that has ended, so that it does not
+// fail.
+func TestIdleConnectionsOfAClusterAreChecked(t *testing.T) {
+	t.Parallel()
+	const rounds = 20
+	cluster := redistest.StartCluster(t)
+	p := open(t, redisstore.Config{URL: cluster.URL()}).Probe()
+	set := func() error { return p.Set(t.Context(), p.Key("n"), "1") }
+	failed := 0
+	for range rounds {
+		check.Succeeds(t, "a command", set)
+		cluster.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		if set() != nil { // the end may not have arrived yet
+			failed++
+		}
+	}
+	if failed > rounds/2 {
+		t.Errorf("%d of %d commands failed after their connections had ended", failed, rounds)
 	}
 }
