@@ -141,24 +141,6 @@ func (g *generator) another(grants string) operation {
 	return op
 }
 
-// eachKind are operations whose answers have ids of each kind, after two keys were made.
-func (g *generator) eachKind() []operation {
-	capability := docpb.File_selu_capability_capability_proto.Services().ByName("Capability")
-	approvals := capgatepb.File_capgate_v1_approvals_proto.Services().ByName("Approvals")
-	ann := []string{"x-user-id", "ann"}
-	return []operation{
-		{method: capability.Methods().ByName("Invoke"), header: ann,
-			request: `{"capability_id": "people", "tool_name": "echo", "args_json": "e30="}`},
-		{method: capability.Methods().ByName("Invoke"), header: ann,
-			request: `{"capability_id": "people", "tool_name": "fail", "args_json": "e30="}`},
-		{method: approvals.Methods().ByName("ListApprovals"), request: `{"page_size": 1}`},
-		{method: approvals.Methods().ByName("WatchApprovals"), request: `{"last_event_id": ""}`, header: ann},
-		{method: capability.Methods().ByName("UploadInputArtifact"), header: []string{"x-capability-id", "caps"},
-			request: `{"filename": "a.txt", "mime_type": "text/plain"}`},
-		{method: g.ofKeys("ListKeys"), request: `{"tenant_id": "-", "page_size": 1}`},
-	}
-}
-
 func (g *generator) ofKeys(method protoreflect.Name) protoreflect.MethodDescriptor {
 	return capgatepb.File_capgate_v1_tenants_proto.Services().ByName("Tenants").Methods().ByName(method)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -121,6 +122,24 @@ func TestTenantsAreApart(t *testing.T) {
 		if len(globex.pools.all(kind)) == 0 {
 			t.Errorf("globex saw no %s", kind)
 		}
+	}
+}
+
+// eachKind are operations whose answers have ids of each kind, after two keys were made.
+func (g *generator) eachKind() []operation {
+	capability := docpb.File_selu_capability_capability_proto.Services().ByName("Capability")
+	approvals := capgatepb.File_capgate_v1_approvals_proto.Services().ByName("Approvals")
+	ann := []string{"x-user-id", "ann"}
+	return []operation{
+		{method: capability.Methods().ByName("Invoke"), header: ann,
+			request: `{"capability_id": "people", "tool_name": "echo", "args_json": "e30="}`},
+		{method: capability.Methods().ByName("Invoke"), header: ann,
+			request: `{"capability_id": "people", "tool_name": "fail", "args_json": "e30="}`},
+		{method: approvals.Methods().ByName("ListApprovals"), request: `{"page_size": 1}`},
+		{method: approvals.Methods().ByName("WatchApprovals"), request: `{"last_event_id": ""}`, header: ann},
+		{method: capability.Methods().ByName("UploadInputArtifact"), header: []string{"x-capability-id", "caps"},
+			request: `{"filename": "a.txt", "mime_type": "text/plain"}`},
+		{method: g.ofKeys("ListKeys"), request: `{"tenant_id": "-", "page_size": 1}`},
 	}
 }
 
