@@ -16,9 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestThreeReplicasKeepToALimit: with a real Redis, of which one replica has most of the calls, they admit no more calls
-// than their rate, and nearly as many. Only time in which neither this process nor Redis stands still counts for the
-// latter.
+// TestThreeReplicasKeepToALimit: with a real Redis, and most of the calls at one replica, they admit no more calls than
+// their rate, and nearly as many. Only time in which neither this process nor Redis stands still counts for the latter.
 func TestThreeReplicasKeepToALimit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -42,7 +42,7 @@ func (c *cutConn) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestNoCommandIsSentTwice: a command that may have been executed is not sent again, by the client of any kind of Redis.
+// TestNoCommandIsSentTwice: a command that may have been executed is not sent again, whatever kind of Redis it is.
 func TestNoCommandIsSentTwice(t *testing.T) {
 	t.Parallel()
 	const increment = `return redis.call('INCR', KEYS[1])`
@@ -90,8 +90,7 @@ func TestNoCommandIsSentTwice(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsOfAClusterAreChecked: a command is not sent on an idle connection that has ended, so that it does not
-// fail.
+// TestIdleConnectionsOfAClusterAreChecked: a command is not sent on an idle connection that has ended, and so succeeds.
 func TestIdleConnectionsOfAClusterAreChecked(t *testing.T) {
 	t.Parallel()
 	const rounds = 20

@@ -18,8 +18,8 @@ const (
 	sessionHeld = 2 * time.Second // in memory
 )
 
-// TestApprovals: whatever happens to replicas and to Redis, an approval is redeemed once, by the call that was approved,
-// in time, and not after a denial. Every operation ends, and when the faults end, everything works again.
+// TestApprovals: whatever happens to replicas and to Redis, an approval is redeemed once, by the call that was
+// approved, in time, and not after a denial. Every operation ends, and when the faults end, everything works again.
 //
 // This holds also where Redis is full for a time, or restarts without its data, and calls run after that.
 func TestApprovals(t *testing.T) {

@@ -126,7 +126,8 @@ func (r *Redis) arrived(c *Conn, p []byte) {
 		if !ok {
 			break
 		}
-		if buf = rest; !strings.EqualFold(args[0], "SUBSCRIBE") && !strings.EqualFold(args[0], "WAIT") && !(r.full && writes(args[0])) {
+		buf = rest
+		if is := strings.ToUpper(args[0]); is != "SUBSCRIBE" && is != "WAIT" && !(r.full && writes(is)) {
 			r.log = append(r.log, command{time.Now(), args})
 		}
 	}
@@ -167,8 +168,8 @@ func (r *Redis) refuses(cmd string) bool {
 }
 
 func writes(cmd string) bool {
-	return !slices.Contains([]string{"AUTH", "CLIENT", "EXISTS", "GET", "HELLO", "HGET", "HGETALL", "HMGET", "INFO", "MGET",
-		"PING", "PTTL", "PUBLISH", "SISMEMBER", "SMEMBERS", "SUBSCRIBE", "WAIT", "ZRANGE"}, strings.ToUpper(cmd))
+	return !slices.Contains([]string{"AUTH", "CLIENT", "EXISTS", "GET", "HELLO", "HGET", "HGETALL", "HMGET", "INFO",
+		"MGET", "PING", "PTTL", "PUBLISH", "SISMEMBER", "SMEMBERS", "SUBSCRIBE", "WAIT", "ZRANGE"}, strings.ToUpper(cmd))
 }
 
 // Failover makes the replica the master. All connections break. It returns when the first write was executed that is
