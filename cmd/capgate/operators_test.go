@@ -86,7 +86,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 	go func() { ended <- p.run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		check.Received(t, ended, "the process to end")
+		check.Must(t, check.Received(t, ended, "the process to end"))
 	})
 	g.conn, err = clienttest.NewConn("passthrough:///"+g.admin,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

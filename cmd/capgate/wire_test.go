@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
@@ -19,5 +21,7 @@ func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	check.Must(t, p.public.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(context.Background()) }()
-	check.Received(t, ended, "the process to end")
+	if err := check.Received(t, ended, "the process to end"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v, want that the port was closed", err)
+	}
 }
