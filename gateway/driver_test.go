@@ -221,7 +221,7 @@ func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step 
 // was left for it.
 func TestResumeBeforeAdmitReturned(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { //nolint:forbidigo // check is a function of this package
 		d := drive(steps{goOn}, steps{goOn}, steps{send})
 		resumed := false
 		waiting := d.wait(func(resume func() bool) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/health/storetest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // dials are the times of dials to a world.
@@ -63,7 +64,7 @@ func TestBackoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				d := &dials{world: newWorld(t), fail: fail}
 				p, stop := d.start(slow, "b:1")
 				defer stop()
@@ -95,7 +96,7 @@ func TestBackoff(t *testing.T) {
 // The log tells a backend that recovers from one that fails, and a good probe is never the reason of "backend down".
 func TestLogOfRecovery(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.raise("a:1", live(newBackend(answer{ready: true})))
 		slowly := newBackend(answer{message: "loading"})
@@ -134,7 +135,7 @@ func TestLogOfRecovery(t *testing.T) {
 // However many calls wait, a dead backend gets a few probes a second, and a call sees several of them.
 func TestExpedite(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		d := &dials{world: newWorld(t)}
 		p, stop := d.start(slow, "b:1")
 		defer stop()
@@ -168,7 +169,7 @@ func TestExpedite(t *testing.T) {
 // Calls that wait for many fleets cause a bounded number of probes.
 func TestExpediteManyFleets(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		d := &dials{world: newWorld(t)}
 		fleets := make([]health.Fleet, 80)
 		for i := range fleets {
@@ -194,7 +195,7 @@ func TestExpediteManyFleets(t *testing.T) {
 // A backend that refused connections and does not answer any more is not known to be closed.
 func TestHangAfterRefusal(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		d := &dials{world: newWorld(t)}
 		p, stop := d.start(slow, "b:1")
 		defer stop()
@@ -219,7 +220,7 @@ func TestHangAfterRefusal(t *testing.T) {
 // allow.
 func TestManyAbsent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		d := &dials{world: newWorld(t)}
 		var addrs []string
 		for i := range 3000 {

@@ -214,7 +214,7 @@ var slow = health.Config{Interval: 10 * time.Second, Timeout: time.Second, Rise:
 
 func TestStatesOverTime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		b := newBackend(answer{ready: true})
 		kill := w.raise("b:1", live(b))
@@ -281,7 +281,7 @@ func TestStatesOverTime(t *testing.T) {
 
 func TestSnapshotsAreImmutable(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.raise("a:1", doc(newBackend(answer{ready: true})))
 		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"a:1", "gone:1"}, Config: slow}, 0)
@@ -307,7 +307,7 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 // limit.
 func TestConcurrentProbesAreBounded(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.hole["hole:1"], w.hole["hole:2"], w.hole["hole:3"] = true, true, true
 		w.raise("b:1", doc(newBackend(answer{ready: true})))
@@ -340,7 +340,7 @@ func TestConcurrentProbesAreBounded(t *testing.T) {
 
 func TestProbesAreSpread(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		b := newBackend(answer{ready: true})
 		var last time.Time
@@ -373,7 +373,7 @@ func TestProbesAreSpread(t *testing.T) {
 func TestDialectIsRemembered(t *testing.T) {
 	t.Parallel()
 	for i, service := range []func(*backend) func(*grpc.Server){doc, live, legacy} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			w := newWorld(t)
 			b, vain := newBackend(answer{ready: true}), int64(0)
 			ln := newPipes()

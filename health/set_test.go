@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // counted counts its open connections.
@@ -43,7 +44,7 @@ func names(s *health.Snapshot) string {
 
 func TestMembersComeAndGo(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		a, b := newBackend(answer{ready: true}), newBackend(answer{ready: true})
 		w.raise("a:1", doc(a))
@@ -122,7 +123,7 @@ func TestMembersComeAndGo(t *testing.T) {
 // A backend that is removed during its probe is released with its connection.
 func TestMemberLeavesWhileProbed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.raise("a:1", doc(newBackend(answer{hang: true})))
 		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"a:1"}, Config: slow}, 1)

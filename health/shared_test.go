@@ -8,12 +8,13 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/health/storetest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // bubble runs a test of a cluster in a synctest bubble.
 func bubble(t *testing.T, replicas, backends int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, replicas, backends)
 		defer c.close()
 		pass(15 * time.Second) // all replicas are live, and all backends were probed
@@ -292,7 +293,7 @@ func TestIsolatedFromTheStart(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{
 		"silent": {Silent: true}, "refuses": {Err: errors.New("connection refused")},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			c := newCluster(t, 0, 4)
 			defer c.close()
 			c.store.Break(fault)

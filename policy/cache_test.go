@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy"
 )
@@ -135,7 +136,7 @@ func TestAChangeIsSeen(t *testing.T) {
 // TestAMissIsAskedOnce: a thousand calls that wait for one decision cause one query.
 func TestAMissIsAskedOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &memory{gate: make(chan struct{})}
 		store.set("acme", tenantAllows, call.Allow)
 		d := newDecider(t, policy.Options{Store: store})
@@ -162,7 +163,7 @@ func TestAChangeMeanwhile(t *testing.T) {
 	for _, early := range []bool{true, false} { // the answer to the query from before the change comes first
 		t.Run(fmt.Sprint(early), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { changeMeanwhile(t, early) })
+			check.Bubble(t, func(t *testing.T) { changeMeanwhile(t, early) })
 		})
 	}
 }
@@ -202,7 +203,7 @@ func changeMeanwhile(t *testing.T, early bool) {
 
 func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &memory{gate: make(chan struct{})}
 		d := newDecider(t, policy.Options{Store: store, Timeout: 2 * time.Second})
 		began := time.Now()
@@ -229,7 +230,7 @@ func (d deaf) Find(_ context.Context, tenant string, names []policy.Name) ([]pol
 // TestAStoreThatGoesOn does not delay calls, even without a deadline.
 func TestAStoreThatGoesOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := deaf{&memory{gate: make(chan struct{})}}
 		d := newDecider(t, policy.Options{Store: store, Timeout: time.Second})
 		began := time.Now()

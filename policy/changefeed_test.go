@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -56,7 +57,7 @@ func (f *feed) set(version uint64, unavailable bool) {
 // following is a decider that follows a feed; aCall is allowed by a rule, and cached.
 func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store, news := &memory{}, &feed{version: 7}
 		store.set("acme", tenantAllows, call.Allow)
 		d, err := policy.New(policy.Options{Store: store, TTL: time.Hour, MaxStale: 10 * time.Minute})

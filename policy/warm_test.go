@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/policy"
 )
@@ -127,7 +128,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 // TestAChangeWhileWarming: the results of queries from before it are not cached.
 func TestAChangeWhileWarming(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &memory{gate: make(chan struct{})}
 		store.set("acme", tenantAllows, call.Allow)
 		d := newDecider(t, policy.Options{Store: store})
@@ -146,7 +147,7 @@ func TestAChangeWhileWarming(t *testing.T) {
 // TestWarmingEnds: the start does not wait for an unavailable store.
 func TestWarmingEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		d, err := policy.New(policy.Options{Store: &memory{}, Entries: 16})
 		if err != nil {
 			t.Fatal(err)

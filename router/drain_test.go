@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -78,7 +79,7 @@ func TestDrainOfAll(t *testing.T) {
 // A drain of all backends ends the waits for them: nothing is left to come.
 func TestDrainEndsWaits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, router.FleetConfig{Backends: named(2), WaitForReady: time.Hour}, "")
 		w.health(refused, refused)
 		began, resumed := time.Now(), make(chan struct{})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -24,7 +25,7 @@ func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 		for _, backends := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, %d backends", name, backends), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
+				check.Bubble(t, func(t *testing.T) {
 					board := newBoard()
 					var replicas []*limited
 					for i := range test.calls {
@@ -63,7 +64,7 @@ func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 func TestLimitOfABurstAtALoneReplica(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			r := newLimitedOf(t, func() int { return known }, &replica{board: newBoard(), name: "1"}, &crowd{},
 				router.Limit{PerBackend: 48}, named(1)...)
 			synctest.Wait()

@@ -3,16 +3,16 @@ package router_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
 // A removed fleet lets its calls finish, within the limit, and is then forgotten, here and by the store.
 func TestLimitOfAFleetThatGoes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
 		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 1, Wait: time.Hour},
 			named(1)...)
@@ -51,7 +51,7 @@ func TestLimitsAreForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				limit := router.Limit{PerBackend: 1}
 				r := newLimited(t, slots(), &crowd{}, limit, named(1)...)
 				defer r.end()

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
 // The tenants of a fleet are served round-robin, and each in its order.
 func TestLimitIsFairToTenants(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		crowd := &crowd{}
 		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1}, named(1)...)
 		release := r.hold(router.PermitRequest{})
@@ -56,7 +57,7 @@ func TestEnterAllocatesNothing(t *testing.T) {
 
 func TestLimitsQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		ends := make(chan router.PermitResult, 3)
@@ -94,7 +95,7 @@ func TestLimitsQueue(t *testing.T) {
 // A full queue drops the last calls of the tenant with the most, until none has more than another.
 func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		crowd := &crowd{}
 		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1, Queue: 6}, named(1)...)
 		release := r.hold(router.PermitRequest{})
@@ -123,7 +124,7 @@ func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 // A permit for a caller that has left goes to the next one.
 func TestLimitOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		_, _ = r.fleet().AcquirePermit(router.PermitRequest{}, func() func(router.PermitResult) bool {
@@ -142,7 +143,7 @@ func TestLimitOfACallerThatLeft(t *testing.T) {
 // A call bound to one backend waits for that one, without delaying others.
 func TestLimitOfOneBackend(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		for _, shared := range []bool{false, true} {
 			var slots router.PermitStore
 			if shared {
@@ -192,7 +193,7 @@ func TestLimitChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				board := newBoard()
 				r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
 				release := r.hold(router.PermitRequest{})

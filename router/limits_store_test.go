@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
 // Without waiting calls permits are granted from memory.
 func TestLimitInSteadyState(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
 		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 10}, named(1)...)
 		for range 100 {
@@ -41,7 +41,7 @@ func TestLimitInSteadyState(t *testing.T) {
 // A dead replica's permits are free for the others after a while.
 func TestLimitOfADeadReplica(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
 		dying := &replica{board: board, name: "dying"}
 		first := newLimited(t, dying, crowd, router.Limit{PerBackend: 2}, named(1)...)
@@ -65,7 +65,7 @@ func TestLimitOfADeadReplica(t *testing.T) {
 // again.
 func TestLimitWithoutStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		shared, all := newBoard(), &crowd{}
 		var replicas []*limited
 		for i := range 3 {
@@ -124,7 +124,7 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				b, crowd := newBoard(), &crowd{}
 				b.set(test.is)
 				r := newLimited(t, &replica{board: b, name: "1"}, crowd, router.Limit{PerBackend: 7}, named(1)...)
@@ -156,7 +156,7 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 // A replica that was frozen does not use permits that others got meanwhile.
 func TestLimitOfAFrozenReplica(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		b, crowd := newBoard(), &crowd{}
 		other := &replica{board: b, name: "other"}
 		r := newLimited(t, &replica{board: b, name: "frozen"}, crowd, router.Limit{PerBackend: 4}, named(1)...)
@@ -184,7 +184,7 @@ func TestLimitOfAFrozenReplica(t *testing.T) {
 // In a large fleet a call requests permits at a few backends, and idle backends cost nothing.
 func TestLimitOfALargeFleet(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		b := newBoard()
 		r := newLimited(t, &replica{board: b, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1000)...)
 		if refusal := r.call(router.PermitRequest{}, time.Millisecond); refusal != nil {
@@ -219,7 +219,7 @@ func TestLimitOfALargeFleet(t *testing.T) {
 // Permits are returned at once when their owner ends.
 func TestLimitOfAReplicaThatEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		board := newBoard()
 		r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 2}, named(1)...)
 		r.hold(router.PermitRequest{})()

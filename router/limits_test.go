@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -103,7 +103,7 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 	}{{1, 1, false}, {1, 1, true}, {1, 3, false}, {2, 1, false}, {5, 2, true}, {40, 2, false}} {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				const calls = 120
 				board, crowd := newBoard(), &crowd{}
 				board.deaf = test.deaf
@@ -157,7 +157,7 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 // A replica with constant calls does not starve one with rare calls.
 func TestLimitIsFairToReplicas(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
 		busy := newLimited(t, &replica{board: board, name: "busy"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
 		other := newLimited(t, &replica{board: board, name: "other"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
@@ -199,7 +199,7 @@ func chanOf(r *limited, e router.PermitRequest) <-chan router.PermitResult {
 // Replicas with more calls than permits share them evenly, without moving them back and forth.
 func TestLimitUnderContention(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		board, crowd := newBoard(), &crowd{}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -82,7 +83,7 @@ func meet(t *testing.T, b *router.Backend) <-chan call.Dialect {
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	live := health.Backend{State: health.Up, Dialect: call.Live}
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, router.FleetConfig{}, "")
 		w.join(router.BackendConfig{Addr: "a:1", Session: "mine"}, router.BackendConfig{Addr: "b:1"},
 			router.BackendConfig{Addr: "c:1"},

@@ -57,7 +57,7 @@ func TestBacklog(t *testing.T) {
 // first event even then.
 func TestBacklogBeforeItsReader(t *testing.T) {
 	for _, begins := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			b, done := newBacklog(10), make(chan struct{})
 			go func() {
 				defer close(done)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,6 +18,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -107,7 +107,7 @@ func dial(t *testing.T, ln *bufconn.Listener) *grpc.ClientConn {
 // TestADay runs an engine and its agent behind a Guard for a day of a fake clock: the agent's stream lives, its
 // lease and a message's turn are kept, and a message that takes all day gets its answer.
 func TestADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		const day, message = 24 * time.Hour, 10 * time.Minute
 		ctx, stop := context.WithCancel(t.Context())
 		var serving sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -195,7 +196,7 @@ func TestAnswersToEngines(t *testing.T) {
 		"answers that were never sent":  {inbox{state: approvals.Denied}, []error{unsent.Err(), unsent.Err()}, 3},
 		"an answer that is not welcome": {inbox{state: approvals.Approved}, []error{status.Error(codes.Unknown, "")}, 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			e := newGuarded()
 			e.call.Session, e.shared.Approvals, e.shared.Questions = "mine", test.inbox, halfAway{}
 			e.engine.keeps = true
@@ -237,7 +238,7 @@ func (a silentAgent) RecvMsg(any) error {
 func TestCallsThatDoNotBegin(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]string{"a message": clients + "SendMessage", "an agent": agents + "RunSession"} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			e := newGuarded()
 			e.call.Session = "mine"
 			g, stop := e.start()
@@ -267,7 +268,7 @@ func TestCallsThatDoNotBegin(t *testing.T) {
 // ended for it. The next agent gets the engine, unless it leaves before.
 func TestEnginesThatKeepStreams(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		e := newGuarded()
 		e.engine.keeps = true
 		g, stop := e.start()
@@ -293,7 +294,7 @@ func TestEnginesThatKeepStreams(t *testing.T) {
 			t.Errorf("the next agent got the engine after %v, and %v", took, err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		e := newGuarded()
 		e.engine.keeps, e.call.Session, e.call.MaxDuration = true, "mine", time.Hour
 		began := time.Now()

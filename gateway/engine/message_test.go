@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // slowCaller takes no message before it is opened.
@@ -31,7 +32,7 @@ func (s *slowCaller) SendMsg(m any) error {
 // TestFirstEvent reaches a caller that is cut off while the event is being sent.
 func TestFirstEvent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		g := New(Config{Refuse: func(_ context.Context, r *call.Refusal) error { return r }})
 		s := &slowCaller{ctx: t.Context(), opened: make(chan struct{})}
 		b, cutOff := newBacklog(10), make(chan error, 1)

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestGate: as many are in as may be, the newest goes first, and who has left does not hold it up.
 func TestGate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1}
 		if err := g.enter(t.Context(), netip.Prefix{}); err != nil {
 			t.Fatal(err)
@@ -49,7 +51,7 @@ func TestGate(t *testing.T) {
 // TestGateAsOneGivesUp: one that gives up in the moment in which it is let in holds up nobody.
 func TestGateAsOneGivesUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1}
 		if err := g.enter(t.Context(), netip.Prefix{}); err != nil {
 			t.Fatal(err)
@@ -71,7 +73,7 @@ func TestGateAsOneGivesUp(t *testing.T) {
 // TestGateTakesTurns: however many handshakes of one network wait, one of another waits for a single one of them.
 func TestGateTakesTurns(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1}
 		flood, a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"),
 			netip.MustParsePrefix("2001:db8::/64")
@@ -122,7 +124,7 @@ func TestGateTakesTurns(t *testing.T) {
 // that are not bounded, and others, are not touched.
 func TestGateEndsTheOldest(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1, most: 2}
 		flood, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 		if err := g.enter(t.Context(), flood); err != nil {

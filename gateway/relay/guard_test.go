@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // hello is what a peer says first, without the preface.
@@ -36,7 +38,7 @@ func told(c *conn) (code errCode, ends bool) {
 // again for what follows.
 func TestDebtIsForgivenOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		_, client, _ := greeted(t, Config{})
 		const quiet = 50 // seconds
 		<-time.After(quiet * time.Second)
@@ -97,7 +99,7 @@ func TestWhatAClientMayGiveUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				_, client, back := greeted(t, Config{})
 				const calls = resetWindow/2 + 1
 				for i := range uint32(calls) {
@@ -125,7 +127,7 @@ func TestTrickledBlock(t *testing.T) {
 	for name, piece := range map[string][]byte{"by frames": more, "by bytes": slices.Clip(more[:5])} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				const limit = 10 * time.Second
 				_, client, _ := greeted(t, Config{SetupTimeout: limit})
 				feedAll(client, frames(nil).add(frameHeaders, 0, 1, []byte{0x82}))

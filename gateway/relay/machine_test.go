@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var (
@@ -68,7 +70,7 @@ func TestMachineRepeats(t *testing.T) {
 // runMachine returns how often somebody was too fast for a group, and the hash of all that the relay wrote.
 func runMachine(t *testing.T, seed uint64) (slowed int, trace uint64) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { slowed, trace = runMachineInBubble(t, seed) })
+	check.Bubble(t, func(t *testing.T) { slowed, trace = runMachineInBubble(t, seed) })
 	return slowed, trace
 }
 

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestDialPause: for a while after a backend was not reached calls are turned away at once, and then it is tried again.
 func TestDialPause(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		h, client, _ := greeted(t, Config{})
 		dials := 0
 		h.up = client.sh.relay.NewUpstream(UpstreamConfig{Dial: func(context.Context) (net.Conn, error) {
@@ -55,7 +57,7 @@ func TestNothingBeginsTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				fh, client, back := greeted(t, Config{Panicked: func(_ string, v any) { t.Error(v) }})
 				h := &latecomer{fuzzHandler: fh}
 				client.sh.relay.handler = h

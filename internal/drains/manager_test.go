@@ -183,7 +183,7 @@ func TestReadOnlyStore(t *testing.T) {
 // the store is back: a drain that they ended does not come back from the store.
 func TestChangesWithoutStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		b := newBoard()
 		m, f := newManager(b)
 		set(t, m, true, true, one)

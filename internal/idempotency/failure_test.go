@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // running makes a call whose run lasts until end, which waits for the call's end and returns its answer.
@@ -57,7 +58,7 @@ func waiting(ctx context.Context, k *idempotency.Service, r *idempotency.Request
 // TestTheAnswerToAClaimIsLost: the call is not made, and its key is free when the store is back.
 func TestTheAnswerToAClaimIsLost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		m.lost = true
 		k := service(t, m, idempotency.Options{})
@@ -69,7 +70,7 @@ func TestTheAnswerToAClaimIsLost(t *testing.T) {
 // TestALongCall keeps its claim: a repeat elsewhere waits for its end.
 func TestALongCall(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		end := running(t, service(t, m, idempotency.Options{}), request("{}"))
 		repeat := waiting(t.Context(), service(t, m, idempotency.Options{}), request("{}"), never(t))
@@ -86,7 +87,7 @@ func TestALongCall(t *testing.T) {
 // TestACallPanics: its claim ends with the lease, and its outcome is unknown.
 func TestACallPanics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		m.renewed = func() {
 			t.Error("the claim of a call that is over was renewed")
@@ -105,7 +106,7 @@ func TestACallPanics(t *testing.T) {
 // TestTheEndWhileTheStoreIsAway: a replica that ends tells the store once more how its calls have ended.
 func TestTheEndWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		m.deaf = true
 		k := service(t, m, idempotency.Options{})
@@ -164,7 +165,7 @@ func fingerprint(t *testing.T, r *idempotency.Request) (print string) {
 // TestNoCallWaits: a key of a call at another replica is not queried when the last call that waits has left.
 func TestNoCallWaits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		end := running(t, service(t, m, idempotency.Options{}), request("{}"))
 		ctx, leave := context.WithCancel(t.Context())
@@ -198,7 +199,7 @@ func held(t *testing.T, m *memory, o idempotency.Options) (k *idempotency.Servic
 // TestACallComesAsTheLastOneLeaves: it waits for the call at the other replica, as if it were the first here.
 func TestACallComesAsTheLastOneLeaves(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		end := running(t, service(t, m, idempotency.Options{}), request("{}"))
 		k, release := held(t, m, idempotency.Options{})
@@ -223,7 +224,7 @@ func TestACallComesAsTheLastOneLeaves(t *testing.T) {
 // TestAWaitForACallThatDoesNotStart: one of the repeats runs then, at either replica, and the others get its response.
 func TestAWaitForACallThatDoesNotStart(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		k := service(t, m, idempotency.Options{})
 		end := running(t, k, request("{}"))
@@ -243,7 +244,7 @@ func TestAWaitForACallThatDoesNotStart(t *testing.T) {
 // repeat of the other request that has waited with it does.
 func TestAKeyInUse(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		end := running(t, service(t, m, idempotency.Options{}), request("{}"))
 		k, release := held(t, m, idempotency.Options{})
@@ -273,7 +274,7 @@ func TestNewKeysWhileCallsWait(t *testing.T) {
 	}{
 		"the waiting call runs": {"", "b"}, "another one runs before": {"c", "again: c"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			m := newMemory()
 			end := running(t, service(t, m, idempotency.Options{Keys: before}), request("{}"))
 			k := service(t, m, idempotency.Options{Keys: after})
@@ -301,7 +302,7 @@ func TestNewKeysWhileCallsWait(t *testing.T) {
 // TestOnlyAQuery: a call that must not run again waits for the end of the first one, and does not run in its place.
 func TestOnlyAQuery(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		k := service(t, m, idempotency.Options{})
 		end := running(t, k, request("{}"))

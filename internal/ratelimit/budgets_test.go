@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // toMidnight passes the time until so long after the end of a day of UTC.
@@ -30,7 +31,7 @@ func setUnavailable(m *model, unavailable bool) {
 // TestMonths: a budget of a month is that of all its days.
 func TestMonths(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		toMonth(-25 * time.Hour) // a limiter has many timers in a month
 		l := ratelimit.New(ratelimit.Config{Store: replica{newModel(), "a"}})
 		defer run(l)()
@@ -57,7 +58,7 @@ func TestMidnight(t *testing.T) {
 	for name, bounds := range map[string]tenant.Bounds{"day": {PerDay: 6400}, "month": {PerMonth: 6400}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				toMonth(-50 * time.Millisecond)
 				l := ratelimit.New(ratelimit.Config{Store: replica{newModel(), "a"}})
 				defer run(l)()
@@ -119,7 +120,7 @@ func TestBudgetsWithoutTheStore(t *testing.T) {
 	for name, bounds := range map[string]tenant.Bounds{"day": {PerDay: 900}, "month": {PerMonth: 900}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				toMonth(-time.Hour)
 				m, s := newModel(), settings(bounds)
 				var all []*ratelimit.Limiter

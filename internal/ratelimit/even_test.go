@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestABurstAtAllReplicas: concurrent long calls at three replicas get even shares of the permits; a replica with all
@@ -23,7 +24,7 @@ func TestABurstAtAllReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				m, s := newModel(), settings(tenant.Bounds{Concurrent: 48})
 				m.delay = func() time.Duration { return 2 * time.Millisecond }
 				got := make([]int, 3)

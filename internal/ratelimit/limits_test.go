@@ -4,12 +4,12 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // plenty is a Store that grants every demand.
@@ -72,7 +72,7 @@ func settings(b tenant.Bounds, each ...tenant.Limit) *tenant.Settings {
 // alone runs a test with one replica in a synctest bubble.
 func alone(t *testing.T, test func(t *testing.T, l *ratelimit.Limiter, m *model)) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newModel()
 		l := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}})
 		defer run(l)()
@@ -158,7 +158,7 @@ func TestBudgets(t *testing.T) {
 // TestLeasesAreGivenBack: another replica can use the unused leases of one.
 func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newModel()
 		a, b := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}}), ratelimit.New(ratelimit.Config{Store: replica{m,
 			"b"}})

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // world is some replicas with one store in a synctest bubble, and their admitted calls.
@@ -112,7 +112,7 @@ func newWorld(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *w
 func TestNeverMoreThanTheBound(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))
 			replicas := 1 + rng.IntN(4)
 			b := tenant.Bounds{CallsPerSecond: 1 + rng.IntN(300)}
@@ -144,7 +144,7 @@ func TestNeverMoreThanTheBound(t *testing.T) {
 func TestNeverMoreAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			b := tenant.Bounds{Concurrent: 1 + rng.IntN(40)}
 			w, stop := newWorld(t, rng, 3, b)
@@ -169,7 +169,7 @@ func TestNeverMoreAtOnce(t *testing.T) {
 func TestNeverMoreThanABudget(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 9))
 			b := tenant.Bounds{PerDay: 10 + rng.IntN(2000)}
 			w, stop := newWorld(t, rng, 3, b)
@@ -190,7 +190,7 @@ func TestWithoutTheStore(t *testing.T) {
 	for name, slow := range map[string]bool{"unavailable": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(1, 10))
 				w, stop := newWorld(t, rng, 3, tenant.Bounds{CallsPerSecond: 90, PerDay: 2000})
 				defer stop()
@@ -231,7 +231,7 @@ func TestWithoutTheStore(t *testing.T) {
 // TestAnEmptyStore: the use of budgets is restored from the replicas, and token buckets are full.
 func TestAnEmptyStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 11))
 		w, stop := newWorld(t, rng, 3, tenant.Bounds{PerDay: 3000})
 		defer stop()

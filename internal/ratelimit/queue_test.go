@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // many is a Store with a model for each tenant, all equally slow.
@@ -36,7 +36,7 @@ func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimi
 // longer than for a late response. Calls that are admitted meanwhile count when the store responds.
 func TestNobodyWaitsInTheQueue(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &many{delay: 5 * time.Second, of: map[ratelimit.Owner]*model{}}
 		l := ratelimit.New(ratelimit.Config{Store: store})
 		defer run(l)()
@@ -88,7 +88,7 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 // TestTheNextTenant with an id begins with unused limits, in memory and in the store.
 func TestTheNextTenant(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		l := ratelimit.New(ratelimit.Config{Store: &many{of: map[ratelimit.Owner]*model{}}})
 		defer run(l)()
 		for _, uid := range []string{"first", "second", "third"} {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestARejectedCallReturnsItsPermitOnce: the permit of an earlier limit is returned when a later limit rejects the
@@ -65,7 +65,7 @@ func TestAReplicaThatEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				m, s := newModel(), settings(test.bounds)
 				a := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}})
 				b := ratelimit.New(ratelimit.Config{Store: replica{m, "b"}})
@@ -87,7 +87,7 @@ func TestAReplicaThatEnds(t *testing.T) {
 // TestAReplicaThatEndsReportsItsCalls: its last message does not overtake one that reports calls of its own share.
 func TestAReplicaThatEndsReportsItsCalls(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{PerDay: 640, Concurrent: 1000})
 		a := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}})
 		stop := run(a)
@@ -118,7 +118,7 @@ func TestAReplicaThatEndsReportsItsCalls(t *testing.T) {
 // wants some.
 func TestABusyReplicaGivesWay(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{Concurrent: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
@@ -171,7 +171,7 @@ func (silent) Exchange(context.Context, ratelimit.Owner, []ratelimit.Demand) ([]
 // TestAnAnswerThatIsTooShort counts as none: the replica uses its own share.
 func TestAnAnswerThatIsTooShort(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		l := ratelimit.New(ratelimit.Config{Store: silent{}})
 		defer run(l)()
 		done := make(chan int, 1)

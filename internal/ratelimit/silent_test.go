@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // begin makes calls that continue, as many of most as are admitted.
@@ -27,7 +28,7 @@ func begin(l *ratelimit.Limiter, s *tenant.Settings, most int) (running []*ratel
 // after their end each replica has its share.
 func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{Concurrent: 10})
 		var all []*ratelimit.Limiter
 		for _, name := range []string{"a", "b", "c"} {
@@ -65,7 +66,7 @@ func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 // begins with a fraction of its share.
 func TestTheStoreIsSilentAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{Concurrent: 30})
 		l := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}, Replicas: func() int { return 3 }})
 		defer run(l)()

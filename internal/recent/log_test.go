@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // record is the record of a call.
@@ -209,7 +209,7 @@ func (s *shared) setAway(away bool) {
 // TestAnOutage: what happens while the store is away is published once it is back, each part once.
 func TestAnOutage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := &shared{}
 		l := recent.New(recent.Config{Keep: 10, Replica: "a", Store: s})
 		ctx, stop := context.WithCancel(t.Context())

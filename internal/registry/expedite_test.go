@@ -2,15 +2,16 @@ package registry
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestSchedule: a name without addresses is looked up after 100 ms, 200 ms and so on; while calls wait for a backend,
 // it is looked up at least every 500 ms.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := &schedule{sooner: make(chan struct{}, 1)}
 		took := func(absent bool) time.Duration {
 			began := time.Now()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // replica is a registry on a store, in a synctest bubble.
@@ -41,7 +42,7 @@ const seven, eight = "weather 10.0.0.7:1 100 10.0.0.7 registration", "weather 10
 
 func TestLeasesAreShared(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := newMemory()
 		a, b := replica(t, store), replica(t, store)
 		first := register(t, a, weather("10.0.0.7:1"))
@@ -77,7 +78,7 @@ func TestLeasesAreShared(t *testing.T) {
 // The last registration has the lease: the next process at an address may start before the former has ended.
 func TestLeaseSuperseded(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := newMemory()
 		a, b := replica(t, store), replica(t, store)
 		old := register(t, a, weather("10.0.0.7:1"))
@@ -96,7 +97,7 @@ func TestLeaseSuperseded(t *testing.T) {
 // A silent store ends no lease, and after a loss of its data holders have time to renew.
 func TestLeasesOutliveTheStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := newMemory()
 		a, b := replica(t, store), replica(t, store)
 		first := register(t, a, weather("10.0.0.7:1"))
@@ -137,7 +138,7 @@ func TestLeasesOutliveTheStore(t *testing.T) {
 // The store is trusted no more than a client.
 func TestLeasesOfOthersAreLookedAt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := newMemory()
 		w := replica(t, store)
 		good := weather("10.0.0.7:1")
@@ -213,7 +214,7 @@ func (d *delayed) Read(ctx context.Context, since string) (registry.Reading, err
 // TestChangesDuringARead: what a replica has written since a read of the store began is not undone by the answer.
 func TestChangesDuringARead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &delayed{memory: newMemory(), read: make(chan struct{}), letGo: make(chan struct{})}
 		w := replica(t, store)
 		changed, withdrawn, ended := register(t, w, weather("10.0.0.7:1")), register(t, w, weather("10.0.0.8:1")),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // readManifest accepts texts like "weather: anything" as manifests of weather.
@@ -52,7 +53,7 @@ func (w *world) brought(t *testing.T) string {
 
 func TestManifestsAreShared(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := newMemory()
 		a, trust := trusting(t, store)
 		b, _ := trusting(t, store)
@@ -102,7 +103,7 @@ func TestManifestsAreShared(t *testing.T) {
 
 func TestManifestsRefused(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w, trust := trusting(t, newMemory())
 		register(t, w, brings("10.0.0.7:1", "weather: 1"))
 		gen := brings("10.0.0.7:1", "weather: 1") // which is known
@@ -131,7 +132,7 @@ func TestManifestsRefused(t *testing.T) {
 // The store is not trusted with more than a caller.
 func TestManifestsOfTheStoreAreLookedAt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := newMemory()
 		w, _ := trusting(t, store)
 		for addr, text := range map[string]string{

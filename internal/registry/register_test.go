@@ -6,11 +6,11 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
 
@@ -220,7 +220,7 @@ func TestRegisterFields(t *testing.T) {
 // TestRegisterTenant: with tenants a session belongs to one, also in registrations that other replicas accepted.
 func TestRegisterTenant(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store, tenants := newMemory(), rules()
 		tenants.Tenants = true
 		before, r := replica(t, store), runPolling(t, store, registry.Settings{Rules: tenants}, time.Second)

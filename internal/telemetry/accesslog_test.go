@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // bySlog writes the record as slog would, one attribute at a time.
@@ -238,7 +239,7 @@ func (g *gate) Write(p []byte) (int, error) {
 
 func TestSlowSinkDropsAndNeverBlocks(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		sink := &gate{open: make(chan struct{}), writes: make(chan []byte, 1000)}
 		log := telemetry.NewAccessLog(sink, telemetry.AccessLogConfig{MaxPending: 64 << 10})
 		r := telemetry.NewRecorder(newMetrics(t, telemetry.MetricsConfig{Log: log}), log)
@@ -275,7 +276,7 @@ func TestSlowSinkDropsAndNeverBlocks(t *testing.T) {
 
 func TestLinesAreWrittenInTime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		sink := &gate{open: make(chan struct{}), writes: make(chan []byte, 1000)}
 		close(sink.open)
 		log := telemetry.NewAccessLog(sink, telemetry.AccessLogConfig{})

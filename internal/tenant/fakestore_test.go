@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // store is a tenant.Store in memory that counts queries, and can be unavailable.
@@ -123,7 +124,7 @@ func storedKey(of string, change func(*tenant.Key)) (tenant.Key, string) {
 // watching runs a test in a synctest bubble with a Stored that follows a store.
 func watching(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour})
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestStoredKeys(t *testing.T) {
@@ -195,7 +196,7 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 	t.Parallel()
 	key, good := storedKey("acme", nil)
 	s := newStore(key)
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour, Entries: 1000, Unknown: 100})
 		if err != nil {
 			t.Fatal(err)

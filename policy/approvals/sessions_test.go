@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -39,7 +40,7 @@ func inSession(t *testing.T, k *approvals.Service) {
 // TestAnAnswerForASessionEnds: from its end on, the store is asked again; before that, it is not.
 func TestAnAnswerForASessionEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := &remembering{memory: &memory{}, left: 10 * time.Second}
 		k := newKeeper(t, s, approvals.Options{})
 		for _, step := range []struct {
@@ -57,7 +58,7 @@ func TestAnAnswerForASessionEnds(t *testing.T) {
 // TestAnAnswerForASessionThatChanges: an answer that is on its way while the answers change is not kept.
 func TestAnAnswerForASessionThatChanges(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := &remembering{memory: &memory{}, left: time.Hour, gate: make(chan struct{})}
 		k := newKeeper(t, s, approvals.Options{})
 		ctx, stop := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestWaitIsWoken(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			store := &memory{following: make(chan struct{})}
 			k := newKeeper(t, store, approvals.Options{MaxWaiting: 1000})
 			a := ask(t, k, request("{}"))
@@ -61,7 +62,7 @@ func TestWaitIsWoken(t *testing.T) {
 
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &memory{}
 		k := newKeeper(t, store, approvals.Options{})
 		a := ask(t, k, request("{}"))
@@ -85,7 +86,7 @@ func TestWaitEnds(t *testing.T) {
 
 func TestFewWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		k := newKeeper(t, &memory{}, approvals.Options{MaxWaiting: 3})
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiters sync.WaitGroup
@@ -120,7 +121,7 @@ func TestFewWait(t *testing.T) {
 // TestEventsGoOn: after a time without the store, the reader resumes at its cursor.
 func TestEventsGoOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &memory{events: []approvals.RecordEvent{{ID: "1-0"}, {ID: "2-0"}, {ID: "3-0"}}, unavailable: true}
 		k := newKeeper(t, store, approvals.Options{})
 		var outage sync.WaitGroup

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -143,7 +143,7 @@ func TestSeveralAnswers(t *testing.T) {
 // TestEscalatedGroups: the further groups may answer from the moment at which the approval escalates.
 func TestEscalatedGroups(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		k := ruled(t, approvals.Options{}, approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Minute,
 			EscalateGroups: []string{"leads"}})
 		r := request("{}")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
@@ -17,7 +18,7 @@ import (
 // while all replicas were stopped.
 func TestAReplicaStarts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store := &memory{}
 		var asked atomic.Int64
 		author := catalog.Declaration{
@@ -120,7 +121,7 @@ func dynamic() catalog.Declaration {
 // TestAChangeDuringADiscovery: another discovery follows, as this one may not have the change.
 func TestAChangeDuringADiscovery(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int64
 		answer := make(chan struct{})
 		discovering(t, func() []byte {
@@ -142,7 +143,7 @@ func TestAChangeDuringADiscovery(t *testing.T) {
 // TestADiscoveryThatPanics: it is made again after a while.
 func TestADiscoveryThatPanics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int64
 		discovering(t, func() []byte {
 			if asked.Add(1) == 1 {
@@ -220,7 +221,7 @@ func TestADiscoveryWithoutTheStore(t *testing.T) {
 // TestAManifestBecomesDynamic: the fleet is healthy already, without another event.
 func TestAManifestBecomesDynamic(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int64
 		c := catalog.New(catalog.Options{})
 		c.Replace(map[string]catalog.Declaration{"weather": {}})

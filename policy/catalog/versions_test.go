@@ -5,9 +5,9 @@ import (
 	"maps"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
@@ -34,7 +34,7 @@ func (v *versions) Load(context.Context, string, []string) (map[string]catalog.V
 // drifted, and its new version from its acceptance on.
 func TestVersionsOfADriftedTool(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		store, kept := &memory{}, &versions{all: map[string]catalog.Version{}}
 		c := catalog.New(catalog.Options{Store: store, Rules: store})
 		ctx, stop := context.WithCancel(t.Context())

@@ -127,7 +127,7 @@ func TestUnsettledClaims(t *testing.T) {
 	for owned, want := range map[bool]string{true: "", false: "ARTIFACT_UNKNOWN"} {
 		t.Run(fmt.Sprint(owned), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { settleClaim(t, owned, want) })
+			check.Bubble(t, func(t *testing.T) { settleClaim(t, owned, want) })
 		})
 	}
 }
@@ -178,7 +178,7 @@ func settleClaim(t *testing.T, owned bool, want string) {
 // TestRoomOfStoredArtifacts: the room of artifacts that wait to be stored is free again once they are.
 func TestRoomOfStoredArtifacts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		fleet, store := mail(t), noteStore{told: make(chan []affinity.Location, 1000)}
 		r := affinity.New(affinity.Config{}, store)
 		var running sync.WaitGroup
@@ -230,7 +230,7 @@ func (s *refusing) Bind(_ context.Context, all []affinity.Binding) ([]affinity.B
 // TestStoreThatFails: what a store did not take is given to it again: the backends of artifacts and of sessions.
 func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		fleet := mail(t)
 		store := &refusing{noteStore: noteStore{told: make(chan []affinity.Location, 10)},
 			bound: make(chan affinity.Binding, 10)}

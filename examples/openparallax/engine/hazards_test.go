@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -59,7 +58,7 @@ func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientSe
 // A message that comes while another waits for a tool stops both.
 func TestOverlapStopsTheAgent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		e, h := startQuiet(t, engine.Config{}), newHeld()
 		e.attend(t, h.config())
 		c := e.client(t)
@@ -224,7 +223,7 @@ func TestNumbersOfModesAreMistaken(t *testing.T) {
 // Streams of older engines end when their clients go.
 func TestKeptStreams(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		e := startQuiet(t, engine.Config{KeepStreams: true})
 		e.attend(t, agent.Config{})
 		c := e.client(t)

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // people authenticates operators by names in place of credentials.
@@ -193,7 +193,7 @@ func TestRowsAreRequired(t *testing.T) {
 // that were accepted before, other addresses, and people without a role have not.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		_, h := newGuard(t, guard.Config{Authenticators: []guard.Authenticator{some()}})
 		try := func(who, from string, want int) {
 			t.Helper()

@@ -212,7 +212,7 @@ func TestClose(t *testing.T) {
 // then.
 func TestBelievingAStore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		k := manager(t, m, turns.Options{Lease: time.Hour})
 		doubts := func() (is bool) { m.set(func() { is = m.maybeLost }); return is }
@@ -240,7 +240,7 @@ func TestBelievingAStore(t *testing.T) {
 // TestCloseAfterAnOutage: Close tells a store that is back what it has missed, without waiting for the next attempt.
 func TestCloseAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		m := newMemory()
 		k := manager(t, m, turns.Options{Lease: time.Hour})
 		turn := take(t, k)

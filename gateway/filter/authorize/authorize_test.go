@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
@@ -175,7 +174,7 @@ func TestWaitAfterASlowDecision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				f, _ := newFilter(slowDecider{decider{call.Ask, false, nil}, test.takes}, &approver{})
 				c, stream := toolCall(test.headers...)
 				c.Fleet = filtertest.Fleet(router.FleetConfig{ApprovalWait: time.Minute})

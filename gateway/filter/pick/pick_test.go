@@ -143,7 +143,7 @@ func TestOutcomes(t *testing.T) {
 // limited runs a test with a fleet whose backends have one call at a time.
 func limited(t *testing.T, test func(t *testing.T, fleet *router.Fleet)) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		limits := router.NewLimits(router.LimitsConfig{})
 		table, err := router.NewTable(router.Config{Limits: limits, Fleets: []router.FleetConfig{{Capability: "weather",
 			Backends: router.Addrs("a:1", "b:1"), Limit: router.Limit{PerBackend: 1}}}}, nil)

@@ -3,7 +3,6 @@ package ready_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
@@ -11,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 )
@@ -76,7 +76,7 @@ func TestStates(t *testing.T) {
 			State: health.Down, Reason: "no connection: the host name does not exist",
 		}, time.Second, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			w := newWorld(t, router.FleetConfig{WaitForReady: test.wait})
 			w.set(test.health)
 			c, stream := w.call()
@@ -116,7 +116,7 @@ func TestWaits(t *testing.T) {
 			w.SetHealth(health.NewSnapshot("weather", []health.Backend{{Addr: "b:1", State: health.Up}}))
 		}, 0, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			w := newWorld(t, router.FleetConfig{WaitForReady: time.Second})
 			w.set(refused)
 			c, stream := w.call()
@@ -145,7 +145,7 @@ func TestWaits(t *testing.T) {
 // TestOwnSession: a call of a session waits for the session's own backend, though another one is up.
 func TestOwnSession(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, router.FleetConfig{WaitForReady: time.Second, Backends: []router.BackendConfig{
 			{Addr: "a:1", Session: "s1"}, {Addr: "b:1"},
 		}})
@@ -172,7 +172,7 @@ func TestOwnSession(t *testing.T) {
 // TestManyWait: demands for probes are few, however many calls wait. Calls for which there is no memory do not wait.
 func TestManyWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, router.FleetConfig{WaitForReady: time.Hour})
 		w.set(refused)
 		waiting := 0

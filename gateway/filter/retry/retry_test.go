@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -19,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 )
@@ -86,7 +86,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				c, stream := attempted()
 				cfg := router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Idempotent: []string{"get"}}
 				if test.alone {
@@ -178,7 +178,7 @@ func TestRetriesArePaidOnce(t *testing.T) {
 // TestNoBackoff: without a pushback the next attempt follows at once.
 func TestNoBackoff(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		c, stream := attempted()
 		if step := (retry.Filter{}).Admit(c, &retry.State{}); step != filter.Continue || stream.Waits() {
 			t.Errorf("step %d, waits %t", step, stream.Waits())

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 // TestAnswersExpire: an answer counts for an hour, as long as a state does.
 func TestAnswersExpire(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		a := newAsking(t)
 		session := a.begin("2025-11-25")
 		id := a.question(session, "2025-11-25")

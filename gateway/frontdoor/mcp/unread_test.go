@@ -8,13 +8,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -116,7 +116,7 @@ func TestUnreadStreams(t *testing.T) {
 		"an old call": {"POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
 			`"_meta":{"progressToken":"p"}}}`, []string{"Mcp-Protocol-Version", "2025-06-18"}, room},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			a := newAsking(t)
 			begun := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), never)
@@ -141,7 +141,7 @@ func TestUnreadStreams(t *testing.T) {
 		"the stream of a session": {"GET", "", []string{"Mcp-Protocol-Version", "2025-11-25"}},
 		"a subscription":          {"POST", listens, newest("subscriptions/listen")},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		check.Bubble(t, func(t *testing.T) {
 			const pause, all = 40 * time.Second, 50 * time.Second
 			a := newAsking(t)
 			ctx, cancel := context.WithTimeout(t.Context(), all)

@@ -5,12 +5,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -19,7 +19,7 @@ import (
 // the first chunk is sent before.
 func TestStreamsDeadline(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		web := resttest.Handler(t, func(g *grpc.Server) {
 			docpb.RegisterCapabilityServer(g, &backend{stream: func(_ *docpb.InvokeRequest, stream chunks) error {
 				if err := stream.Send(chunk("1")); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func acquire(t *testing.T, s *semaphore.Semaphore, tenant string) func() {
@@ -23,7 +24,7 @@ func acquire(t *testing.T, s *semaphore.Semaphore, tenant string) func() {
 // A tenant never has all places, and another need not wait for it.
 func TestNoTenantHasAll(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := semaphore.New(3, 10)
 		first, second := acquire(t, s, "a"), acquire(t, s, "a")
 		var third atomic.Bool
@@ -53,7 +54,7 @@ func TestNoTenantHasAll(t *testing.T) {
 // Those who wait come in turn, by tenant.
 func TestTenantsInTurn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := semaphore.New(2, 10)
 		holds := []func(){acquire(t, s, "x"), acquire(t, s, "y")}
 		var mu sync.Mutex
@@ -79,7 +80,7 @@ func TestTenantsInTurn(t *testing.T) {
 
 func TestTooManyWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := semaphore.New(0, 1) // which is 2 places
 		release := acquire(t, s, "a")
 		ctx, cancel := context.WithCancel(t.Context())

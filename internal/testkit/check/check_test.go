@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -69,7 +68,7 @@ func TestChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				began, r, done := time.Now(), &recorder{}, make(chan struct{})
 				go func() {
 					defer close(done)
@@ -95,7 +94,7 @@ func onEvent(t check.TB, events <-chan int, look func() (bool, string)) {
 // TestContext: it ends with the test, or after a while.
 func TestContext(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		began := time.Now()
 		<-check.Context(t).Done()
 		if took := time.Since(began); took != check.Patience {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -44,7 +43,7 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				conn := serve(t, func(s grpc.ServerStream) error {
 					<-s.Context().Done()
 					return s.Context().Err()
@@ -71,7 +70,7 @@ func TestSilence(t *testing.T) {
 // status.
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	check.Bubble(t, func(t *testing.T) {
 		s := open(t, serve(t, func(s grpc.ServerStream) error {
 			for range 3 {
 				<-time.After(Patience - time.Second)

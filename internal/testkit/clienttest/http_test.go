@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/test/bufconn"
@@ -26,7 +25,7 @@ func TestHTTP(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			check.Bubble(t, func(t *testing.T) {
 				client := serveHTTP(t)
 				resp, err := client.Get("http://memory" + path)
 				if err == nil {

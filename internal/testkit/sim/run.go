@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/cryptotest"
-	"testing/synctest"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Result is how a run ended.
@@ -21,7 +22,7 @@ func Run(t *testing.T, seed uint64, play func(w *World)) (r Result) {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed)
 	var w *World
-	synctest.Test(t, func(*testing.T) {
+	check.Bubble(t, func(*testing.T) {
 		w = newWorld(seed)
 		play(w)
 		w.actors.Wait()

@@ -1,0 +1,29 @@
+package check
+
+import (
+	"fmt"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// bubbleTime is the real time that a bubble may take. Some have thousands of actors, and waits in them take none.
+const bubbleTime = 4 * Patience
+
+// Bubble runs f in a synctest bubble. Where something ticks there, a wait for what never comes would turn the clock for
+// ever. After bubbleTime the test binary ends instead, with the stacks of all goroutines.
+func Bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	bubble(t, bubbleTime, f)
+}
+
+func bubble(t *testing.T, most time.Duration, f func(t *testing.T)) {
+	t.Helper()
+	watch := time.AfterFunc(most, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("the bubble of %s has not ended after %v", t.Name(), most))
+	})
+	defer watch.Stop()
+	synctest.Test(t, f) //nolint:forbidigo // this is its place
+}
