@@ -10,18 +10,15 @@ import (
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
 	"github.com/capgate/capgate/bench/readme"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestRewriteReplacesOnlyItsPart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "README.md")
-	if err := os.WriteFile(file, []byte("a\n<!-- results -->\nold\n<!-- results -->\nb\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte("a\n<!-- results -->\nold\n<!-- results -->\nb\n"), 0o600))
 	for range 2 {
-		if err := readme.Rewrite(file, "results", "new\n"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, readme.Rewrite(file, "results", "new\n"))
 	}
 	got, err := os.ReadFile(file)
 	if want := "a\n<!-- results -->\n\nnew\n\n<!-- results -->\nb\n"; err != nil || string(got) != want {
@@ -35,9 +32,7 @@ func TestRewriteReplacesOnlyItsPart(t *testing.T) {
 func TestREADMEHasMarkers(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n",
 		"<!-- tenants -->\n", "<!-- redis -->\n", "<!-- json -->\n"} {
 		if strings.Count(string(b), mark) != 2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var images = flag.String("images", "", "keep pictures of all screens in this directory")
@@ -37,9 +38,7 @@ var route = regexp.MustCompile(`\{ path: "([^"]*)", title: `)
 func TestAllScreensAreLookedAt(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("src/screens/routes.tsx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	all := route.FindAllStringSubmatch(string(text), -1)
 	if len(all) < 9 || len(all) != strings.Count(string(text), "screen: ")-1 { // one is of the interface
 		t.Errorf("%d screens in %s", len(all), text)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/console"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // maxSize bounds all files of the console as they are sent, in bytes.
@@ -29,9 +30,7 @@ func ask(h http.Handler, path string, header ...string) *http.Response {
 func body(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 
@@ -49,9 +48,7 @@ func TestSize(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	if t.Logf("%d bytes", sum); sum == 0 || sum > maxSize {
 		t.Errorf("the console has %d bytes, compressed, and may have %d", sum, maxSize)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/console"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // fake is an admin API with the answers of testdata/api.json, by path; those of changes also by method. In these,
@@ -24,13 +25,9 @@ type fake struct {
 func startFake(t *testing.T, change func(field, value string) string) (origin string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/api.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f := &fake{change: change, leaving: make(chan struct{})}
-	if err := json.Unmarshal(text, &f.answers); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &f.answers))
 	mux := pages()
 	mux.HandleFunc("/v1/", f.serve)
 	mux.Handle("/inbox/v1/", http.StripPrefix("/inbox", http.HandlerFunc(f.serve)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // closed are the fields of answers whose values the gateway alone chooses.
@@ -24,13 +25,9 @@ var shown = map[string][]string{
 func hostile(t *testing.T, b *browsertest.Browser) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/hostile.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var table [][2]string
-	if err := json.Unmarshal(text, &table); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &table))
 	var origins []string
 	var cases []map[string]any
 	for _, row := range table {

@@ -56,9 +56,7 @@ func TestAgentsOfA2A(t *testing.T) {
 		t.Errorf("%v, %v", again, err)
 	}
 	stream, err := agent.SendStreamingMessage(as("acme"), a2a.Ask("one two"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	begun, err := stream.Recv()
 	changed, err2 := stream.Recv()
 	_, end := stream.Recv()
@@ -148,9 +146,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 			Stream: time.Millisecond}}}})
 	agent := a2apb.NewA2AServiceClient(g.Conn(t))
 	stream, err := agent.SubscribeToTask(t.Context(), &a2apb.SubscribeToTaskRequest{Id: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if check.Received(t, watched.began, "the call at the agent") {
 		t.Error("a call without a deadline reaches the agent with one")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
@@ -44,18 +45,14 @@ func TestConsole(t *testing.T) {
 func newAdmin(t *testing.T, cfg gateway.AdminConfig) http.Handler {
 	t.Helper()
 	h, err := gateway.NewAdmin(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return h
 }
 
 func TestAdminPages(t *testing.T) {
 	t.Parallel()
 	m, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: "v1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	h := newAdmin(t, gateway.AdminConfig{Metrics: m.Handler()})
 	tests := []struct {
 		method, path string

@@ -132,9 +132,7 @@ func TestACallWithEverythingAllocatesNothing(t *testing.T) {
 func allocatesNothing(t *testing.T, keyed bool) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -148,18 +146,14 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	most := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 100_000, PerDay: tenant.MaxCalls,
 		PerMonth: tenant.MaxCalls}
 	all, err := tenant.ParseGrants([]string{"*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	settings := &tenant.Settings{ID: "acme", Capabilities: all, Limits: tenant.Limits{Bounds: most}}
 	keys := tenant.NewKeys(nil)
 	keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke,
 		Asserts: tenant.User}}, map[string]*tenant.Settings{"acme": settings}, nil)
 	// Its timer is not to fire meanwhile. No call is sampled.
 	tracer, err := tracing.New(tracing.Config{Endpoint: oteltest.Start(t).Addr, Service: "capgate", Delay: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { tracer.Close(context.WithoutCancel(t.Context())) })
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: keyed,
@@ -170,9 +164,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		Tracer: tracer,
 	})
 	conn, err := net.Dial("tcp", g.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer conn.Close()
 	patient := func() { _ = conn.SetDeadline(time.Now().Add(check.Patience)) } // for some hundred calls
 	patient()
@@ -189,9 +181,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	}
 	traceID := block[strings.Index(string(block), aTrace):][:len(aTrace)]
 	body, err := proto.Marshal(request(gatewaytest.Echo, `{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	message := append([]byte{0, 0, 0, 0, byte(len(body))}, body...)
 	var out []byte
 	var failed error

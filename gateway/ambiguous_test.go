@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -224,8 +225,6 @@ func packed(t testing.TB, text string) []byte {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Close())
 	return b.Bytes()
 }

@@ -48,9 +48,7 @@ func openDeskWith(t *testing.T, o approvals.Options) *desk {
 func openDeskOn(t *testing.T, store approvals.Store, o approvals.Options) *desk {
 	t.Helper()
 	approver, err := approvals.New(store, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	d := &desk{Service: approver, events: make(chan approvals.Event, 100)}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -184,14 +182,10 @@ func TestApprovalsByJSON(t *testing.T) {
 			req.Header.Set(header[i], header[i+1])
 		}
 		resp, err := f.gateway.HTTP1(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return resp, string(body)
 	}
 	resp, body := post()

@@ -25,9 +25,7 @@ import (
 func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type": "object", "required": ["n"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	d, tools := openDesk(t), catalog.New(catalog.Options{})
 	say := func(v call.Verdict) {
 		tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true,

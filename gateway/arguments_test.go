@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -24,9 +25,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(
 		`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{

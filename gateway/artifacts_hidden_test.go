@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
@@ -246,15 +247,11 @@ func TestHiddenArtifactsOverHTTP(t *testing.T) {
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		s.gateway.URL("/v1/capabilities/caps/artifacts/"+s.id), http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for who, want := range map[string]int{"globex": http.StatusNotFound, "acme": http.StatusOK} {
 		req.Header.Set("Authorization", "Bearer "+s.keys[who])
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%s gets the file: %s, want %s", who, resp.Status, strconv.Itoa(want))

@@ -25,9 +25,7 @@ import (
 func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*front, *keyring, *audit.Log) {
 	t.Helper()
 	log, err := audit.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, log.Close)
 	f, r := &front{capability: gatewaytest.NewCapability("b1")}, newKeyring()
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
@@ -43,9 +41,7 @@ func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*fro
 func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := audit.Verify(bytes.NewReader(text), nil); err != nil {
 		t.Errorf("the log is not whole: %v", err)
 	}
@@ -56,9 +52,7 @@ func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 
 			Request string `json:"request_id"`
 		}
-		if err := json.Unmarshal(line, &rec); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(line, &rec))
 		if rec.Type != "call" {
 			continue
 		}
@@ -132,14 +126,10 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	log, err := audit.Open(audit.Config{Path: path, Required: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, log.Close)
 	all, err := tenant.ParseGrants([]string{"*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r, keys, capability := newKeyring(), tenant.NewKeys(nil), gatewaytest.NewCapability("b1")
 	keys.Replace(r.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}}, nil)
 	g := gatewaytest.Start(t, gatewaytest.Options{

@@ -47,9 +47,7 @@ type sender struct {
 func declare(t *testing.T, f *front, path, contentType string, length int, header ...string) *sender {
 	t.Helper()
 	conn, err := net.Dial("tcp", f.gateway.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(check.Patience))
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n", path,
@@ -67,14 +65,10 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 func (s *sender) answer(t *testing.T) string {
 	t.Helper()
 	resp, err := http.ReadResponse(s.in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var all bytes.Buffer
-	if err := resp.Write(&all); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, resp.Write(&all))
 	return all.String()
 }
 

@@ -64,9 +64,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 	})
 	come := func(addr, credential string, streams int) *rawhttp2.Conn {
 		c, err := rawhttp2.Dial(g.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Cleanup(t, func() { _ = c.Close() })
 		err = errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet())
 		for i := range streams {
@@ -78,9 +76,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 		if err == nil && streams > 1 { // all of them wait then; one's answer must not be passed over
 			err = c.Sync()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return c
 	}
 	for range 11 { // more than may wait at all
@@ -88,9 +84,7 @@ func TestStrangersLeaveRoom(t *testing.T) {
 	}
 	other := come("192.0.2.2", "other", 1)
 	f, err := other.Wait(func(f rawhttp2.Frame) bool { return f.Stream == 1 && f.Type == rawhttp2.TypeHeaders })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	fields, err := other.Fields(f.Payload)
 	if err != nil || fields["grpc-status"] != "16" {
 		t.Errorf("another address: %v, %v", fields, err)

@@ -96,9 +96,7 @@ func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(
 	return func(meta ...string) string {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 			"https://"+s.gateway.Addr+"/v1/capabilities/caps/invoke", strings.NewReader(`{"tool_name":"echo"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for i := 0; i < len(meta); i += 2 {
 			req.Header.Set(meta[i], meta[i+1])
 		}

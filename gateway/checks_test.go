@@ -23,9 +23,7 @@ import (
 func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Context) {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -27,9 +28,7 @@ import (
 func TestCredentialsAreEnforced(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Credentials: credentials.New([]string{"API_KEY", "REGION"}),
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -47,9 +48,7 @@ func curl(t *testing.T, args ...string) curled {
 		t.Fatalf("%q: %v", out, err)
 	}
 	text, err := os.ReadFile(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	blocks := strings.Split(strings.TrimSpace(string(text)), "\r\n\r\n") // 100 has one of its own
 	_, fields, _ := strings.Cut(blocks[len(blocks)-1], "\r\n")
 	parsed, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields + "\r\n\r\n"))).ReadMIMEHeader()
@@ -176,13 +175,9 @@ func TestCompressionByCurl(t *testing.T) {
 			if _, err := z.Write([]byte(args)); err != nil {
 				t.Fatal(err)
 			}
-			if err := z.Close(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, z.Close())
 			file := filepath.Join(t.TempDir(), "args.gz")
-			if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(file, packed.Bytes(), 0o600))
 			if c := curl(t, speak, calls+"tools/echo", "-H", "Content-Encoding: gzip", "--data-binary",
 				"@"+file); c.status != 200 || c.body != args {
 				t.Errorf("a request by gzip: %d %.99s", c.status, c.body)
@@ -211,9 +206,7 @@ func TestLimitsByCurl(t *testing.T) {
 				"deep": nested(101), "large": `{"a":"` + strings.Repeat("x", 16<<20) + `"}`, "fits": nested(100),
 				"headers": many.String(),
 			} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			file := func(name string) string { return "@" + filepath.Join(dir, name) }
 			for name, test := range map[string]struct {

@@ -193,27 +193,17 @@ func webCall(t *testing.T, g *gatewaytest.Gateway, name, value string, options .
 func rawCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code {
 	t.Helper()
 	c, err := rawhttp2.Dial(g.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer c.Close()
 	msg, err := proto.Marshal(inASession())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	block := c.Block(append([]string{":method", "POST", ":scheme", "http", ":path",
 		docpb.Capability_Invoke_FullMethodName, ":authority", "caps",
 		"content-type", "application/grpc", "te", "trailers", "authorization", "Bearer secret"}, header...)...)
-	if err := c.Greet(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(rawhttp2.Headers(1, false, block), rawhttp2.Data(1, true, rawhttp2.Message(msg))); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.Greet())
+	check.Must(t, c.Write(rawhttp2.Headers(1, false, block), rawhttp2.Data(1, true, rawhttp2.Message(msg))))
 	r, err := c.WaitResponse(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var code codes.Code
 	if err := code.UnmarshalJSON([]byte(r.Status())); err != nil {
 		t.Fatal(r, err)

@@ -145,9 +145,7 @@ func TestTheReasonOfADenialReachesTheCaller(t *testing.T) {
 	for name, comment := range denialComments {
 		for i, door := range denialDoors {
 			args, err := json.Marshal(map[string]any{"comment": name, "door": i})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			waited := make(chan denial, 1)
 			go func() { waited <- door.call(t, f.gateway, string(args), waitsLong[:]) }()
 			id := d.next(t, approvals.EventCreated).ID

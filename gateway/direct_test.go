@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -58,22 +59,16 @@ func TestDirectCallsAnswerLikeTheMux(t *testing.T) {
 	}}})
 	ask := func(path, body, contentType string, mux bool) (status int, header http.Header, text string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL(path), strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		req.Header.Set("Content-Type", contentType)
 		if mux {
 			req.Header.Set("X-Other", "1")
 		}
 		resp, err := clienttest.HTTP.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer resp.Body.Close()
 		read, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		resp.Header.Del("Date")
 		resp.Header.Del("X-Request-Id")
 		return resp.StatusCode, resp.Header, requestID.ReplaceAllString(string(read), "")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
@@ -31,16 +32,12 @@ func BenchmarkDocuments(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, g.URL("/openapi.json"), http.NoBody)
-					if err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, err)
 					if again != "whole" {
 						req.Header.Set("If-None-Match", etag)
 					}
 					resp, err := client.Do(req)
-					if err != nil {
-						b.Fatal(err)
-					}
+					check.Must(b, err)
 					_, _ = io.Copy(io.Discard, resp.Body)
 					_ = resp.Body.Close()
 					etag = resp.Header.Get("ETag")

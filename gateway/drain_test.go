@@ -54,12 +54,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 		})
 	}
 	upload, err := docpb.NewCapabilityClient(f.conn).UploadInputArtifact(to(t.Context(), "caps")) // translated
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := upload.Send(&docpb.UploadInputArtifactChunk{Filename: "f", Data: []byte("a")}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, upload.Send(&docpb.UploadInputArtifactChunk{Filename: "f", Data: []byte("a")}))
 	for range 4 {
 		check.Received(t, f.capability.Blocked(), "the calls")
 	}

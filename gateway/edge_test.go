@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -134,9 +135,7 @@ func TestProxyProtocol(t *testing.T) {
 	e := clientaddr.New(clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2})
 	f := startBehind(t, e, call.Doc, call.Doc)
 	silent, err := net.Dial("tcp", f.gateway.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer silent.Close()
 	conn := f.gateway.Conn(t, grpc.WithContextDialer(through(proxyHeader)))
 	said := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "6.6.6.6") // it is not of the proxy
@@ -163,9 +162,7 @@ func TestProxyProtocol(t *testing.T) {
 	assertClosed := func(what, sent string) {
 		t.Helper()
 		nc, err := through(sent)(t.Context(), f.gateway.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer nc.Close()
 		if answer, _ := io.ReadAll(nc); strings.Contains(string(answer), "200 OK") ||
 			strings.Contains(string(answer), "404") {

@@ -44,9 +44,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	t.Parallel()
 	clock := &handClock{now: time.Now()}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	server := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(server, example.New(example.Config{
 		Now: clock.Now, Valid: time.Minute, Decisions: map[string]openparallaxv1.VerdictDecision{
@@ -58,9 +56,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial, Now: clock.Now})}
 	check.Cleanup(t, s.Close)
 	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
-	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}))
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "caps", Services: []string{"test.Other"},
@@ -74,9 +70,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	asked, client := openparallaxv1.NewShieldServiceClient(conn), gatewaytest.NewClient(conn, call.Doc)
 	evaluations := func() int64 {
 		reply, err := asked.GetShieldStatus(t.Context(), &openparallaxv1.ShieldStatusRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return reply.GetEvaluationsToday()
 	}
 	verdicts := map[string]openparallaxv1.VerdictDecision{}

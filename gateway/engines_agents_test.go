@@ -46,9 +46,7 @@ func TestAgentsOfAGatewayThatStops(t *testing.T) {
 		o.Drain = &gateway.Drain{Timeout: time.Millisecond}
 	})
 	stream, err := session(t, e.gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	e.gateway.Drain()
 	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the agent got %v, %v", d, err)
@@ -62,9 +60,7 @@ func TestAgentsOfEnginesThatGo(t *testing.T) {
 	backend := gatewaytest.Serve(t, engine.New(engine.Config{}).Register)
 	e := behind(t, backend.Addr, &guard.Settings{Queue: 1})
 	stream, err := session(t, e.gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	backend.Stop()
 	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the agent got %v, %v", d, err)

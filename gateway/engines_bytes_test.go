@@ -24,9 +24,7 @@ import (
 func rawEngine(t *testing.T, serve grpc.StreamHandler) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	server := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(serve))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
@@ -66,17 +64,11 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 		b.mu.Unlock()
 		stream, err := conn.NewStream(to(patient(t), "engine-1"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 			"/openparallax.v1."+method, grpc.ForceCodec(rawCodec{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for i := range test.requests {
-			if err := stream.SendMsg(&test.requests[i]); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, stream.SendMsg(&test.requests[i]))
 		}
-		if err := stream.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, stream.CloseSend())
 		var got [][]byte
 		for {
 			var msg []byte
@@ -192,9 +184,7 @@ func TestWhatComesAfterTheLastEvent(t *testing.T) {
 			func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
 		for range 2 { // the second has its turn
 			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{Content: "hello"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if events, err := hearAll(stream); err != nil || len(events) < 2 {
 				t.Errorf("%v, %v", events, err)
 			}

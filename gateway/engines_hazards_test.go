@@ -71,9 +71,7 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{
 					SessionId: test.sessions[i], Content: fmt.Sprintf(`tool: read_file {"path":"%d"}`, i), Mode: test.modes[i],
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				return stream
 			}
 			first := send(0)
@@ -95,9 +93,7 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 			}
 			for i, session := range test.sessions {
 				history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: session})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				want := map[bool]int{true: 4, false: 2}[test.sessions[0] == test.sessions[1]]
 				if test.modes[i] == otr {
 					want = 0

@@ -32,14 +32,10 @@ func (e *engineJSON) begin(method, path, body string) *http.Response {
 	e.t.Helper()
 	req, err := http.NewRequestWithContext(patient(e.t), method, e.gateway.URL("/v1/engines"+path),
 		strings.NewReader(body))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.Must(e.t, err)
 	req.Header.Set("Accept", "application/json, application/x-ndjson")
 	resp, err := e.client.Do(req)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.Must(e.t, err)
 	check.Cleanup(e.t, func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -48,9 +44,7 @@ func (e *engineJSON) ask(method, path, body string) (status int, text string) {
 	e.t.Helper()
 	resp := e.begin(method, path, body)
 	all, err := io.ReadAll(resp.Body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.Must(e.t, err)
 	return resp.StatusCode, string(all)
 }
 
@@ -91,9 +85,7 @@ func (e *engineJSON) say(body string) (next func() engineRecord) {
 			if !lines.Scan() {
 				e.t.Fatal("the stream has no last record: ", lines.Err())
 			}
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				e.t.Fatal(err)
-			}
+			check.Must(e.t, json.Unmarshal(lines.Bytes(), &r))
 			if r.Event != "heartbeat" {
 				return r
 			}

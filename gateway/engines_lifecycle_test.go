@@ -122,9 +122,7 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 	} {
 		stream, err := step.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: step.session,
 			Content: step.content, Mode: parallaxpb.SessionMode_NORMAL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		events, err := hearAll(stream)
 		if err != nil || len(events) == 0 {
 			t.Fatalf("%s: %v, %v", step.content, events, err)
@@ -169,9 +167,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	}})
 	stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "s", Content: "hello",
 		Mode: parallaxpb.SessionMode_NORMAL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Received(t, thinking, "the agent to think")
 	killed.Stop()
 	_, err = hearAll(stream)
@@ -188,9 +184,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	}
 
 	ln, err := net.Listen("tcp", killed.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	back := grpc.NewServer()
 	own.Register(back)
 	go func() { _ = back.Serve(ln) }()

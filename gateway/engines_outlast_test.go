@@ -89,9 +89,7 @@ func TestAMessageOutlastsItsCaller(t *testing.T) {
 	close(let)
 	check.Must(t, check.Received(t, second, "the end of the second message"))
 	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var got []string
 	for _, m := range history.GetMessages() {
 		got = append(got, m.GetContent())
@@ -117,9 +115,7 @@ func (u unlimited) RunSession(s grpc.BidiStreamingServer[parallaxpb.AgentEvent, 
 func TestAgentsHaveNoDeadline(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	u := unlimited{deadlines: make(chan bool, 1)}
 	server := grpc.NewServer()
 	parallaxpb.RegisterAgentServiceServer(server, u)
@@ -136,9 +132,7 @@ func TestAgentsHaveNoDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := parallaxpb.NewAgentServiceClient(e.gateway.Conn(t)).RunSession(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if check.Received(t, u.deadlines, "the deadline") {
 		t.Error("an agent's stream has a deadline at the engine")
 	}

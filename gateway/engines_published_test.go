@@ -15,6 +15,7 @@ import (
 	guard "github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
@@ -27,14 +28,10 @@ func askElsewhere(ctx context.Context, t *testing.T, e *engines, session string)
 	t.Helper()
 	stream, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: session,
 		Content: `tool: execute_command {"command":"ls","password":"hunter2"}`, Mode: parallaxpb.SessionMode_NORMAL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for {
 		event, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if event.GetEventType() == parallaxpb.PipelineEventType_PIPELINE_EVENT_UNSPECIFIED {
 			return event, stream
 		}
@@ -45,9 +42,7 @@ func askElsewhere(ctx context.Context, t *testing.T, e *engines, session string)
 func pendingAt(t *testing.T, e *engines, of string) []approvals.Approval {
 	t.Helper()
 	page, _, err := e.approver.List(t.Context(), of, approvals.Filter{State: approvals.Pending}, "", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return page
 }
 
@@ -148,14 +143,10 @@ func TestAnswersToUnseenQuestions(t *testing.T) {
 			t.Fatalf("%q, %v", got, err)
 		}
 		stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: "approve: ls"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for asked := false; !asked; {
 			event, err := stream.Recv()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			asked = event.GetApprovalNeeded() != nil ||
 				event.GetEventType() == parallaxpb.PipelineEventType_PIPELINE_EVENT_UNSPECIFIED
 		}

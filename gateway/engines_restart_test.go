@@ -44,9 +44,7 @@ func (e *durableEngine) start() {
 		e.addr = "127.0.0.1:0"
 	}
 	ln, err := net.Listen("tcp", e.addr)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.Must(e.t, err)
 	e.addr = ln.Addr().String()
 	served := engine.New(engine.Config{Dir: e.dir})
 	server := grpc.NewServer()

@@ -35,9 +35,7 @@ func withKeys(t *testing.T, r *keyring) func(*gatewaytest.Options) {
 func direct(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	return conn
 }
@@ -63,9 +61,7 @@ func sessionsOf(ctx context.Context, t *testing.T, c parallaxpb.ClientServiceCli
 	r *parallaxpb.ListSessionsRequest) string {
 	t.Helper()
 	list, err := c.ListSessions(ctx, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var ids []string
 	for _, s := range list.GetSessions() {
 		ids = append(ids, s.GetId())
@@ -103,15 +99,11 @@ func TestEnginesOfTenants(t *testing.T) {
 	}
 	stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine",
 		Content: "approve: ls"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var asked *parallaxpb.ApprovalNeeded
 	for asked == nil {
 		event, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		asked = event.GetApprovalNeeded()
 	}
 	if page, _, err := e.approver.List(t.Context(), "globex", approvals.Filter{}, "", 10); err != nil || len(page) > 0 {

@@ -61,9 +61,7 @@ func shareEngines(t *testing.T, taken chan<- struct{}) (guard.Shared, *approvals
 	t.Helper()
 	store := gatewaytest.StartRedis(t).Open(t)
 	approver, err := approvals.New(store.Approvals(), approvals.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	all := turns.New(watchedTurns{store.EngineTurns(), taken}, turns.Options{Lease: time.Hour})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -77,9 +75,7 @@ func shareEngines(t *testing.T, taken chan<- struct{}) (guard.Shared, *approvals
 func serveEngine(t *testing.T, cfg engine.Config) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.New(cfg).Serve(ctx, ln) }()
@@ -203,15 +199,11 @@ func TestEnginesQuestions(t *testing.T) {
 		for _, direct := range []bool{true, false} {
 			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: "mine",
 				Content: `tool: execute_command {"command":"ls","password":"hunter2"}`})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var asked *parallaxpb.ApprovalNeeded
 			for asked == nil {
 				event, err := stream.Recv()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				asked = event.GetApprovalNeeded()
 			}
 			page, _, err := e.approver.List(t.Context(), "default", approvals.Filter{State: approvals.Pending}, "", 10)
@@ -250,9 +242,7 @@ func TestEnginesQuestions(t *testing.T) {
 				}
 			}
 			events, err := hearAll(stream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			done := false
 			for _, event := range events {
 				done = done || event.GetActionCompleted().GetSuccess()
@@ -276,15 +266,11 @@ func TestSlowReadersOfEngines(t *testing.T) {
 	conn, err := clienttest.NewConn("passthrough:///"+e.gateway.Addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t),
 		&parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 1024"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := slow.Recv(); err != nil { // its turn has come
 		t.Fatal(err)
 	}
@@ -355,9 +341,7 @@ func TestModesOfSessions(t *testing.T) {
 			for session, mode := range map[string]parallaxpb.SessionMode{"recorded": normal, "off": otr, "none": none} {
 				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: session,
 					Content: "hello", Mode: mode})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				_, err = hearAll(stream)
 				if want := map[bool]codes.Code{false: codes.OK,
 					true: codes.InvalidArgument}[session == "none"]; status.Code(err) != want {

@@ -110,9 +110,7 @@ func TestUploadsThatBreak(t *testing.T) {
 				_ = body.Close() // what reads it for HTTP/1.1 is waited for
 			}()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL(filesPath), body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if resp, err := client.Do(req); err == nil {
 				_ = resp.Body.Close()
 				t.Errorf("answered with %s", resp.Status)
@@ -247,13 +245,9 @@ func TestDownloadsThatBreak(t *testing.T) {
 					return test.end(s)
 				}})
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(filesPath+"/x"), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				resp, err := protocol.client(g, t).Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				defer resp.Body.Close()
 				if test.dies {
 					b.Stop()
@@ -282,9 +276,7 @@ func TestRefusedUploads(t *testing.T) {
 	for name, head := range map[string]string{"of a length": "Content-Length: 41943040\r\n",
 		"in chunks": "Transfer-Encoding: chunked\r\n"} {
 		conn, err := net.Dial("tcp", g.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Cleanup(t, func() { _ = conn.Close() })
 		patient := func() { _ = conn.SetDeadline(time.Now().Add(check.Patience)) }
 		patient()
@@ -322,9 +314,7 @@ func TestRefusedUploadsByCurl(t *testing.T) {
 		}
 	}})
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, make([]byte, 20<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, make([]byte, 20<<20), 0o600))
 	for version, speak := range curlSpeaks(t) {
 		for _, length := range []string{"Expect:", "Transfer-Encoding: chunked"} {
 			got := curl(t, speak, "-H", length, "-H", "Expect:", "-H", "Content-Type: text/plain", "--data-binary", "@"+file,
@@ -348,15 +338,11 @@ func TestAfterAnUploadThatIsTooLarge(t *testing.T) {
 		}
 	}})
 	conn, err := net.DialTimeout("tcp", g.Addr, check.Patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer conn.Close()
 	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: "+
 		"chunked\r\n\r\nb\r\n%s\r\n0\r\n\r\n", filesPath, "eleven byte")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	in := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {

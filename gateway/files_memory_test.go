@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -113,14 +114,10 @@ func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the 
 		client := protocol.client(g, t)
 		client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(filesPath+"/x"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		p.begin()
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for buf := make([]byte, 64<<10); err == nil; {
 			var n int
 			n, err = resp.Body.Read(buf)

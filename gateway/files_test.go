@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -57,16 +58,12 @@ func (a answered) told(t *testing.T) (got told) {
 func transfer(t *testing.T, client *http.Client, method, url string, body io.Reader, header ...string) answered {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	a := answered{Response: resp}
 	a.body, a.err = io.ReadAll(resp.Body)
@@ -178,9 +175,7 @@ func form(t *testing.T, parts ...[3]string) (contentType string, body []byte) {
 			header.Set("Content-Type", p[1])
 		}
 		part, err := w.CreatePart(header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_, _ = io.WriteString(part, p[2])
 	}
 	_ = w.Close()

@@ -91,9 +91,7 @@ func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend ca
 	t.Helper()
 	ring := newKeyring()
 	all, err := tenant.ParseGrants([]string{"*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	keys := tenant.NewKeys(nil)
 	f = &front{capability: gatewaytest.NewCapability("b1")}
 	f.limit = func(l tenant.Limits) {
@@ -119,9 +117,7 @@ func TestRatesChangeUnderAStream(t *testing.T) {
 	f, acme, _ := bounded(t, tenant.Limits{BytesPerSecond: fast}, call.Doc)
 	change := follow(t, f, fast)
 	stream, err := docpb.NewCapabilityClient(f.conn).UploadInputArtifact(acme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	chunks, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for range chunks {
@@ -175,9 +171,7 @@ func TestArtifactSize(t *testing.T) {
 			t.Parallel()
 			f, acme, globex := bounded(t, tenant.Limits{ArtifactSize: most}, backend)
 			up, err := f.client.Upload(acme, file(most))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if got, err := f.client.Download(acme, up.ID); err != nil || len(got.Data) != most {
 				t.Errorf("%d bytes, %v", len(got.Data), err)
 			}

@@ -26,21 +26,15 @@ func post(t *testing.T, client *http.Client, g *gatewaytest.Gateway, capability,
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/"+capability+"/invoke"),
 		strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp, string(text)
 }
 
@@ -162,17 +156,11 @@ func TestServerReflection(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	stream, err := reflectionpb.NewServerReflectionClient(f.conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ask := func(req *reflectionpb.ServerReflectionRequest) *reflectionpb.ServerReflectionResponse {
-		if err := stream.Send(req); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, stream.Send(req))
 		resp, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return resp
 	}
 	list := ask(&reflectionpb.ServerReflectionRequest{
@@ -189,9 +177,7 @@ func TestServerReflection(t *testing.T) {
 		reply := ask(&reflectionpb.ServerReflectionRequest{
 			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: want}})
 		var file descriptorpb.FileDescriptorProto
-		if err := proto.Unmarshal(reply.GetFileDescriptorResponse().GetFileDescriptorProto()[0], &file); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, proto.Unmarshal(reply.GetFileDescriptorResponse().GetFileDescriptorProto()[0], &file))
 		if methods := len(file.GetService()[0].GetMethod()); methods != 5 {
 			t.Errorf("%s has %d methods", want, methods)
 		}

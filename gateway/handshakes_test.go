@@ -65,9 +65,7 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 				return from("127.0.0.3").DialContext(ctx, "tcp", addr)
 			}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, "{}"),
 			grpc.WaitForReady(true)); err != nil {
 			t.Errorf("a client at another address: %v", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -22,19 +23,13 @@ import (
 func askAs(t *testing.T, client *http.Client, url, host string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Host = host
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -89,9 +84,7 @@ func TestHostsOfGRPC(t *testing.T) {
 	}
 	for _, te := range []string{"", "trailers"} {
 		peer, err := rawhttp2.Dial(g.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		fields := []string{":method", "POST", ":scheme", "http", ":authority", "evil.example", ":path",
 			"/grpc.health.v1.Health/Check", "content-type", "application/grpc"}
 		want := "7" // PERMISSION_DENIED
@@ -100,9 +93,7 @@ func TestHostsOfGRPC(t *testing.T) {
 		}
 		err = errors.Join(peer.Greet(), peer.Write(rawhttp2.Headers(1, false, peer.Block(fields...)),
 			rawhttp2.Data(1, true, rawhttp2.Message(nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if got, err := peer.WaitResponse(1); err != nil || got.Status() != want {
 			t.Errorf("te %q: %v, %v", te, got, err)
 		}

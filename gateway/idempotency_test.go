@@ -44,20 +44,14 @@ func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status i
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/weather/invoke"),
 		strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Idempotency-Key", key)
 	req.Header.Set("X-Request-Id", "same") // which problems quote
 	resp, err := g.HTTP1(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(all)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -30,9 +31,7 @@ func services(t *testing.T, ring *keyring, approver *approvals.Service) *gateway
 	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow,
 		Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
 	decider, err := policy.New(policy.Options{Source: known})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	answers := approval.New(approval.Config{Approvals: approver, Status: gateway.GRPCStatus,
 		HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
@@ -65,20 +64,14 @@ func TestScopesOfServices(t *testing.T) {
 	g := services(t, ring, approver)
 	ask := func(method, path, key, body string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, g.URL(path), strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		req.Header.Set("X-Api-Key", ring.credentials[key])
 		req.Header.Set("X-User-Id", "ann")
 		resp, err := g.HTTP1(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return resp.StatusCode, string(text)
 	}
 	for _, step := range []struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -178,9 +179,7 @@ func TestWhatAKeyAsserts(t *testing.T) {
 			if filed(client, backend) {
 				again = func() error { return second(f.client.Upload(ctx, gatewaytest.File{Data: []byte("x")})) }
 			}
-			if err := again(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, again())
 			f.gateway.Log.Calls(t, 2*i+2) // lines may come after the answers of the next calls
 		}
 		for i, line := range f.gateway.Log.Calls(t, 4) {

@@ -109,9 +109,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	if err := json.Unmarshal([]byte(a), &x); err != nil {
 		t.Errorf("%s: %v", a, err)
 	}
-	if err := json.Unmarshal([]byte(b), &y); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(b), &y))
 	return fmt.Sprint(x) == fmt.Sprint(y)
 }
 
@@ -204,9 +202,7 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(
 		`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{

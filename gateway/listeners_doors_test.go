@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -172,9 +173,7 @@ func TestListsOfListeners(t *testing.T) {
 	known.Replace(of)
 	options := policy.Options{Source: known}
 	decider, err := policy.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, single := range []bool{false, true} {
 		all := map[string]*tenant.Listener{"caps": {Capability: "caps"}, "any": {}, "nothing": {Capability: hidden}}
 		wanted := map[string][]string{"caps": {"caps"}, "any": {"caps", hidden, "spare"}, "nothing": {hidden}}

@@ -71,9 +71,7 @@ func socket(t *testing.T, name string) net.Listener {
 		network, address = "unix", filepath.Join(t.TempDir(), "s")
 	}
 	ln, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ln
 }
 
@@ -93,9 +91,7 @@ func (p *ported) target(name string) string {
 func (p *ported) conn(t *testing.T, name string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn(p.target(name), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	return conn
 }

@@ -33,9 +33,7 @@ import (
 func tool(t testing.TB, name string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return manifest.Tool{Name: name, Description: "Does " + name + ".", Schema: schema, TerminalOnSuccess: name == "last"}
 }
 
@@ -47,9 +45,7 @@ func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declar
 	known.Replace(tools)
 	options := policy.Options{Store: rules, Source: known, Timeout: check.Patience}
 	decider, err := policy.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	b := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
@@ -65,21 +61,15 @@ func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declar
 func getJSON(t *testing.T, g *gatewaytest.Gateway, path string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(path), http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
 	resp, err := g.HTTP1(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp, string(body)
 }
 
@@ -107,9 +97,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", user)
 		resp, err := client.ListCapabilities(ctx, &capgatepb.ListCapabilitiesRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var got []string
 		for _, c := range resp.GetCapabilities() {
 			if c.GetName() != "capabilities/"+c.GetId() {
@@ -180,9 +168,7 @@ func TestToolsHavePages(t *testing.T) {
 		for token := ""; len(pages) == 0 || token != ""; {
 			resp, err := client.ListTools(t.Context(), &capgatepb.ListToolsRequest{CapabilityId: "a", PageSize: size,
 				PageToken: token})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var names []string
 			for _, tool := range resp.GetTools() {
 				names = append(names, tool.GetName())

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -28,9 +29,7 @@ func TestMCPToolDetails(t *testing.T) {
 	object, list := `{"properties":{"n":{"type":"integer"}},"type":"object"}`, `{"type":"array"}`
 	schema := func(text string) *toolschema.Schema {
 		s, err := toolschema.Compile([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return s
 	}
 	args := schema(`{}`)
@@ -42,9 +41,7 @@ func TestMCPToolDetails(t *testing.T) {
 			{Name: "reviewed", Description: "d", Schema: args}}}}})
 	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
 		list, err := s.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got := ""
 		for _, tool := range list.Tools {
 			output, _ := json.Marshal(tool.OutputSchema)
@@ -78,13 +75,9 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 	f := startMCP(t)
 	of := func(name, output string) manifest.Tool {
 		s, err := toolschema.Compile([]byte(output))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		any, err := toolschema.Compile([]byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return manifest.Tool{Name: name, Description: "d", Schema: any, Output: s}
 	}
 	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
@@ -210,9 +203,7 @@ func TestMCPPages(t *testing.T) {
 		pages := 0
 		for params := new(sdk.ListToolsParams); pages == 0 || params.Cursor != ""; pages++ {
 			list, err := s.ListTools(t.Context(), params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for _, tool := range list.Tools {
 				got = append(got, strings.TrimPrefix(tool.Name, "caps__"))
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -22,9 +23,7 @@ func TestMCPFiles(t *testing.T) {
 	known := catalog.New(catalog.Options{})
 	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow}})
 	decider, err := policy.New(policy.Options{Source: known})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	signed := startSigned(t, func(o *gatewaytest.Options) {
 		o.MCP = gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus)}
 	})

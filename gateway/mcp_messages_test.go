@@ -25,9 +25,7 @@ import (
 func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	for i := 0; i < len(header); i += 2 {
@@ -41,9 +39,7 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 	client := f.gateway.HTTP1(t)
 	client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport) // of streams
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -53,9 +49,7 @@ func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Resp
 	t.Helper()
 	resp := f.open(t, http.MethodPost, body, header...)
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp, string(text)
 }
 
@@ -248,15 +242,11 @@ func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 	var conns []net.Conn
 	for range clients {
 		conn, err := small.DialContext(t.Context(), "tcp", f.gateway.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		conns = append(conns, conn)
 		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: */*\r\n"+
 			"Content-Length: %d\r\n\r\n%s", conn.RemoteAddr(), len(body), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	f.capability.WaitSeen(t, clients)
 	_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{}}}`)
@@ -306,9 +296,7 @@ func TestMCPSearch(t *testing.T) {
 		for query, want := range map[string]int{"Echo": 1, "hidden": 0, "does": 5, "": 0} {
 			r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "search_tools",
 				Arguments: map[string]any{"query": query}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var found struct{ Tools []struct{ Name string } }
 			if err := json.Unmarshal([]byte(textOf(t, r)), &found); err != nil || len(found.Tools) != want ||
 				query == "Echo" && found.Tools[0].Name != "caps__"+gatewaytest.Echo {

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -94,9 +95,7 @@ func TestMCPClientSignsIn(t *testing.T) {
 			PreregisteredClient: &oauthex.ClientCredentials{ClientID: "public"}, Client: i.Browser(),
 			RedirectURL: "http://127.0.0.1:1/back", AuthorizationCodeFetcher: browse,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
 			&sdk.StreamableClientTransport{Endpoint: f.gateway.URL(mcp.Path), HTTPClient: f.gateway.HTTP1(t),
 				MaxRetries: -1, OAuthHandler: signIn}, &sdk.ClientSessionOptions{ProtocolVersion: revision})

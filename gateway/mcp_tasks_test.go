@@ -88,9 +88,7 @@ func startTaskReplicas(t *testing.T, n int, claims ...func(*idempotency.Claim)) 
 	}
 	for range n {
 		stored, err := idempotency.New(store, idempotency.Options{Keys: [][]byte{make([]byte, aead.KeyBytes)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Cleanup(t, stored.Close)
 		all = append(all, startMCP(t, askingMCP(d, check.Patience), func(o *gatewaytest.Options) {
 			o.Answers = stored

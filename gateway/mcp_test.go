@@ -61,9 +61,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block,
 			on("caps", "asks"): call.Ask, on("caps", "reviewed"): call.Ask}}}
 	decider, err := policy.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
 			Idempotent: []string{gatewaytest.Echo}}},
@@ -161,9 +159,7 @@ func TestMCPTools(t *testing.T) {
 	f := startMCP(t)
 	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
 		list, err := s.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var names []string
 		for _, tool := range list.Tools {
 			names = append(names, tool.Name)
@@ -194,9 +190,7 @@ func TestMCPCalls(t *testing.T) {
 		}
 		const args = `{"n": 9007199254740993, "b":"é"}`
 		r, err := invoke("caps__"+gatewaytest.Echo, args)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if textOf(t, r) != compactJSON(t, args) || r.IsError || r.StructuredContent == nil {
 			t.Errorf("%q %v", textOf(t, r), r.StructuredContent)
 		}
@@ -223,9 +217,7 @@ func TestMCPCalls(t *testing.T) {
 func compactJSON(t *testing.T, text string) string {
 	t.Helper()
 	out, err := json.Marshal(json.RawMessage(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(out)
 }
 
@@ -243,9 +235,7 @@ func TestMCPProgress(t *testing.T) {
 			p := &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Arguments: map[string]any{"a": "bcdefg"}}
 			p.SetProgressToken("p")
 			r, err := s.CallTool(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if piece := check.Received(t, told, "the notice"); textOf(t, r) != `{"a":"bcdefg"}` ||
 				!strings.HasPrefix(textOf(t, r), piece) || piece == "" {
 				t.Errorf("%q, then %q", piece, textOf(t, r))

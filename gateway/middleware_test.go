@@ -25,9 +25,7 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 	const slow = 50
 	for range slow {
 		conn, err := net.Dial("tcp", f.gateway.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Cleanup(t, func() { _ = conn.Close() })
 		check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 		if _, err := fmt.Fprintf(conn, "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\n"+

@@ -24,13 +24,9 @@ func watch(t *testing.T, c *rawhttp2.Conn, stream uint32) string {
 		t.Fatal(err)
 	}
 	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Stream == stream && f.Type == rawhttp2.TypeHeaders })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	fields, err := c.Fields(f.Payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return fields["grpc-status"]
 }
 
@@ -60,9 +56,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	if began != 512 {
 		t.Errorf("%d began, not 5 times 100 and 12", began)
 	}
-	if err := errors.Join(conns[0].Write(rawhttp2.Reset(1, 8)), conns[0].Sync()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(conns[0].Write(rawhttp2.Reset(1, 8)), conns[0].Sync()))
 	if status := watch(t, conns[0], 1001); status != "" {
 		t.Errorf("when one has ended: status %s", status)
 	}
@@ -81,9 +75,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 	})
 	come := func(header string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Cleanup(t, func() { _ = c.Close() })
 		return c, errors.Join(c.WriteBytes([]byte(header+"\r\n")), c.Greet(), c.Sync())
 	}
@@ -94,9 +86,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 		{from6("2001:db8:1::1"), from6("2001:db8:1::2"), from6("2001:db8:1::3")}, // a /64
 	} {
 		first, err := come(headers[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _, err := come(headers[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -137,9 +127,7 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 	})
 	come := func(addr string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Cleanup(t, func() { _ = c.Close() })
 		return c, errors.Join(c.WriteBytes([]byte("PROXY TCP4 "+addr+" 192.0.2.200 1000 80\r\n")), c.Greet(), c.Sync())
 	}
@@ -147,24 +135,16 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 		block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", invokePath,
 			"content-type", "application/grpc", "te", "trailers", "x-capability-id", "caps", "authorization",
 			"Bearer "+credential)
-		if err := c.Write(rawhttp2.Headers(stream, true, block)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.Write(rawhttp2.Headers(stream, true, block)))
 		f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Stream == stream && f.Type == rawhttp2.TypeHeaders })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		fields, err := c.Fields(f.Payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return fields["grpc-status"]
 	}
 	for addr, credential := range map[string]string{"192.0.2.1": ring.credentials["acme"], "192.0.2.9": "nobody's"} {
 		c, err := come(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if refused := invoke(c, 1, credential) == "16"; refused != (credential == "nobody's") {
 			t.Errorf("%s: refused %v", addr, refused)
 		}

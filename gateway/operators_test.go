@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -44,9 +45,7 @@ func TestOperatorsPagesAreNotPublic(t *testing.T) {
 		client := protocol.client(f.gateway, t)
 		for _, path := range []string{"/metrics", "/livez", "/readyz", "/debug/pprof/", "/"} {
 			resp, err := client.Get(f.gateway.URL(path))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var problem struct{ Reason string }
 			if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || resp.StatusCode != http.StatusNotFound ||
 				problem.Reason != "NO_SUCH_PATH" {

@@ -29,9 +29,7 @@ func crowdedFront(t *testing.T, most int64, client, backend call.Dialect) (*fron
 	ring, shedder := newKeyring(), overload.New(overload.Config{MaxInFlight: most})
 	keys := tenant.NewKeys(nil)
 	all, err := tenant.ParseGrants([]string{"*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	keys.Replace(ring.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all},
 		"globex": {ID: "globex", Capabilities: all}}, nil)
 	f := &front{capability: gatewaytest.NewCapability("b1")}

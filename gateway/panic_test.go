@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/extauthz"
 )
@@ -75,9 +76,7 @@ func TestPanics(t *testing.T) {
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 			g.URL("/v1/capabilities/caps/tools/echo:invoke"), strings.NewReader(c.args))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+c.credential)
 		for protocol, client := range map[string]*http.Client{"HTTP/1.1": g.HTTP1(t), "HTTP/2": g.HTTP2(t)} {

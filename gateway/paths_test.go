@@ -32,9 +32,7 @@ func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 		server.ServeHTTP(w, r)
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	outer := &http.Server{Handler: routes, Protocols: protocols, ReadHeaderTimeout: time.Minute}

@@ -84,9 +84,7 @@ func TestRateLimitHeaders(t *testing.T) {
 	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		resp, err := f.gateway.HTTP1(t).Post(f.gateway.URL("/v1/capabilities/caps/invoke"), "application/json",
 			strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("call %d: %s", i, resp.Status)

@@ -26,13 +26,9 @@ type rawPeer struct {
 func dialRaw(t testing.TB, g *gatewaytest.Gateway) *rawPeer {
 	t.Helper()
 	conn, err := rawhttp2.Dial(g.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
-	if err := conn.Greet(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, conn.Greet())
 	return &rawPeer{t: t, conn: conn, last: 1}
 }
 
@@ -61,9 +57,7 @@ func (p *rawPeer) call(fields []string, body ...[]byte) rawAnswer {
 	for i, piece := range body {
 		frames = append(frames, rawhttp2.Data(p.last, i == len(body)-1, piece))
 	}
-	if err := p.conn.Write(frames...); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Must(p.t, p.conn.Write(frames...))
 	resp, err := p.conn.WaitResponse(p.last)
 	if err != nil || resp.Reset {
 		p.t.Fatalf("%q: %v, %v", fields, resp, err)
@@ -81,13 +75,9 @@ func answerOf(t testing.TB, fields map[string]string) rawAnswer {
 		a.code = codes.Code(code)
 	}
 	details, err := base64.RawStdEncoding.DecodeString(fields["grpc-status-details-bin"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var st spb.Status
-	if err := proto.Unmarshal(details, &st); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, proto.Unmarshal(details, &st))
 	for _, d := range st.GetDetails() {
 		var info errdetails.ErrorInfo
 		if d.UnmarshalTo(&info) == nil && info.GetDomain() == "capgate.dev" {

@@ -75,9 +75,7 @@ func TestLineOfACall(t *testing.T) {
 	f := startFront(t, call.Live, call.Doc)
 	req := request(gatewaytest.Echo, `{"a":1}`)
 	resp, err := f.client.Invoke(metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "req-7"), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	line := f.gateway.Log.Calls(t, 1)[0]
 	for key, want := range map[string]any{
 		"level": "INFO", "method": "Invoke", "dialect": "live", "capability": "caps", "tool": "echo",
@@ -147,12 +145,8 @@ func TestOneLineForAnAbandonedUpload(t *testing.T) {
 			f := startFront(t, call.Doc, backend)
 			ctx, cancel := context.WithCancel(to(t.Context(), "caps"))
 			stream, err := docpb.NewCapabilityClient(f.conn).UploadInputArtifact(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := stream.Send(&docpb.UploadInputArtifactChunk{Data: make([]byte, 1000), Filename: "f"}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
+			check.Must(t, stream.Send(&docpb.UploadInputArtifactChunk{Data: make([]byte, 1000), Filename: "f"}))
 			f.capability.WaitSeen(t, 1)
 			cancel()
 			f.gateway.Log.Calls(t, 1)
@@ -181,9 +175,7 @@ func TestMetricsAfterCalls(t *testing.T) {
 	const calls = 25
 	for range calls {
 		resp, err := f.client.Invoke(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		out += float64(5 + proto.Size(resp))
 	}
 	_, _ = f.client.Invoke(to(t.Context(), "two"), req)

@@ -250,9 +250,7 @@ func TestDeadlinesReachTheBackend(t *testing.T) {
 			} else {
 				_, err = client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if left := capability.Seen()[0].Left; left > test.want-time.Millisecond || left < test.want-time.Minute {
 				t.Errorf("the backend has %v, want nearly %v", left, test.want)
 			}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -194,12 +195,8 @@ func TestInvokeWithoutMessage(t *testing.T) {
 	g, _, _ := startTwo(t)
 	stream, err := g.Conn(t).NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 		"/selu.capability.Capability/StreamInvoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, stream.CloseSend())
 	var reply []byte
 	err = stream.RecvMsg(&reply)
 	if status.Code(err) != codes.InvalidArgument || errorInfo(err).GetReason() != "REQUEST_MISSING" {

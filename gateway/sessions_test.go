@@ -94,9 +94,7 @@ func TestASessionStays(t *testing.T) {
 		for i := range 40 {
 			session := fmt.Sprint("session-", i)
 			home, err := inSession(t.Context(), c, session)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			used[home] = true
 			for range 3 {
 				if served, err := inSession(t.Context(), c, session); served != home || err != nil {
@@ -163,9 +161,7 @@ func TestNamingTheSession(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Doc)}})
 	c := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	home, err := inSession(t.Context(), c, "mine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, test := range map[string]struct {
 		metadata []string
 		field    string
@@ -206,9 +202,7 @@ func TestSessionOfACompressedCall(t *testing.T) {
 	for i := range 20 {
 		session := fmt.Sprint("session-", i)
 		home, err := inSession(t.Context(), c, session)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if served, err := inSession(to(t.Context(), "caps"), packed, session); served != home || err != nil {
 			t.Errorf("served by %q, not %q: %v", served, home, err)
 		}
@@ -284,9 +278,7 @@ func TestSessionLostIsToldOnce(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Doc)}})
 	c := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	home, err := inSession(t.Context(), c, "mine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r.stop(home)
 	const calls = 50
 	errs := make(chan error, calls)
@@ -332,9 +324,7 @@ func TestSessionLostOverHTTP(t *testing.T) {
 	r := newRoom(t, 3, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Doc)}})
 	home, err := inSession(t.Context(), gatewaytest.NewClient(g.Conn(t), call.Doc), "mine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r.stop(home)
 	resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`, "X-Session-Id", "mine")
 	for range r.stopped { // it may meet the very end of a connection

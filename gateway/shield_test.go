@@ -80,9 +80,7 @@ func (s *shielding) questions() []string {
 func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial})}
 	server := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(server, s)
@@ -91,9 +89,7 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	check.Cleanup(t, s.stop)
 	check.Cleanup(t, s.Close)
 	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
-	if err := s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}))
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, call.Doc)
 	tools := catalog.New(catalog.Options{})

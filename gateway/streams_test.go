@@ -32,16 +32,12 @@ func ask(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.
 	header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, g.URL("/v1/capabilities/"+path), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -49,9 +45,7 @@ func ask(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytest.
 func bodyOf(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 

@@ -67,15 +67,11 @@ func issuersFor(i *issuertest.Issuer, audience string) []token.Issuer {
 func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	t.Helper()
 	all, err := tenant.ParseGrants([]string{"*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}})
 	v, err := token.New(directory, token.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v.Replace(issuersFor(i, "capgate"))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

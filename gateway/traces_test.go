@@ -216,9 +216,7 @@ func TestEveryDoorIsTraced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := tracedFront(t, 0, call.Live, nil)
-			if err := test.make(f); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, test.make(f))
 			f.gateway.Log.Calls(t, 1)
 			server, clients := f.pair(t, test.tries)
 			if server.Parent != aSpan {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -76,17 +77,13 @@ func TestContentTypeOfMethods(t *testing.T) {
 		} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 				"http://"+g.Addr+"/selu.capability.v1.Capability/Healthcheck", strings.NewReader("{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if typ != "" {
 				r.Header.Set("Content-Type", typ)
 			}
 			r.Header.Set("X-Capability-Id", "caps")
 			resp, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var problem struct{ Reason string }
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()

@@ -68,9 +68,7 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 				grpc.ForceServerCodec(rawCodec{}))}
 			path := filepath.Join(t.TempDir(), "audit")
 			log, err := audit.Open(audit.Config{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			check.Cleanup(t, log.Close)
 			f.gateway = gatewaytest.Start(t, gatewaytest.Options{Audit: log, Fleets: []gatewaytest.Fleet{
 				{Capability: "caps", Backends: []string{f.backend.Addr}, Dialect: test.backend, Unprobed: true}}})
@@ -138,9 +136,7 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 				path, _ := dialect.Path(call.UploadInputArtifact, client)
 				stream, err := f.conn.NewStream(to(t.Context(), "caps"),
 					&grpc.StreamDesc{ClientStreams: true}, path, grpc.ForceCodec(rawCodec{}), grpc.MaxCallSendMsgSize(64<<20))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				for range test.before {
 					_ = stream.SendMsg(new([]byte)) // the answer says more
 				}

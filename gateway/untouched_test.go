@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -138,17 +139,11 @@ func TestSameShapesAreUntouched(t *testing.T) {
 				}
 				stream, err := g.Conn(t, grpc.WithUserAgent("tape")).NewStream(ctx,
 					&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path, grpc.ForceCodec(rawCodec{}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				for i := range test.sent {
-					if err := stream.SendMsg(&test.sent[i]); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, stream.SendMsg(&test.sent[i]))
 				}
-				if err := stream.CloseSend(); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, stream.CloseSend())
 				var got [][]byte
 				for {
 					var msg []byte

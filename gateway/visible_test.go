@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -41,9 +42,7 @@ func settings(t testing.TB, granted map[string][]string) map[string]*tenant.Sett
 	all := map[string]*tenant.Settings{}
 	for id, patterns := range granted {
 		g, err := tenant.ParseGrants(patterns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		all[id] = &tenant.Settings{ID: id, Capabilities: g}
 	}
 	return all
@@ -69,9 +68,7 @@ func startVisibility(t *testing.T) *visibility {
 	})
 	options := policy.Options{Source: known}
 	decider, err := policy.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Domains: []string{"caps.example.com"},
 		Fleets: []gatewaytest.Fleet{
@@ -99,9 +96,7 @@ func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, na
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), r.method, v.gateway.URL(strings.ReplaceAll(r.path, "NAME", name)),
 		bytes.NewReader(r.body(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	mixed := strings.ToUpper(name[:1]) + name[1:]
 	req.Host = strings.NewReplacer("NAME", name, "NaMe", mixed).Replace(r.host)
 	req.Header.Set("X-Request-Id", "r") // or each answer has another
@@ -109,14 +104,10 @@ func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, na
 		req.Header.Add(r.header[i], strings.ReplaceAll(r.header[i+1], "NAME", name))
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	resp.Header.Del("Date")
 	said := fmt.Sprintf("%s %q\n", resp.Status, body)
 	for _, header := range []http.Header{resp.Header, resp.Trailer} {
@@ -315,14 +306,10 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 		t.Errorf("%v, %v", page, err)
 	}
 	events, err := client.WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{LastEventId: "0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for told := ""; told != last; {
 		e, err := events.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if told = e.GetApproval().GetId(); told == taken {
 			t.Error("it is told what is not there")
 		}

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -35,9 +36,7 @@ func BenchmarkFrontDoors(b *testing.B) {
 		for b.Loop() {
 			resp, err := client.Post(g.URL("/v1/capabilities/caps/invoke"), "application/json",
 				strings.NewReader(`{"tool_name":"echo","args":{}}`))
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {

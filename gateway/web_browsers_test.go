@@ -67,9 +67,7 @@ func descriptors(t *testing.T) []byte {
 	file := protodesc.ToFileDescriptorProto(docpb.File_selu_capability_capability_proto)
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
 	raw, err := proto.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return raw
 }
 
@@ -94,9 +92,7 @@ func TestClientsOfNode(t *testing.T) {
 		os.Symlink(modules(t), filepath.Join(dir, "node_modules")),
 		os.WriteFile(filepath.Join(dir, "descriptors"), descriptors(t), 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), browsing)
 	defer cancel()
@@ -153,9 +149,7 @@ func (b *browsed) show(t *testing.T, page string) []byte {
 func browse(t *testing.T, page string) {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "capgate-chromium") // not t.TempDir: a process that dies may still write to it
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = os.RemoveAll(profile) })
 	cmd := exec.CommandContext(t.Context(), browsertest.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu",
 		"--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -176,9 +170,7 @@ func TestAPageInABrowser(t *testing.T) {
 	f := startFront(t, call.Doc, call.Doc)
 	set := descriptors(t)
 	gateway, err := url.Parse(f.gateway.URL(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	pages := newBrowsed(t)
 	pages.Handle("/", httputil.NewSingleHostReverseProxy(gateway))
 	pages.Handle("/modules/", http.StripPrefix("/modules/", http.FileServer(http.Dir(modules(t)))))

@@ -62,9 +62,7 @@ func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytes
 				defer leave()
 				stream, err := newWebClient(p.client(g, t), g.URL(""), d.options...).stream.CallServerStream(ctx,
 					connect.NewRequest(request("any", "{}")))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				s.say <- "one"
 				if !stream.Receive() || string(stream.Msg().GetData()) != "one" {
 					t.Fatal("the first message is not there before the second is said:", stream.Err())

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -245,20 +246,14 @@ func TestWebClientsUploadAndDownload(t *testing.T) {
 			if i == 0 {
 				chunk.Filename, chunk.MimeType = "f.txt", "text/plain"
 			}
-			if err := up.Send(chunk); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, up.Send(chunk))
 		}
 		resp, err := up.CloseAndReceive()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		req := connect.NewRequest(&docpb.DownloadOutputArtifactRequest{ArtifactId: resp.Msg.GetCapabilityArtifactId()})
 		req.Header().Set("X-Capability-Id", "caps")
 		down, err := client.download.CallServerStream(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var got []byte
 		for down.Receive() {
 			got = append(got, down.Msg().GetData()...)

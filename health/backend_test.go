@@ -112,9 +112,7 @@ func standard(st healthpb.HealthCheckResponse_ServingStatus) func(*grpc.Server) 
 func listen(t *testing.T, opts []grpc.ServerOption, services ...func(*grpc.Server)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	serve(t, ln, opts, services...)
 	return ln.Addr().String()
 }

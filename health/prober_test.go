@@ -106,13 +106,9 @@ func TestFirstProbe(t *testing.T) {
 func TestFirstProbeOfClosedPort(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	addr := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, ln.Close())
 	b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, Config: health.Config{Timeout: time.Minute}})
 	if b.State != health.Down || !b.Refused || !strings.Contains(b.Reason, "connection refused") {
 		t.Errorf("%+v", b)

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/openapi"
 )
@@ -17,9 +18,7 @@ import (
 func documents(t *testing.T) *openapi.Documents {
 	t.Helper()
 	d, err := openapi.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return d
 }
 
@@ -57,9 +56,7 @@ func write(t *testing.T, schema string) map[string]any {
 	}
 	text, err := documents(t).Write([]openapi.Capability{{ID: "c",
 		Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return object(t, text)
 }
 
@@ -73,9 +70,7 @@ func TestAToolIsAnOperation(t *testing.T) {
 		{ID: "we___r_", Tools: []openapi.Tool{{Name: "t"}}},
 		{ID: "none"},
 	}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	doc := object(t, text)
 	if !strings.HasPrefix(string(text), `{"openapi":"3.1.0","info":{`) || doc["x-tool-operation"] != nil ||
 		doc["x-capgate-left-out"] != nil {
@@ -124,9 +119,7 @@ func TestNamesAreIdentifiers(t *testing.T) {
 		{ID: "gateway", Tools: []openapi.Tool{{Name: "invoke"}}},
 		{ID: "limits", Tools: []openapi.Tool{{Name: "limit"}}},
 	}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	doc, identifier := object(t, text), regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 	short := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 	ids, schemas := map[string]bool{}, map[string]bool{}
@@ -198,9 +191,7 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 	} {
 		text, err := documents(t).Write([]openapi.Capability{{ID: "c",
 			Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c_t")) {
 			if ref != "#/components/schemas/c_t/$defs/b" {
 				t.Errorf("%s: %s", schema, ref)
@@ -284,21 +275,13 @@ func TestYAMLSaysTheSame(t *testing.T) {
 	schema := map[string]any{"type": "object", "properties": names, "enum": odd}
 	text, err := documents(t).Write([]openapi.Capability{{ID: "c",
 		Tools: []openapi.Tool{{Name: "t", Description: "a\n\n  b: c\n", Schema: schema}}}}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	said, err := openapi.YAML(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var got map[string]any
-	if err := yaml.Unmarshal(said, &got); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal(said, &got))
 	back, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if !reflect.DeepEqual(object(t, back), object(t, text)) {
 		t.Errorf("%s", said)
 	}
@@ -317,18 +300,14 @@ func FuzzWrite(f *testing.F) {
 	f.Add(`{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#"}}}`)
 	f.Add(`{"definitions":{"a":{"items":[{"$ref":"#/definitions/a/items/0"}]}}}`)
 	d, err := openapi.New()
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, err)
 	f.Fuzz(func(t *testing.T, schema string) {
 		var o map[string]any
 		if json.Unmarshal([]byte(schema), &o) != nil {
 			return
 		}
 		text, err := d.Write([]openapi.Capability{{ID: "c", Tools: []openapi.Tool{{Name: "t", Schema: o}}}}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c_t")) {
 			if !strings.HasPrefix(ref, "#/components/schemas/c_t") {
 				t.Errorf("%s", ref)

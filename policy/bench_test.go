@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -18,9 +19,7 @@ func BenchmarkDecide(b *testing.B) {
 	d, err := policy.New(policy.Options{
 		Store: &memory{}, Source: said{call.Allow, policy.Fleet, policy.Accepted}, TTL: time.Hour, Entries: entries,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	callOf := func(i int) call.Call {
 		return call.Call{
 			Tenant: fmt.Sprint("tenant-", i%100), User: fmt.Sprintf("user-%06d", i), Capability: "weather",

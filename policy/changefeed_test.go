@@ -61,9 +61,7 @@ func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *fe
 		store, news := &memory{}, &feed{version: 7}
 		store.set("acme", tenantAllows, call.Allow)
 		d, err := policy.New(policy.Options{Store: store, TTL: time.Hour, MaxStale: 10 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { d.Watch(ctx, news) })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -198,9 +199,7 @@ func newDecider(t testing.TB, o policy.Options) *policy.Decider {
 	}
 	o.Timeout = cmp.Or(o.Timeout, time.Minute) // so that the store does not seem unavailable on a busy machine
 	d, err := policy.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	d.Synced()
 	return d
 }

@@ -149,9 +149,7 @@ func TestWarmingEnds(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		d, err := policy.New(policy.Options{Store: &memory{}, Entries: 16})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()

@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
 func newTable(t testing.TB, cfg router.Config, prev *router.Table) *router.Table {
 	t.Helper()
 	table, err := router.NewTable(cfg, prev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return table
 }
 

@@ -25,17 +25,13 @@ import (
 func dial(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	b, err := backend.New(backend.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var stop atomic.Bool
 	done := make(chan error, 1)
 	go func() { done <- b.Serve(stop.Load) }()
 	conn, err := clienttest.NewConn(b.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(grpcproxy.Codec{}), grpc.MaxCallRecvMsgSize(32<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		stop.Store(true)
@@ -133,15 +129,9 @@ func TestPacedEndsWithItsClient(t *testing.T) {
 	for range 3 {
 		ctx, leave := context.WithCancel(t.Context())
 		st, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, h2.PathStream)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := st.SendMsg(raw(request(h2.Work{Kind: h2.PacedWork, Count: 1000, Size: 10}, 0))); err != nil {
-			t.Fatal(err)
-		}
-		if err := st.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, st.SendMsg(raw(request(h2.Work{Kind: h2.PacedWork, Count: 1000, Size: 10}, 0))))
+		check.Must(t, st.CloseSend())
 		for i := range 10 {
 			var m mem.BufferSlice
 			if err := st.RecvMsg(&m); err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/capgate/capgate/bench/h2"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // recorder keeps what a session is told.
@@ -79,9 +80,7 @@ func deliver(t *testing.T, rng *rand.Rand, from, to *recorder) int {
 		if rng.IntN(2) == 0 {
 			n = 1 + rng.IntN(min(len(rest), 12))
 		}
-		if err := to.session.Feed(rest[:n]); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, to.session.Feed(rest[:n]))
 		rest = rest[n:]
 	}
 	return len(out)
@@ -164,9 +163,7 @@ func TestEncodesLikeGRPCGo(t *testing.T) {
 			enc.SetMaxDynamicTableSizeLimit(tableSize)
 			// SETTINGS_HEADER_TABLE_SIZE from the peer.
 			settings := binary.BigEndian.AppendUint32([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 1}, tableSize)
-			if err := client.session.Feed(settings); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, client.session.Feed(settings))
 			var handles []int
 			for _, f := range fields {
 				handles = append(handles, client.session.Field(f.Name, f.Value))
@@ -178,9 +175,7 @@ func TestEncodesLikeGRPCGo(t *testing.T) {
 				want.Reset()
 				for _, f := range append(fields[:len(fields):len(fields)],
 					hpack.HeaderField{Name: "grpc-timeout", Value: timeout}) {
-					if err := enc.WriteField(f); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, enc.WriteField(f))
 				}
 				if got := blocks(t, client.session.Out); len(got) != 1 || !bytes.Equal(got[0], want.Bytes()) {
 					t.Fatalf("block %d is\n%x, grpc-go's\n%x", i, got, want.Bytes())
@@ -213,9 +208,7 @@ func TestDecodesAnyEncoder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))
 	server := newSession(h2.Config{})
-	if err := server.session.Feed([]byte(h2.Preface)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, server.session.Feed([]byte(h2.Preface)))
 	var block bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for i := range 3000 {
@@ -230,13 +223,9 @@ func TestDecodesAnyEncoder(t *testing.T) {
 			{Name: "grpc-timeout", Value: strconv.Itoa(i) + "m"},
 		}
 		for _, f := range fields {
-			if err := enc.WriteField(f); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, enc.WriteField(f))
 		}
-		if err := server.session.Feed(headersFrame(uint32(2*i+1), block.Bytes(), 1+rng.IntN(200))); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, server.session.Feed(headersFrame(uint32(2*i+1), block.Bytes(), 1+rng.IntN(200))))
 		if got := server.headers[len(server.headers)-1].Path; got != path {
 			t.Fatalf("block %d: path %q, want %q", i, got, path)
 		}
@@ -264,8 +253,6 @@ func BenchmarkCall(b *testing.B) {
 }
 
 func move(b *testing.B, from, to *recorder) {
-	if err := to.session.Feed(from.session.Out); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, to.session.Feed(from.session.Out))
 	from.session.Out = from.session.Out[:0]
 }

@@ -18,9 +18,7 @@ import (
 func viaGRPCGo(t *testing.T) netip.AddrPort {
 	t.Helper()
 	p, err := grpcproxy.New(serve(t, backend.Config{}).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return served(t, p)
 }
 
@@ -31,9 +29,7 @@ func served(t *testing.T, p interface {
 }) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	done := make(chan error, 1)
 	go func() { done <- p.Serve(ln) }()
 	t.Cleanup(func() {
@@ -63,9 +59,7 @@ func TestThroughGRPCGo(t *testing.T) {
 			t.Parallel()
 			cfg.Target, cfg.Window = viaGRPCGo(t), 2*window
 			res, err := load.Run(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if res.Errors > 0 || cfg.Mode == load.Closed && res.Total == 0 || cfg.Mode == load.Hold && res.Bytes == 0 {
 				t.Errorf("%d calls, %d bytes, %d errors: %s", res.Total, res.Bytes, res.Errors, res.Problem)
 			}

@@ -11,15 +11,14 @@ import (
 	"github.com/capgate/capgate/bench/backend"
 	"github.com/capgate/capgate/bench/jsonproxy"
 	"github.com/capgate/capgate/bench/load"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // viaGRPCGateway puts a process of grpc-gateway's handlers before the backend.
 func viaGRPCGateway(t *testing.T) netip.AddrPort {
 	t.Helper()
 	p, err := jsonproxy.New(serve(t, backend.Config{}).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return served(t, p)
 }
 

@@ -17,9 +17,7 @@ import (
 func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 	t.Helper()
 	b, err := backend.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var stop atomic.Bool
 	done := make(chan error, 1)
 	go func() { done <- b.Serve(stop.Load) }()
@@ -68,9 +66,7 @@ func TestModes(t *testing.T) {
 			tt.cfg.Target = serve(t, backend.Config{})
 			tt.cfg.Window = window
 			res, err := load.Run(tt.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if res.Errors > 0 || res.Problem != "" {
 				t.Errorf("%d errors: %s", res.Errors, res.Problem)
 			}
@@ -93,9 +89,7 @@ func TestHoldRespectsPeersStreamLimit(t *testing.T) {
 		Target: serve(t, backend.Config{MaxStreams: 30}), Mode: load.Hold, Method: load.Stream, Streams: 50, Held: 100,
 		Work: h2.Work{Kind: h2.IdleWork, Count: 1, Size: 1},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if res.Opened != 100 || res.OpenedConns != 4 {
 		t.Errorf("%d streams on %d connections, want 100 on 4", res.Opened, res.OpenedConns)
 	}

@@ -11,26 +11,20 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestDescriptorsAreWholeAndHaveTheRoute(t *testing.T) {
 	t.Parallel()
 	b, err := capabilityDescriptors()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(b, &set); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, proto.Unmarshal(b, &set))
 	files, err := protodesc.NewFiles(&set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	d, err := files.FindDescriptorByName("selu.capability.Capability.Invoke")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	rule, _ := proto.GetExtension(d.(protoreflect.MethodDescriptor).Options(), annotations.E_Http).(*annotations.HttpRule)
 	if rule.GetPost() != InvokePath || rule.GetBody() != "*" {
 		t.Errorf("the route is %v", rule)
@@ -44,9 +38,7 @@ func TestConfigurationsOfEnvoy(t *testing.T) {
 		for range 2 { // a spec may be started more than once
 			dir := t.TempDir()
 			c, err := s.build(env, dir, netip.MustParseAddrPort("127.0.0.1:8080"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			config := c.files["envoy.yaml"]
 			var tree map[string]any
 			if err := yaml.Unmarshal([]byte(config), &tree); err != nil || strings.Contains(config, "%!") {

@@ -7,20 +7,17 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/bench/proc"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestSelf(t *testing.T) {
 	t.Parallel()
 	pid := os.Getpid()
 	before, err := proc.CPU(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		after, err := proc.CPU(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if after > before {
 			break
 		}
@@ -42,9 +39,7 @@ func TestSelf(t *testing.T) {
 func TestGoneProcessIsAnError(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("true")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Run())
 	if _, err := proc.CPU(cmd.Process.Pid); err == nil {
 		t.Error("no error for a process that has ended")
 	}
@@ -54,12 +49,8 @@ func TestStartPinsAndStopEnds(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", "grep Cpus_allowed_list /proc/self/status; sleep 100")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := proc.Start(cmd, []int{0}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, proc.Start(cmd, []int{0}))
 	line := make([]byte, 100)
 	n, err := out.Read(line)
 	proc.Stop(cmd, 10*time.Second)

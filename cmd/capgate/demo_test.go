@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
@@ -222,9 +223,7 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	_, greeting := startDemo(t)
 	public, _ := addresses(greeting)
 	conn, err := clienttest.NewConn(public, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	doc, live := docpb.NewCapabilityClient(conn), livepb.NewCapabilityClient(conn)
 
@@ -235,9 +234,7 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 		t.Errorf("live: %v, %v", reply, err)
 	}
 	docUpload, err := doc.UploadInputArtifact(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if err := docUpload.Send(&docpb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt",
 		MimeType: "text/plain"}); err != nil {
 		t.Fatal(err)
@@ -246,9 +243,7 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 		t.Errorf("doc: %v, %v", reply, err)
 	}
 	liveUpload, err := live.UploadInputArtifact(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if err := liveUpload.Send(&livepb.UploadInputArtifactChunk{Data: []byte("Oslo\n"), Filename: "places.txt",
 		MimeType: "text/plain"}); err != nil {
 		t.Fatal(err)
@@ -268,14 +263,10 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 			ID string `json:"capability_artifact_id"`
 		} `json:"artifact"`
 	}
-	if err := json.Unmarshal(reply.GetResultJson(), &result); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(reply.GetResultJson(), &result))
 	file, err := live.DownloadOutputArtifact(t.Context(),
 		&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: result.Artifact.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if chunk, err := file.Recv(); err != nil || !strings.Contains(string(chunk.GetData()), "Oslo") {
 		t.Errorf("%v, %v", chunk, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // root is the repository's, seen from this package.
@@ -51,9 +52,7 @@ func blocks(t *testing.T, file string) []block {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 
@@ -72,9 +71,7 @@ func documents(t *testing.T) []string {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	return all
 }
@@ -139,9 +136,7 @@ func tryBlocks(t *testing.T, document, public, admin string, replace ...string) 
 			}
 		case "yaml test":
 			file := filepath.Join(t.TempDir(), "capgate.yaml")
-			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(file, []byte(b.text), 0o600))
 			if exit, _, stderr := runProgram(t, nil, "check", "--config", file); exit != 0 {
 				t.Errorf("%s:%d: %s", document, b.line, stderr)
 			}
@@ -178,9 +173,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	for _, other := range []string{
 		"ENABLE_PUSH", "INITIAL_WINDOW_SIZE", "MAX_FRAME_SIZE", "PUSH_PROMISE", "INADEQUATE_SECURITY", // HTTP/2

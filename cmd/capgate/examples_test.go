@@ -88,13 +88,9 @@ func TestPythonExamples(t *testing.T) {
 
 			file := configFile(t, addr, "")
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			text := strings.Replace(string(data), "capability: caps", "dialect: "+test.dialect+", capability: "+test.id, 1)
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 			gateway, public, _ := serve(t, nil, "--config", file)
 			exit, out, errs := invokeWith(t, "", test.id, test.tool, test.args, "--addr", public)
 			if exit != 0 || !strings.Contains(squeezed(out), test.want) {
@@ -125,14 +121,10 @@ func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: check.Patience}
 	resp, err := client.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	var text strings.Builder
-	if err := resp.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, resp.Write(&text))
 	return resp.StatusCode, text.String()
 }
 

@@ -37,9 +37,7 @@ import (
 func startCapability(t *testing.T, capability docpb.CapabilityServer, opts ...grpc.ServerOption) (addr string) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	srv := grpc.NewServer(opts...)
 	docpb.RegisterCapabilityServer(srv, capability)
 	served := make(chan error, 1)
@@ -57,9 +55,7 @@ func startWeather(t *testing.T) (addr string) {
 	t.Helper()
 	now := time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 	capability, err := weather.New(weather.Config{Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return startCapability(t, capability)
 }
 
@@ -135,9 +131,7 @@ func TestInvokeToolErrorExitsWith1(t *testing.T) {
 func TestInvokeUsageExitsWith2(t *testing.T) {
 	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(secret, []byte(`hunter2`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(secret, []byte(`hunter2`), 0o600))
 	for _, tc := range []struct {
 		want string
 		args []string
@@ -210,9 +204,7 @@ func (s *scripted) StreamInvoke(_ *docpb.InvokeRequest, stream docpb.Capability_
 func TestInvokeSendsWhatItWasTold(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(config, []byte(`{"KEY":"k"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(config, []byte(`{"KEY":"k"}`), 0o600))
 	got := make(chan *docpb.InvokeRequest, 1)
 	addr := startCapability(t, &scripted{invoke: func(_ context.Context,
 		req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
@@ -235,9 +227,7 @@ func TestInvokeUnusableAnswers(t *testing.T) {
 	t.Parallel()
 	refusal, err := status.New(codes.NotFound, "no such capability").
 		WithDetails(&errdetails.ErrorInfo{Reason: "UNKNOWN_CAPABILITY", Domain: "capgate.dev"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, tc := range map[string]struct {
 		invoke func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error)
 		want   string
@@ -292,9 +282,7 @@ func TestInvokeTLS(t *testing.T) {
 	t.Parallel()
 	cert, caFile := selfSigned(t)
 	capability, err := weather.New(weather.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	addr := startCapability(t, capability, grpc.Creds(credentials.NewServerTLSFromCert(&cert)))
 	args := []string{"weather", "get_current_weather", `{"location":"Oslo"}`, "--addr", addr}
 	if exit, _, stderr := invokeWith(t, "", append(slices.Clone(args), "--tls-ca", caFile)...); exit != 0 {
@@ -310,21 +298,15 @@ func TestInvokeTLS(t *testing.T) {
 func selfSigned(t *testing.T) (cert tls.Certificate, caFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, caFile
 }
 

@@ -163,9 +163,7 @@ func TestListenersReload(t *testing.T) {
 	dialed := func(authority *certtest.Authority) error {
 		return bareCall(t, target, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool})))
 	}
-	if err := dialed(before); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, dialed(before))
 	put(after, ", user: ann")
 	p.signal(t, syscall.SIGHUP)
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["listeners"]`)

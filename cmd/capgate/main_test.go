@@ -53,9 +53,7 @@ type program struct {
 func selfCommand(t *testing.T, name string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the tests, however they end
 	// Tests of the admin API's authentication set CAPGATE_ADMIN_INSECURE to nothing.
@@ -77,9 +75,7 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{cmd: cmd, stdout: newCapture(), stderr: newCapture(), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait() // ProcessState says it better
 		close(p.exited)
@@ -120,9 +116,7 @@ func runProgram(t *testing.T, env []string, args ...string) (exit int, stdout, s
 
 func (p *program) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.cmd.Process.Signal(s))
 }
 
 // wait waits for the end; -1 is that of a signal.
@@ -200,9 +194,7 @@ func (p *program) hasExited() bool {
 func taken(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
 		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)

@@ -109,9 +109,7 @@ func TestMCPServer(t *testing.T) {
 	post := func(body string) (int, string) {
 		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/tools/weather", "application/json",
 			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
 		check.Must(t, err)

@@ -71,14 +71,10 @@ func newWalk(t *testing.T, part string) *walk {
 		`"]}`, `"], health: {wait_for_ready: 30s}}`, "engine: {", // for a busy machine
 		"health: {wait_for_ready: 30s}\n    engine: {").Replace(text)
 	w.config = filepath.Join(t.TempDir(), "capgate.yaml")
-	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(w.config, []byte(text), 0o600))
 	target, opts := w.hosts.Target(fmt.Sprintf("localhost:%d", w.port))
 	conn, err := clienttest.NewConn(target, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	w.client = openparallaxv1.NewClientServiceClient(conn)
 	return w
@@ -89,9 +85,7 @@ func (w *walk) startEngine() (served *engine.Engine, stop func()) {
 	w.t.Helper()
 	p, err := openparallax.Listen(openparallax.Config{Port: w.port, Hosts: w.hosts, Engine: engine.Config{Dir: w.dir},
 		Pause: w.pause, Failed: w.fail})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	if p.Addr().Port != w.port || p.Addr().IP.String() != "127.0.0.1" {
 		w.t.Fatalf("the engine is at %v, and not at 127.0.0.1:%d", p.Addr(), w.port)
 	}
@@ -173,17 +167,13 @@ func (w *walk) say(session, content string, asked func()) string {
 	defer cancel()
 	stream, err := w.client.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content,
 		Mode: openparallaxv1.SessionMode_NORMAL, Source: "tui"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	for answer := ""; ; {
 		event, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return answer
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		check.Must(w.t, err)
 		if event.GetEventType() == openparallaxv1.PipelineEventType_PIPELINE_EVENT_UNSPECIFIED {
 			asked()
 		}

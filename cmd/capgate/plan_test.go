@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -157,17 +158,13 @@ func BenchmarkOneOf10000(b *testing.B) {
 	p := &planner{}
 	s := settingsOf(10_000, 10)
 	table, err := router.NewTable(p.plan(s, nil).routes, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	r := router.New(table)
 	members := []registry.Member{{Capability: "capability-05000", Addr: "10.200.0.1:1", Weight: 100}}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		next, err := router.NewTable(p.plan(s, members[:i%2]).routes, r.Table())
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		r.Swap(next)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
@@ -37,9 +38,7 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(trusted, []byte(authority.PEM), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(trusted, []byte(authority.PEM), 0o600))
 	secure := grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{authority.Server(t)},
 		MinVersion: tls.VersionTLS12}))
 	clear := gatewaytest.NewCapability("clear").Serve(t, call.Doc).Addr
@@ -162,9 +161,7 @@ func (legacyOnly) Invoke(context.Context, *legacypb.InvokeRequest) (*legacypb.In
 func mute(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() }) // the backlog takes connections; nobody accepts them
 	return ln.Addr().String()
 }

@@ -23,9 +23,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 	invoke := func() int {
 		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json",
 			strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		return resp.StatusCode
 	}

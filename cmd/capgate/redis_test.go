@@ -34,9 +34,7 @@ func TestServeWrongRedis(t *testing.T) {
 func TestCheckRedisFiles(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(empty, nil, 0o600))
 	for more, want := range map[string]string{
 		"redis: {url: 'rediss://h', password_file: " + empty + "}": "redis.password_file: " + empty + " is empty",
 		"redis: {url: 'rediss://h', ca_file: " + empty + "}": "redis.ca_file: " + empty +
@@ -81,9 +79,7 @@ func TestReloadRedisPassword(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "password")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(password, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(password, []byte(text), 0o600))
 	}
 	write("old")
 	server.Do("CONFIG", "SET", "requirepass", "old")

@@ -29,9 +29,7 @@ func configFile(t *testing.T, backend, more string) string {
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: "+
 		"[{capability: caps, policy: allow, backends: [%q]}]\n", more, backend)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -54,9 +52,7 @@ func attribute(text, key string) string {
 func dial(t *testing.T, addr string) docpb.CapabilityClient {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return docpb.NewCapabilityClient(conn)
 }
@@ -65,14 +61,10 @@ func page(t *testing.T, url string) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: check.Patience}
 	resp, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, string(body)
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // shell runs lines of documentation as a reader would, in the repository's root, with
@@ -14,17 +16,13 @@ import (
 func shell(t *testing.T, script string, env ...string) (output string, exit int) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	dir := t.TempDir()
 	for _, name := range []string{"capgate", "go", "curl", "grpcurl"} {
 		if _, err := exec.LookPath(name); err == nil && (name == "curl" || name == "grpcurl") {
 			continue // the real one is better
 		}
-		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Symlink(self, filepath.Join(dir, name)))
 	}
 	cmd := exec.Command("sh", "-eu", "-c", script)
 	cmd.Dir = filepath.Join("..", "..")

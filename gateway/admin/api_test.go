@@ -76,9 +76,7 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 		{Capability: "news", Backends: []router.BackendConfig{{Addr: addr1, Session: "s1"}, {Addr: addr2, Weight: -1}}},
 	}, more...)
 	table, err := router.NewTable(router.Config{Fleets: fleets, Limits: router.NewLimits(router.LimitsConfig{})}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	routing = router.New(table)
 	k = &kept{routing: routing, all: map[drains.Key]router.Drain{}}
 	mux := guard.NewMux()
@@ -88,9 +86,7 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 		Source:  func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
 	}).Mount(mux)
 	routes, err := guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	server := httptest.NewServer(routes)
 	check.Cleanup(t, server.Close)
 	return server.URL, k, routing
@@ -100,13 +96,9 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	resp, err := clienttest.HTTP.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err == nil {
@@ -278,14 +270,10 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 	t.Parallel()
 	url, _, _ := start(t)
 	req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/v1/backends/"+addr1+":drain", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Origin", "http://elsewhere.example")
 	resp, err := clienttest.HTTP.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
 		t.Error(resp.Status)

@@ -55,9 +55,7 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 		by := gatewaytest.Operator{Roles: operator.View, Tenants: test.of}
 		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus,
 			HTTPStatus: gateway.HTTPStatus}).Handler(mux)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		server := httptest.NewServer(routes)
 		check.Cleanup(t, server.Close)
 		for _, size := range []string{"", "&page_size=1", "&page_size=2"} {

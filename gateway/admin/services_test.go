@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestRoutesWithoutRole: a JSON route without a row in the table of roles fails the start.
@@ -28,9 +29,7 @@ func TestRoutesWithoutRole(t *testing.T) {
 				return mux.HandlePath(method, path, func(http.ResponseWriter, *http.Request, map[string]string) {})
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		mux := guard.NewMux()
 		services.Mount(mux)
 		_, err = guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)

@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -46,9 +47,7 @@ func TestDeadLetters(t *testing.T) {
 		mux := guard.NewMux()
 		admin.MountWebhooks(mux, n, func() []string { return []string{"ops", "webhook"}[:max(n, 0)&2] }, nil)
 		routes, err := guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w.Code, strings.TrimSpace(w.Body.String())
@@ -83,9 +82,7 @@ func TestDeadLetters(t *testing.T) {
 	for token := "0"; token != ""; {
 		var page admin.LettersPage
 		_, body := ask(250, "GET", dead+"?page_token="+token)
-		if err := json.Unmarshal([]byte(body), &page); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal([]byte(body), &page))
 		seen, token = seen+len(page.Dead), page.Next
 	}
 	if seen != 250 {

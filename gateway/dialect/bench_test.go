@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
@@ -62,9 +63,7 @@ func TestStreamOfLegacy(t *testing.T) {
 	legacypb.RegisterCapabilityServiceServer(backend, legacyBackend{})
 	stream, err := docpb.NewCapabilityClient(serve(t, translator(serve(t, backend)))).StreamInvoke(t.Context(),
 		&docpb.InvokeRequest{ArgsJson: []byte(`"a"`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	chunk, err := stream.Recv()
 	if err != nil || string(chunk.GetData()) != `"a"` || !chunk.GetDone() || chunk.GetError() != "" {
 		t.Errorf("%v, %v", chunk, err)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -44,9 +45,7 @@ func TestReadKey(t *testing.T) {
 	t.Parallel()
 	request, err := proto.Marshal(&docpb.InvokeRequest{ToolName: "tool", ArgsJson: []byte(`{"a":1}`),
 		ConfigJson: []byte("\xff"), SessionId: "sess", CapabilityId: "cap", ThreadId: "th"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, tt := range []struct {
 		name               string
 		msg                []byte
@@ -118,9 +117,7 @@ func FuzzReadKey(f *testing.F) {
 			return
 		}
 		written, err := proto.Marshal(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if k, err := dialect.ReadKey(written); err != nil || !sameKey(k, req) {
 			t.Fatalf("of what protobuf writes got %q, %v; want %v", k, err, req)
 		}

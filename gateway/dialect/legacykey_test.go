@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/internal/testkit/check"
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
@@ -27,9 +28,7 @@ func TestReadLegacyKey(t *testing.T) {
 	request, err := proto.Marshal(&legacypb.InvokeRequest{ToolName: "tool", Parameters: `{"a":1}`,
 		Context: map[string]string{
 			"session_id": "sess", "user_id": "ann", "capability_id": "cap", "thread_id": "th", "color": "blue"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, tt := range []struct {
 		name string
 		msg  []byte
@@ -124,9 +123,7 @@ func FuzzLegacy(f *testing.F) {
 			}
 		}
 		written, err := proto.Marshal(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if k, err := dialect.ReadLegacyKey(written); err != nil || legacyText(k) != requestText(req) {
 			t.Fatalf("of what protobuf writes got %s, %v; want %s", legacyText(k), err, requestText(req))
 		}

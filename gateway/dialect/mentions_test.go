@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -26,9 +27,7 @@ func frames(tb testing.TB, messages ...proto.Message) []byte {
 	var all []byte
 	for _, m := range messages {
 		b, err := proto.Marshal(m)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check.Must(tb, err)
 		all = binary.BigEndian.AppendUint32(append(all, 0), uint32(len(b)))
 		all = append(all, b...)
 	}
@@ -333,9 +332,7 @@ func TestMentionsInPackedMessages(t *testing.T) {
 		"the error": {&docpb.InvokeResponse{Error: quoted}, nil},
 	} {
 		plain, err := proto.Marshal(test.message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, _ = w.Write(plain)

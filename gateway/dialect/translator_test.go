@@ -92,9 +92,7 @@ func translator(conn grpc.ClientConnInterface) *grpc.Server {
 func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -103,9 +101,7 @@ func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 		}
 	}()
 	conn, err := clienttest.NewConn(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -139,9 +135,7 @@ type uploader struct {
 func open(ctx context.Context, t *testing.T, conn *grpc.ClientConn, from string, opts ...grpc.CallOption) uploader {
 	t.Helper()
 	up, err := tryOpen(ctx, conn, from, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return up
 }
 
@@ -202,13 +196,9 @@ func TestUpload(t *testing.T) {
 				sent = append(sent, piece{data: b[:min(len(b), 256<<10)]})
 			}
 			for _, p := range sent {
-				if err := up.send(p); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, up.send(p))
 			}
-			if err := up.CloseSend(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, up.CloseSend())
 			r, err := up.reply()
 			want := receipt{id: "artifact-1"}
 			if from == "live" {
@@ -248,9 +238,7 @@ func TestUploadCarriesTheCall(t *testing.T) {
 		ctx = metadata.AppendToOutgoingContext(ctx, "x-capability-id", "weather", "authorization", "Bearer x",
 			"x-twice", "1", "x-twice", "2", "x-raw-bin", "\x00\x01\xfe")
 		up := open(ctx, t, conn, from, grpc.CallAuthority("weather.caps.example.com"), grpc.UseCompressor("gzip"))
-		if err := up.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, up.CloseSend())
 		if r, err := up.reply(); err != nil || r != (receipt{err: "no room"}) {
 			t.Errorf("got %+v, %v", r, err)
 		}
@@ -278,9 +266,7 @@ func TestUploadStatusIsTheBackends(t *testing.T) {
 	bothWays(t, func(ctx context.Context, t *testing.T, from string) {
 		want, err := status.New(codes.ResourceExhausted, "disk full ü%").WithDetails(&errdetails.ErrorInfo{Reason: "FULL",
 			Domain: "d"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		conn := chain(t, from, func(ctx context.Context, next func() (piece, error)) (receipt, error) {
 			if _, err := next(); err != nil {
 				return receipt{}, err
@@ -291,9 +277,7 @@ func TestUploadStatusIsTheBackends(t *testing.T) {
 			return receipt{}, want.Err()
 		})
 		up := open(ctx, t, conn, from)
-		if err := up.send(piece{data: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, up.send(piece{data: []byte("x")}))
 		_, err = up.reply() // without a CloseSend: the client is idle when the status comes
 		if got := status.Convert(err); !proto.Equal(got.Proto(), want.Proto()) {
 			t.Errorf("got %v, want %v", got.Proto(), want.Proto())
@@ -320,9 +304,7 @@ func TestUploadCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		up := open(ctx, t, conn, from)
-		if err := up.send(piece{data: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, up.send(piece{data: []byte("x")}))
 		check.Received(t, started, "the start of the upload")
 		cancel()
 		if err := check.Received(t, ended, "the end of the upload"); status.Code(err) != codes.Canceled {

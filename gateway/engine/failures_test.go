@@ -126,9 +126,7 @@ func TestHistoryOfOtherSessions(t *testing.T) {
 		Messages: []*parallaxpb.ChatMessage{{Id: "1", SessionId: "mine"}, {Id: "2", SessionId: "theirs"}, {Id: "3"}},
 	}}
 	got, err := e.serve(t.Context(), clients+"GetHistory", &parallaxpb.GetHistoryRequest{SessionId: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var shown parallaxpb.GetHistoryResponse
 	if err := proto.Unmarshal(got[0], &shown); err != nil || len(shown.GetMessages()) != 2 ||
 		shown.GetMessages()[0].GetId() != "1" || shown.GetMessages()[1].GetId() != "3" {
@@ -180,9 +178,7 @@ func TestAnswersToEngines(t *testing.T) {
 	t.Parallel()
 	unsent, err := status.New(codes.Unavailable, "not sent").WithDetails(&errdetails.ErrorInfo{Domain: "capgate.dev",
 		Metadata: map[string]string{call.NotStarted: "true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, test := range map[string]struct {
 		inbox    inbox
 		failures []error

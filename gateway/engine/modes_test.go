@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -26,9 +27,7 @@ func TestModes(t *testing.T) {
 			m := &parallaxpb.ClientMessageRequest{Content: "c", SessionId: "s", Mode: parallaxpb.SessionMode(was),
 				Source: "cli"}
 			msg, err := proto.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			unknown := protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "unknown")
 			msg = append(msg, unknown...)
 			got, ok := renumber(msg, &messageRequest, test.from, test.to)

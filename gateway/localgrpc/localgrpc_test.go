@@ -74,22 +74,16 @@ func TestEveryKind(t *testing.T) {
 			t.Errorf("unary, %d bytes: %d, %v", size, len(resp.GetPayload().GetBody()), err)
 		}
 		up, err := client.StreamingInputCall(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for range 3 {
-			if err := up.Send(&testgrpc.StreamingInputCallRequest{Payload: payload(size)}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, up.Send(&testgrpc.StreamingInputCallRequest{Payload: payload(size)}))
 		}
 		if sum, err := up.CloseAndRecv(); err != nil || int(sum.GetAggregatedPayloadSize()) != 3*size {
 			t.Errorf("client stream, %d bytes: %v, %v", size, sum, err)
 		}
 		down, err := client.StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{
 			ResponseParameters: []*testgrpc.ResponseParameters{{Size: int32(size)}, {Size: int32(size)}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for n := 0; ; n++ {
 			m, err := down.Recv()
 			if errors.Is(err, io.EOF) && n == 2 {
@@ -106,15 +100,11 @@ func TestEveryKind(t *testing.T) {
 func pingPong(ctx context.Context, t *testing.T, client testgrpc.TestServiceClient, size int) {
 	t.Helper()
 	both, err := client.FullDuplexCall(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for n := range 3 {
 		err := both.Send(&testgrpc.StreamingOutputCallRequest{Payload: payload(size),
 			ResponseParameters: []*testgrpc.ResponseParameters{{Size: int32(size)}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if m, err := both.Recv(); err != nil || len(m.GetPayload().GetBody()) != size {
 			t.Fatalf("both ways, %d bytes, message %d: %v", size, n, err)
 		}
@@ -133,9 +123,7 @@ func TestMetadataCrosses(t *testing.T) {
 		"x-grpc-test-echo-trailing-bin", "\x00\xff", "grpc-status", "5", "content-type", "text/plain")
 	var header, trailer metadata.MD
 	_, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}, grpc.Header(&header), grpc.Trailer(&trailer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if got := fmt.Sprintf("%q %q", header["x-grpc-test-echo-initial"],
 		trailer["x-grpc-test-echo-trailing-bin"]); got != `["first"] ["\x00\xff"]` {
 		t.Errorf("%s, of %v and %v", got, header, trailer)
@@ -152,9 +140,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("unary: %v; st %+v", err, st)
 	}
 	both, err := client.FullDuplexCall(patient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_ = both.Send(&testgrpc.StreamingOutputCallRequest{ResponseStatus: want})
 	if _, err = both.Recv(); status.Code(err) != codes.Aborted {
 		t.Errorf("both ways: %v", err)
@@ -182,9 +168,7 @@ func TestEnds(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), test.timeout)
 		s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/t.T/Wait")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if test.code == codes.Canceled {
 			cancel()
 		}

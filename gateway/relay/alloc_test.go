@@ -9,6 +9,8 @@ import (
 	"time"
 
 	xhpack "golang.org/x/net/http2/hpack"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // busyHandler does for every call what a gateway does.
@@ -58,15 +60,11 @@ func script(t testing.TB, c *conn, blocks ...[]string) [][]byte {
 			for i := 0; i < len(pairs); i += 2 {
 				// Values that differ each time, and secrets, come as literals.
 				secret := pairs[i] == "grpc-timeout" || pairs[i] == "authorization"
-				if err := enc.WriteField(xhpack.HeaderField{Name: pairs[i], Value: pairs[i+1], Sensitive: secret}); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, enc.WriteField(xhpack.HeaderField{Name: pairs[i], Value: pairs[i+1], Sensitive: secret}))
 			}
 			out = append(out, bytes.Clone(buf.Bytes()))
 			c.sh.enter()
-			if err := c.dec.Decode(out[len(out)-1], c.sh.scratch, 1<<20); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, c.dec.Decode(out[len(out)-1], c.sh.scratch, 1<<20))
 			c.sh.scratch.Reset()
 			c.sh.leave()
 		}

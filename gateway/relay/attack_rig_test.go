@@ -257,9 +257,7 @@ func (g *rig) holds(want relay.Usage) error {
 func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	g.t.Helper()
 	c := g.dial()
-	if err := c.Greet(settings...); err != nil {
-		g.t.Fatal(err)
-	}
+	check.Must(g.t, c.Greet(settings...))
 	return c
 }
 
@@ -285,9 +283,7 @@ func (g *rig) backend(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	}
 	check.Cleanup(g.t, func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)
-	if err := c.Welcome(settings...); err != nil {
-		g.t.Fatal(err)
-	}
+	check.Must(g.t, c.Welcome(settings...))
 	return c
 }
 

@@ -15,9 +15,7 @@ func TestGate(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1}
-		if err := g.enter(t.Context(), netip.Prefix{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, g.enter(t.Context(), netip.Prefix{}))
 		var in []int
 		leaves, leave := context.WithCancel(t.Context())
 		for i := range 4 {
@@ -53,9 +51,7 @@ func TestGateAsOneGivesUp(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1}
-		if err := g.enter(t.Context(), netip.Prefix{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, g.enter(t.Context(), netip.Prefix{}))
 		ctx, giveUp := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- g.enter(ctx, netip.Prefix{}) }()
@@ -77,9 +73,7 @@ func TestGateTakesTurns(t *testing.T) {
 		g := &gate{free: 1}
 		flood, a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"),
 			netip.MustParsePrefix("2001:db8::/64")
-		if err := g.enter(t.Context(), flood); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, g.enter(t.Context(), flood))
 		var in []string
 		wait := func(name string, network netip.Prefix) {
 			go func() {
@@ -127,9 +121,7 @@ func TestGateEndsTheOldest(t *testing.T) {
 	check.Bubble(t, func(t *testing.T) {
 		g := &gate{free: 1, most: 2}
 		flood, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
-		if err := g.enter(t.Context(), flood); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, g.enter(t.Context(), flood))
 		in, ended := 0, 0
 		wait := func(network netip.Prefix, n int) {
 			for range n {

@@ -54,9 +54,7 @@ func TestH2Spec(t *testing.T) {
 	go func() { _ = r.Serve(ln) }()
 
 	host, port, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "report.xml")
 	out, err := exec.CommandContext(t.Context(), "go", "-C", "../../tools/h2spec", "tool", "h2spec",
 		"--host", host, "--port", port, "--timeout", "20", "--strict", "--junit-report", file).CombinedOutput()
@@ -65,9 +63,7 @@ func TestH2Spec(t *testing.T) {
 		t.Fatalf("h2spec left no report: %v\n%s", err, out)
 	}
 	var report h2specReport
-	if err := xml.Unmarshal(text, &report); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, xml.Unmarshal(text, &report))
 	cases := 0
 	for _, suite := range report.Suites {
 		for _, c := range suite.Cases {

@@ -32,9 +32,7 @@ import (
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ln
 }
 
@@ -205,9 +203,7 @@ func unary(ctx context.Context, cc *grpc.ClientConn, method string, msg []byte, 
 func stream(ctx context.Context, t testing.TB, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) grpc.ClientStream {
 	t.Helper()
 	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/t.T/"+method, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return s
 }
 

@@ -188,9 +188,7 @@ func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 func dialGRPC(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 	cc, err := clienttest.NewConn(addr,
 		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = cc.Close() })
 	return cc
 }

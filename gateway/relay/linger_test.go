@@ -14,9 +14,7 @@ import (
 func early(t *testing.T, addr string) *rawhttp2.Conn {
 	t.Helper()
 	c, err := rawhttp2.Dial(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = c.Close() })
 	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path", "/refused")
 	check.Must(t, errors.Join(c.Greet(), c.Write(rawhttp2.Headers(1, false, block),

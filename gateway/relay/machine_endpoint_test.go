@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 
 	xhpack "golang.org/x/net/http2/hpack"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // endpoint is the peer of one of the machine's connections. It follows the rules
@@ -87,9 +89,7 @@ func (e *endpoint) window(v int) {
 func (e *endpoint) headers(id uint32, fields []xhpack.HeaderField, end bool) {
 	e.encBuf.Reset()
 	for _, f := range fields {
-		if err := e.enc.WriteField(f); err != nil {
-			e.m.t.Fatal(err)
-		}
+		check.Must(e.m.t, e.enc.WriteField(f))
 	}
 	block := e.encBuf.Bytes()
 	typ, flags := byte(frameHeaders), endFlag(end)

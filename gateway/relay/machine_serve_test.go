@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	xhpack "golang.org/x/net/http2/hpack"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // servedTalk is a call of the machine that the process serves: by steps, as a function on a goroutine of its own would.
@@ -56,15 +58,11 @@ func (v *servedTalk) step(k *call) {
 		k.disturbed = k.disturbed || !k.startsAgain()
 		v.finish(Status{Code: codeUnavailable})
 	case !e.reply.headed && (len(k.responses) > 0 || rng.IntN(2) == 0):
-		if err := v.SendHeader(asFields(k.respHead[2:])...); err != nil {
-			k.m.t.Fatal(err)
-		}
+		check.Must(k.m.t, v.SendHeader(asFields(k.respHead[2:])...))
 	case v.begun || v.sent < len(k.responses):
 		v.send(k)
 	default:
-		if err := v.SetTrailer(asFields(k.trailers[1:])...); err != nil {
-			k.m.t.Fatal(err)
-		}
+		check.Must(k.m.t, v.SetTrailer(asFields(k.trailers[1:])...))
 		v.finish(Status{})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // BenchmarkWeb makes requests over HTTP/2, one at a time, of a relay's http.Handler, and of net/http's own server
@@ -24,9 +25,7 @@ func BenchmarkWeb(b *testing.B) {
 			c := webClients(b, nil)["HTTP/2.0"]
 			for b.Loop() {
 				resp, err := c.Post("http://"+addr+"/a/b", "text/plain", strings.NewReader("a body"))
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, err)
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 			}

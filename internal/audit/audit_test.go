@@ -31,9 +31,7 @@ func aCall(i int) *audit.Call {
 func open(t *testing.T, cfg audit.Config) *audit.Log {
 	t.Helper()
 	l, err := audit.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -60,9 +58,7 @@ func verify(t *testing.T, text []byte, before *audit.Head) audit.Summary {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return text
 }
 
@@ -171,9 +167,7 @@ func TestRestart(t *testing.T) {
 	write(t, path, 3)
 	text := read(t, path)
 	for _, torn := range []string{"", `{"seq":5,"prev":"ab`, "\x00\x00"} {
-		if err := os.WriteFile(path, append(read(t, path), torn...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, append(read(t, path), torn...), 0o600))
 		write(t, path, 1)
 		last := records(t, read(t, path))
 		if cut := last[len(last)-2]["cut_bytes"]; len(torn) > 0 && cut != float64(len(torn)) ||
@@ -188,9 +182,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the log begins with something else than before: %s", got)
 	}
 	only := filepath.Join(t.TempDir(), "torn")
-	if err := os.WriteFile(only, []byte(`{"seq":1`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(only, []byte(`{"seq":1`), 0o600))
 	write(t, only, 1)
 	if s := verify(t, read(t, only), nil); s.Records != 2 || s.First != 1 {
 		t.Errorf("%+v", s)
@@ -207,9 +199,7 @@ func TestWhatIsNotOpened(t *testing.T) {
 	}
 	other := filepath.Join(dir, "other")
 	for _, text := range []string{"a line\n", "{}\n", `{"seq":0}` + "\n", strings.Repeat("x", 100<<10)} {
-		if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(other, []byte(text), 0o600))
 		if _, err := audit.Open(audit.Config{Path: other}); err == nil ||
 			!strings.Contains(err.Error(), "not a record of an audit log") {
 			t.Errorf("%.20q: %v", text, err)
@@ -236,9 +226,7 @@ func TestChainGoesOnInTheNextFile(t *testing.T) {
 			l.RecordCall(aCall(i), false)
 		}
 		old := fmt.Sprint(path, ".", i)
-		if err := os.Rename(path, old); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Rename(path, old))
 		l.Reopen()
 		check.Received(t, opened, "the log to be opened anew")
 		s := verify(t, read(t, old), head)
@@ -263,18 +251,12 @@ func TestMoved(t *testing.T) {
 		"removed": func() error { return os.Remove(path) },
 		"another": func() error { return os.WriteFile(path+".new", nil, 0o600) },
 	} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.MkdirAll(dir, 0o700))
 		noticed := make(chan struct{}, 10)
 		l := open(t, audit.Config{Path: path, Log: whenSaid("moved or removed", noticed)})
-		if err := move(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, move())
 		if name == "another" {
-			if err := os.Rename(path+".new", path); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.Rename(path+".new", path))
 		}
 		l.RecordCall(aCall(1), false)
 		check.Received(t, noticed, "the notice")
@@ -282,28 +264,20 @@ func TestMoved(t *testing.T) {
 		if all := records(t, read(t, path)); all[0]["why"] != "moved" || all[len(all)-1]["tool"] != "tool-1" {
 			t.Errorf("%s: %v", name, all)
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.RemoveAll(dir))
 	}
 
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(dir, 0o700))
 	failed, again := make(chan struct{}, 10), make(chan struct{}, 10)
 	l := open(t, audit.Config{Path: path, Required: true, Retry: time.Millisecond,
 		Log: slog.New(said{"cannot be written": failed, "written again": again})})
-	if err := os.Rename(dir, dir+"2"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Rename(dir, dir+"2"))
 	l.RecordCall(aCall(1), l.Reserve())
 	check.Received(t, failed, "a write to fail")
 	if l.Reserve() {
 		t.Error("a call was admitted that cannot be recorded")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(dir, 0o700))
 	check.Received(t, again, "the second answer")
 	if !l.Reserve() {
 		t.Error("a call was refused that can be recorded")
@@ -369,9 +343,7 @@ func FuzzWord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, user, tool string) {
 		var out bytes.Buffer
 		l, err := audit.Open(audit.Config{Out: &out})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		l.RecordCall(&audit.Call{Call: &call.Call{User: user, Tool: tool, Path: tool}, Request: user}, false)
 		l.Close()
 		if s := verify(t, out.Bytes(), nil); s.Records != 2 || out.Len() > 8<<10 {
@@ -386,9 +358,7 @@ func FuzzWord(f *testing.F) {
 
 func BenchmarkCall(b *testing.B) {
 	l, err := audit.Open(audit.Config{Path: filepath.Join(b.TempDir(), "audit.log"), Queue: 1 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	defer l.Close()
 	c := aCall(1)
 	b.ReportAllocs()

@@ -112,9 +112,7 @@ func TestAFullDisk(t *testing.T) {
 func TestASlowPipe(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	l := open(t, audit.Config{Out: w, Required: true, Queue: 100})
 	admitted, refused := 0, 0
 	for i := range 2000 { // more than the pipe and the queue hold
@@ -164,9 +162,7 @@ func TestPlacesAreReserved(t *testing.T) {
 	l.Close()
 
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer r.Close()
 	l = open(t, audit.Config{Out: w, Required: true, Queue: 3})
 	for range 3 {
@@ -230,9 +226,7 @@ func TestKilled(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if line := make([]byte, 5); true {
 			if _, err = io.ReadFull(out, line); err != nil || string(line) != "going" {
 				rest, _ := io.ReadAll(out)

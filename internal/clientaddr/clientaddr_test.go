@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}
@@ -106,9 +107,7 @@ func FuzzClient(f *testing.F) {
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer ln.Close()
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, test := range map[string]struct {
@@ -125,13 +124,9 @@ func TestOrigin(t *testing.T) {
 		"missing":     {clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2}, "PRI * HTTP/2.0\r\n\r\n", "", 1},
 	} {
 		client, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		server, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_, _ = client.Write([]byte(test.sent))
 		r := clientaddr.New(test.cfg)
 		got, err := r.ConnAddr(server)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestParseAffinity(t *testing.T) {
@@ -37,9 +38,7 @@ func TestParseAffinity(t *testing.T) {
 		t.Run(fields, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := config.Parse("f", fmt.Appendf(nil, "fleets: [{capability: a, backends: ['b:1'], %s}]", fields))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if f := cfg.Fleets[0]; f.Class != want.class || f.Affinity != want.affinity {
 				t.Errorf("%v, %+v", f.Class, f.Affinity)
 			}
@@ -50,9 +49,7 @@ func TestParseAffinity(t *testing.T) {
 func TestParseSessionOfABackend(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Parse("f", []byte("fleets: [{capability: a, backends: [{addr: 'b:1', session: s-1}, 'c:1']}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if b := cfg.Fleets[0].Backends; b[0].Session != "s-1" || b[1].Session != "" {
 		t.Errorf("%+v", b)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const tlsAndTenants = "fleets: [{capability: a, backends: []}]\ntenants: [{id: acme, capabilities: []}]\ntls: " +
@@ -19,9 +20,7 @@ func TestParseCertificates(t *testing.T) {
   - {spiffe: "spiffe://example.org/ns/*/sa/orch", tenant: acme, scopes: [invoke], asserts: [user, agent]}
   - {dns: "*.Agents.example.org", tenant: acme}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := []config.Certificate{
 		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke,
 			Asserts: tenant.User | tenant.Agent},

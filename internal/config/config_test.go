@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
@@ -78,9 +79,7 @@ client_limits:
   {connections: 100, network_connections: 30, reserved_connections: 0, network_handshakes: 7, open_calls: 50,
    network_open_calls: 20, connection_open_calls: 5, exempt: []}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	plain := config.DefaultFleet("plain", "localhost:1")
 	plain.TLS.Enabled = true
 	want := &config.Config{
@@ -179,9 +178,7 @@ func TestParseDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1'], deadline: {max: 10s}, "+
 		"health: {interval: 100ms}, ejection: {base: 10m}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := config.Default()
 	fleet := config.DefaultFleet("a", "b:1")
 	fleet.Own.Deadline = true
@@ -214,9 +211,7 @@ fleets:
   - {capability: a, backends: &hosts ["h:1", &two {addr: "h:2", weight: 3}], health: &slow {interval: 1m}}
   - {capability: b, backends: *hosts, health: *slow}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if b := got.Fleets[1]; b.Backends[0] != config.DefaultBackend("h:1") ||
 		b.Backends[1] != (config.Backend{Addr: "h:2", Weight: 3}) || b.Health.Interval != time.Minute {
 		t.Errorf("aliases not followed: %+v", b)

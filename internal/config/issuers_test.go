@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestParseIssuers(t *testing.T) {
@@ -36,9 +37,7 @@ issuers:
   - {name: fixed, issuer: "http://b.example.com/", insecure: true, audiences: [a], scopes: [invoke],
      claims: {tenant: org.id}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	standard := []string{"RS256", "PS256", "ES256", "EdDSA"}
 	want := []config.Issuer{
 		{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestParseLimits(t *testing.T) {
@@ -22,9 +23,7 @@ tenants:
   - {id: any, capabilities: ["*"], limits: {}}
   - {id: some, capabilities: ["*"], limits: {per_day: 9}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := tenant.Limits{
 		Bounds:         tenant.Bounds{CallsPerSecond: 100, Burst: 200, Concurrent: 50, PerDay: 3, PerMonth: 4},
 		BytesPerSecond: 10 << 20, ArtifactSize: 1500, Messages: 7, Shadow: true,

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestParseListeners(t *testing.T) {
@@ -26,9 +27,7 @@ listeners:
   - {address: "127.0.0.1:0", tenant: acme}
   - {address: "[::1/128]:7", tenant: acme}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	one := config.Listener{Address: "127.0.0.1:1", Tenant: "acme", Capability: "weather", User: "ann", Agent: "a b",
 		Session: "s", Dialect: call.Live, Mode: 0o600}
 	two := config.Listener{Address: "unix:/run/x.sock", Tenant: "acme", Capability: "gen-1", Mode: 0o660,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestParseShields(t *testing.T) {
@@ -23,9 +24,7 @@ shields:
   - {name: other, url: "https://shield.example/evaluate?x=1", tls: {ca_file: /ca.pem},
      timeout: 2s, on_failure: ask, cache: 0, action: capability.tool}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := []config.Shield{
 		{Name: "main", Address: "shield:9091", Timeout: 500 * time.Millisecond, Cache: 10_000},
 		{

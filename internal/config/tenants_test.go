@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const aHash = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7"
@@ -26,9 +27,7 @@ tenants:
       - {id: bbcdefghijklmnop, hash_file: /hash}
   - {id: globex, capabilities: ["*"]}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	hash, _ := tenant.ParseHash(aHash)
 	want := []config.Tenant{
 		{ID: "acme", Capabilities: grants(t, "weather", "calc-*"), Keys: []config.Key{
@@ -57,9 +56,7 @@ tenants:
 func grants(t *testing.T, patterns ...string) tenant.Grants {
 	t.Helper()
 	g, err := tenant.ParseGrants(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return g
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestParseWebhook(t *testing.T) {
@@ -80,9 +81,7 @@ approvals:
     - {name: log, url: 'http://h', secret_file: s}
     - {name: mail, timeout: 1m, email: {server: 'localhost:25', tls: off, from: 'A <a@b.c>', to: [d@e.f]}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	url := func(w config.Webhook, more ...string) config.Webhook {
 		w.Timeout, w.Attempts, w.Events = 10*time.Second, 10, []string{"asked"}
 		w.Events = append(w.Events, more...)

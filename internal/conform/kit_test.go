@@ -125,9 +125,7 @@ func TestNothingToCheck(t *testing.T) {
 func TestGoodContainers(t *testing.T) {
 	t.Parallel()
 	demo, err := weather.New(weather.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	served := func(d call.Dialect) func(*testing.T) string {
 		return func(t *testing.T) string { return gatewaytest.NewCapability("good").Serve(t, d).Addr }
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestCheck(t *testing.T) {
@@ -95,9 +96,7 @@ func TestNames(t *testing.T) {
 	}
 	names := credentials.New(many)
 	config, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if err := names.Check(config); err != nil {
 		t.Error(err)
 	}
@@ -179,8 +178,6 @@ func BenchmarkCheck(b *testing.B) {
 	b.SetBytes(int64(len(config)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := names.Check(config); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, names.Check(config))
 	}
 }

@@ -6,29 +6,25 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestAddresses: a connection goes to an address that takes it, and the next one begins with the address after it.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	open, err := net.Listen("tcp", "127.0.77.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = open.Close() })
 	_, port, err := net.SplitHostPort(open.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	to := newTarget(endpoint{host: "gateway", port: port}, slog.New(slog.DiscardHandler))
 	all := []netip.Addr{netip.MustParseAddr("127.0.77.3"), netip.MustParseAddr("127.0.77.1"),
 		netip.MustParseAddr("127.0.77.2"), netip.MustParseAddr("::ffff:127.0.77.2")}
 	to.lookup = func(context.Context, string, string) ([]netip.Addr, error) { return all, nil }
 	for range 3 {
 		nc, err := to.dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if got := nc.RemoteAddr().String(); got != open.Addr().String() {
 			t.Errorf("it is connected with %s", got)
 		}

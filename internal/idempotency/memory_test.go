@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 var errUnavailable = errors.New("unavailable")
@@ -117,9 +118,7 @@ func service(t *testing.T, m *memory, o idempotency.Options) *idempotency.Servic
 		o.Keys = [][]byte{key(1)}
 	}
 	k, err := idempotency.New(m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(k.Close)
 	return k
 }

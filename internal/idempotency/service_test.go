@@ -122,9 +122,7 @@ func TestCallsThatAreNotMade(t *testing.T) {
 	r.Key = "another"
 	expect(t, k, "one key too many", r, never(t), "IDEMPOTENCY_KEYS_FULL")
 	off, err := idempotency.New(m, idempotency.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	expect(t, off, "without a key to encrypt with", r, never(t), "IDEMPOTENCY_OFF")
 	if _, err := idempotency.New(m, idempotency.Options{Keys: [][]byte{{1}}}); err == nil {
 		t.Error("a short key is taken")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestDiscoveredTools(t *testing.T) {
@@ -17,9 +18,7 @@ func TestDiscoveredTools(t *testing.T) {
 		{"name": "stop", "description": "d", "input_schema": {}, "recommended_policy": "allow", "terminal_on_success": true},
 		{"name": "ask", "description": "d", "input_schema": {}, "recommended_policy": null, "requires_confirmation": true}
 	]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var got []string
 	for _, tool := range tools {
 		got = append(got, fmt.Sprint(tool.Name, " ", tool.Recommended, " ", tool.TerminalOnSuccess))

@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const weather = `id: weather-lookup
@@ -46,9 +47,7 @@ sharing: {mode: shared, max_concurrent: 4, idle_timeout_seconds: 60}
 func TestAManifestWithEveryField(t *testing.T) {
 	t.Parallel()
 	m, err := manifest.Parse("m.yaml", []byte(weather))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var tools []string
 	for _, tool := range m.Tools {
 		tools = append(tools, tool.Name+" "+tool.Recommended.String())
@@ -87,9 +86,7 @@ func TestAManifestWithEveryField(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	m, err := manifest.Parse("m.yaml", []byte("id: a\nimage: i\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := &manifest.Manifest{ID: "a", Image: "i", Network: manifest.Network{Mode: manifest.NoNetwork},
 		Filesystem: manifest.NoFilesystem,
 		Resources:  manifest.Resources{MaxMemoryMB: 128, MaxCPUFraction: 0.5, MaxCPU: 30 * time.Second, PidsLimit: 64}}
@@ -242,9 +239,7 @@ func TestTheExamplesManifests(t *testing.T) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _, err := manifest.Parse(file, text); err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestFileOfTheStartToken: programs of the same user find the token of an address in a file that no other user can read,
@@ -30,18 +31,14 @@ func TestFileOfTheStartToken(t *testing.T) {
 		t.Errorf("before the start: %q", got)
 	}
 	remove, err := operator.WriteStartToken(dir, admin, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	file := filepath.Join(dir, "capgate", "admin-127.0.0.1-8080")
 	if got := read(); got != token {
 		t.Errorf("%q", got)
 	}
 	for name, mode := range map[string][2]fs.FileMode{"the group": {0o640, 0o700}, "others": {0o604, 0o700},
 		"the directory": {0o600, 0o710}, "nobody else": {0o600, 0o700}} {
-		if err := errors.Join(os.Chmod(file, mode[0]), os.Chmod(filepath.Dir(file), mode[1])); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, errors.Join(os.Chmod(file, mode[0]), os.Chmod(filepath.Dir(file), mode[1])))
 		want := "refused"
 		if name == "nobody else" {
 			want = token
@@ -59,9 +56,7 @@ func TestFileOfTheStartToken(t *testing.T) {
 	}
 	next := operator.NewStartToken()
 	removeNext, err := operator.WriteStartToken(dir, admin, next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if remove(); read() != next {
 		t.Error("the end of a process removes the token of another")
 	}

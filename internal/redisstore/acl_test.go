@@ -85,9 +85,7 @@ func (u users) store(user, password string) *redisstore.Store {
 func (u users) client(user, password string) *redis.Client {
 	u.Helper()
 	options, err := redis.ParseURL(as(u.server.URL(), user, password))
-	if err != nil {
-		u.Fatal(err)
-	}
+	check.Must(u, err)
 	c := redis.NewClient(options)
 	u.Cleanup(func() { _ = c.Close() })
 	return c

@@ -202,9 +202,7 @@ func TestApprovalEvents(t *testing.T) {
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		if err := one.Release(t.Context(), use); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, one.Release(t.Context(), use))
 		c := ask(t, service(t, open(), approvals.Options{TTL: time.Millisecond}), request("2"))
 		check.Until(t, "the approval to expire", func() (bool, string) {
 			got, err := one.Get(t.Context(), c.Tenant, c.ID)

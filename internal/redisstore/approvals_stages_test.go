@@ -20,9 +20,7 @@ func asOldReplica(t *testing.T, st *redisstore.ApprovalStore, a *approvals.Appro
 	t.Helper()
 	record := st.RecordKey(a.Tenant, a.ID)
 	sets, err := st.Keys(t.Context(), "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	err = st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 		if err := r.HDel(ctx, record, "value").Err(); err != nil {
 			return err
@@ -41,9 +39,7 @@ func asOldReplica(t *testing.T, st *redisstore.ApprovalStore, a *approvals.Appro
 		}
 		return r.HSet(ctx, record, more...).Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // TestAnApprovalOfAnOldReplica is read, answered by one or by several people, and used, and an answer that an old

@@ -23,9 +23,7 @@ import (
 func service(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k, err := approvals.New(s.Approvals(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return k
 }
 
@@ -50,9 +48,7 @@ func ask(t *testing.T, k *approvals.Service, r *approvals.Request) approvals.App
 func approve(t *testing.T, k *approvals.Service, a approvals.Approval, answer approvals.Answer) approvals.Approval {
 	t.Helper()
 	a, err := k.Approve(t.Context(), a.Tenant, a.ID, answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return a
 }
 

@@ -20,9 +20,7 @@ func TestCancellations(t *testing.T) {
 			b.Watch(ctx, func(request string) { got <- request }, func() { connected <- struct{}{} })
 		})
 		check.Received(t, connected, "the connection")
-		if err := a.Publish(ctx, "s1\n7"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Publish(ctx, "s1\n7"))
 		if request := check.Received(t, got, "the result"); request != "s1\n7" {
 			t.Errorf("%q", request)
 		}

@@ -28,9 +28,7 @@ func sumOf(text string) string {
 
 func write(t *testing.T, c *redisstore.Catalog, change catalog.Change) {
 	t.Helper()
-	if err := c.Write(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.Write(t.Context(), change))
 }
 
 func readOne(t *testing.T, c *redisstore.Catalog, capability, sum string) catalog.Record {
@@ -45,9 +43,7 @@ func readOne(t *testing.T, c *redisstore.Catalog, capability, sum string) catalo
 func changed(t *testing.T, c *redisstore.Catalog, since catalog.Revision) catalog.Changes {
 	t.Helper()
 	news, err := c.Changed(t.Context(), since)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return news
 }
 
@@ -72,9 +68,7 @@ func TestToolsAreShared(t *testing.T) {
 		if news := changed(t, b, mark); news.Now != mark || len(news.Capabilities) > 0 {
 			t.Errorf("nothing has changed: %+v", news)
 		}
-		if err := b.Accept(t.Context(), "weather", "x", hashB); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, b.Accept(t.Context(), "weather", "x", hashB))
 		write(t, b, catalog.Change{Capability: "mail", Removed: []string{"none"},
 			Tools: map[string]toolschema.Hash{"send": hashA}})
 		news = changed(t, a, mark)
@@ -221,9 +215,7 @@ func TestADiscovererDies(t *testing.T) {
 		}
 		for {
 			turn, err := c.AcquireLease(t.Context(), "weather", time.Minute, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if turn.ID != "" {
 				return
 			}
@@ -275,9 +267,7 @@ func TestToolsAreFollowed(t *testing.T) {
 		var watching sync.WaitGroup
 		watching.Go(func() { b.Watch(ctx, func() { told <- struct{}{} }) })
 		check.Received(t, told, "the subscription")
-		if err := a.Accept(t.Context(), "weather", "x", hashA); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Accept(t.Context(), "weather", "x", hashA))
 		check.Received(t, told, "the change")
 		cancel()
 		check.Ended(t, &watching, "the watches to stop")

@@ -143,9 +143,7 @@ func TestDrainsAreGivenBack(t *testing.T) {
 			return r.Del(ctx, p.KeyOf("drains", "backends"), p.KeyOf("drains", "calls"), p.KeyOf("drains", "state"),
 				p.KeyOf("drains", "ended"), p.KeyOf("drains", "by")).Err()
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		b, _ := join(t, "b", open())
 		b.wait(t, key)
 		a.wait(t, key)

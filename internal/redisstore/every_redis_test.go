@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -141,9 +142,7 @@ func patient(cfg redisstore.Config) redisstore.Config {
 
 func opened(t *testing.T, s *redisstore.Store, err error) *redisstore.Store {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }

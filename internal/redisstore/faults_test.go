@@ -142,9 +142,7 @@ func TestFull(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redisstore.Config{URL: server.URL()})
 	p := s.Probe()
-	if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.Set(ctx, p.Key("a"), "1"))
 	server.Fill()
 	if err := p.Set(ctx, p.Key("a"), "2"); err == nil {
 		t.Error("a full Redis took a write")
@@ -198,9 +196,7 @@ func TestFailover(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	s := open(t, redisstore.Config{URL: sentinel.URL()})
 	p := s.Probe()
-	if err := p.Set(ctx, p.Key("a"), "1"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.Set(ctx, p.Key("a"), "1"))
 	check.Until(t, "the replica to have it", func() (bool, string) {
 		n, err := p.Wait(ctx, 1)
 		return err == nil && n == 1, fmt.Sprint(n, err)

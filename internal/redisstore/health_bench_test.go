@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -38,18 +39,14 @@ func onServer(b *testing.B, prepare func(open func() *redisstore.HealthStore) (d
 	server := redistest.Start(b)
 	board := func() *redisstore.HealthStore {
 		s, err := redisstore.Open(patient(redisstore.Config{URL: server.URL()}))
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		b.Cleanup(s.Close)
 		return s.Health()
 	}
 	do := prepare(board)
 	before := threadTime(b, server)
 	for i := 0; b.Loop(); i++ {
-		if err := do(i); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, do(i))
 	}
 	settled()
 	b.ReportMetric(float64((threadTime(b, server)-before).Microseconds())/float64(b.N), "redis-µs/op")
@@ -64,9 +61,7 @@ func threadTime(b *testing.B, s *redistest.Server) time.Duration {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.HasSuffix(name, "_main_thread") {
 			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			total += seconds
 		}
 	}
@@ -85,9 +80,7 @@ func benchBeat(b *testing.B, replicas int) {
 			return err
 		}
 		for i := range replicas {
-			if err := heartbeat(i); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, heartbeat(i))
 		}
 		return heartbeat
 	}, nothing)
@@ -152,9 +145,7 @@ func benchPost(b *testing.B, atOnce, n, watchers int) {
 func benchPage(b *testing.B, n int, whole bool) {
 	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		board := open()
-		if err := board.Publish(b.Context(), votes(n)); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, board.Publish(b.Context(), votes(n)))
 		page := health.ShardOf("capability-1000")
 		return func(int) error {
 			_, err := board.Shard(b.Context(), page, whole)

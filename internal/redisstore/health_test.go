@@ -32,9 +32,7 @@ func TestHealthRoll(t *testing.T) {
 		heartbeat := func(r *redisstore.HealthStore, id string, dead time.Duration) health.Members {
 			t.Helper()
 			m, err := r.Heartbeat(t.Context(), health.Heartbeat{Replica: id, Digest: digest, Dead: dead})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			slices.SortFunc(m.Members, func(a, b health.Member) int { return len(a.Replica) - len(b.Replica) })
 			return m
 		}
@@ -49,9 +47,7 @@ func TestHealthRoll(t *testing.T) {
 			t.Errorf("two: %+v", two)
 		}
 		events := watch(t, a)
-		if err := b.Leave(t.Context(), "bb"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, b.Leave(t.Context(), "bb"))
 		if n := check.Received(t, events, "the event"); n.Left != "bb" {
 			t.Errorf("when one left: %+v", n)
 		}
@@ -88,9 +84,7 @@ func TestHealthBoard(t *testing.T) {
 		page := func(whole bool) health.Shard {
 			t.Helper()
 			p, err := b.Shard(t.Context(), n, whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			return p
 		}
 		if p := page(true); p.Version != 0 || len(p.Entries) != 0 || p.Now == 0 {
@@ -104,9 +98,7 @@ func TestHealthBoard(t *testing.T) {
 		}
 		publish := func(reports ...health.Report) health.Event {
 			t.Helper()
-			if err := a.Publish(t.Context(), reports); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Publish(t.Context(), reports))
 			return check.Received(t, events, "the event")
 		}
 		published := publish(health.Report{Key: key, Observation: &observation, Age: time.Minute}, health.Report{
@@ -153,9 +145,7 @@ func TestHealthMalformed(t *testing.T) {
 		n := health.ShardOf("c")
 		raw := func(f func(ctx context.Context, r redis.Cmdable) error) {
 			t.Helper()
-			if err := s.Probe().Do(t.Context(), f); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.Probe().Do(t.Context(), f))
 		}
 		good := health.Report{
 			Key: health.Key{Capability: "c", Addr: "a:1"}, Observation: &health.Observation{State: health.Up, By: "r"},
@@ -176,9 +166,7 @@ func TestHealthMalformed(t *testing.T) {
 			len(m.Members) != 1 {
 			t.Errorf("a roll of other types: %+v, %v", m, err)
 		}
-		if err := b.Publish(t.Context(), []health.Report{good}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, b.Publish(t.Context(), []health.Report{good}))
 		raw(func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, b.ShardKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7",
 				"1 1 1 0 0 0 r ok").Err()
@@ -200,9 +188,7 @@ func TestHealthMalformed(t *testing.T) {
 				return r.Publish(ctx, b.HealthChannel(), garbage).Err()
 			})
 		}
-		if err := b.Publish(t.Context(), []health.Report{good}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, b.Publish(t.Context(), []health.Report{good}))
 		if published := check.Received(t, events, "the event"); published.Shard != n || published.Version == 0 ||
 			len(published.Entries) != 1 {
 			t.Errorf("after garbage: %+v", published)
@@ -261,9 +247,7 @@ func TestHealthOfThreeReplicas(t *testing.T) {
 func standard(t *testing.T) (addr string, sicken func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s, how := grpc.NewServer(), grpchealth.NewServer()
 	healthpb.RegisterHealthServer(s, how)
 	var serving sync.WaitGroup

@@ -22,9 +22,7 @@ func asking(t *testing.T, l *redisstore.TenantLimits) func(of string, a ratelimi
 		seq++
 		a.Seq = seq
 		got, err := l.Exchange(context.Background(), ratelimit.Owner{ID: of}, []ratelimit.Demand{a})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return got[0]
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // bringing is a registration with a manifest.
@@ -25,9 +26,7 @@ func manifests(t *testing.T, r *redisstore.Registrations, texts ...string) strin
 	var all []string
 	for _, text := range texts {
 		got, err := r.Manifest(t.Context(), registry.NewManifest(text).Sum)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		all = append(all, got)
 	}
 	return strings.Join(all, "|")
@@ -39,9 +38,7 @@ func tidy(t *testing.T, r *redisstore.Registrations) {
 	err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 		return c.HDel(ctx, r.Keys()[3], "tidied", "swept").Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	reading(t, r, "")
 }
 
@@ -51,9 +48,7 @@ func TestRegistrationsBringManifests(t *testing.T) {
 		const one, two = "id: weather\nimage: \"one\"\n", "id: weather\nimage: {\"manifest\":\"00\"}\x00\n"
 		put := func(g *registry.Registration) {
 			t.Helper()
-			if err := a.Register(t.Context(), g, true, 9); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Register(t.Context(), g, true, 9))
 		}
 		put(bringing("10.0.0.7:1", "l1", one))
 		put(bringing("10.0.0.8:1", "l2", one))

@@ -30,9 +30,7 @@ func (a *asker) ask(want router.Demand) router.Grant {
 		want.Limit = 4
 	}
 	grants, err := a.slots.Exchange(a.t.Context(), "weather", []router.Demand{want})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.Must(a.t, err)
 	return grants[0]
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -30,13 +31,9 @@ func TestRulesOfAToolAreDeleted(t *testing.T) {
 		}
 		set(t, p.Candidates(), gone[1])
 		before, err := p.Version(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for range 2 { // the second time has no effect
-			if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, p.DeleteTool(t.Context(), "weather", "forecast"))
 		}
 		if found := find(t, p.Candidates(), gone[1].Tenant, gone[1].Name); found[0].Present {
 			t.Error("a candidate is there")
@@ -63,9 +60,7 @@ func TestRulesOfAToolAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		set(t, p, gone[1])
-		if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.DeleteTool(t.Context(), "weather", "forecast"))
 		if found := find(t, p, gone[1].Tenant, gone[1].Name); found[0].Present {
 			t.Error("a rule that was set again is not deleted")
 		}
@@ -81,9 +76,7 @@ func TestManyRulesAreDeleted(t *testing.T) {
 		last = rule("acme", policy.Name{User: fmt.Sprint("user-", i), Capability: "weather", Tool: "forecast"}, call.Allow)
 		set(t, p, last)
 	}
-	if err := p.DeleteTool(t.Context(), "weather", "forecast"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.DeleteTool(t.Context(), "weather", "forecast"))
 	if rules, _, err := p.List(t.Context(), "acme", "", 10); err != nil || len(rules) != 0 {
 		t.Errorf("left: %+v, %v", rules, err)
 	}

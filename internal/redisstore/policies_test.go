@@ -25,17 +25,13 @@ func rule(tenant string, n policy.Name, v call.Verdict) policy.Rule {
 
 func set(t *testing.T, p *redisstore.Policies, r policy.Rule) {
 	t.Helper()
-	if err := p.Set(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.Set(t.Context(), r))
 }
 
 func find(t *testing.T, p *redisstore.Policies, tenant string, names ...policy.Name) []policy.Found {
 	t.Helper()
 	found, err := p.Find(t.Context(), tenant, names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return found
 }
 
@@ -238,9 +234,7 @@ func TestCallersAreRemembered(t *testing.T) {
 			for i := range 1000 {
 				keys = append(keys, key(batch*1000+i))
 			}
-			if err := a.Save(t.Context(), keys); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Save(t.Context(), keys))
 		}
 		keys, err := b.Load(t.Context(), 20_000)
 		if err != nil || len(keys) != policy.MaxRecent {

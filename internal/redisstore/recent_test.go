@@ -206,9 +206,7 @@ func TestRecentIsBounded(t *testing.T) {
 		l, p := newRecent(t, s, "a", 50), s.Probe()
 		l.Record(ended("acme", "one", 0))
 		long, err := json.Marshal(recent.Call{ID: "x-1", Code: "OK", Ended: time.Now(), Tool: strings.Repeat("é", 64<<10)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, p.KeyOf("recent", "calls"), "x-1", long, "x-2", "{", "x-3", "{}").Err()
 		}); err != nil {

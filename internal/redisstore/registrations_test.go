@@ -33,9 +33,7 @@ func registration(addr, lease string) *registry.Registration {
 func reading(t *testing.T, r *redisstore.Registrations, since string) registry.Reading {
 	t.Helper()
 	got, err := r.Read(t.Context(), since)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	slices.SortFunc(got.Live, func(a, b registry.Registration) int { return strings.Compare(a.Addr, b.Addr) })
 	return got
 }
@@ -49,9 +47,7 @@ func TestRegistrations(t *testing.T) {
 		first, second := registration("10.0.0.7:1", "l1"), registration("weather-0.svc:1", "l2")
 		second.Session, second.Tenant, second.Dialect, second.Weight = "", "", call.Auto, 0
 		for _, g := range []*registry.Registration{first, second} {
-			if err := a.Register(t.Context(), g, false, 2); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, a.Register(t.Context(), g, false, 2))
 		}
 		if err := a.Register(t.Context(), registration("10.0.0.9:1", "l3"), false, 2); !errors.Is(err, registry.ErrFull) {
 			t.Error(err)
@@ -117,9 +113,7 @@ func TestRegistrationsEnd(t *testing.T) {
 		short.TTL = time.Millisecond
 		long := registration("10.0.0.8:1", "l2")
 		for _, g := range []*registry.Registration{short, long} {
-			if err := r.Register(t.Context(), g, false, 9); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, r.Register(t.Context(), g, false, 9))
 		}
 		// Time without reads does not count, so the first read gives leases their full time again.
 		if got := reading(t, r, ""); len(got.Live) != 2 {
@@ -140,17 +134,13 @@ func TestRegistrationsEnd(t *testing.T) {
 func TestRegistrationsOutliveSilence(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := open().Registrations()
-		if err := r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9))
 		keys := r.Keys()
 		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 			return errors.Join(c.ZAdd(ctx, keys[1], redis.Z{Score: 1, Member: "weather 10.0.0.7:1"}).Err(),
 				c.HSet(ctx, keys[3], "swept", "1").Err())
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if got := reading(t, r, ""); len(got.Live) != 1 || len(got.Ended) > 0 {
 			t.Errorf("%+v", got)
 		}
@@ -169,9 +159,7 @@ func TestRegistrationsMalformed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		r := s.Registrations()
-		if err := r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9))
 		before := reading(t, r, "")
 		keys := r.Keys()
 		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
@@ -183,9 +171,7 @@ func TestRegistrationsMalformed(t *testing.T) {
 					"weather h:1", "l\n1000\n{\"manifest\":\"0\"}").Err(),
 				c.HIncrBy(ctx, keys[3], "version", 1).Err(), c.ZAdd(ctx, keys[2], redis.Z{Score: 9e15, Member: "nonsense"}).Err())
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got := reading(t, r, before.Version)
 		if got.Unchanged || len(got.Live) != 1 || got.Malformed != 9 || len(got.Ended) > 0 {
 			t.Errorf("%+v", got)
@@ -217,9 +203,7 @@ func TestRegistrationsFollow(t *testing.T) {
 			check.Received(t, notices, "a notice")
 		}
 		wait() // for the subscription
-		if err := a.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Register(t.Context(), registration("10.0.0.7:1", "l1"), false, 9))
 		wait()
 		if _, err := a.Withdraw(t.Context(), registry.Key{Capability: "weather", Addr: "10.0.0.7:1"}, ""); err != nil {
 			t.Fatal(err)

@@ -39,9 +39,7 @@ func (r *sessionReplica) configure(t *testing.T, addrs []string) {
 		Capability: "caps", Backends: router.Addrs(addrs...), Affinity: router.Affinity{Sessions: true,
 			SessionTTL: time.Hour},
 	}}}, r.table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r.table = table
 }
 

@@ -16,9 +16,7 @@ func TestForgedCallers(t *testing.T) {
 	f := newForging(t)
 	all := f.store.Tenants()
 	grants, err := tenant.ParseGrants([]string{"weather"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, id := range []string{"acme", "other"} {
 		if err := all.CreateTenant(t.Context(), &tenant.Record{ID: id, UID: "uid-" + id, Name: id,
 			Capabilities: grants}); err != nil {
@@ -29,9 +27,7 @@ func TestForgedCallers(t *testing.T) {
 		t.Helper()
 		k := &tenant.Key{ID: id, Tenant: "acme", Hash: tenant.HashOf("secret", nil), Scopes: tenant.Invoke}
 		k.UID = "uid-acme"
-		if err := s.CreateKey(t.Context(), k); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.CreateKey(t.Context(), k))
 	}
 	find := func(what, id string, there bool) {
 		t.Helper()
@@ -52,9 +48,7 @@ func TestForgedCallers(t *testing.T) {
 	f.redis("COPY", f.find("{key:good}:record"), strings.Replace(f.find("{key:good}:record"), "good", "copied", 1))
 	find("a copy", "copied", false)
 	f.rejected(redisstore.KeyRecord, 4)
-	if err := all.RevokeKey(t.Context(), "acme", "good"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, all.RevokeKey(t.Context(), "acme", "good"))
 	if k, err := all.FindKey(t.Context(), "good"); err != nil || k == nil || k.Revoked.IsZero() {
 		t.Errorf("a revoked one: %+v, %v", k, err)
 	}
@@ -63,9 +57,7 @@ func TestForgedCallers(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	r.Name, r.UpdatedBy = "changed", "ann"
-	if err := all.UpdateTenant(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, all.UpdateTenant(t.Context(), r))
 	if r, err := all.FindTenant(t.Context(), "acme"); err != nil || r == nil || r.Name != "changed" {
 		t.Errorf("updated: %+v, %v", r, err)
 	}

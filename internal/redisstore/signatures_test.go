@@ -42,9 +42,7 @@ func newForging(t *testing.T) *forging {
 	f.store = open(t, f.cfg)
 	f.plain = open(t, redisstore.Config{URL: url, Prefix: f.cfg.Prefix})
 	options, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f.client = redis.NewClient(options)
 	t.Cleanup(func() { _ = f.client.Close() })
 	return f
@@ -101,9 +99,7 @@ func TestForgedRules(t *testing.T) {
 	set(f.plain.Policies(), "acme", "forged", call.Allow)
 	key := f.find("{acme:policy}:rules")
 	values, err := f.client.HGetAll(t.Context(), key).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var good, asks string
 	for field, v := range values {
 		switch {
@@ -115,9 +111,7 @@ func TestForgedRules(t *testing.T) {
 	}
 	others, field := f.find("{other:policy}:rules"), strings.Replace(asks, "asks", "moved", 1)
 	moved, err := f.client.HGet(t.Context(), others, field).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f.redis("HSET", key, field, moved)                                                          // another tenant's
 	f.redis("HSET", key, strings.Replace(asks, "asks", "swapped", 1), good)                     // another tool's
 	f.redis("HSET", key, asks, strings.Replace(values[asks], `"ask"`, `"allow"`, 1))            // another verdict
@@ -128,9 +122,7 @@ func TestForgedRules(t *testing.T) {
 		names[i] = name(tool)
 	}
 	found, err := rules.Find(t.Context(), "acme", names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i, tool := range tools {
 		if want := tool == "good"; found[i].Present != want || want && found[i].Verdict != call.Allow {
 			t.Errorf("%s: %+v", tool, found[i])
@@ -226,9 +218,7 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 		d := &approvals.Draft{CallSum: approvals.Sum{id[4]}, SessionSum: &approvals.Sum{session}, TTL: time.Hour, MaxOpen: 9}
 		d.ID, d.Tenant, d.Tool = id, "acme", "send"
 		got, err := st.Create(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return got
 	}
 	ask("apr_1", 1)
@@ -298,9 +288,7 @@ func TestStoreKeysChange(t *testing.T) {
 	}
 	set := func(s *redisstore.Store) {
 		t.Helper()
-		if err := s.Policies().Set(t.Context(), policy.Rule{Tenant: "acme", Name: name, Verdict: call.Allow}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Policies().Set(t.Context(), policy.Rule{Tenant: "acme", Name: name, Verdict: call.Allow}))
 	}
 	next := []byte("another key that signs the records")
 	both := f.with(func(c *redisstore.Config) { c.StoreKeys = [][]byte{next, storeKey} })

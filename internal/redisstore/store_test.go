@@ -103,9 +103,7 @@ func TestSubscribe(t *testing.T) {
 		}()
 		check.Received(t, connected, "the subscription")
 		for _, want := range []string{"one", "two", strings.Repeat("three", 10_000)} {
-			if err := b.Publish(ctx, b.Channel("news"), want); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, b.Publish(ctx, b.Channel("news"), want))
 			if got := check.Received(t, messages, "a message"); got != want {
 				t.Errorf("got %.20q, want %.20q", got, want)
 			}

@@ -103,9 +103,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 		o.Tenants = tenants(request("").Tenant)
 	}
 	d, err := webhook.New(s.Webhooks(), service(t, s, approvals.Options{}), render, c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return &told{d, run(t, d)}
 }
 

@@ -40,9 +40,7 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 		d, err := webhook.New(s.Notices(path[1:]), k, nil, webhook.Config{Name: path[1:], URL: web.URL + path,
 			Format: webhook.Slack, Kinds: kinds}, webhook.Options{Poll: 5 * time.Millisecond,
 			Tenants: tenants(request("").Tenant)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		all = append(all, d)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -24,9 +25,7 @@ func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event
 		ask(t, k, request(fmt.Sprintf(`{"n":%d}`, i)))
 	}
 	cursors, err := w.Cursors(t.Context(), []string{tenant})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	events, next, err := w.Read(t.Context(), tenant, cursors[tenant], 1000)
 	if err != nil || len(events) != n {
 		t.Fatalf("read %d, %v", len(events), err)
@@ -43,9 +42,7 @@ func claim(
 ) ([]webhook.Entry, time.Duration, webhook.Sizes) {
 	t.Helper()
 	taken, again, sizes, err := w.Lease(t.Context(), most, lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return taken, again, sizes
 }
 
@@ -99,21 +96,15 @@ func TestEntriesAreOneReplicasAtATime(t *testing.T) {
 		}
 		stranger := first[0]
 		stranger.Lease = rest[0].Lease
-		if err := one.Reschedule(t.Context(), &stranger, 0); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, one.Reschedule(t.Context(), &stranger, 0))
 		if _, err := one.DeadLetter(t.Context(), &stranger, "", 9); !errors.Is(err, webhook.ErrMoved) {
 			t.Errorf("buried by another: %v", err)
 		}
 		if got, _, _ := claim(t, one, 9, time.Hour); len(got) != 0 {
 			t.Errorf("another put back %+v", got)
 		}
-		if err := one.Reschedule(t.Context(), &first[0], 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := one.Done(t.Context(), first[1].ID); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, one.Reschedule(t.Context(), &first[0], 0))
+		check.Must(t, one.Done(t.Context(), first[1].ID))
 		got, _, sizes := claim(t, two.Webhooks(), 9, time.Hour)
 		if len(got) != 1 || got[0].Event != first[0].Event || got[0].Attempts != 2 || sizes.Queued != 2 {
 			t.Errorf("after both: %+v, %+v", got, sizes)
@@ -177,9 +168,7 @@ func TestEntriesThatCannotBeUnderstood(t *testing.T) {
 		return errors.Join(r.HSet(ctx, probe.KeyOf("webhooks", "entries"), events[0].ID, "a:b").Err(),
 			r.HDel(ctx, probe.KeyOf("webhooks", "entries"), events[1].ID).Err())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	got, _, _ := claim(t, s.Webhooks(), 9, time.Hour)
 	if len(got) != 1 || got[0].Event != events[2] || s.Stats().Malformed != 2 {
 		t.Errorf("claimed %+v, malformed %d", got, s.Stats().Malformed)

@@ -101,9 +101,7 @@ func describe(members []registry.Member) []string {
 func target(t *testing.T, capability, entry string) registry.Target {
 	t.Helper()
 	name, err := registry.ParseName(entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return registry.Target{Capability: capability, Name: name, Weight: 100}
 }
 

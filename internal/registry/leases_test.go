@@ -32,9 +32,7 @@ func (w *world) sees(t *testing.T, want ...string) {
 func register(t *testing.T, w *world, g registry.Registration) registry.Registration {
 	t.Helper()
 	g, err := w.Register(t.Context(), g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return g
 }
 
@@ -221,9 +219,7 @@ func TestChangesDuringARead(t *testing.T) {
 			register(t, w, weather("10.0.0.9:1"))
 		withdraw := func(g registry.Registration) {
 			t.Helper()
-			if err := w.Withdraw(t.Context(), g.Key(), ""); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, w.Withdraw(t.Context(), g.Key(), ""))
 		}
 		withdraw(ended)
 		w.sees(t, seven, eight)

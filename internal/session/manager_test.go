@@ -227,9 +227,7 @@ func TestFormerKeyOpensUntilItIsGone(t *testing.T) {
 	m, _, _ := start()
 	first, second := bytes.Repeat([]byte{1}, aead.KeyBytes), bytes.Repeat([]byte{2}, aead.KeyBytes)
 	configure := func(keys ...[]byte) {
-		if err := m.Configure(0, keys); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, m.Configure(0, keys))
 	}
 	configure(first)
 	old := issue(t, m, ann())

@@ -63,9 +63,7 @@ func bySlog(tb testing.TB, rec *telemetry.Record, level slog.Level, code string,
 	if text {
 		h = slog.NewTextHandler(&out, nil)
 	}
-	if err := h.Handle(context.Background(), r); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, h.Handle(context.Background(), r))
 	return out.String()
 }
 
@@ -92,9 +90,7 @@ func logged(tb testing.TB, cfg telemetry.AccessLogConfig, recs ...*telemetry.Rec
 	for _, rec := range recs {
 		r.Record(rec)
 	}
-	if err := log.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, log.Close())
 	return out.String()
 }
 
@@ -256,9 +252,7 @@ func TestSlowSinkDropsAndNeverBlocks(t *testing.T) {
 			t.Fatal("nothing was dropped")
 		}
 		close(sink.open)
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, log.Close())
 		close(sink.writes)
 		var lines, most int
 		for p := range sink.writes {

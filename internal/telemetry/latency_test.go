@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
@@ -26,16 +27,12 @@ func get(tb testing.TB, m *telemetry.Metrics, accept string) *http.Response {
 	server := httptest.NewServer(m.Handler())
 	tb.Cleanup(server.Close)
 	req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, server.URL, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	req.Header.Set("Accept", accept)
 	client := server.Client()
 	client.Timeout = time.Minute
 	resp, err := client.Do(req)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	tb.Cleanup(func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -88,9 +85,7 @@ func TestLatenciesAreAsClientGolangCountsThem(t *testing.T) {
 	}
 	got := histogramOf(t, m, "capgate_call_duration_seconds", "weather", "OK")
 	var other dto.Metric
-	if err := same.Write(&other); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, same.Write(&other))
 	want := other.GetHistogram()
 	if got.GetSampleCount() != want.GetSampleCount() ||
 		math.Abs(got.GetSampleSum()-want.GetSampleSum()) > 1e-6*want.GetSampleSum() {
@@ -152,9 +147,7 @@ func TestExemplars(t *testing.T) {
 		t.Errorf("OpenMetrics is %s", kind)
 	}
 	page, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, line := range []string{
 		`le="0.001"} 3 # {trace_id="` + id("01") + `"} 0.0007 `,
 		`le="+Inf"} 4 # {trace_id="` + id("02") + `"} 3600.0 `,

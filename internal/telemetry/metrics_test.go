@@ -15,14 +15,13 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func newMetrics(tb testing.TB, cfg telemetry.MetricsConfig) *telemetry.Metrics {
 	tb.Helper()
 	m, err := telemetry.NewMetrics(prometheus.NewPedanticRegistry(), cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	return m
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // decisionsOf are the series of decisions.
@@ -36,9 +37,7 @@ func TestDifferencesAreCounted(t *testing.T) {
 			Candidate: call.Ask}
 		r.Record(rec)
 	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, log.Close())
 	const differences = `capgate_policy_shadow_differences_total{candidate="ask",capability="weather",decision="allow"}`
 	if n := scrape(t, m)[differences]; n != "10" {
 		t.Errorf("%q differences", n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const orch = "spiffe://example.org/ns/tools/sa/orch"
@@ -25,9 +26,7 @@ func leaf(t *testing.T, change func(*x509.Certificate), names ...string) *x509.C
 			continue
 		}
 		u, err := url.Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		c.URIs = append(c.URIs, u)
 	}
 	if change != nil {

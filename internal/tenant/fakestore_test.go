@@ -126,9 +126,7 @@ func watching(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 	t.Helper()
 	check.Bubble(t, func(t *testing.T) {
 		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { stored.Watch(ctx) })

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func grants(t testing.TB, patterns ...string) tenant.Grants {
 	t.Helper()
 	g, err := tenant.ParseGrants(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return g
 }
 

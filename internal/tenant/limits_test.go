@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func TestLimitsOfNothing(t *testing.T) {
@@ -63,13 +64,9 @@ func FuzzLimits(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := l.Check(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, l.Check())
 		out, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		again, err := tenant.ParseLimits(out)
 		if len(l.Each) == 0 {
 			l.Each = again.Each // an empty list is left out

@@ -6,6 +6,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // authenticateAt looks a caller up as the gateway does: in memory, then where tenants are.
@@ -86,9 +87,7 @@ func TestListeners(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	t.Parallel()
 	grants, err := tenant.ParseGrants([]string{"a", "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	key := tenant.Identity{Tenant: "acme", User: "ann", Key: "k", Scopes: tenant.Invoke | tenant.Approve,
 		Asserts: tenant.User | tenant.Agent, Settings: &tenant.Settings{ID: "acme", Capabilities: grants}}
 	l := &tenant.Listener{Capability: "b", Agent: "planner", Scopes: tenant.Invoke | tenant.Read, Limited: true}

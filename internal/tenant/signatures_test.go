@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // sharedKeys is a store of one key, which can be unavailable.
@@ -91,9 +92,7 @@ func TestSignatures(t *testing.T) {
 	}
 	payload, mac, _ := strings.Cut(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, change := range [][2]string{{"acme", "globex"}, {"caps", "cap"}, {"s=s", "s=t"}, {"e=18", "e=19"},
 		{"k=k&", ""}} {
 		refused(change[0], base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(text), change[0],

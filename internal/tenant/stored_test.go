@@ -198,9 +198,7 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 	s := newStore(key)
 	check.Bubble(t, func(t *testing.T) {
 		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour, Entries: 1000, Unknown: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		stored.Directory() // without a follower: the clock stands still
 		if _, _, reason := show(t, stored, good); reason != "" {
 			t.Fatal(reason)
@@ -329,9 +327,7 @@ func knownOf(tb testing.TB) (*tenant.Authenticators, string) {
 	tb.Helper()
 	key, good := storedKey("acme", func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = time.Now().Add(time.Hour) })
 	stored, err := tenant.NewStored(newStore(key), tenant.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 	if _, refusal := all.Authenticate(tb.Context(), tenant.Credentials{Credential: good}); refusal != nil {
 		tb.Fatal(refusal)

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
 func compile(t testing.TB, text string) *toolschema.Schema {
 	t.Helper()
 	s, err := toolschema.Compile([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -176,13 +177,9 @@ func TestAsTheLibrary(t *testing.T) {
 		text, _ := json.Marshal(m.document())
 		s, err := toolschema.Compile(text)
 		doc, decodeErr := toolschema.Decode(text)
-		if decodeErr != nil {
-			t.Fatal(decodeErr)
-		}
+		check.Must(t, decodeErr)
 		c := jsonschema.NewCompiler()
-		if err := c.AddResource("tool:///s", doc); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.AddResource("tool:///s", doc))
 		library, libraryErr := c.Compile("tool:///s")
 		if (err == nil) != (libraryErr == nil) {
 			t.Fatalf("%s: %v, but the library says %v", text, err, libraryErr)
@@ -193,9 +190,7 @@ func TestAsTheLibrary(t *testing.T) {
 		for range 5 {
 			args, _ := json.Marshal(m.value(3))
 			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			got, want := s.Check(t.Context(), args), library.Validate(value)
 			if (got == nil) != (want == nil) {
 				t.Fatalf("%s of %s: %v, but the library says %v", args, text, got, want)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -25,9 +26,7 @@ const forecast = `{
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(forecast))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for args, want := range map[string]string{
 		`{"location":"Berlin"}`: "",
 		`{"location":"Berlin","days":14,"units":"metric","stops":[{"a/b":1}],"share":0.25}`: "",
@@ -64,9 +63,7 @@ func TestCheck(t *testing.T) {
 func TestAViolationHasItsPlace(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"properties": {"a/b": {"properties": {"~": {"type": "null"}}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var v *toolschema.Violation
 	if err := schema.Check(t.Context(), []byte(`{"a/b": {"~": 1}}`)); !errors.As(err, &v) || v.Pointer != "/a~1b/~0" {
 		t.Errorf("got %v; v %+v", err, v)
@@ -98,9 +95,7 @@ func TestHash(t *testing.T) {
 	hash := func(description, text string) toolschema.Hash {
 		t.Helper()
 		s, err := toolschema.Compile([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return s.Hash(description, nil)
 	}
 	first := hash("d", `{"type":"object","required":["a"]}`)
@@ -114,9 +109,7 @@ func TestHash(t *testing.T) {
 		t.Error("a changed schema has the same hash")
 	}
 	s, err := toolschema.Compile([]byte(`{"type":"object","required":["a"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if s.Hash("d", nil) != first {
 		t.Error("a schema without that of a result has another hash")
 	}
@@ -137,23 +130,17 @@ func TestHashKeepsPartsApart(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	schema, err := toolschema.Compile([]byte(forecast))
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, err)
 	f.Add([]byte(`{"location":"Berlin","days":3}`))
 	f.Fuzz(func(t *testing.T, args []byte) { _ = schema.Check(t.Context(), args) })
 }
 
 func BenchmarkCheck(b *testing.B) {
 	schema, err := toolschema.Compile([]byte(forecast))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	args := []byte(`{"location":"Berlin","days":3,"units":"metric"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := schema.Check(b.Context(), args); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, schema.Check(b.Context(), args))
 	}
 }

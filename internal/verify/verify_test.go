@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/verify"
@@ -186,9 +187,7 @@ func connTo(t *testing.T, s interface {
 		capgatepb.RegisterApprovalsServer(g, s)
 	})
 	conn, err := clienttest.NewConn(b.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -201,9 +200,7 @@ func verifyStandIn(t *testing.T, s *standIn, change func(*verify.Config)) map[st
 		change(&cfg)
 	}
 	report, err := verify.Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	// nothing runs, so nothing ends
 	if report.Approvals != len(s.all) || (len(report.Left) > 0) != (s.broken == "once") {
 		t.Errorf("%d approvals of %d, left %v", report.Approvals, len(s.all), report.Left)
@@ -312,9 +309,7 @@ func TestAwayGatewayProvesNothing(t *testing.T) {
 	cfg := configOf(t, &standIn{broken: "away"})
 	cfg.WaitExpiry = 0
 	report, err := verify.Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range report.Checks {
 		want := verify.NotChecked
 		if c.Name == "asked" || c.Name == "one answer" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -51,9 +52,7 @@ func TestTextsOfOthers(t *testing.T) {
 	r.Description, r.Why, r.RequestID, r.Trace = hostile, hostile, hostile, hostile
 	a := ask(t, k, r)
 	a, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: hostile, Comment: hostile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, text := range map[string]string{
 		"description": a.Description, "why": a.Why, "request": a.RequestID, "trace": a.Trace, "by": a.By,
 		"comment": a.Comment,

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -31,9 +32,7 @@ func TestArgumentsAreEncrypted(t *testing.T) {
 	}
 	show := func(keys ...[]byte) approvals.Approval {
 		got, err := newKeeper(t, store, approvals.Options{Keys: keys}).Get(t.Context(), a.Tenant, a.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return got
 	}
 	if got := show(key(2), key(1)); got.Preview != want || got.Unreadable {

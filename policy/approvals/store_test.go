@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -188,9 +189,7 @@ func (m *memory) asked() int {
 func newKeeper(t testing.TB, s approvals.Store, o approvals.Options) *approvals.Service {
 	t.Helper()
 	k, err := approvals.New(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return k
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -18,9 +19,7 @@ func TestArgumentsForATable(t *testing.T) {
 		many[i] = "word"
 	}
 	list, err := json.Marshal(many)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	long := strings.Repeat("n", 600)
 	for name, test := range map[string]struct {
 		args string

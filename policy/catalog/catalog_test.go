@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -143,9 +144,7 @@ func TestAChangedToolDrifts(t *testing.T) {
 		}
 	}
 	want(t, a, "nothing was accepted", "x!", "y!")
-	if err := a.Accept(t.Context(), "weather", "x", second.Hash); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, a.Accept(t.Context(), "weather", "x", second.Hash))
 	want(t, a, "at once", "x", "y!")
 	b.Read(t.Context())
 	want(t, b, "on the other replica", "x", "y!")
@@ -233,9 +232,7 @@ func TestAbsentToolsAreBounded(t *testing.T) {
 	c.Read(t.Context())
 	want(t, c, "full", "first-0!", "first-1", "unseen!")
 	unseen, _ := c.Describe("weather", "unseen")
-	if err := c.Accept(t.Context(), "weather", "unseen", unseen.Hash); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.Accept(t.Context(), "weather", "unseen", unseen.Hash))
 	want(t, c, "accepted", "first-0!", "first-1", "unseen")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -203,9 +204,7 @@ func tool(t testing.TB, name, description, property string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile(
 		[]byte(`{"type": "object", "properties": {"` + property + `": {"type": "integer"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return manifest.Tool{Name: name, Description: description, Schema: schema, Recommends: true, Recommended: call.Allow}
 }
 

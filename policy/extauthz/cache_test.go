@@ -130,9 +130,7 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 		}}
 		c := start(srv)
 		s := judges(t, c, extauthz.Options{})
-		if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": "main", "weathe": "main"}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Replace([]extauthz.Config{c}, map[string]string{"weather": "main", "weathe": "main"}))
 		first := forecast()
 		judge(t, s, first, `{"a":1}`)
 		for name, change := range map[string]func(*call.Call) string{

@@ -169,21 +169,15 @@ func TestOverTLS(t *testing.T) {
 func certificate(t *testing.T) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -202,9 +196,7 @@ func TestQualifiedActions(t *testing.T) {
 		c.Qualified = true
 		s := judges(t, c, extauthz.Options{})
 		err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name, "almanac": c.Name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		other, nameless := forecast(), forecast()
 		other.Capability, nameless.Tool = "almanac", ""
 		for range 2 { // the second time from the cache

@@ -218,9 +218,7 @@ func TestClientThatPanics(t *testing.T) {
 	t.Cleanup(s.Close)
 	c := serveGRPC(t, &server{}, nil)
 	c.OnFailure = call.Allow
-	if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}))
 	if a, refusal := s.Check(check.Context(t), forecast(), nil); refusal != nil || a.Verdict != call.Ask || !a.Failed {
 		t.Errorf("%+v, %v", a, refusal)
 	}

@@ -163,9 +163,7 @@ func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ln
 }
 
@@ -175,9 +173,7 @@ func judges(t *testing.T, c extauthz.Config, o extauthz.Options) *extauthz.Shiel
 	o.Dial = shield.Dial
 	s := extauthz.New(o)
 	t.Cleanup(s.Close)
-	if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}))
 	return s
 }
 

@@ -99,9 +99,7 @@ func TestReplace(t *testing.T) {
 		waiting <- a
 	}()
 	check.Received(t, asked, "the question")
-	if err := s.Replace([]extauthz.Config{second}, map[string]string{"weather": "main"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Replace([]extauthz.Config{second}, map[string]string{"weather": "main"}))
 	if a, _ := s.Check(check.Context(t), forecast(), nil); a.Verdict != call.Allow || a.Cached {
 		t.Errorf("the new shield: %+v", a)
 	}
@@ -150,9 +148,7 @@ func TestReplaceBelowARequest(t *testing.T) {
 		return l, err
 	}})
 	c := serveGRPC(t, &server{}, nil)
-	if err := s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Replace([]extauthz.Config{c}, map[string]string{"weather": c.Name}))
 	ctx, leave := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	calls.Go(func() { _, _ = s.Check(ctx, forecast(), nil) })

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -17,9 +18,7 @@ func TestDurableSessions(t *testing.T) {
 			Capability: "engine", Backends: router.Addrs(addrs...),
 			Affinity: router.Affinity{Sessions: true, Durable: durable, SessionTTL: time.Hour},
 		}}}, before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return table
 	}
 	for _, durable := range []bool{true, false} {

@@ -44,9 +44,7 @@ func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true,
 			ArtifactTTL: time.Hour},
 	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	fleet := table.Fleet("mail")
 	store := noteStore{told: make(chan []affinity.Location)}
 	r := affinity.New(affinity.Config{}, store)
@@ -83,9 +81,7 @@ func TestLastArtifactsAreStored(t *testing.T) {
 		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true,
 			ArtifactTTL: time.Hour},
 	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	fleet := table.Fleet("mail")
 	store := noteStore{told: make(chan []affinity.Location, 10)}
 	r := affinity.New(affinity.Config{}, store)
@@ -137,9 +133,7 @@ func settleClaim(t *testing.T, owned bool, want string) {
 		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Artifacts: true,
 			ArtifactTTL: time.Hour},
 	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	fleet, store := table.Fleet("mail"), &settling{owned: owned}
 	r := affinity.New(affinity.Config{Every: time.Second}, store)
 	var running sync.WaitGroup
@@ -273,8 +267,6 @@ func mail(t *testing.T) *router.Fleet {
 		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Sessions: true, SessionTTL: time.Hour,
 			Artifacts: true, ArtifactTTL: time.Hour},
 	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return table.Fleet("mail")
 }

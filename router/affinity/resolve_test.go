@@ -43,9 +43,7 @@ func TestTheStoreIsLate(t *testing.T) {
 			Sessions: true, Artifacts: true, SessionTTL: time.Hour,
 		},
 	}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r := affinity.New(affinity.Config{Wait: time.Millisecond}, lateStore{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -57,18 +57,14 @@ func TestPublicPort(t *testing.T) {
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), test.method, g.URL("/v1/approvals"+test.path),
 				strings.NewReader(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			req.Header.Set("x-capgate-caller", forged)
 			req.Header.Set("Grpc-Metadata-"+"x-capgate-caller", forged)
 			if test.user != "" {
 				req.Header.Set("x-user-id", test.user)
 			}
 			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			if err != nil || resp.StatusCode != test.status || !strings.Contains(string(body), test.has) ||
@@ -121,9 +117,7 @@ func TestPublicEvents(t *testing.T) {
 	client := g.HTTP1(t)
 	for path, want := range map[string]int{"?last_event_id=x": 400, "?tenant=acme": 404} {
 		resp, err := client.Get(g.URL("/v1/approvals/events" + path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _ = resp.Body.Close(); resp.StatusCode != want || resp.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %v", path, resp.StatusCode, resp.Header)
 		}

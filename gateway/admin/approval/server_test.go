@@ -104,9 +104,7 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 func (p *ports) serveCallers(t *testing.T) capgatepb.ApprovalsClient {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		next grpc.UnaryHandler) (any, error) {
 		return next(called(ctx), req)

@@ -22,15 +22,11 @@ func watch(ctx context.Context, t *testing.T, client capgatepb.ApprovalsClient,
 	after string) (next func() *capgatepb.WatchApprovalsResponse) {
 	t.Helper()
 	stream, err := client.WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{LastEventId: after})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	next = func() *capgatepb.WatchApprovalsResponse {
 		t.Helper()
 		e, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return e
 	}
 	if e := next(); e.GetEvent() != "began" || e.GetId() == "" {
@@ -109,9 +105,7 @@ func TestWatchersAreBounded(t *testing.T) {
 	var streams []capgatepb.Approvals_WatchApprovalsClient
 	for range 257 {
 		stream, err := p.callers.WatchApprovals(caller(t.Context(), tenant.Default, ""), &capgatepb.WatchApprovalsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _, err = stream.Recv(); err == nil {
 			streams = append(streams, stream)
 			continue
@@ -153,17 +147,13 @@ type dispatched struct {
 func source(ctx context.Context, t *testing.T, client *http.Client, url, last string) *sse {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Accept", "text/event-stream")
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	if h := resp.Header; resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
 		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
@@ -200,9 +190,7 @@ func (s *sse) next() dispatched {
 			continue
 		}
 		d := dispatched{kind: fields["event"]}
-		if err := json.Unmarshal([]byte(fields["data"]), &d.data); err != nil {
-			s.t.Fatal(err)
-		}
+		check.Must(s.t, json.Unmarshal([]byte(fields["data"]), &d.data))
 		return d
 	}
 }

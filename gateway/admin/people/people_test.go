@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // tenants are those of a configuration; away cannot be read.
@@ -45,9 +46,7 @@ type rig struct {
 func newRig(t *testing.T, start string) *rig {
 	t.Helper()
 	r := &rig{sessions: session.New(issued{}, session.Options{}), keys: map[string]string{}, ids: map[string]string{}}
-	if err := r.sessions.Configure(time.Hour, [][]byte{bytes.Repeat([]byte{1}, aead.KeyBytes)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.sessions.Configure(time.Hour, [][]byte{bytes.Repeat([]byte{1}, aead.KeyBytes)}))
 	known := tenants{"acme": {ID: "acme"}, "closed": {ID: "closed", Disabled: true}}
 	newKey := func(of string) (string, tenant.Hash) {
 		id, secret := tenant.NewCredential()

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -154,16 +155,12 @@ func (p *port) call(t *testing.T, withdraw bool, body string) error {
 	t.Helper()
 	if withdraw {
 		req := new(capgatepb.WithdrawBackendRequest)
-		if err := protojson.Unmarshal([]byte(body), req); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, protojson.Unmarshal([]byte(body), req))
 		_, err := p.client.WithdrawBackend(t.Context(), req)
 		return err
 	}
 	req := new(capgatepb.RegisterBackendRequest)
-	if err := protojson.Unmarshal([]byte(body), req); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, protojson.Unmarshal([]byte(body), req))
 	_, err := p.client.RegisterBackend(t.Context(), req)
 	return err
 }
@@ -198,13 +195,9 @@ func TestBadRequests(t *testing.T) {
 func TestReflection(t *testing.T) {
 	t.Parallel()
 	stream, err := reflectionpb.NewServerReflectionClient(serve(t).Conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	list := &reflectionpb.ServerReflectionRequest_ListServices{}
-	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list}))
 	resp, err := stream.Recv()
 	if err != nil || !strings.Contains(resp.String(), "capgate.v1.Registry") {
 		t.Errorf("%v, %v", resp, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -32,9 +33,7 @@ func (p *port) brings(t *testing.T, addr, text string) (*status.Status, int, str
 	_, err := p.client.RegisterBackend(t.Context(),
 		&capgatepb.RegisterBackendRequest{Capability: "weather", Addr: addr, Manifest: text})
 	body, failed := json.Marshal(map[string]string{"capability": "weather", "addr": addr, "manifest": text})
-	if failed != nil {
-		t.Fatal(failed)
-	}
+	check.Must(t, failed)
 	code, answer := p.Ask(t, http.MethodPost, "/v1/registrations", string(body))
 	return status.Convert(err), code, answer
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 )
@@ -22,9 +23,7 @@ func TestAfterAFault(t *testing.T) {
 		b := &book{rules: []policy.Rule{{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: "x"},
 			Verdict: call.Allow}}}
 		decider, err := policy.New(policy.Options{Store: b})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		decider.Synced()
 		services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider,
 			Status: gateway.GRPCStatus}))

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -105,9 +106,7 @@ func serve(t *testing.T, b *book) *port {
 		own, candidates, o.Store, o.Shadow = b, second, b, second
 	}
 	decider, err := policy.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	services := gatewaytest.ServeOperators(t,
 		rules.New(rules.Config{Rules: own, Candidates: candidates, Decider: decider, Status: gateway.GRPCStatus}))
 	return &port{services, capgatepb.NewPoliciesClient(services.Conn), second}
@@ -168,9 +167,7 @@ func TestNamesOfAnyWords(t *testing.T) {
 		t.Errorf("a tenant of a gateway without tenants: %v", err)
 	}
 	resp, err := p.client.SetPolicy(t.Context(), &capgatepb.SetPolicyRequest{Policy: rule, Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	parts := strings.Split(resp.GetPolicy().GetName(), "/")
 	about, err := url.ParseQuery(parts[len(parts)-1])
 	if err != nil || strings.Join(parts[:3], "/") != "tenants/a%2Fb/policies" || len(parts) != 4 {
@@ -200,9 +197,7 @@ func (oneTool) Inspect(id string) (catalog.Listing, bool) {
 func TestExplainsUnknownTools(t *testing.T) {
 	t.Parallel()
 	decider, err := policy.New(policy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Decider: decider, Catalog: oneTool{},
 		Status: gateway.GRPCStatus}))
 	for query, want := range map[string]string{
@@ -320,9 +315,7 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		{Tenant: "default", Name: policy.Name{Capability: "weather", Tool: policy.Any}, Verdict: call.Ask},
 	}}
 	decider, err := policy.New(policy.Options{Store: b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	web := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{"default"}},
 		rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider, Status: gateway.GRPCStatus}))
 	for _, test := range []struct {

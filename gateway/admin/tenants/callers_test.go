@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -164,9 +165,7 @@ func TestNothingTellsASecret(t *testing.T) {
 	r.tenant(t, "acme")
 	key, credential := r.key(t, "acme", "admin", "invoke")
 	explainRotated, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var outputOnly strings.Builder
 	for _, path := range []string{"/v1/tenants", "/v1/tenants/acme", "/v1/tenants/acme/keys",
 		"/v1/tenants/acme/keys/" + key.GetId()} {

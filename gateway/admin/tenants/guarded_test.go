@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -88,9 +89,7 @@ func (away) FindTenant(context.Context, string) (*tenant.Record, error) { return
 func TestErrorsOfTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(s tenants.Store) tenants.Store { return away{s} })
-	if err := r.store.CreateTenant(t.Context(), &tenant.Record{ID: "acme", UID: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.store.CreateTenant(t.Context(), &tenant.Record{ID: "acme", UID: "a"}))
 	id, secret := tenant.NewCredential()
 	if err := r.store.CreateKey(t.Context(), &tenant.Key{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, pepper),
 		Scopes: tenant.Admin, KeyHistory: tenant.KeyHistory{UID: "a"}}); err != nil {

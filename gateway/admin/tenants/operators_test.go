@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -58,9 +59,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	step("with it", "", credential)
 
 	explainRotated, err := r.operator.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: key.GetId()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	step("rotated", "", credential, explainRotated.GetCredential())
 	got, err := r.operator.GetKey(ctx, &capgatepb.GetKeyRequest{TenantId: "acme", KeyId: key.GetId()})
 	if old := got.GetKey(); err != nil || old.GetState() != "replaced" ||
@@ -74,9 +73,7 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	expect(t, "again", err, codes.FailedPrecondition, "KEY_ROTATED")
 	second, err := r.operator.RotateKey(ctx,
 		&capgatepb.RotateKeyRequest{TenantId: "acme", KeyId: explainRotated.GetKey().GetId(), Grace: durationpb.New(0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	step("without grace", "CREDENTIAL_EXPIRED", explainRotated.GetCredential())
 	step("the others", "", credential, second.GetCredential())
 	for range 2 {

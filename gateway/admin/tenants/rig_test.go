@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -101,19 +102,13 @@ func (r *rig) invoke(t *testing.T, credential string) string {
 func (r *rig) json(t *testing.T, credential, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, r.gateway.URL(path), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Authorization", "Bearer "+credential)
 	resp, err := r.gateway.HTTP1(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -145,9 +140,7 @@ func (r *rig) tenant(t *testing.T, id string) *capgatepb.Tenant {
 	t.Helper()
 	made, err := r.operator.CreateTenant(t.Context(),
 		&capgatepb.CreateTenantRequest{Tenant: &capgatepb.Tenant{Id: id, Capabilities: []string{"*"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return made.GetTenant()
 }
 
@@ -156,9 +149,7 @@ func (r *rig) key(t *testing.T, of string, scopes ...string) (*capgatepb.Key, st
 	t.Helper()
 	made, err := r.operator.CreateKey(t.Context(),
 		&capgatepb.CreateKeyRequest{TenantId: of, Key: &capgatepb.Key{Scopes: scopes}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return made.GetKey(), made.GetCredential()
 }
 

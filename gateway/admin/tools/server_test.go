@@ -34,9 +34,7 @@ func authored(t *testing.T, description string) map[string]catalog.Declaration {
 func compiled(t *testing.T, text string) *toolschema.Schema {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return schema
 }
 
@@ -85,9 +83,7 @@ func TestForgedVersion(t *testing.T) {
 	for _, v := range []catalog.Version{{Description: "forged", Schema: []byte(`{"type":"object"}`)},
 		{Description: "one", Schema: []byte(`{`)}, {Description: "one", Schema: []byte(`{"type":"object"}`)},
 		{Description: "one", Schema: []byte(`{"type":"object"}`), Output: []byte(`{"title":"another"}`)}, {}} {
-		if err := store.Versions().Save(t.Context(), "weather", map[string]catalog.Version{"get.it-now_1": v}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, store.Versions().Save(t.Context(), "weather", map[string]catalog.Version{"get.it-now_1": v}))
 		if found := c.AcceptedVersions(t.Context(), store.Versions(), "weather"); len(found) > 0 {
 			t.Errorf("%v", found)
 		}

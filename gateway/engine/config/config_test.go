@@ -10,6 +10,7 @@ import (
 	engineconfig "github.com/capgate/capgate/gateway/engine/config"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func parse(text string) (*config.Config, error) {
@@ -29,9 +30,7 @@ fleets:
     backends: ['a:2']
   - {capability: weather, protocol: selu, backends: ['a:1']}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20},
 		{LastWins: true, Shutdown: true, Modes: engine.Modes{Clients: engine.BySeed},
 			Buffer: 1 << 20}}

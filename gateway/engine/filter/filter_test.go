@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 )
@@ -32,9 +33,7 @@ func fleet(t testing.TB, settings *engine.Settings, backends ...string) *router.
 		cfg.Protocol = settings
 	}
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{cfg}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return table.Fleet("f")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/engine/metrics"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // scrape returns the lines of capgate's own metrics by series.
@@ -34,14 +35,10 @@ func scrape(t *testing.T, m *telemetry.Metrics) map[string]string {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	all, err := telemetry.NewMetrics(prometheus.NewPedanticRegistry(), telemetry.MetricsConfig{Tenants: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	configured := []string{"atlas"}
 	m := metrics.New(func() []string { return configured }, all)
-	if err := all.Register(m); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, all.Register(m))
 	all.Capability("no engine")
 	const full = `capgate_engine_turns_total{capability="atlas",result="full"}`
 	if got := scrape(t, all); got[full] != "0" ||

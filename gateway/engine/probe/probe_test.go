@@ -96,9 +96,7 @@ func shield(b *backend) func(*grpc.Server) {
 func listen(t *testing.T, services ...func(*grpc.Server)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := grpc.NewServer()
 	for _, register := range services {
 		register(s)

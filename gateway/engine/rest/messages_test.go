@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -137,9 +138,7 @@ func TestTurnThatFails(t *testing.T) {
 	t.Parallel()
 	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST",
 		Domain: "capgate.dev", Metadata: map[string]string{"recover": "GetHistory"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, tt := range []struct {
 		name   string
 		events []*openparallaxv1.PipelineEvent
@@ -205,13 +204,9 @@ func TestWhoWaitsForItsTurnIsToldThatItLives(t *testing.T) {
 		rest.Config{Beat: time.Millisecond})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+enginePath+"/messages",
 		strings.NewReader(`{"content":"c"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	resp, err := web.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	first := make([]byte, len("id: 0\n:\n\n"))
 	if _, err := resp.Body.Read(first); err != nil || string(first) != "id: 0\n:\n\n" {

@@ -15,9 +15,7 @@ import (
 func take(t *testing.T, k *turns.Manager) *turns.Turn {
 	t.Helper()
 	turn, err := k.Take(check.Context(t), "engine-1", "acme", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return turn
 }
 
@@ -139,16 +137,12 @@ func TestLeases(t *testing.T) {
 	m := newMemory()
 	k := manager(t, m, turns.Options{Lease: time.Hour})
 	first, err := k.Acquire(t.Context(), "engine-1", "ann", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := k.Acquire(t.Context(), "engine-1", "bob", false); err != turns.ErrLeaseTaken {
 		t.Errorf("another: %v", err)
 	}
 	second, err := k.Acquire(t.Context(), "engine-1", "bob", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Received(t, first.Lost(), "the first to lose its lease")
 	first.Release()
 	m.set(func() { m.away = true })
@@ -264,9 +258,7 @@ func TestTakeovers(t *testing.T) {
 	var all []*turns.Lease
 	for _, who := range []string{"ann", "bob", "carl"} {
 		lease, err := k.Acquire(t.Context(), "engine-1", who, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		all = append(all, lease)
 	}
 	check.Received(t, all[0].Lost(), "the first to lose its lease")

@@ -73,9 +73,7 @@ func TestRecord(t *testing.T) {
 	t.Parallel()
 	for code, outcome := range map[uint32]string{0: `"outcome":"success"`, 5: `"code":"NOT_FOUND"`} {
 		l, err := newLogs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit,
 			Quiet: func(time.Time) bool { return true }})
 		c, result := ended(code)
@@ -110,9 +108,7 @@ func TestRecord(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	l, err := newLogs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool { return true }})
 	for _, reserved := range []bool{false, true} {
 		c, result := ended(8)

@@ -83,9 +83,7 @@ func TestClient(t *testing.T) {
 // message is a gRPC message in its frame.
 func message(t testing.TB, m proto.Message) []byte {
 	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return append([]byte{0, byte(len(b) >> 24), byte(len(b) >> 16), byte(len(b) >> 8), byte(len(b))}, b...)
 }
 

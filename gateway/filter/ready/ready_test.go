@@ -30,9 +30,7 @@ func newWorld(t testing.TB, cfg router.FleetConfig) *world {
 		cfg.Backends = router.Addrs("a:1")
 	}
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{cfg}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w := &world{Router: router.New(table), memory: fairshare.New("memory", 1<<20)}
 	w.filter = ready.New(func(string) { w.asked++ }, w.memory)
 	return w
@@ -109,9 +107,7 @@ func TestWaits(t *testing.T) {
 			next, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
 				Capability: "weather", Backends: router.Addrs("b:1"), WaitForReady: time.Second,
 			}}}, w.Table())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			w.Swap(next)
 			w.SetHealth(health.NewSnapshot("weather", []health.Backend{{Addr: "b:1", State: health.Up}}))
 		}, 0, true},

@@ -123,13 +123,9 @@ func TestAnswers(t *testing.T) {
 func delay(t *testing.T, d time.Duration) string {
 	t.Helper()
 	st, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	packed, err := proto.Marshal(st.Proto())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return base64.RawStdEncoding.EncodeToString(packed)
 }
 

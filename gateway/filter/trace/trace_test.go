@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
@@ -15,9 +16,7 @@ const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
 func tracer(t *testing.T, sample float64) *tracing.Tracer {
 	t.Helper()
 	tr, err := tracing.New(tracing.Config{Endpoint: "127.0.0.1:1", Sample: sample})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	t.Cleanup(func() { tr.Close(ctx) })

@@ -51,9 +51,7 @@ func serve(t *testing.T) (*endless, net.Conn) {
 	srv := httptest.NewServer(New(conn, http.NotFoundHandler(), Config{Stall: 100 * time.Millisecond}))
 	check.Cleanup(t, srv.Close)
 	client, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { client.Close() })
 	return conn, client
 }

@@ -16,9 +16,7 @@ import (
 func open(t *testing.T, most int) *Queue {
 	t.Helper()
 	queue, err := New(most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(queue.Close)
 	return queue
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/docs"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // ask sends one request; header holds names and values in turn.
@@ -116,9 +117,7 @@ func TestWhoseReason(t *testing.T) {
 		"":                {Status: 418},
 	} {
 		st, err := status.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN", Domain: domain})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		p := problem.Of(st.Err(), func(codes.Code) int { return 418 })
 		if p.Status != want.Status || p.Type != want.Type || p.Reason != "HOST_UNKNOWN" {
 			t.Errorf("%q: %+v", domain, p)

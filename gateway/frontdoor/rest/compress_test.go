@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -30,9 +31,7 @@ func packed(t testing.TB, coding, text string) string {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Close())
 	return b.String()
 }
 
@@ -49,13 +48,9 @@ func unpacked(t testing.TB, coding, data string) string {
 		defer z.Close()
 		from = z
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	text, err := io.ReadAll(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 

@@ -48,9 +48,7 @@ func TestEventsBeat(t *testing.T) {
 		return ctx.Err()
 	})
 	resp, err := clienttest.HTTP.Get("http://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	lines := bufio.NewScanner(resp.Body)
 	for beats := 0; beats < 3; {
 		if !lines.Scan() {
@@ -77,9 +75,7 @@ func TestEventsEnd(t *testing.T) {
 	})
 	for range 2 {
 		resp, err := clienttest.HTTP.Get("http://" + addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || !strings.HasPrefix(string(body), "retry: 2000\n\nid: 1-0\nevent: missed\ndata: {") ||
@@ -101,9 +97,7 @@ func TestEventsOfASlowReader(t *testing.T) {
 		}
 	})
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", addr); err != nil {
 		t.Fatal(err)

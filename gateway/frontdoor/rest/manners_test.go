@@ -98,18 +98,14 @@ func TestRawRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", web.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer func() { _ = conn.Close() }()
 			check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 			if _, err := fmt.Fprint(conn, tt.request); err != nil {
 				t.Fatal(err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			_ = resp.Body.Close()
 			if resp.StatusCode != tt.status {
 				t.Errorf("%d, want %d", resp.StatusCode, tt.status)
@@ -125,9 +121,7 @@ func TestExpectContinue(t *testing.T) {
 	for typ, want := range map[string]string{"application/json": "HTTP/1.1 100 Continue",
 		"text/plain": "HTTP/1.1 415 Unsupported Media Type"} {
 		conn, err := net.Dial("tcp", web.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Type: %s\r\n"+
 			"Content-Length: 2\r\n\r\n", toolPath, typ); err != nil {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/resttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -164,9 +165,7 @@ func TestStatuses(t *testing.T) {
 		&errdetails.ErrorInfo{Reason: "NO_BACKEND", Domain: "capgate.dev",
 			Metadata: map[string]string{"capability": "weather"}},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	next = st.Err()
 	got := resttest.Send(t, web, "POST", invokePath, `{"tool_name":"t"}`)
 	p := resttest.ProblemOf(t, got)
@@ -180,9 +179,7 @@ func TestStatusTableIsTheGiven(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[int]int{418: 418, 200: 500, 0: 500} {
 		h, err := rest.New(nil, func(codes.Code) int { return given }, rest.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, invokePath, strings.NewReader("{")))
 		if w.Code != want {

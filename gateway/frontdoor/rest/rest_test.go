@@ -170,13 +170,9 @@ func TestLargeBodies(t *testing.T) {
 	}
 	req, err := http.NewRequestWithContext(t.Context(), "POST", web.URL+invokePath,
 		io.MultiReader(strings.NewReader(body))) // no Content-Length
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	resp, err := web.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != 413 || resp.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("chunked: %d %v", resp.StatusCode, resp.Header)
@@ -297,9 +293,7 @@ func TestClientLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", web.URL+invokePath, bytes.NewBufferString(`{"tool_name":"t"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	go func() {
 		<-started
 		cancel()

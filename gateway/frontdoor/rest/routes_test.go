@@ -47,9 +47,7 @@ func routesOf(mux *runtime.ServeMux) map[string]bool {
 func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
 	conn, err := grpc.NewClient("passthrough:///nobody", grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	var mux *runtime.ServeMux
 	wings := []rest.Wing{enginerest.Routes, func(to *rest.Routes) error {
@@ -60,15 +58,11 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("../../../openapi/routes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	served := routesOf(mux)
 	for path, item := range doc.Paths {
 		for method := range item {

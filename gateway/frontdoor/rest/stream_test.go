@@ -115,9 +115,7 @@ func TestStreamThatBreaks(t *testing.T) {
 	t.Parallel()
 	lost, err := status.New(codes.Unavailable, "lost").WithDetails(&errdetails.ErrorInfo{Reason: "UPSTREAM_LOST",
 		Domain: "capgate.dev"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, tt := range []struct {
 		name   string
 		chunks []*docpb.InvokeChunk
@@ -272,9 +270,7 @@ func TestStreamBeats(t *testing.T) {
 		}
 		close(goOn)
 		rest, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if !bytes.Contains(rest, []byte(`"code":"ABORTED"`)) && !strings.Contains(read.Text(), "ABORTED") {
 			t.Errorf("%s: %q", typ, rest)
 		}
@@ -285,14 +281,10 @@ func TestStreamBeats(t *testing.T) {
 func open(ctx context.Context, t *testing.T, url, accept string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "POST", url+streamPath, strings.NewReader(`{"tool_name":"t"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Accept", accept)
 	resp, err := clienttest.HTTP.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -354,9 +346,7 @@ func TestStalledBody(t *testing.T) {
 	addr := strings.TrimPrefix(door(t, new(backend), rest.Config{Stall: 50 * time.Millisecond}).URL, "http://")
 	for _, path := range []string{invokePath, toolPath, streamPath} {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer conn.Close()
 		check.Must(t, conn.SetDeadline(time.Now().Add(check.Patience)))
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 17\r\n\r\n{", path,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -21,9 +22,7 @@ func TestForgedAnswers(t *testing.T) {
 	begun := func(b *browser) (back *url.URL) {
 		out := b.get(p.URL + "/signin/oidc/corp")
 		back, err := url.Parse(b.get(out.to()).to())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return back
 	}
 	with := func(u *url.URL, name string, values ...string) string {
@@ -110,9 +109,7 @@ func (p *port) changeLogin(t *testing.T, b *browser, change func(l map[string]an
 	t.Helper()
 	const name, purpose = "__Host-capgate-login", "login admin"
 	var l map[string]any
-	if err := p.sessions.Unseal(t.Context(), purpose, b.cookies(p.URL)[name], &l); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, p.sessions.Unseal(t.Context(), purpose, b.cookies(p.URL)[name], &l))
 	change(l)
 	sealed, refusal := p.sessions.Seal(t.Context(), purpose, l)
 	if refusal != nil {
@@ -305,9 +302,7 @@ func TestKeysRotate(t *testing.T) {
 		keys [][]byte
 		want string
 	}{{[][]byte{first}, annOfCorp}, {[][]byte{second, first}, annOfCorp}, {[][]byte{second}, "SESSION_INVALID"}} {
-		if err := p.sessions.Configure(time.Hour, step.keys); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.sessions.Configure(time.Hour, step.keys))
 		if n == 0 {
 			b.signIn(p.URL, "/")
 		}

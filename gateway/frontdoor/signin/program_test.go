@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // wantedBy has the parameters of a program with a verifier.
@@ -31,22 +32,16 @@ func (p *port) exchange(t *testing.T, code, verifier string) reply {
 func (b *browser) postJSON(address, body string, header ...string) reply {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	req.Header.Set("X-Test-Network", b.network)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := b.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return reply{resp, string(text)}
 }
 
@@ -155,9 +150,7 @@ func TestProgramIsKeptOut(t *testing.T) {
 		},
 	} {
 		back, err := url.Parse(p.letIn(t, b, good).to())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		revoke()
 		if r := p.exchange(t, back.Query().Get("code"), "v"); r.StatusCode == http.StatusOK {
 			t.Error(r.body)
@@ -190,14 +183,10 @@ func TestProgramOverTheNetwork(t *testing.T) {
 	}{{"gate.example.com", 400, "SIGN_IN_CLEARTEXT"}, {"localhost", 200, "credential"}} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/cli/token",
 			strings.NewReader(fmt.Sprintf(`{"code":%q,"verifier":"v"}`, code)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		req.Host = test.host
 		resp, err := p.browser(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode != test.status || !strings.Contains(string(body), test.has) {

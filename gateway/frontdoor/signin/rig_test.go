@@ -179,9 +179,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	d := tenant.NewDirectory(nil)
 	d.Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
 	v, err := token.New(d, token.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v.Replace([]token.Issuer{{Name: "corp", URL: i.URL, Audiences: []string{"capgate"},
 		Algorithms: []string{"ES256"}, Leeway: time.Minute,
 		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Groups: "groups", FixedScopes: tenant.Read},
@@ -207,9 +205,7 @@ type browser struct {
 func (p *port) browser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	roots := p.issuer.Roots.Clone()
 	if cert := p.Certificate(); cert != nil {
 		roots.AddCert(cert)
@@ -238,9 +234,7 @@ func (b *browser) do(method, address string, form url.Values, more ...string) re
 		body = strings.NewReader(form.Encode())
 	}
 	req, err := http.NewRequestWithContext(b.Context(), method, address, body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -252,9 +246,7 @@ func (b *browser) do(method, address string, form url.Values, more ...string) re
 		req.Header.Set(more[n], more[n+1])
 	}
 	resp, err := b.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -296,9 +288,7 @@ func (b *browser) me(base string) string {
 func (b *browser) cookies(base string) map[string]string {
 	b.Helper()
 	u, err := url.Parse(base)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	all := map[string]string{}
 	for _, c := range b.Jar.Cookies(u) {
 		all[c.Name] = c.Value
@@ -309,9 +299,7 @@ func (b *browser) cookies(base string) map[string]string {
 func (b *browser) setCookie(base, name, value string) {
 	b.Helper()
 	u, err := url.Parse(base)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	b.Jar.SetCookies(u, []*http.Cookie{{Name: name, Value: value, Path: "/", Secure: u.Scheme == "https"}})
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -209,9 +210,7 @@ func TestConfiguredURL(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/signin/oidc/corp?next=/x", nil)
 	req.Host = "gate.example.com"
 	resp, err := b.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_ = resp.Body.Close()
 	if to := resp.Header.Get("Location"); !strings.Contains(to, url.QueryEscape("https://gate.example.com/ops/signin/callback")) ||
 		resp.Cookies()[0].Name != "__Host-capgate-login" {
@@ -229,9 +228,7 @@ func TestCleartext(t *testing.T) {
 		req.Host = "gate.example.com"
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		resp, err := p.browser(t).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want || (len(resp.Cookies()) == 0) != (want == 400) {
 			t.Errorf("%q: %d %v", address, resp.StatusCode, resp.Cookies())

@@ -13,9 +13,7 @@ import (
 func (b *browser) follow(ctx context.Context, base string) <-chan struct{} {
 	b.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/events", http.NoBody)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	resp, err := b.Do(req)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		b.Fatal(resp, err)

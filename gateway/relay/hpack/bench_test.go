@@ -6,6 +6,7 @@ import (
 	xnet "golang.org/x/net/http2/hpack"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const benchCalls = 4096
@@ -43,9 +44,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				l.Reset()
-				if err := d.Decode(blocks[i%benchCalls], &l, roomy); err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, d.Decode(blocks[i%benchCalls], &l, roomy))
 			}
 		})
 	}
@@ -75,9 +74,7 @@ func BenchmarkEncode(b *testing.B) {
 			for i, block := range trace(2*len(lists), c.block) {
 				l := &lists[i%len(lists)]
 				l.Reset()
-				if err := d.Decode(block, l, roomy); err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, d.Decode(block, l, roomy))
 			}
 			e := hpack.NewEncoder()
 			buf := make([]byte, 0, 1024)

@@ -9,6 +9,7 @@ import (
 	xnet "golang.org/x/net/http2/hpack"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 const roomy = 1 << 20 // a maxList that no test block reaches unless it wants to
@@ -29,9 +30,7 @@ func (f nv) String() string {
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 

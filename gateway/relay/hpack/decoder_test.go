@@ -11,6 +11,7 @@ import (
 	xnet "golang.org/x/net/http2/hpack"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // huffmanString is a literal field x: <coded bytes>.
@@ -82,9 +83,7 @@ func TestDecodeUnusualButRight(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var l hpack.List
-			if err := hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(c.block, &l, roomy); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(c.block, &l, roomy))
 			if got := fieldsOf(&l); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
@@ -133,9 +132,7 @@ func TestEviction(t *testing.T) {
 					nv{name: "x-some", value: fmt.Sprint(i % 7)}, nv{name: "x-some", value: fmt.Sprint(i % 50)})
 				block := e.block(fields...)
 				want, err := x.DecodeFull(block)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				l.Reset()
 				if err := d.Decode(block, &l, roomy); err != nil {
 					t.Fatalf("block %d: %v", i, err)

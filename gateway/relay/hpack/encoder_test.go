@@ -10,6 +10,7 @@ import (
 	xnet "golang.org/x/net/http2/hpack"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func encodeBlock(e *hpack.Encoder, fields ...hpack.Field) string {
@@ -118,17 +119,13 @@ func TestStaticTable(t *testing.T) {
 	t.Parallel()
 	for i := byte(1); i <= 61; i++ {
 		x, err := xnet.NewDecoder(4096, nil).DecodeFull([]byte{0x80 | i})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got := hpack.NewEncoder().EncodeString(nil, x[0].Name, x[0].Value)
 		if !bytes.Equal(got, []byte{0x80 | i}) {
 			t.Errorf("%s: %s is encoded as %x, want index %d", x[0].Name, x[0].Value, got, i)
 		}
 		var l hpack.List
-		if err := hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(got, &l, roomy); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(got, &l, roomy))
 		if got := fieldsOf(&l); !slices.Equal(got, fieldsOfX(x)) {
 			t.Errorf("index %d: got %v, want %v", i, got, x)
 		}
@@ -201,9 +198,7 @@ func TestEncoderAdapts(t *testing.T) {
 			f := in.Intern("x-popular-"+age, fmt.Sprint(i))
 			block := encodeBlock(e, f)
 			got, err := x.DecodeFull([]byte(block))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if len(got) != 1 || got[0].Name != f.Name || got[0].Value != f.Value {
 				t.Fatalf("got %v, want %s: %s", got, f.Name, f.Value)
 			}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestListOutlivesDecoder keeps lists while the decoder goes on, its table turns
@@ -21,9 +22,7 @@ func TestListOutlivesDecoder(t *testing.T) {
 	for i := range lists {
 		n := i / 2 // each pair of blocks is the same: the second refers to the first's entries
 		want[i] = append(request(n), nv{name: "x-pair", value: fmt.Sprint(n, strings.Repeat("p", n%900))})
-		if err := d.Decode(e.block(want[i]...), &lists[i], roomy); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, d.Decode(e.block(want[i]...), &lists[i], roomy))
 	}
 	for i := range lists {
 		if got := fieldsOf(&lists[i]); !slices.Equal(got, want[i]) {
@@ -45,9 +44,7 @@ func TestInternedFieldsAreCopied(t *testing.T) {
 			if i >= 200 { // by then the table's buffer does not grow any more
 				want = append(want, f, f)
 			}
-			if err := d.Decode(e.block(want...), &l, roomy); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, d.Decode(e.block(want...), &l, roomy))
 			if got := fieldsOf(&l); !slices.Equal(got, want) {
 				t.Fatalf("block %d: got %v, want %v", i, got, want)
 			}
@@ -70,9 +67,7 @@ func TestTags(t *testing.T) {
 		var l hpack.List
 		block := e.block(nv{name: ":method", value: "POST"}, nv{name: "x-stable", value: "yes"},
 			nv{name: "x-varies", value: strings.Repeat("v", i)}, nv{name: "x-secret", value: "s", sensitive: true})
-		if err := d.Decode(block, &l, roomy); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, d.Decode(block, &l, roomy))
 		l.Append("x-own", big, 77)
 		for _, f := range l.Fields[:4] {
 			if f.Tag != uint32(len(f.Name)*1000+len(f.Value)) {
@@ -187,9 +182,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	next := 0
 	call := func() {
 		l.Reset()
-		if err := d.Decode(blocks[next%len(blocks)], &l, roomy); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, d.Decode(blocks[next%len(blocks)], &l, roomy))
 		next++
 		l.Append("x-forwarded-for", "10.0.0.7", 0)
 		buf = e.Begin(buf[:0])

@@ -83,9 +83,7 @@ func TestHealth(t *testing.T) {
 			services.Set([]grpcservice.Fleet{fleet})
 			conn, err := clienttest.NewConn("passthrough:///"+grpctest.Start(t, c.options).Addr,
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer conn.Close()
 			r, err := services.Probe(id).Probe(within(t), conn)
 			if err != nil || r.OK != (c.want == "") || !strings.Contains(r.Reason, c.want) {
@@ -143,9 +141,7 @@ func TestFleetReplacedDuringACall(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
 	stream, err := w.StreamInvoke(ctx, request("Count", `{"endless":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Received(t, s.Began, "the start of the call at the service")
 	w.services.Set(nil)
 	for range 10 { // while the connection could be closed

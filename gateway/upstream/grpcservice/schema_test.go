@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -19,9 +20,7 @@ func schema(t *testing.T) map[string]any {
 	t.Helper()
 	w := start(t, nil, grpctest.Start(t, grpctest.Options{}).Addr)
 	var all map[string]any
-	if err := json.Unmarshal(w.listed(t)["Echo"].Schema, &all); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(w.listed(t)["Echo"].Schema, &all))
 	return all
 }
 
@@ -82,9 +81,7 @@ func TestOutputSchemas(t *testing.T) {
 		}
 	}
 	var echo struct{ Properties map[string]json.RawMessage }
-	if err := json.Unmarshal(tools["Echo"].Output, &echo); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(tools["Echo"].Output, &echo))
 	for field, want := range map[string]string{
 		"int64":   `{"pattern":"^(0|-?[1-9][0-9]*)$","type":"string"}`,
 		"uint64":  `{"pattern":"^(0|[1-9][0-9]*)$","type":"string"}`,
@@ -107,9 +104,7 @@ func TestOutputSchemas(t *testing.T) {
 		{"Raw", raw("\xf8\x07\x01")},            // an unknown field
 	} {
 		schema, err := toolschema.Compile(tools[c.tool].Output)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		result := w.result(t, c.tool, c.args)
 		if wrong := schema.CheckResult(t.Context(), []byte(result)); wrong != nil {
 			t.Errorf("%s %.40s: %v in %s", c.tool, c.args, wrong, result)

@@ -70,9 +70,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet
 	w.gateway = gatewaytest.Start(t, o)
 	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	w.CapabilityClient = docpb.NewCapabilityClient(conn)
 	return w
@@ -103,9 +101,7 @@ func (w *world) result(t *testing.T, tool, args string) string {
 func (w *world) collect(t *testing.T, tool, args string) (all []string, err error) {
 	t.Helper()
 	stream, err := w.StreamInvoke(within(t), request(tool, args))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for done := false; ; {
 		c, err := stream.Recv()
 		if errors.Is(err, io.EOF) && done {
@@ -126,22 +122,16 @@ func (w *world) post(t *testing.T, tool, args string, header ...string) (int, st
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t), http.MethodPost,
 		w.gateway.URL("/v1/capabilities/"+id+"/tools/"+tool), strings.NewReader(args))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := clienttest.HTTP.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -149,9 +139,7 @@ func (w *world) post(t *testing.T, tool, args string, header ...string) (int, st
 func (w *world) listed(t *testing.T) map[string]upstream.Discovered {
 	t.Helper()
 	var all []upstream.Discovered
-	if err := json.Unmarshal([]byte(w.result(t, upstream.DiscoveryTool, "")), &all); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(w.result(t, upstream.DiscoveryTool, "")), &all))
 	found := map[string]upstream.Discovered{}
 	for _, one := range all {
 		found[one.Name] = one
@@ -163,8 +151,6 @@ func (w *world) listed(t *testing.T) map[string]upstream.Discovered {
 func definitions(t *testing.T) *grpcservice.Definitions {
 	t.Helper()
 	d, err := grpcservice.Parse(grpctest.Descriptors, []string{demo}, grpcservice.ByMethod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return d
 }

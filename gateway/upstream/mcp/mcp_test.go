@@ -86,9 +86,7 @@ func TestStream(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 			stream, err := w.StreamInvoke(within(t), request("fail", `{"text":""}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if c, err := stream.Recv(); err != nil || c.GetError() != "no such city" || !c.GetDone() {
 				t.Errorf("%+v, %v", c, err)
 			}
@@ -100,9 +98,7 @@ func TestStream(t *testing.T) {
 func collect(t *testing.T, w *world, req *docpb.InvokeRequest) (all []string) {
 	t.Helper()
 	stream, err := w.StreamInvoke(within(t), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for done := false; ; {
 		c, err := stream.Recv()
 		if errors.Is(err, io.EOF) && done {
@@ -125,9 +121,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 	r := newRemote(t, false)
 	w := startWith(t, gatewaytest.Options{Tracer: tracer}, nil, r.URL)
 	at, err := url.Parse(r.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i, c := range []struct{ tool, span, method, failure string }{
 		{"structured", "tools/call structured", "tools/call", ""},
 		{"fail", "tools/call fail", "tools/call", "tool_error"},
@@ -196,16 +190,12 @@ func TestDiscovery(t *testing.T) {
 			w := start(t, nil, r.URL)
 			names := func() string {
 				got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, `{}`))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				var all []struct {
 					Name   string
 					Output json.RawMessage `json:"output_schema"`
 				}
-				if err := json.Unmarshal(got.GetResultJson(), &all); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, json.Unmarshal(got.GetResultJson(), &all))
 				var names []string
 				for _, one := range all {
 					names = append(names, one.Name+string(one.Output))

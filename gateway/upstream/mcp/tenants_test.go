@@ -26,9 +26,7 @@ func TestSessionsOfTenants(t *testing.T) {
 	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: true}})
 	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
 	grants, err := tenant.ParseGrants([]string{"*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var all []tenant.Key
 	for _, of := range []string{"acme", "globex"} {
 		key, secret := tenant.NewCredential()

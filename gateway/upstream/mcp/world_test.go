@@ -189,9 +189,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatew
 	w.gateway = gatewaytest.Start(t, o)
 	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	w.CapabilityClient = docpb.NewCapabilityClient(conn)
 	return w

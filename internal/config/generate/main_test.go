@@ -21,6 +21,7 @@ import (
 	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // root is the repository's, seen from this package.
@@ -41,9 +42,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	t.Parallel()
 	docs := comments{}
 	for _, dir := range packages {
-		if err := docs.read(root, dir); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, docs.read(root, dir))
 	}
 	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol(),
 		grpcconfig.Protocol())
@@ -74,17 +73,11 @@ func walk(d *strictyaml.Description, path string, visit func(path string, d *str
 func compile(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource(config.SchemaURL, doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.AddResource(config.SchemaURL, doc))
 	schema, err := c.Compile(config.SchemaURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return schema
 }
 
@@ -190,16 +183,12 @@ func TestSnippets(t *testing.T) {
 	t.Parallel()
 	schema := compile(t)
 	docs, err := filepath.Glob(root + "/docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	deeper, _ := filepath.Glob(root + "/docs/*/*.md")
 	found := 0
 	for _, file := range append(append(docs, deeper...), root+"/README.md") {
 		text, err := os.ReadFile(file) //nolint:gosec // a file of the repository
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, m := range snippet.FindAllSubmatch(text, -1) {
 			found++
 			if decoder, bySchema := judge(schema, m[1]); decoder != nil || bySchema != nil {
@@ -215,9 +204,7 @@ func TestSnippets(t *testing.T) {
 func full(t testing.TB) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/full.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return data
 }
 
@@ -228,13 +215,9 @@ func TestEveryField(t *testing.T) {
 		t.Fatalf("full.yaml: %v, %v", decoder, bySchema)
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(full(t), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal(full(t), &doc))
 	example, err := os.ReadFile(root + "/capgate.example.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	inFull := pathsOf(&doc, "", map[string]bool{})
 	all := config.Describe(comments{}.of, engineconfig.Protocol(), mcpconfig.Protocol(),
 		grpcconfig.Protocol())
@@ -341,9 +324,7 @@ func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {
 	t.Parallel()
 	schema := compile(t)
 	var doc yaml.Node
-	if err := yaml.Unmarshal(full(t), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal(full(t), &doc))
 	var all []*yaml.Node
 	collect(doc.Content[0], &all)
 	accepted := 0
@@ -354,14 +335,10 @@ func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {
 				continue
 			}
 			var value yaml.Node
-			if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, yaml.Unmarshal([]byte(text), &value))
 			*n = *value.Content[0]
 			data, err := yaml.Marshal(&doc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			decoder, bySchema := judge(schema, data)
 			if decoder != nil {
 				continue

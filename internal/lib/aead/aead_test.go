@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func newSealer(t *testing.T, keys ...byte) *aead.Sealer {
@@ -15,9 +16,7 @@ func newSealer(t *testing.T, keys ...byte) *aead.Sealer {
 		all[i] = bytes.Repeat([]byte{b}, aead.KeyBytes)
 	}
 	s, err := aead.New(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/lib/grpcerror"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestExplain calls servers that cannot answer, with and without TLS.
@@ -43,9 +44,7 @@ func TestExplain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, err := grpc.NewClient("passthrough:///"+test.addr, grpc.WithTransportCredentials(test.creds))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			t.Cleanup(func() { _ = conn.Close() })
 			limit := 10 * time.Second
 			if test.want == grpcerror.NoAnswer {
@@ -87,9 +86,7 @@ func silent(t *testing.T) string {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	return ln
 }

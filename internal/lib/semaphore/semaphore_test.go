@@ -15,9 +15,7 @@ import (
 func acquire(t *testing.T, s *semaphore.Semaphore, tenant string) func() {
 	t.Helper()
 	release, err := s.Acquire(t.Context(), tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return release
 }
 

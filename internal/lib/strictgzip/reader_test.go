@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"github.com/capgate/capgate/internal/lib/strictgzip"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func pack(t testing.TB, text string) []byte {
@@ -19,9 +20,7 @@ func pack(t testing.TB, text string) []byte {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -65,9 +64,7 @@ func TestReader(t *testing.T) {
 		}
 	}
 	r, err := strictgzip.NewReader(bytes.NewReader(append(slices.Clone(one), 'x')))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for range 3 {
 		if _, err = io.Copy(io.Discard, r); !errors.Is(err, strictgzip.ErrFollowed) {
 			t.Errorf("the end, more than once: %v", err)

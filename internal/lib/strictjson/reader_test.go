@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 func in16(s string) string {
@@ -230,9 +231,7 @@ func TestValues(t *testing.T) {
 	text := ` {"a":[1,"\u0062",{"c":null},[],{}],"\u0064":true,"e":false} `
 	r := strictjson.Get()
 	defer r.Release()
-	if err := r.Read([]byte(text), strictjson.Options{Keep: true}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Read([]byte(text), strictjson.Options{Keep: true}))
 	want := map[string]any{"a": []any{json.Number("1"), "b", map[string]any{"c": nil}, []any{}, map[string]any{}},
 		"d": true, "e": false}
 	if got := r.Root().Any(); !reflect.DeepEqual(got, want) {
@@ -344,9 +343,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(benchmarked)))
 	for b.Loop() {
-		if err := strictjson.Check(benchmarked); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, strictjson.Check(benchmarked))
 	}
 }
 
@@ -356,9 +353,7 @@ func BenchmarkDense(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if err := strictjson.Check(text); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, strictjson.Check(text))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestWatchInStrings: the name is found in JSON of four strings one in the other, also if it is written with escapes. A
@@ -19,9 +20,7 @@ func TestWatchInStrings(t *testing.T) {
 			text := `{"` + name + `":"a"}`
 			for level := 1; level <= 8; level++ {
 				quoted, err := json.Marshal(text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				text = `{"x":` + escapes.Replace(string(quoted)) + `}`
 				assertWatched(t, text, level <= 4)
 			}

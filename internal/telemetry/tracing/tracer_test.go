@@ -64,9 +64,7 @@ func open(t *testing.T, cfg tracing.Config) (*tracing.Tracer, *lines) {
 		cfg.Delay = time.Millisecond
 	}
 	tracer, err := tracing.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { shut(tracer, 0) })
 	return tracer, log
 }
@@ -191,9 +189,7 @@ func TestASlowCollector(t *testing.T) {
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	addr := ln.Addr().String()
 	_ = ln.Close()
 	for _, endpoint := range []string{addr, "http://" + addr} {
@@ -361,9 +357,7 @@ func BenchmarkCall(b *testing.B) {
 	for name, sample := range map[string]float64{"sampled": 1, "not": 0} {
 		b.Run(name, func(b *testing.B) {
 			tracer, err := tracing.New(tracing.Config{Endpoint: "127.0.0.1:1", Sample: sample})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			b.Cleanup(func() { shut(tracer, 0) })
 			b.ReportAllocs()
 			for b.Loop() {

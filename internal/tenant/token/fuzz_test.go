@@ -12,6 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -36,9 +37,7 @@ func FuzzToken(f *testing.F) {
 // FuzzClaims: claims of an issuer are rejected, or read as by any other JSON parser.
 func FuzzClaims(f *testing.F) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, err)
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "1",
 			Algorithm: "EdDSA"}}})
@@ -55,9 +54,7 @@ func FuzzClaims(f *testing.F) {
 		{"sub": "ännchen"}, {"events": nil}, {"typ": "ID"}, {"sub": nil},
 	} {
 		text, err := json.Marshal(i.Claims(change))
-		if err != nil {
-			f.Fatal(err)
-		}
+		check.Must(f, err)
 		f.Add(string(text))
 		f.Add(string(text) + " ")
 		f.Add(`{"sub":"eve",` + string(text[1:]))

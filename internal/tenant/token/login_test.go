@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -15,9 +16,7 @@ import (
 func atIssuer(t *testing.T, i *issuertest.Issuer, to string) url.Values {
 	t.Helper()
 	resp, err := i.Browser().Get(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_ = resp.Body.Close()
 	back, err := resp.Location()
 	if err != nil || resp.StatusCode != http.StatusFound || !strings.HasPrefix(back.String(), "https://gate.example.com/cb?") {
@@ -121,9 +120,7 @@ func TestCodes(t *testing.T) {
 	l := token.NewLogin("https://gate.example.com/cb", "s", "n")
 	code := func() token.Answer {
 		to, err := v.Authorize(t.Context(), c, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		back := atIssuer(t, i, to)
 		return token.Answer{Code: back.Get("code"), Issuer: back.Get("iss")}
 	}

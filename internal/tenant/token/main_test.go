@@ -78,9 +78,7 @@ func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...
 	t.Helper()
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	v, err := token.New(tenants, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v.Replace(issuers)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -168,9 +168,7 @@ func TestTheEnd(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	v, err := token.New(directory(), token.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	v.Replace([]token.Issuer{configOf(i, nil)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

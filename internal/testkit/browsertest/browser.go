@@ -67,9 +67,7 @@ func Start(t *testing.T, root string) *Browser {
 	t.Helper()
 	chromium := Chromium(t)
 	npm, err := filepath.Abs(filepath.Join(root, "bin", "node"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := os.Stat(filepath.Join(npm, "node_modules", "axe-core")); err != nil {
 		t.Fatalf("%v: run `make setup`", err)
 	}
@@ -78,9 +76,7 @@ func Start(t *testing.T, root string) *Browser {
 		t.Fatal(err)
 	}
 	check.Cleanup(t, func() { _ = os.RemoveAll(b.dir) })
-	if err := os.CopyFS(b.dir, os.DirFS(filepath.Join(root, "console", "testdata"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.CopyFS(b.dir, os.DirFS(filepath.Join(root, "console", "testdata"))))
 	cmd := exec.Command("node", "run.mjs", chromium)
 	cmd.Dir, cmd.Stderr = b.dir, os.Stderr
 	cmd.SysProcAttr = Group()

@@ -22,9 +22,7 @@ func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempote
 		o.Lease = time.Hour // longer than any pause of a busy machine
 	}
 	k, err := idempotency.New(s.Idempotency(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })

@@ -149,9 +149,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	g.Addr, g.AdminAddr = public.Addr().String(), admin.Addr().String()
 	// The gateway's goroutines inherit the label, by which leaks are detected.
 	pprof.Do(context.Background(), pprof.Labels(labelKey, g.label), func(ctx context.Context) {
-		if err := g.build(o); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, g.build(o))
 		ctx, g.drain = context.WithCancel(ctx)
 		go g.run(ctx, public, admin)
 	})
@@ -334,9 +332,7 @@ func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ln
 }
 

@@ -53,9 +53,7 @@ func labelled(t testing.TB, label string) bool {
 func goroutines(t testing.TB, label string) []string {
 	t.Helper()
 	var profile bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
 	var found []string
 	for stack := range strings.SplitSeq(profile.String(), "\n\n") {
 		if strings.Contains(stack, fmt.Sprintf("%q:%q", labelKey, label)) {

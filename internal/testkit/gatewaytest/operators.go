@@ -16,14 +16,10 @@ func (g *Gateway) Admin(t testing.TB, path string) (status int, body string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: transport, Timeout: check.Patience}).Get("http://" + g.AdminAddr + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, string(text)
 }
 

@@ -24,17 +24,11 @@ type ClosedPort struct {
 func NewClosedPort(t testing.TB) *ClosedPort {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	at, ok := name.(*syscall.SockaddrInet4)
 	if !ok {
 		t.Fatalf("address %v", name)
@@ -46,18 +40,12 @@ func NewClosedPort(t testing.TB) *ClosedPort {
 func (p *ClosedPort) Listen(t testing.TB) net.Listener {
 	t.Helper()
 	fd, err := syscall.Dup(p.fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, syscall.SOMAXCONN); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, syscall.Listen(fd, syscall.SOMAXCONN))
 	file := os.NewFile(uintptr(fd), p.Addr)
 	defer func() { _ = file.Close() }()
 	ln, err := net.FileListener(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ln
 }
 

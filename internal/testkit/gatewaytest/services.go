@@ -56,13 +56,9 @@ func ServeGuarded(t testing.TB, by guard.Authenticator, all ...admin.Service) *S
 func serveOperators(t testing.TB, by *guard.Guard, all []admin.Service) *Services {
 	t.Helper()
 	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, all...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: by})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	web := httptest.NewUnstartedServer(routes)
 	web.Config.Protocols = new(http.Protocols)
 	web.Config.Protocols.SetHTTP1(true)
@@ -71,9 +67,7 @@ func serveOperators(t testing.TB, by *guard.Guard, all []admin.Service) *Service
 	check.Cleanup(t, web.Close)
 	conn, err := clienttest.NewConn("passthrough:///"+web.Listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	return &Services{Conn: conn, URL: web.URL}
 }
@@ -83,20 +77,14 @@ func serveOperators(t testing.TB, by *guard.Guard, all []admin.Service) *Service
 func (s *Services) Ask(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := clienttest.HTTP.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return resp.StatusCode, string(text)
 }

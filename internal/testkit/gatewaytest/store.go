@@ -12,9 +12,7 @@ import (
 func OpenStore(t testing.TB, url string) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(redisstore.Config{URL: url, Timeout: check.Patience, Dial: check.Patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, s.Close)
 	return s
 }

@@ -14,9 +14,7 @@ func Tracer(t *testing.T, collector string, sample float64) *tracing.Tracer {
 	t.Helper()
 	tracer, err := tracing.New(tracing.Config{Endpoint: collector, Sample: sample, Service: "capgate", Version: "v1",
 		Instance: "gw-1", Delay: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 		defer cancel()

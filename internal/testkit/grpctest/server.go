@@ -97,9 +97,7 @@ func Start(t testing.TB, o Options) *Server {
 		o.Addr = "127.0.0.1:0"
 	}
 	ln, err := net.Listen("tcp", o.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.Addr = ln.Addr().String()
 	ended := make(chan struct{})
 	go func() {
@@ -156,13 +154,9 @@ func (s scripted) ServerReflectionInfo(stream reflectionpb.ServerReflection_Serv
 func files(t testing.TB, descriptors []byte) *protoregistry.Files {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}
-	if err := proto.Unmarshal(descriptors, set); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, proto.Unmarshal(descriptors, set))
 	files, err := protodesc.NewFiles(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return files
 }
 

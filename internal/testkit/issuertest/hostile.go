@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // Hostile returns tokens that must not be accepted, by their fault. attacker is a URL from which some of them want
@@ -144,13 +146,9 @@ func (i *Issuer) publicTexts(t testing.TB) map[string][]byte {
 	t.Helper()
 	jwk := i.Key(t, "RS256")
 	der, err := x509.MarshalPKIXPublicKey(jwk.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	text, err := jwk.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	return map[string][]byte{"the public key, PEM": block,
 		"the public key, PEM without its end": block[:len(block)-1], "the public key, DER": der,
@@ -162,9 +160,7 @@ func (i *Issuer) stolen(t testing.TB, all map[string]string, attacker string,
 	header func(map[string]any) map[string]any, claims any) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	key := &signer{"ES256", i.KID(t, "ES256"), private}
 	jwk := jose.JSONWebKey{Key: private.Public(), KeyID: "attacker", Algorithm: "ES256"}
 	for name, change := range map[string]map[string]any{
@@ -180,9 +176,7 @@ func (i *Issuer) stolen(t testing.TB, all map[string]string, attacker string,
 		}
 		text := Part(t, h) + "." + Part(t, claims)
 		signature, err := key.sign([]byte(text), "ES256")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		all["stolen: "+name] = text + "." + base64.RawURLEncoding.EncodeToString(signature)
 	}
 }
@@ -205,8 +199,6 @@ func loosen(part string) string {
 func asText(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }

@@ -75,9 +75,7 @@ func (i *Issuer) Stop(t testing.TB) {
 func (i *Issuer) Resume(t testing.TB) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	i.cmd = exec.Command(self, asIssuer, i.dir, i.addr)
 	// it ends with the tests, even if they are killed
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -86,9 +84,7 @@ func (i *Issuer) Resume(t testing.TB) {
 	if err == nil {
 		err = i.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("the issuer did not start: %v", err)
@@ -134,9 +130,7 @@ func (i *Issuer) Browser() *http.Client {
 func (i *Issuer) Logins(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/logins", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return n
 }
 
@@ -144,18 +138,14 @@ func (i *Issuer) Logins(t testing.TB) int {
 func (i *Issuer) Requests(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/requests", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return n
 }
 
 // Keys returns its published keys, however it behaves: a JWK Set.
 func (i *Issuer) Keys(t testing.TB) (set jose.JSONWebKeySet) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(i.do(t, http.MethodGet, "/test/keys", "")), &set); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(i.do(t, http.MethodGet, "/test/keys", "")), &set))
 	return set
 }
 
@@ -214,9 +204,7 @@ func Part(t testing.TB, v any) string {
 	text, isText := v.(string)
 	if !isText {
 		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		text = string(data)
 	}
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
@@ -230,13 +218,9 @@ func (i *Issuer) post(t testing.TB, path, body string) string {
 func (i *Issuer) do(t testing.TB, method, path, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, i.URL+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	resp, err := i.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -249,26 +233,18 @@ func (i *Issuer) do(t testing.TB, method, path, body string) string {
 func writeCertificate(t testing.TB, dir string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: cert},
 		"key": {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
 }

@@ -61,9 +61,7 @@ func Start(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{news: make(chan struct{})}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, c)
 	done := make(chan struct{})

@@ -21,9 +21,7 @@ import (
 func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	web := httptest.NewServer(before(t, ln, register, cfg))
 	check.Cleanup(t, web.Close)
 	web.Client().Transport = clienttest.Bound(web.Client().Transport)
@@ -54,13 +52,9 @@ func before(t testing.TB, ln net.Listener, register func(*grpc.Server), cfg rest
 	}()
 	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(),
 		append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	h, err := rest.New(conn, runtime.HTTPStatusFromCode, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	check.Cleanup(t, func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)

@@ -51,9 +51,7 @@ type Server struct {
 func Start(t *testing.T, o Options) *Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := &Server{Addr: ln.Addr().String(), opts: o, came: make(chan Message, 100), conns: map[net.Conn]struct{}{}}
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -21,9 +22,7 @@ import (
 func to(t *testing.T, url string, c Config) *endpoint {
 	t.Helper()
 	c.URL, c.Secrets = url+"/hook?token=hidden", [][]byte{make([]byte, minSecret)}
-	if err := c.setDefaults(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, c.setDefaults())
 	p := newEndpoint(c)
 	t.Cleanup(p.close)
 	return p
@@ -75,9 +74,7 @@ func TestFailuresNameNoSecret(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	closed := ln.Addr().String()
 	_ = ln.Close()
 	garbage := answering(t, "hidden garbage\r\n\r\n")
@@ -116,9 +113,7 @@ func TestFailuresNameNoSecret(t *testing.T) {
 func answering(t *testing.T, text string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for {
