@@ -304,7 +304,8 @@ var (
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
 	// On a busy machine Redis may answer late, here after 10 s. The operation is repeated if the gateway has counted
-	// that, mostTries at most. What tenants do to each other in time is not seen here; tests of shares and limits prove that.
+	// that, mostTries at most. What tenants do to each other in time is not seen here; tests of shares and limits prove
+	// that.
 	aSilence = regexp.MustCompile(`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
 
 	aLength = regexp.MustCompile(`Content-Length:\[(\d+)\]`)

@@ -69,7 +69,7 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 	check.Holds(t, "Redis to know of them", func() bool { return told() > last })
 	server.Freeze()
 	defer server.Thaw()
-	// What it asked before is answered yet, and Redis learns of no end of a call.
+	// Redis may still answer a question from before, and learns of no call that ends.
 	check.Until(t, "the replica to notice that Redis is silent", func() (bool, string) {
 		for _, p := range before {
 			all[0].Release(0, p)

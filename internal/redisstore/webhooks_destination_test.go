@@ -31,7 +31,8 @@ func TestDestinationOfSomeTenants(t *testing.T) {
 	theirs.Tenant = globex
 	ask(t, k, request(`{}`))
 	a := ask(t, k, theirs)
-	d := tell(t, s, r.URL, webhook.Config{Tenants: []string{globex}}, webhook.Options{Tenants: tenants(globex, request("").Tenant)})
+	d := tell(t, s, r.URL, webhook.Config{Tenants: []string{globex}},
+		webhook.Options{Tenants: tenants(globex, request("").Tenant)})
 	d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 	d.stop()
 	_, _, left := claim(t, s.Webhooks(), 0, time.Hour)

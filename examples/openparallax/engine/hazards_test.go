@@ -228,7 +228,8 @@ func TestKeptStreams(t *testing.T) {
 		e.attend(t, agent.Config{})
 		c := e.client(t)
 		ctx, cancel := context.WithCancel(within(t))
-		stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: normal})
+		stream, err := c.SendMessage(ctx,
+			&openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "hello", Mode: normal})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,8 @@ func TestWhoseToolsAreCalled(t *testing.T) {
 		{"acme", "acme", 200, "called for acme by operator ann", "weather", "mail"},
 		{"acme", "globex", 403, "OPERATOR_TENANT", "OPERATOR_TENANT", "called"},
 	} {
-		web := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{test.of}}, service(t))
+		who := gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{test.of}}
+		web := gatewaytest.ServeGuarded(t, who, service(t))
 		code, body := web.Ask(t, "POST", "/v1/playground:invoke",
 			`{"tenant":"`+test.tenant+`","capability":"weather","tool":"x"}`)
 		listed, tools := web.Ask(t, "GET", "/v1/playground/tools?tenant="+test.tenant, "")

@@ -233,7 +233,8 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	}
 }
 
-// Who has left counts no more, and not twice: not as its turn comes, and not where it leaves in that moment.
+// TestWhoLeavesIsCountedOnce: a request that has left its queue is no longer counted there. Its turn does not count it a
+// second time, also if it leaves in that moment.
 func TestWhoLeavesIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for name, inItsTurn := range map[string]bool{"before its turn": false, "in its turn": true} {
