@@ -63,8 +63,8 @@ func inSession(ctx context.Context, c gatewaytest.Client, session string) (serve
 	return servedBy(ctx, c, req)
 }
 
-// inSession is one call of a session after backends have stopped. A call that meets the very end of a connection is made
-// again, at most as often as connections were stopped.
+// inSession is one call of a session after backends have stopped. A call that meets the very end of a connection is
+// made again, at most as often as connections were stopped.
 func (r *room) inSession(ctx context.Context, c gatewaytest.Client, session string) (served string, err error) {
 	for range r.stopped + 1 {
 		if served, err = inSession(ctx, c, session); errorInfo(err).GetReason() != "UPSTREAM_LOST" {

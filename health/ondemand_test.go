@@ -216,8 +216,8 @@ func TestHangAfterRefusal(t *testing.T) {
 	})
 }
 
-// Of thousands of backends that do not run 200 are probed early, and of these 20 again and again, as 200 probes a second
-// allow.
+// Of thousands of backends that do not run 200 are probed early, and of these 20 again and again, as 200 probes a
+// second allow.
 func TestManyAbsent(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -96,8 +96,9 @@ func (s *Store) credentials(context.Context) (username, password string, err err
 	return a.username, a.password, nil
 }
 
-// answersOnce is a connection to a node of a Cluster. The Cluster's client follows a slot that has moved, and as often
-// sends a command again whose connection has ended, which may have been executed. It does not do so after another error.
+// answersOnce is a connection to a node of a Cluster. The client that follows a slot which has moved also sends a
+// command again if the connection ends before the answer. The node may have executed it. After another error the
+// client sends nothing again.
 type answersOnce struct{ net.Conn }
 
 var errEnded = errors.New("redis has closed the connection")

@@ -131,8 +131,8 @@ func TestPeopleLearn(t *testing.T) {
 	})
 }
 
-// TestPeopleAfterAFailover: revocations that a failover has undone are back once a replica that knows them has read. Such
-// a replica misses none that comes before it reads.
+// TestPeopleAfterAFailover: revocations that a failover has undone are back once a replica that knows them has read.
+// Such a replica misses none that comes before it reads.
 func TestPeopleAfterAFailover(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, store := t.Context(), open()

@@ -40,8 +40,8 @@ const (
 	NoGateway
 )
 
-// Artifact identifies a file at a backend. A tenant that gets the id of a deleted one has another UID, and so has none of
-// its artifacts in memory. The store forgets those of a deleted tenant, and goes by Tenant alone.
+// Artifact identifies a file at a backend. A tenant that gets the id of a deleted one has another UID, and so has none
+// of its artifacts in memory. The store forgets those of a deleted tenant, and goes by Tenant alone.
 type Artifact struct{ Tenant, UID, Capability, ID string }
 
 // Location is an artifact with its backend.

@@ -233,8 +233,8 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesIsCountedOnce: a request that has left its queue is no longer counted there. Its turn does not count it a
-// second time, also if it leaves in that moment.
+// TestWhoLeavesIsCountedOnce: a request that has left its queue is no longer counted there. Its turn does not count it
+// a second time, also if it leaves in that moment.
 func TestWhoLeavesIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for name, inItsTurn := range map[string]bool{"before its turn": false, "in its turn": true} {

@@ -42,8 +42,8 @@ func StartSentinel(t TB) *Sentinel {
 	return s
 }
 
-// inMemory returns a directory in memory, or the given one where there is none. Sentinel synchronizes its file, and takes
-// the wait for a busy disk for a jump of the clock: it then does nothing for 30 s.
+// inMemory returns a directory in memory, or the given one where there is none. Sentinel synchronizes its file, and
+// takes the wait for a busy disk for a jump of the clock: it then does nothing for 30 s.
 func inMemory(t TB, dir string) string {
 	t.Helper()
 	memory, err := os.MkdirTemp("/dev/shm", "sentinel")
