@@ -49,6 +49,8 @@ var assertions = []struct {
 	{"x-forwarded-user", "mallory", ""},
 	{"forwarded", "for=6.6.6.6", ""},
 	{"x-real-ip", "6.6.6.6", ""},
+	{"cookie", "session=mallory", ""},
+	{"proxy-authorization", "Basic bWFsbG9yeQ==", ""},
 	{"x-tenant-id", "mallory", ""},
 	{"x-user-id", "mallory", ""},
 	{"x-agent-id", "mallory", ""},
@@ -111,6 +113,26 @@ func TestAssertionsAreStripped(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestClientsDoNotChooseTheirAddress: text of a client in a trusted proxy's Forwarded header is not read as an address.
+func TestClientsDoNotChooseTheirAddress(t *testing.T) {
+	t.Parallel()
+	f := startBehind(t, clientaddr.New(clientaddr.Config{Trusted: loopback, Header: clientaddr.Forwarded}), call.Doc,
+		call.Doc)
+	sent := []string{
+		`for=192.0.2.1;host="x,for=6.6.6.6"`, `for=6.6.6.6;x=", for=192.0.2.1`, `host="x;for=6.6.6.6";for=192.0.2.1`,
+	}
+	for _, header := range sent {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "forwarded", header)
+		_, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
+		check.Must(t, err)
+	}
+	for i, line := range f.gateway.Log.Calls(t, len(sent)) {
+		if got := line.Text("client"); got != "192.0.2.1" {
+			t.Errorf("%s: the client is %q", sent[i], got)
+		}
 	}
 }
 

@@ -47,6 +47,18 @@ func TestClient(t *testing.T) {
 			`for=192.0.2.1,for=10.0.0.2`, "192.0.2.1"},
 		"Forwarded, a quote": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
 			`for=6.6.6.6;x=", for=192.0.2.1`, "192.0.2.1"},
+		"Forwarded, a comma in quotes": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=192.0.2.1;host="x,for=6.6.6.6"`, "192.0.2.1"},
+		"Forwarded, an escaped quote": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=192.0.2.1;host="x\",for=6.6.6.6;y=\""`, "192.0.2.1"},
+		"Forwarded, an escaped backslash": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=6.6.6.6;x="\\", for=192.0.2.1;host="x,for=6.6.6.6\\"`, "192.0.2.1"},
+		"Forwarded, a semicolon in quotes": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`host="x;for=6.6.6.6";for=192.0.2.1`, "192.0.2.1"},
+		"Forwarded, a quote and a comma in quotes": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=6.6.6.6;x=", for=192.0.2.1;host="x,for=6.6.6.6"`, "192.0.2.1"},
+		"Forwarded, an open quote at the end": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
+			`for=6.6.6.6, for=192.0.2.1;host="x`, "10.0.0.1"},
 		"Forwarded, hidden": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
 			`for=192.0.2.1, for=_gazonk`, "10.0.0.1"},
 		"Forwarded, twice": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
@@ -96,6 +108,11 @@ func FuzzClient(f *testing.F) {
 			// The last address, which the proxy added, is trusted, and none before it.
 			if got = r.Client(peer, list+", for=192.0.2.7"); header == clientaddr.Forwarded && got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
+			}
+			host := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(list)
+			if got = r.Client(peer, list+`, for=192.0.2.7;host="`+host+`"`); header == clientaddr.Forwarded &&
+				got.String() != "192.0.2.7" {
+				t.Errorf("%v of %q as the host", got, list)
 			}
 			if got = r.Client(peer, list+", 192.0.2.7"); header == clientaddr.XForwardedFor && got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
@@ -148,8 +165,8 @@ func TestHidden(t *testing.T) {
 		"x-tenant-id": true, "x-user-id": true, "x-agent-id": true, "x-real-ip": true, "forwarded": true,
 		"x-forwarded-for":         true,
 		"x-forwarded-client-cert": true, "grpc-metadata-authorization": true, "x-capgate-caller": true,
-		"x-approval-id": true,
-		"x-request-id":  false, "authorization": false, "x-forwarded": false, "grpc-timeout": false,
+		"x-approval-id": true, "cookie": true, "proxy-authorization": true, "proxy-connection": true,
+		"x-request-id": false, "authorization": false, "x-forwarded": false, "grpc-timeout": false,
 		"forwarded-for": false, "": false,
 	} {
 		if clientaddr.Reserved(name) != want {

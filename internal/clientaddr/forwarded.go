@@ -20,9 +20,7 @@ func (r *Resolver) Client(peer netip.Addr, list string) netip.Addr {
 	c := r.cfg.Load()
 	client := peer
 	for hops := 1; hops <= c.Hops && list != "" && c.trusts(client); {
-		// Only the part behind the last comma is the last proxy's own, whatever quotes precede it: addresses
-		// have no comma.
-		at := strings.LastIndexByte(list, ',')
+		at := lastComma(list, c.Header == Forwarded)
 		item := strings.Trim(list[at+1:], " \t")
 		list = list[:max(at, 0)]
 		if item == "" {
@@ -41,9 +39,30 @@ func (r *Resolver) Client(peer netip.Addr, list string) netip.Addr {
 	return client
 }
 
+// lastComma returns the index of the comma before the last element of a list, or -1. With quotes, a comma in a quoted
+// string separates nothing (RFC 7239 §4). The list is read from its end, as its last element is the last proxy's own:
+// quotes in the elements before it, which a client can choose, do not matter.
+func lastComma(list string, quotes bool) int {
+	quoted := false
+	for i := len(list) - 1; i >= 0; i-- {
+		switch c := list[i]; {
+		case c == '"' && quotes && !(quoted && escaped(list[:i])):
+			quoted = !quoted
+		case c == ',' && !quoted:
+			return i
+		}
+	}
+	return -1
+}
+
+// escaped reports whether the next byte after text in a quoted string is escaped.
+func escaped(text string) bool { return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1 }
+
 // forParam returns the node of a Forwarded element's parameter for; "" unless it occurs once.
 func forParam(element string) (node string) {
-	for part := range strings.SplitSeq(element, ";") {
+	for more := true; more; {
+		var part string
+		part, element, more = cutParam(element)
 		name, value, ok := strings.Cut(strings.Trim(part, " \t"), "=")
 		if !ok || !strings.EqualFold(name, "for") {
 			continue
@@ -54,6 +73,22 @@ func forParam(element string) (node string) {
 		node = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)
 	}
 	return node
+}
+
+// cutParam cuts an element at its first semicolon outside of quoted strings.
+func cutParam(element string) (param, rest string, more bool) {
+	quoted := false
+	for i := 0; i < len(element); i++ {
+		switch c := element[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == ';' && !quoted:
+			return element[:i], element[i+1:], true
+		}
+	}
+	return element, "", false
 }
 
 // parseNode parses an IPv4 or IPv6 address, with or without brackets and a port.
