@@ -22,7 +22,13 @@ func (s *settings) readIssuers() (problems []error) {
 				problems = append(problems, fmt.Errorf("issuer %s: ca_file: %w", i.Name, err))
 			}
 		}
-		s.issuers = append(s.issuers, issuerOf(i, roots))
+		of := issuerOf(i, roots)
+		for _, c := range s.cfg.Operators.SignIn {
+			if c.Issuer == i.Name {
+				of.ClientIDs = append(of.ClientIDs, c.ClientID)
+			}
+		}
+		s.issuers = append(s.issuers, of)
 	}
 	return problems
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
@@ -101,6 +103,44 @@ func TestIssuersOfTheFile(t *testing.T) {
 	if exit, _, stderr := runProgram(t, nil, "check", "--config", file); exit != 1 ||
 		!strings.Contains(stderr, "add tenants") {
 		t.Errorf("capgate check: %d, %s", exit, stderr)
+	}
+}
+
+// TestIDTokensOfSignInsAreRejected: where the client id of a sign-in is an audience as well, an ID token for that client
+// is no credential of a caller, although it has none of the optional claims that mark it.
+func TestIDTokensOfSignInsAreRejected(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	issuer := issuertest.Start(t)
+	text := fmt.Sprintf("tenants: [{id: acme, capabilities: ['*']}]\n"+
+		"issuers: [{name: corp, issuer: %q, audiences: [capgate, api], ca_file: %s}]\n"+
+		"operators: {sign_in: [{issuer: corp, client_id: capgate}], people: [{issuer: corp, user: ann, roles: [admin]}]}\n",
+		issuer.URL, issuer.CAFile)
+	file := filepath.Join(t.TempDir(), "capgate.yaml")
+	check.Must(t, os.WriteFile(file, []byte(configOf(text, backend)), 0o600))
+	_, public, admin := serve(t, []string{"CAPGATE_ADMIN_INSECURE="}, "--config", file)
+	client := dial(t, public)
+	for name, test := range map[string]struct {
+		typ, audience string
+		caller        string
+		operator      int
+	}{
+		"an ID token":     {"JWT", "capgate", "CREDENTIAL_INVALID", http.StatusUnauthorized},
+		"an access token": {"at+jwt", "capgate", "OK", http.StatusOK},
+		"for the API":     {"JWT", "api", "OK", http.StatusOK},
+	} {
+		raw := issuer.Sign(t, "ES256", map[string]any{"alg": "ES256", "kid": issuer.KID(t, "ES256"), "typ": test.typ},
+			issuer.Claims(map[string]any{"aud": test.audience}))
+		becomes(t, name, func() string { return answerTo(t, client, raw) }, "IDENTITY_UNAVAILABLE", test.caller)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/v1/fleets", http.NoBody)
+		check.Must(t, err)
+		request.Header.Set("Authorization", "Bearer "+raw)
+		resp, err := clienttest.HTTP.Do(request)
+		check.Must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != test.operator {
+			t.Errorf("%s, as an operator: %s", name, resp.Status)
+		}
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 var errExpired = errors.New("it has expired")
 
 // check returns the identity and the end of a token with a valid signature.
-func (i *issuer) check(claims object, now time.Time) (who tenant.Identity, expires time.Time, err error) {
-	if expires, err = i.checkToken(claims, now); err != nil {
+func (i *issuer) check(said *unverified, claims object, now time.Time) (who tenant.Identity, expires time.Time, err error) {
+	if expires, err = i.checkToken(said, claims, now); err != nil {
 		return who, expires, err
 	}
 	who, err = i.identity(claims)
@@ -25,15 +25,16 @@ func (i *issuer) check(claims object, now time.Time) (who tenant.Identity, expir
 }
 
 // checkToken checks the claims of an access token other than those of its identity, and returns its end.
-func (i *issuer) checkToken(claims object, now time.Time) (expires time.Time, err error) {
+func (i *issuer) checkToken(said *unverified, claims object, now time.Time) (expires time.Time, err error) {
 	if iss, _ := claims.text("iss"); iss != i.URL {
 		return expires, errors.New("iss is another issuer")
 	}
-	if err = i.checkAudience(claims); err != nil {
+	audiences, err := i.checkAudience(claims)
+	if err != nil {
 		return expires, err
 	}
 	if !i.IDTokens {
-		if err = checkKind(claims); err != nil {
+		if err = i.checkKind(said, claims, audiences); err != nil {
 			return expires, err
 		}
 	}
@@ -45,15 +46,16 @@ func (i *issuer) checkToken(claims object, now time.Time) (expires time.Time, er
 	return i.checkTimes(claims, now, i.MaxLifetime)
 }
 
-func (i *issuer) checkAudience(claims object) error {
+// checkAudience returns the audiences of a token. At least one of them is this gateway's.
+func (i *issuer) checkAudience(claims object) ([]string, error) {
 	audiences, err := claims.texts("aud")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(i.Audiences, a) }) {
-		return errors.New("aud is missing, or names no audience of this gateway")
+		return nil, errors.New("aud is missing, or names no audience of this gateway")
 	}
-	return nil
+	return audiences, nil
 }
 
 // checkTimes returns the end of a token, including the leeway. A longest lifetime of 0 is any.
@@ -83,22 +85,48 @@ func (i *issuer) checkTimes(claims object, now time.Time, longest time.Duration)
 	return expires.Add(i.Leeway), nil
 }
 
-// checkKind rejects tokens that are not access tokens: the ID token of a login (at_hash and c_hash in OpenID Connect
-// Core §3.3.2.11; typ of Keycloak, token_use of Cognito), a logout token (events, RFC 8417), and a refresh token.
-func checkKind(claims object) error {
+// checkKind rejects tokens that are not access tokens: the ID token of a login (at_hash, c_hash and nonce in OpenID
+// Connect Core §2 and §3.3.2.11; typ of Keycloak, token_use of Cognito), a logout token (events, RFC 8417), and a
+// refresh token. An ID token may have none of these claims. Its audience is a client, so a token for a client needs a
+// mark of an access token.
+func (i *issuer) checkKind(said *unverified, claims object, audiences []string) error {
 	for _, name := range [...]string{"at_hash", "c_hash", "events"} {
 		if _, has := claims[name]; has {
 			return errors.New(name + " says that it is not an access token")
 		}
 	}
+	marked := said.access
 	for _, name := range [...]string{"typ", "token_use"} {
 		kind, _ := claims[name].(string)
 		switch strings.ToLower(kind) {
 		case "id", "refresh", "offline", "logout":
 			return errors.New(name + " says that it is not an access token")
+		case "bearer", "access", "at+jwt":
+			marked = true
 		}
 	}
+	if marked {
+		return nil
+	}
+	if _, has := claims["nonce"]; has {
+		return errors.New("nonce says that it is an ID token")
+	}
+	if i.forClient(claims, audiences) {
+		return errors.New("aud is a client, and nothing says that it is an access token")
+	}
 	return nil
+}
+
+// forClient reports whether the audience of a token is a client: the one that requested it, or this gateway as a client
+// of sign-ins.
+func (i *issuer) forClient(claims object, audiences []string) bool {
+	azp, _ := claims["azp"].(string)
+	for _, a := range audiences {
+		if a != azp && slices.Contains(i.Audiences, a) && !slices.Contains(i.ClientIDs, a) {
+			return false
+		}
+	}
+	return true
 }
 
 // has reports whether a claim has the required value, or is a list with it.

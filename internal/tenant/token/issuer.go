@@ -15,6 +15,7 @@ type Issuer struct {
 	URL         string        // iss of its tokens, and base of discovery; unique
 	JWKS        string        // URL of its keys; "": from discovery
 	Audiences   []string      // aud of a token must have one of them
+	ClientIDs   []string      // of this gateway's sign-ins; an audience among them does not make an access token
 	Algorithms  []string      // of signatures, of Algorithms()
 	Leeway      time.Duration // tolerated clock skew
 	MaxLifetime time.Duration // from iat, or now without it, to exp; 0: any

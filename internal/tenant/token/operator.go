@@ -47,7 +47,7 @@ func (v *Verifier) operator(ctx context.Context, raw string) (who tenant.Identit
 	if err != nil {
 		return who, err
 	}
-	if _, err = by.checkToken(claims, v.options.Now()); err == nil {
+	if _, err = by.checkToken(&said, claims, v.options.Now()); err == nil {
 		err = by.checkEmail(claims)
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ func LooksLikeToken(credential string) bool { return strings.Count(credential, "
 // unverified has the unverified header and issuer of a token.
 type unverified struct {
 	alg, kid string
+	access   bool // typ is that of an access token (RFC 9068 §2.1)
 	issuer   string
 }
 
@@ -71,7 +72,10 @@ func (u *unverified) readHeader(header object) (err error) {
 		}
 	}
 	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
-	case "", "jwt", "at+jwt":
+	case "at+jwt":
+		u.access = true
+		return nil
+	case "", "jwt":
 		return nil
 	}
 	return errors.New("typ is another kind of token")

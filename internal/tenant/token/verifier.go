@@ -230,7 +230,7 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	if found := v.cache.get(hash); found != nil { // a concurrent call has verified it
 		return found, nil
 	}
-	found, err := by.verify(ctx, raw, keys, said.alg, v.options.Now())
+	found, err := by.verify(ctx, raw, keys, &said, v.options.Now())
 	if err == nil {
 		found.by, found.who.Validity = v, found
 		v.cache.put(hash, found)
@@ -270,12 +270,14 @@ func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) 
 }
 
 // verify verifies signature and claims.
-func (i *issuer) verify(ctx context.Context, raw string, keys []*key, alg string, now time.Time) (*verified, error) {
-	claims, by, err := i.signed(ctx, raw, keys, alg)
+func (i *issuer) verify(
+	ctx context.Context, raw string, keys []*key, said *unverified, now time.Time,
+) (*verified, error) {
+	claims, by, err := i.signed(ctx, raw, keys, said.alg)
 	if err != nil {
 		return nil, err
 	}
-	who, expires, err := i.check(claims, now)
+	who, expires, err := i.check(said, claims, now)
 	if err != nil {
 		return nil, err
 	}
