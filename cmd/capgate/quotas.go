@@ -10,8 +10,9 @@ import (
 
 // newQuotas makes what keeps tenants to their limits.
 func (p *process) newQuotas(s *settings, metrics *telemetry.Metrics) {
+	store := p.store.Limits(rand.Text())
 	cfg := ratelimit.Config{
-		Store: p.store.Limits(rand.Text()),
+		Store: store, Budgets: store,
 		Meter: func(tenant string) ratelimit.Meter { return meter{metrics, tenant} },
 	}
 	cfg.Replicas = p.sharers()

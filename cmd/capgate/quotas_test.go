@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -56,6 +57,59 @@ func TestLimitsOfTheFile(t *testing.T) {
 			t.Errorf("call %d of the new limit: %d", i+5, got)
 		}
 	}
+}
+
+// TestUsageOfLimits: the admin API shows limits as they are configured and calls as they are counted, before the first
+// call, after some at once, and at a replica that got none of them.
+func TestUsageOfLimits(t *testing.T) {
+	t.Parallel()
+	g := startLimited(t, "{calls_per_second: 80, per_day: 100, each: [{per: user, concurrent: 2}]}")
+	usage := func(gateway int) string {
+		var rows string
+		var list struct {
+			Tenants []struct {
+				Tenant string
+				Limits []struct {
+					Limit, Per string
+					Max        int
+					Used       float64
+				}
+			}
+		}
+		status, body := page(t, "http://"+g.admins[gateway]+"/v1/limits")
+		if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
+			t.Fatal(status, err, body)
+		}
+		for _, tenant := range list.Tenants {
+			for _, l := range tenant.Limits {
+				used := fmt.Sprint(l.Used)
+				if l.Limit == "calls_per_second" && l.Used > 0 && l.Used <= 10 { // some of a second ago, on a slow machine
+					used = "≤10"
+				}
+				rows += fmt.Sprintf("%s: %s%s %s of %d; ", tenant.Tenant, l.Limit, l.Per, used, l.Max)
+			}
+		}
+		return rows
+	}
+	const idle = "acme: calls_per_second 0 of 80; acme: per_day 0 of 100; acme: concurrentuser 0 of 2; "
+	for i := range g.admins {
+		if got := usage(i); got != idle {
+			t.Errorf("replica %d, before the first call: %s", i, got)
+		}
+	}
+	for range 10 {
+		check.Must(t, g.invoke(t.Context(), 0, gatewaytest.Echo))
+	}
+	if got := usage(0); !strings.Contains(got, "calls_per_second ≤10 of 80") &&
+		!strings.Contains(got, "calls_per_second 0 of 80") {
+		t.Errorf("after ten calls: %s", got)
+	}
+	// Leased calls that are not used return to the store, which has the ten calls then.
+	want := strings.Replace(idle, "per_day 0", "per_day 10", 1)
+	check.Until(t, "the usage at a replica without calls to be "+want, func() (bool, string) {
+		got := usage(1)
+		return got == want, got
+	})
 }
 
 // TestSeriesOfTenants: limits of the file have series before anybody calls, and those of tenants that are

@@ -1,7 +1,7 @@
 package admin_test
 
 import (
-	"maps"
+	"context"
 	"net/http/httptest"
 	"slices"
 	"testing"
@@ -17,28 +17,21 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// used are tenants that have called.
-type used map[string]bool
+// oneLimit has tenants with one limit each.
+type oneLimit struct{}
 
-func (u used) Usage(after string, most int) (all []ratelimit.Usage) {
-	for _, id := range slices.Sorted(maps.Keys(u)) {
-		if id > after && len(all) < most {
-			all = append(all, ratelimit.Usage{Tenant: id})
-		}
-	}
-	return all
+func (oneLimit) UsageOf(_ context.Context, s *tenant.Settings) (ratelimit.Usage, error) {
+	return ratelimit.Usage{Tenant: s.ID, Limits: []ratelimit.LimitUsage{{Most: 1}}}, nil
 }
-
-func (u used) UsageOf(id string) (ratelimit.Usage, bool) { return ratelimit.Usage{Tenant: id}, u[id] }
 
 // TestLimitsOfSomeTenants: an operator sees the limits of its tenants alone, on pages of any size.
 func TestLimitsOfSomeTenants(t *testing.T) {
 	t.Parallel()
 	all := []string{"acme", "globex", "hooli", "initech"}
 	directory := tenant.NewDirectory(nil)
-	settings, calls := map[string]*tenant.Settings{}, used{}
+	settings := map[string]*tenant.Settings{}
 	for _, id := range all {
-		settings[id], calls[id] = &tenant.Settings{ID: id}, true
+		settings[id] = &tenant.Settings{ID: id}
 	}
 	directory.Replace(settings)
 	for _, test := range []struct {
@@ -51,7 +44,7 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 		{[]string{"acme", "globex", "initech"}, []string{"acme", "globex", "initech"}, 403},
 	} {
 		mux := guard.NewMux()
-		admin.MountLimits(mux, calls, &tenant.Roster{Directory: directory}, func() admin.Gateway { return admin.Gateway{} })
+		admin.MountLimits(mux, oneLimit{}, &tenant.Roster{Directory: directory}, func() admin.Gateway { return admin.Gateway{} })
 		by := gatewaytest.Operator{Roles: operator.View, Tenants: test.of}
 		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus,
 			HTTPStatus: gateway.HTTPStatus}).Handler(mux)

@@ -19,6 +19,7 @@ type Meter interface {
 // Config configures a Limiter. Store is required.
 type Config struct {
 	Store    Store                     // shared by replicas
+	Budgets  Budgets                   // for Usage; nil: budgets of tenants that do not call this replica count as unused
 	Replicas func() int                // number of replicas, 0: unknown; must not block; default unknown
 	Meter    func(tenant string) Meter // default none
 	// Jitter returns a random duration below its argument; default rand.N.

@@ -224,7 +224,7 @@ func TestValuesOfAllTenantsAreBounded(t *testing.T) {
 				t.Fatal(refusal, ok)
 			}
 		}
-		u, _ := l.UsageOf(s.ID)
+		u, _ := l.UsageOf(t.Context(), s)
 		apart += u.Limits[0].Apart
 	}
 	if apart != ratelimit.MaxScopes {

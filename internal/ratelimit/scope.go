@@ -27,6 +27,7 @@ type scope struct {
 	demand      float64       // calls per second, recently
 	usedAt      int64         // used calls at measuredAt
 	measuredAt  time.Duration // time of the last measure
+	second      secondWindow  // for Usage
 	need        int64         // waiting calls
 	returned    int64         // calls to return to the store
 	unreported  int64         // calls of budgets from the replica's share that the store does not know
@@ -61,6 +62,7 @@ type denial struct {
 
 func newScope(of *tenantState, name Name, stripes int, b tenant.Bounds) *scope {
 	s := &scope{of: of, name: name, calls: newPermitPool(stripes), permits: newPermitPool(stripes)}
+	s.second.since = of.limiter.now()
 	s.bounds.Store(&b)
 	return s
 }

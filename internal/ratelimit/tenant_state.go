@@ -215,6 +215,7 @@ func (s *scope) tick(now time.Duration) (quiet bool) {
 	}
 	s.quiet++
 	s.measure(now)
+	s.second.roll(now, s.used())
 	s.before, s.peak = s.peak, s.held-s.permits.left()
 	if s.acquired.Swap(false) {
 		s.before, s.quiet = max(s.before, 1), 0

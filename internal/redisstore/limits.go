@@ -2,8 +2,11 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -63,6 +66,34 @@ func (l *TenantLimits) Exchange(
 		}
 	}
 	return answers, nil
+}
+
+// Spent implements ratelimit.Budgets. The keys of former periods have expired.
+func (l *TenantLimits) Spent(ctx context.Context, of ratelimit.Owner, names []ratelimit.Name) ([]ratelimit.Spent, error) {
+	counts := make([]*redis.StringCmd, 0, 2*len(names))
+	_ = l.do(ctx, func(ctx context.Context, r redis.Cmdable) error { // each command has its own error
+		_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range names {
+				keys, field := l.keysOf(nil, of, &names[i]), valueField(&names[i])
+				counts = append(counts, p.HGet(ctx, keys[1], field), p.HGet(ctx, keys[2], field))
+			}
+			return nil
+		})
+		return err
+	})
+	spent := make([]ratelimit.Spent, len(names))
+	for i, c := range counts {
+		n, err := c.Int64()
+		switch {
+		case err != nil && !errors.Is(err, redis.Nil):
+			return nil, fmt.Errorf("read the budgets of tenant limits: %w", err)
+		case i%2 == 0:
+			spent[i/2].Day = n
+		default:
+			spent[i/2].Month = n
+		}
+	}
+	return spent, nil
 }
 
 // seqOf is the sequence number of a message.

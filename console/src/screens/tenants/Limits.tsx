@@ -11,14 +11,13 @@ const names: Record<string, string> = { calls_per_second: "Calls a second", conc
 export function Limits({ tenant: one }: { tenant?: string }) {
   const { tenant } = useSession();
   const { items, page, error, loading, more, reload } = useList<TenantInUse>("/v1/limits", "tenants", { tenant: one ?? tenant, page_size: 100 }, 3000);
-  const unused = error?.reason === "USAGE_UNKNOWN";
-  const none = <Empty>{one ?? (tenant !== "-") ? "It has no limits, or has not called this replica of late." : "No tenant with limits has called this replica of late."}</Empty>;
+  const none = <Empty>{tenant === "-" ? "No tenant has limits." : "It has no limits."}</Empty>;
   return (
     <div class="stack">
-      {!unused && <Trouble problem={error} retry={reload} what="limits" />}
+      <Trouble problem={error} retry={reload} what="limits" />
       {loading && items.length === 0 && !error && <Loading />}
-      {(unused || (page && items.length === 0)) && (one ? <Card title="Limits in use">{none}</Card> : none)}
-      {!unused && items.map((t) => (
+      {page && items.length === 0 && !more && none}
+      {items.map((t) => (
         <Card key={t.tenant} title={one ? "Limits in use" : <a class="plain" href={"#/tenants/" + encodeURIComponent(t.tenant)}><Untrusted text={t.tenant} mono most={70} /></a>}
           tools={t.shadow && <Badge tone="info">shadow: nothing is refused</Badge>}>
           {t.limits.length === 0 ? <Empty>It has no limits.</Empty> : t.limits.map((l, i) => <Bar key={i} of={l} />)}
@@ -38,7 +37,7 @@ function Bar({ of: l }: { of: LimitInUse }) {
     <div class={"limit" + (share >= 1 ? " full" : share >= 0.8 ? " high" : "")}>
       <div><span>{title}{l.per && <span class="dim"> for each {inWords(l.per, 30)}</span>}
         {(l.capability || l.tool) && <span class="dim small"> of <Untrusted text={[l.capability, l.tool].filter(Boolean).join(" / ")} mono most={100} /></span>}</span>
-        <span class="num">{used} <span class="dim">of {l.max.toLocaleString("en")}{l.apart ? `, ${l.apart} apart` : ""}</span> <b>{Math.round(share * 100)} %</b></span></div>
+        <span class="num">{used} <span class="dim">of {l.max.toLocaleString("en")}{l.burst && l.burst !== l.max ? `, ${l.burst.toLocaleString("en")} at once` : ""}{l.apart ? `, ${l.apart} apart` : ""}</span> <b>{Math.round(share * 100)} %</b></span></div>
       <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width={share * 100} height="8" /></svg>
     </div>
   );
