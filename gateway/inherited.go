@@ -25,6 +25,7 @@ func (h *handler) inherit(ctx context.Context, q *relay.Request) {
 	if !ok {
 		return
 	}
+	v.recorded.Store(true)
 	q.Value = &v.inherited
 	if c := frontdoor.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" {
 		own := v.inherited

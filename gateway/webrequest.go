@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/filter"
@@ -33,7 +35,8 @@ type webRequest struct {
 	share string // its tenant, for fair shares; "" if there is only one
 	from  string // its client's network, for fair shares of requests without a tenant
 
-	person *inboxCaller // of a request to the inbox; nil: of others
+	person   *inboxCaller // of a request to the inbox; nil: of others
+	recorded atomic.Bool  // it is recorded, or a call of it, which records itself
 }
 
 // strangers is the share of all requests without a valid credential. It is no valid id of a tenant.
@@ -57,7 +60,7 @@ func (h *handler) authenticateRequests(next http.Handler) http.Handler {
 			return // the client has gone meanwhile
 		}
 		v.Context = r.Context()
-		next.ServeHTTP(w, frontdoor.With(r.WithContext(&v.Scope), webRequestKey{}, v))
+		next.ServeHTTP(w, frontdoor.WithRejections(frontdoor.With(r.WithContext(&v.Scope), webRequestKey{}, v), v))
 	})
 }
 
@@ -175,25 +178,35 @@ func (v *webRequest) Exceeded(read int64) error {
 	return GRPCStatus(refusal).Err() // of an upload, a backend may have got what was read
 }
 
-// refuse records a rejected request as a call, and returns the status of its answer.
+// refuse records a rejected request, and returns the status of its answer.
 func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
-	h, st := v.h, status.FromProto(protoOf(refusal, notStarted))
+	st := status.FromProto(protoOf(refusal, notStarted))
+	shed := refusal == filter.OverFairShare || refusal == filter.Overloaded
+	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: shed})
+	return st.Err()
+}
+
+// Rejected implements frontdoor.Rejections.
+func (v *webRequest) Rejected(code codes.Code, reason string) {
+	if !v.recorded.Load() {
+		v.record(telemetry.Record{Code: uint32(code), Reason: reason})
+	}
+}
+
+// record records a request that became no call.
+func (v *webRequest) record(rec telemetry.Record) {
+	v.recorded.Store(true)
 	c := call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,
 		Agent: v.Identity.Agent}
-	rec := telemetry.Record{
-		Call: &c, Client: v.client.Address, Code: uint32(st.Code()), Reason: refusal.Reason,
-		RequestID: v.r.Header.Get(requestIDHeader),
-		BytesIn:   bytesIn, Started: v.came, Ended: time.Since(v.came), Shed: refusal == filter.OverFairShare ||
-			refusal == filter.Overloaded, Page: v.person != nil,
-	}
+	rec.Call, rec.Client, rec.RequestID = &c, v.client.Address, v.r.Header.Get(requestIDHeader)
+	rec.Started, rec.Ended, rec.Page = v.came, time.Since(v.came), v.person != nil
 	if at := v.client.At; at != nil {
 		rec.Listener = at.Name
 	}
 	if c.Tenant != "" {
-		rec.Tenant = h.cfg.Metrics.Tenant(c.Tenant)
+		rec.Tenant = v.h.cfg.Metrics.Tenant(c.Tenant)
 	}
-	h.accesslog(false).Record(&rec, false)
-	return st.Err()
+	v.h.accesslog(false).Record(&rec, false)
 }
 
 // Contradicts reports whether a header has different values.

@@ -16,9 +16,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/openapi"
 )
 
@@ -161,5 +163,29 @@ func TestPlayground(t *testing.T) {
 	}
 	if status, text := page(t, "http://"+admin+"/v1/summary"); status != 200 || !strings.Contains(text, `"attention":[`) {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestSummaryTellsWhatHappened: a tool's error is not an answered call, a fleet with a backend that is down needs
+// attention, and its text names it.
+func TestSummaryTellsWhatHappened(t *testing.T) {
+	t.Parallel()
+	up := gatewaytest.NewCapability("up").Serve(t, call.Doc).Addr
+	_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("", up, "127.0.0.1:1")))
+	for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail} {
+		invoked, _ := postAs(t, "http://"+public+"/v1/capabilities/caps/invoke", "*/*", `{"tool_name":"`+tool+`"}`)
+		if invoked == 0 {
+			t.Fatal(tool)
+		}
+	}
+	check.Until(t, "the summary", func() (bool, string) {
+		_, text := page(t, "http://"+admin+"/v1/summary")
+		return strings.Contains(text, `"totals":{"calls":2,"tool_errors":1}`) &&
+			strings.Contains(text, `"text":"caps: 1 of 2 backends up"`), text
+	})
+	for outcome, want := range map[string]int{"*": 1, "tool_error": 1, "success": 1, "incomplete": 0} {
+		if _, text := page(t, "http://"+admin+"/v1/calls?outcome="+outcome); strings.Count(text, `"request_id"`) != want {
+			t.Errorf("%s: %s", outcome, text)
+		}
 	}
 }

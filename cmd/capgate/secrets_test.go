@@ -33,7 +33,7 @@ import (
 )
 
 // What is passed on with calls as it came, so that it may arrive at a backend.
-var passed = []string{"config_json", "config_json of JSON", "arguments", "cookie", "a header", "baggage",
+var passed = []string{"config_json", "config_json of JSON", "arguments", "a header", "baggage",
 	"tracestate", "idempotency key", "arguments of JSON",
 	"arguments through forward, a good key", "config_json through forward, a good key"}
 

@@ -1,6 +1,10 @@
 package recent
 
-import "time"
+import (
+	"time"
+
+	"github.com/capgate/capgate/internal/telemetry"
+)
 
 // Call is a call that has ended. Its names are callers': valid UTF-8 of bounded length, and otherwise anything.
 type Call struct {
@@ -38,6 +42,11 @@ type Call struct {
 
 // Failed reports whether the call was refused, or failed otherwise.
 func (c *Call) Failed() bool { return c.Code != "OK" }
+
+// unsuccessful reports whether the tool answered with an error, or not completely.
+func (c *Call) unsuccessful() bool {
+	return c.Outcome != "" && c.Outcome != telemetry.Succeeded.String()
+}
 
 // Bound reports whether a call that another replica has written is one, and cuts its texts.
 func (c *Call) Bound() bool {

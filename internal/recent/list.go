@@ -15,6 +15,7 @@ type Filter struct {
 	User, Agent, Capability, Tool string
 	Reason                        string // "*": any refusal, but not calls that wait for approval
 	Code                          string // "*": any but OK
+	Outcome                       string // of the tool; "*": any but success
 	Query                         string // a request's id or a trace's
 	Took                          time.Duration
 }
@@ -24,7 +25,8 @@ func (f *Filter) Matches(c *Call) bool {
 	return among(f.Tenants, c.Tenant) && same(f.User, c.User) && same(f.Agent, c.Agent) &&
 		same(f.Capability, c.Capability) && same(f.Tool, c.Tool) &&
 		(same(f.Reason, c.Reason) || f.Reason == "*" && c.Reason != "" && !call.Asked(c.Reason)) &&
-		(same(f.Code, c.Code) || f.Code == "*" && c.Failed()) && c.Took >= f.Took &&
+		(same(f.Code, c.Code) || f.Code == "*" && c.Failed()) &&
+		(same(f.Outcome, c.Outcome) || f.Outcome == "*" && c.unsuccessful()) && c.Took >= f.Took &&
 		(f.Query == "" || same(f.Query, c.RequestID) || f.Query == c.Trace)
 }
 

@@ -87,6 +87,8 @@ func (l *Log) Record(rec *telemetry.Record) {
 		o.counts.Refusals++
 	case rec.Code != 0:
 		o.counts.Errors++
+	case rec.Outcome > telemetry.Succeeded:
+		o.counts.ToolErrors++
 	}
 	if !rec.Quiet {
 		l.ring.add(o, rec)

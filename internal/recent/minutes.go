@@ -7,10 +7,11 @@ const Window = 15
 
 // Counts are numbers of calls that ended.
 type Counts struct {
-	Calls    int64
-	Refusals int64 // refused by the gateway
-	Errors   int64 // failed otherwise
-	Asked    int64 // not run, because a person is asked about them; neither refusals nor errors
+	Calls      int64
+	Refusals   int64 // refused by the gateway
+	Errors     int64 // failed otherwise
+	Asked      int64 // not run, because a person is asked about them; neither refusals nor errors
+	ToolErrors int64 // answered by a tool with an error, or cut off
 }
 
 // Add adds further calls.
@@ -19,6 +20,7 @@ func (c *Counts) Add(d Counts) {
 	c.Refusals += d.Refusals
 	c.Errors += d.Errors
 	c.Asked += d.Asked
+	c.ToolErrors += d.ToolErrors
 }
 
 // Minute counts the calls that ended in a minute.

@@ -34,7 +34,7 @@ func (r *Replica) Bound() bool {
 	return r.ID != "" && !r.Seen.IsZero()
 }
 
-// Trouble is something about one replica that needs somebody.
+// Trouble is a condition of one replica that needs attention.
 type Trouble struct {
 	Kind string    `json:"kind"` // audit or config
 	Text string    `json:"text"`

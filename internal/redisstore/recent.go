@@ -18,8 +18,9 @@ import (
 const (
 	recentCallsTTL = 24 * time.Hour
 	minutesTTL     = (recent.Window + 5) * time.Minute
-	// maxMinuteFields bounds the fields of one minute: four of each tenant.
-	maxMinuteFields = 4 * 1024
+	// minuteKinds is the number of counts in a minute, each a field of every tenant.
+	minuteKinds     = 5
+	maxMinuteFields = minuteKinds * 1024
 	// maxSaying bounds what a replica says of itself, and maxAnnouncement the calls of one message, in bytes.
 	maxSaying       = 16 << 10
 	maxAnnouncement = 4 << 20
@@ -71,7 +72,7 @@ func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
 			for _, one := range []struct {
 				kind string
 				n    int64
-			}{{"c", c.Calls}, {"r", c.Refusals}, {"e", c.Errors}, {"a", c.Asked}} {
+			}{{"c", c.Calls}, {"r", c.Refusals}, {"e", c.Errors}, {"a", c.Asked}, {"t", c.ToolErrors}} {
 				if one.n > 0 {
 					args = append(args, len(keys), one.kind, tenant, one.n)
 				}
@@ -117,13 +118,13 @@ func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenants []string)
 		which = append(which, one)
 	}
 	sums, err := r.run(ctx, minutesScript, keys, which...).Int64Slice()
-	if err != nil || len(sums) != 4*len(minutes) {
+	if err != nil || len(sums) != minuteKinds*len(minutes) {
 		return nil, errors.Join(errors.New("the minutes cannot be read"), err)
 	}
 	counts := make([]recent.Counts, len(minutes))
 	for i := range counts {
-		of := sums[4*i:]
-		counts[i] = recent.Counts{Calls: of[0], Refusals: of[1], Errors: of[2], Asked: of[3]}
+		of := sums[minuteKinds*i:]
+		counts[i] = recent.Counts{Calls: of[0], Refusals: of[1], Errors: of[2], Asked: of[3], ToolErrors: of[4]}
 	}
 	return counts, nil
 }

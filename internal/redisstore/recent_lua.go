@@ -76,7 +76,7 @@ return 1`)
 var minutesScript = newScript(`
 local sums = {}
 for _, key in ipairs(KEYS) do
-  for _, kind in ipairs({'c', 'r', 'e', 'a'}) do
+  for _, kind in ipairs({'c', 'r', 'e', 'a', 't'}) do
     local sum = 0
     if ARGV[1] == 'all' then sum = tonumber(redis.call('HGET', key, kind .. '-') or 0) end
     for first = 2, #ARGV, 1000 do

@@ -74,6 +74,7 @@ type request interface {
 	GetTool() string
 	GetReason() string
 	GetCode() string
+	GetOutcome() string
 	GetMinDuration() string
 }
 
@@ -86,9 +87,9 @@ func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err e
 		return f, refusedOff
 	}
 	f = recent.Filter{User: r.GetUser(), Agent: r.GetAgent(), Capability: r.GetCapability(), Tool: r.GetTool(),
-		Reason: r.GetReason(), Code: strings.ToUpper(r.GetCode())}
+		Reason: r.GetReason(), Code: strings.ToUpper(r.GetCode()), Outcome: r.GetOutcome()}
 	for name, v := range map[string]string{"tenant": r.GetTenant(), "user": f.User, "agent": f.Agent, "tool": f.Tool,
-		"capability": f.Capability, "reason": f.Reason, "code": f.Code} {
+		"capability": f.Capability, "reason": f.Reason, "code": f.Code, "outcome": f.Outcome} {
 		if len(v) > maxName {
 			return f, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}

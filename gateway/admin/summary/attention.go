@@ -19,10 +19,10 @@ const (
 	maxTroubles = 20
 )
 
-// attention is something that needs somebody.
+// attention is a condition that needs attention.
 type attention = capgatepb.GetSummaryResponse_Attention
 
-// attend adds what needs somebody, the most urgent first. An operator of some tenants sees their approvals alone.
+// attend adds what needs attention, the most urgent first. An operator of some tenants sees their approvals alone.
 func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, replicas []recent.Replica,
 	tenants []string, narrow bool) {
 	if narrow {
@@ -36,8 +36,12 @@ func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, r
 	troubles := 0
 	for i := range replicas {
 		for _, t := range replicas[i].Trouble {
+			text := t.Text
+			if len(replicas) > 1 {
+				text = "replica " + replicas[i].ID + ": " + text
+			}
 			if troubles++; troubles <= maxTroubles {
-				to.Attention = append(to.Attention, &attention{Kind: t.Kind, Text: t.Text, Link: "#/",
+				to.Attention = append(to.Attention, &attention{Kind: t.Kind, Text: text, Link: "#/",
 					Subject: replicas[i].ID, Time: timeOf(t.At)})
 			}
 		}
@@ -53,29 +57,36 @@ func (s *server) addFleets(to *capgatepb.GetSummaryResponse) {
 		return
 	}
 	fleets := s.Fleets()
-	slices.SortFunc(fleets, func(a, b Fleet) int { return cmp.Compare(a.Capability, b.Capability) })
 	to.Fleets = int32(len(fleets))
-	unusable := 0
 	for _, f := range fleets {
 		if f.Usable > 0 {
 			to.FleetsUsable++
-			continue
 		}
-		if unusable++; unusable > maxFleets {
-			continue
-		}
-		text := fmt.Sprintf("none of the %d backends of this fleet gets calls", f.Backends)
-		if f.Backends == 0 {
-			text = "this fleet has no backends"
-		}
-		to.Attention = append(to.Attention, &attention{Kind: "fleet", Text: text, Link: "#/fleets", Subject: f.Capability,
-			Count: int32(f.Backends)})
 	}
-	if more := unusable - maxFleets; more > 0 {
+	fleets = slices.DeleteFunc(fleets, func(f Fleet) bool { return f.Usable > 0 && f.Usable >= f.Backends })
+	slices.SortFunc(fleets, func(a, b Fleet) int {
+		return cmp.Or(cmp.Compare(a.upShare(), b.upShare()), cmp.Compare(a.Capability, b.Capability))
+	})
+	for _, f := range fleets[:min(len(fleets), maxFleets)] {
+		of := &attention{Kind: "fleet", Link: "#/fleets", Subject: f.Capability, Count: int32(f.Backends)}
+		switch {
+		case f.Backends == 0:
+			of.Text = f.Capability + " has no backends"
+		case f.Usable == 0:
+			of.Text = fmt.Sprintf("%s gets no calls: 0 of %d backends up", f.Capability, f.Backends)
+		default:
+			of.Kind, of.Text = "backends", fmt.Sprintf("%s: %d of %d backends up", f.Capability, f.Usable, f.Backends)
+		}
+		to.Attention = append(to.Attention, of)
+	}
+	if more := len(fleets) - maxFleets; more > 0 {
 		to.Attention = append(to.Attention, &attention{Kind: "fleet", Link: "#/fleets", Count: int32(more),
-			Text: fmt.Sprintf("%d more fleets get no calls", more)})
+			Text: fmt.Sprintf("%d more fleets have backends that are not up", more)})
 	}
 }
+
+// upShare returns the share of usable backends.
+func (f Fleet) upShare() float64 { return float64(f.Usable) / float64(max(f.Backends, 1)) }
 
 func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryResponse, tenants []string) {
 	if s.Pending == nil {
@@ -122,9 +133,9 @@ func (s *server) addDrift(to *capgatepb.GetSummaryResponse) {
 	}
 	slices.Sort(ids)
 	for _, id := range ids[:min(len(ids), maxFleets)] {
-		text := "one tool has changed and is not accepted"
+		text := id + ": one tool has changed and is not accepted"
 		if n := drifted[id]; n > 1 {
-			text = fmt.Sprintf("%d tools have changed and are not accepted", n)
+			text = fmt.Sprintf("%s: %d tools have changed and are not accepted", id, n)
 		}
 		to.Attention = append(to.Attention, &attention{Kind: "drift", Text: text, Link: "#/tools", Subject: id,
 			Count: int32(drifted[id])})

@@ -86,10 +86,11 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 	for i := range minutes {
 		m := &minutes[i]
 		resp.Minutes = append(resp.Minutes, &capgatepb.GetSummaryResponse_Minute{Time: timestamppb.New(m.Began),
-			Calls: small(m.Calls), Refusals: small(m.Refusals), Errors: small(m.Errors), Asked: small(m.Asked)})
+			Calls: small(m.Calls), Refusals: small(m.Refusals), Errors: small(m.Errors), Asked: small(m.Asked), ToolErrors: small(m.ToolErrors)})
 		t := resp.GetTotals()
 		t.Calls, t.Refusals = small(int64(t.GetCalls())+m.Calls), small(int64(t.GetRefusals())+m.Refusals)
 		t.Errors, t.Asked = small(int64(t.GetErrors())+m.Errors), small(int64(t.GetAsked())+m.Asked)
+		t.ToolErrors = small(int64(t.GetToolErrors()) + m.ToolErrors)
 	}
 	s.attend(ctx, resp, replicas, tenants, narrow)
 	return resp, nil

@@ -9,7 +9,9 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
@@ -79,6 +81,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p == connectUnary {
 		h.unary.ServeHTTP(w, r)
+		if r.Context().Err() == nil { // connect-go has answered a body that it cannot decode, unless there was a call
+			frontdoor.Rejected(r.Context(), codes.InvalidArgument, "REQUEST_MALFORMED")
+		}
 		return
 	}
 	// Of HTTP/1.1 connect-go expects that it reads and writes at the same time, or not at all.

@@ -15,16 +15,16 @@ import (
 // passUnary makes a call of one message and one answer.
 func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
 	t := targetFrom(ctx)
-	ctx, err := outgoing(ctx, req.Header())
+	out, err := outgoing(ctx, req.Header())
 	if err == nil {
 		err = t.decode(req.Msg)
 	}
 	if err != nil {
-		return nil, said(err, true)
+		return nil, rejected(ctx, err)
 	}
 	var header, trailer metadata.MD
 	resp := connect.NewResponse(new(message))
-	if err := h.conn.Invoke(ctx, t.path, req.Msg, resp.Msg,
+	if err := h.conn.Invoke(out, t.path, req.Msg, resp.Msg,
 		t.options(grpc.Header(&header), grpc.Trailer(&trailer))...); err != nil {
 		failed := errorOf(err)
 		addTo(failed.Meta(), header)
@@ -39,11 +39,11 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 // passStream makes a call of any kind. A message is passed on before the next one is read.
 func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[message, message]) error {
 	t := targetFrom(ctx)
-	ctx, err := outgoing(ctx, client.RequestHeader())
+	out, err := outgoing(ctx, client.RequestHeader())
 	if err != nil {
-		return said(err, true)
+		return rejected(ctx, err)
 	}
-	ctx, cancel := context.WithCancel(ctx) // ends the call however this does
+	ctx, cancel := context.WithCancel(out) // ends the call however this does
 	defer cancel()
 	call, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path, t.options()...)
 	if err != nil {

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -47,6 +49,14 @@ func said(err error, notStarted bool) error {
 	out := connect.NewError(r.code, r.why)
 	addDetail(out, info)
 	return out
+}
+
+// rejected records a request that has become no call, and returns its error as the client gets it.
+func rejected(ctx context.Context, err error) error {
+	r := &refusal{code: connect.CodeInvalidArgument}
+	errors.As(err, &r)
+	frontdoor.Rejected(ctx, codes.Code(r.code), r.reason)
+	return said(err, true)
 }
 
 // errorOf is how a call of gRPC ended, which was not well.

@@ -6,7 +6,10 @@ import (
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
@@ -67,14 +70,31 @@ func codeOf(code string) int64 {
 	return codeRefused
 }
 
-// rpc returns the error as the SDK sends it.
+// rpc returns the error as the SDK sends it, and records that the request is rejected.
 func (f *refusal) rpc(r *http.Request) *jsonrpc.Error {
+	frontdoor.Rejected(r.Context(), f.grpcCode(), f.data.Reason)
 	f.data.RequestID = r.Header.Get(problem.RequestID)
 	data, _ := json.Marshal(f.data) // texts and numbers always have JSON
 	if f.more != nil {
 		data = merged(data, f.more)
 	}
 	return &jsonrpc.Error{Code: f.code, Message: f.message, Data: data}
+}
+
+// grpcCode returns the gRPC code of the error.
+func (f *refusal) grpcCode() codes.Code {
+	if c, ok := code.Code_value[f.data.Code]; ok {
+		return codes.Code(c)
+	}
+	switch f.status {
+	case http.StatusNotFound:
+		return codes.NotFound
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	}
+	return codes.InvalidArgument
 }
 
 // merged adds the members of more to a JSON object.

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
 )
 
 // OwnDomain is google.rpc.ErrorInfo.domain of the gateway's refusals. Capabilities have others.
@@ -111,9 +113,10 @@ func (p Problem) In(r *http.Request) Problem {
 	return p
 }
 
-// Write responds with a problem. The caller has set further headers.
+// Write responds with a problem, and records that the request is rejected. The caller has set further headers.
 func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	p = p.In(r)
+	frontdoor.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
 	out, err := textOf(p)
 	if err != nil {
 		out = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"INTERNAL"}`)

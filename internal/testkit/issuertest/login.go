@@ -108,6 +108,11 @@ func (s *server) jwt(l *login, audience string) string {
 	claims := map[string]any{"iss": s.url, "aud": audience, "sub": "ann", "tenant_id": "acme", "scope": "invoke read",
 		"iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "nonce": l.nonce}
 	maps.Copy(claims, l.claims)
+	typ := "JWT"
+	if audience == l.resource {
+		typ = "at+jwt" // RFC 9068 §2.1
+		delete(claims, "nonce")
+	}
 	switch s.behave {
 	case "wrong nonce":
 		claims["nonce"] = "another"
@@ -126,8 +131,8 @@ func (s *server) jwt(l *login, audience string) string {
 	}
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
 	key := s.keys[slices.IndexFunc(s.keys, func(k *signer) bool { return k.alg == "ES256" })]
-	header, _ := json.Marshal(map[string]any{"alg": key.alg, "kid": key.kid, "typ": "JWT"}) // strings alone
-	payload, _ := json.Marshal(claims)                                                      // they came as JSON
+	header, _ := json.Marshal(map[string]any{"alg": key.alg, "kid": key.kid, "typ": typ}) // strings alone
+	payload, _ := json.Marshal(claims)                                                    // they came as JSON
 	text := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)
 	signature, err := key.sign([]byte(text), key.alg)
 	if err != nil || s.behave == "wrong signature" {

@@ -327,7 +327,9 @@ type ListCallsRequest struct {
 	User      string `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`
 	Agent     string `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
 	// A call's request_id or trace_id.
-	Query         string `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
+	Query string `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
+	// tool_error, incomplete or success, or "*" for any but success.
+	Outcome       string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,6 +441,13 @@ func (x *ListCallsRequest) GetQuery() string {
 	return ""
 }
 
+func (x *ListCallsRequest) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
 type ListCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Calls []*RecentCall          `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -523,6 +532,7 @@ type WatchCallsRequest struct {
 	Agent       string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The id of the last event that the caller has. The calls after it come first; if it is no longer kept, "missed".
 	LastEventId   string `protobuf:"bytes,9,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
+	Outcome       string `protobuf:"bytes,10,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +626,13 @@ func (x *WatchCallsRequest) GetAgent() string {
 func (x *WatchCallsRequest) GetLastEventId() string {
 	if x != nil {
 		return x.LastEventId
+	}
+	return ""
+}
+
+func (x *WatchCallsRequest) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
 	}
 	return ""
 }
@@ -792,7 +809,7 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\bDecision\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x1a\n" +
 	"\bdecision\x18\x02 \x01(\tR\bdecision\x12\x1c\n" +
-	"\tcandidate\x18\x03 \x01(\tR\tcandidate\"\xa9\x02\n" +
+	"\tcandidate\x18\x03 \x01(\tR\tcandidate\"\xc3\x02\n" +
 	"\x10ListCallsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
 	"\n" +
@@ -808,12 +825,13 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\x04user\x18\t \x01(\tR\x04user\x12\x14\n" +
 	"\x05agent\x18\n" +
 	" \x01(\tR\x05agent\x12\x14\n" +
-	"\x05query\x18\v \x01(\tR\x05query\"\x9d\x01\n" +
+	"\x05query\x18\v \x01(\tR\x05query\x12\x18\n" +
+	"\aoutcome\x18\f \x01(\tR\aoutcome\"\x9d\x01\n" +
 	"\x11ListCallsResponse\x12,\n" +
 	"\x05calls\x18\x01 \x03(\v2\x16.capgate.v1.RecentCallR\x05calls\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12\x18\n" +
-	"\areplica\x18\x04 \x01(\tR\areplica\"\xfc\x01\n" +
+	"\areplica\x18\x04 \x01(\tR\areplica\"\x96\x02\n" +
 	"\x11WatchCallsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
 	"\n" +
@@ -825,7 +843,9 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\fmin_duration\x18\x06 \x01(\tR\vminDuration\x12\x12\n" +
 	"\x04user\x18\a \x01(\tR\x04user\x12\x14\n" +
 	"\x05agent\x18\b \x01(\tR\x05agent\x12\"\n" +
-	"\rlast_event_id\x18\t \x01(\tR\vlastEventId\"f\n" +
+	"\rlast_event_id\x18\t \x01(\tR\vlastEventId\x12\x18\n" +
+	"\aoutcome\x18\n" +
+	" \x01(\tR\aoutcome\"f\n" +
 	"\x12WatchCallsResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12*\n" +

@@ -326,7 +326,9 @@ type GetSummaryResponse_Minute struct {
 	// Failed otherwise.
 	Errors int32 `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
 	// Not run, because a person is asked about them; neither refusals nor errors.
-	Asked         int32 `protobuf:"varint,5,opt,name=asked,proto3" json:"asked,omitempty"`
+	Asked int32 `protobuf:"varint,5,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Answered by a tool with an error, or cut off; the other calls were answered, refused, asked about, or failed.
+	ToolErrors    int32 `protobuf:"varint,6,opt,name=tool_errors,json=toolErrors,proto3" json:"tool_errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -396,6 +398,13 @@ func (x *GetSummaryResponse_Minute) GetAsked() int32 {
 	return 0
 }
 
+func (x *GetSummaryResponse_Minute) GetToolErrors() int32 {
+	if x != nil {
+		return x.ToolErrors
+	}
+	return 0
+}
+
 // Totals are sums of minutes.
 type GetSummaryResponse_Totals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -403,6 +412,7 @@ type GetSummaryResponse_Totals struct {
 	Refusals      int32                  `protobuf:"varint,2,opt,name=refusals,proto3" json:"refusals,omitempty"`
 	Errors        int32                  `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
 	Asked         int32                  `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
+	ToolErrors    int32                  `protobuf:"varint,5,opt,name=tool_errors,json=toolErrors,proto3" json:"tool_errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,10 +475,17 @@ func (x *GetSummaryResponse_Totals) GetAsked() int32 {
 	return 0
 }
 
-// Attention is something that needs somebody.
+func (x *GetSummaryResponse_Totals) GetToolErrors() int32 {
+	if x != nil {
+		return x.ToolErrors
+	}
+	return 0
+}
+
+// Attention is a condition that needs attention.
 type GetSummaryResponse_Attention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// redis, audit, config, fleet, approvals, webhooks or drift.
+	// redis, audit, config, fleet, backends, approvals, webhooks or drift.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// A sentence for people.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
@@ -563,7 +580,8 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x18capgate/v1/summary.proto\x12\n" +
 	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"+\n" +
 	"\x11GetSummaryRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xc2\t\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x85\n" +
+	"\n" +
 	"\x12GetSummaryResponse\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -587,18 +605,22 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x05redis\x18\x05 \x01(\tR\x05redis\x12\x1b\n" +
 	"\tin_flight\x18\x06 \x01(\x05R\binFlight\x127\n" +
 	"\tseen_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bseenTime\x12\x1a\n" +
-	"\bdraining\x18\b \x01(\bR\bdraining\x1a\x98\x01\n" +
+	"\bdraining\x18\b \x01(\bR\bdraining\x1a\xb9\x01\n" +
 	"\x06Minute\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x05R\x05calls\x12\x1a\n" +
 	"\brefusals\x18\x03 \x01(\x05R\brefusals\x12\x16\n" +
 	"\x06errors\x18\x04 \x01(\x05R\x06errors\x12\x14\n" +
-	"\x05asked\x18\x05 \x01(\x05R\x05asked\x1ah\n" +
+	"\x05asked\x18\x05 \x01(\x05R\x05asked\x12\x1f\n" +
+	"\vtool_errors\x18\x06 \x01(\x05R\n" +
+	"toolErrors\x1a\x89\x01\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x05R\x05calls\x12\x1a\n" +
 	"\brefusals\x18\x02 \x01(\x05R\brefusals\x12\x16\n" +
 	"\x06errors\x18\x03 \x01(\x05R\x06errors\x12\x14\n" +
-	"\x05asked\x18\x04 \x01(\x05R\x05asked\x1a\xa7\x01\n" +
+	"\x05asked\x18\x04 \x01(\x05R\x05asked\x12\x1f\n" +
+	"\vtool_errors\x18\x05 \x01(\x05R\n" +
+	"toolErrors\x1a\xa7\x01\n" +
 	"\tAttention\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +

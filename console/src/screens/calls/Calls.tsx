@@ -18,7 +18,7 @@ export function Calls({ rest }: { rest: string[] }) {
   const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
   const slow = useSlow(of);
   const filter = { tenant, capability: slow.capability.trim(), tool: slow.tool.trim(), user: slow.user.trim(), agent: slow.agent.trim(),
-    reason: slow.reason.trim() || own(reasons, slow.code), code: own(reasons, slow.code) ? "" : slow.code, min_duration: slow.slower };
+    reason: slow.reason.trim() || own(reasons, slow.code), outcome: slow.code === "tool" ? "*" : "", code: own(reasons, slow.code) || slow.code === "tool" ? "" : slow.code, min_duration: slow.slower };
   const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", { ...filter, page_size: most });
   const [paused, setPaused] = useState(false);
   const [held, setHeld] = useState(0);
@@ -75,7 +75,7 @@ function Filters({ of, put, seen }: { of: Record<"capability" | "tool" | "user" 
       <Text label="User" value={of.user} onInput={put("user")} placeholder="any" />
       <Text label="Agent" value={of.agent} onInput={put("agent")} placeholder="any" />
       <Text label="Reason" value={of.reason} onInput={put("reason")} placeholder="any" of={["*", ...those("reason")]} />
-      <Choice label="Result" value={of.code} onInput={put("code")} of={[["", "any"], ["asked", "asked"], ["refused", "refused"], ["*", "any but OK"], ["OK", "OK"], ["PERMISSION_DENIED", "PERMISSION_DENIED"],
+      <Choice label="Result" value={of.code} onInput={put("code")} of={[["", "any"], ["asked", "asked"], ["refused", "refused"], ["tool", "tool error"], ["*", "any but OK"], ["OK", "OK"], ["PERMISSION_DENIED", "PERMISSION_DENIED"],
         ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"], ["UNAVAILABLE", "UNAVAILABLE"], ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"], ["FAILED_PRECONDITION", "FAILED_PRECONDITION"], ["INTERNAL", "INTERNAL"]]} />
       <Choice label="Took at least" value={of.slower} onInput={put("slower")} of={[["", "any time"], ["100ms", "100 ms"], ["500ms", "500 ms"], ["1s", "1 s"], ["5s", "5 s"], ["30s", "30 s"]]} />
     </div>

@@ -1,4 +1,4 @@
-// Whether the gateway is well, and what needs somebody.
+// The state of the gateway, and what needs attention.
 import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import { now } from "../../api/client";
@@ -35,9 +35,9 @@ function Tiles({ of }: { of: Summary }) {
   const replicas = of.replicas ?? [], minutes = of.minutes ?? [];
   const ready = replicas.filter((r) => r.ready).length, all = replicas.length;
   const oldest = items.find((a) => stateOf(a, now()) === "pending");
-  const sum = (field: "calls" | "asked" | "refusals" | "errors") => minutes.reduce((n, m) => n + (m[field] ?? 0), 0);
-  const calls = sum("calls"), asked = sum("asked"), refused = sum("refusals"), errors = sum("errors");
-  const share = calls ? Math.round((100 * (refused + errors)) / calls) : 0;
+  const sum = (field: "calls" | "asked" | "refusals" | "errors" | "tool_errors") => minutes.reduce((n, m) => n + (m[field] ?? 0), 0);
+  const calls = sum("calls"), asked = sum("asked"), refused = sum("refusals"), errors = sum("errors"), tools = sum("tool_errors");
+  const share = calls ? Math.round((100 * (refused + errors + tools)) / calls) : 0;
   return (
     <div class="tiles">
       <Tile title="Gateway" tone={ready === all && all > 0 ? "good" : ready > 0 ? "wait" : "bad"}
@@ -46,7 +46,7 @@ function Tiles({ of }: { of: Summary }) {
       <Tile title="Redis" tone={own(redisTone, of.redis ?? "") ?? "plain"} value={own(redisText, of.redis ?? "") ?? inWords(of.redis ?? "", 20)}
         about={of.redis === "away" ? "calls go on with what is known" : of.redis === "embedded" ? "one replica alone" : of.redis ? "shared by all replicas" : "not configured"} />
       <Tile title="Calls in 15 min" tone={share >= 20 ? "wait" : "plain"} value={calls.toLocaleString("en")}
-        about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed`} href="#/calls" />
+        about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed, ${tools.toLocaleString("en")} tool ${tools === 1 ? "error" : "errors"}`} href="#/calls" />
       <Tile title="Approvals" tone={waiting ? "wait" : "good"} value={waiting ? `${waiting} waiting` : "None waiting"} href="#/inbox"
         about={oldest?.create_time ? <>the oldest: <Ago time={oldest.create_time} /></> : "all are answered"} />
     </div>
@@ -59,14 +59,14 @@ function Tile({ title, value, about, tone, href }: { title: string; value: strin
 }
 
 const kinds: Record<string, [Tone, string]> = {
-  fleet: ["bad", "Fleet"], approvals: ["wait", "Approvals"], webhooks: ["wait", "Webhooks"], drift: ["wait", "Tools"],
+  fleet: ["bad", "Fleet"], backends: ["wait", "Backends"], approvals: ["wait", "Approvals"], webhooks: ["wait", "Webhooks"], drift: ["wait", "Tools"],
   config: ["bad", "Configuration"], audit: ["bad", "Audit"], redis: ["bad", "Redis"],
 };
 
 /** A link of the summary leads within this console alone. */
 const inside = (link: string | undefined) => (link && /^#\/[\w/.~%?=&-]*$/.test(link) ? link : link && /^\/#\/[\w/.~%?=&-]*$/.test(link) ? link.slice(1) : undefined);
 
-/** What needs somebody. Approvals are those of the feed, as in the tile and in the navigation, once it has been read. */
+/** useAttention lists what needs attention. Approvals are those of the feed, as in the tile and in the navigation, once it has been read. */
 function useAttention(of: Summary): NonNullable<Summary["attention"]> {
   const { items, waiting, loading, error } = useContext(ApprovalsContext);
   const all = of.attention ?? [];
@@ -83,15 +83,15 @@ function useAttention(of: Summary): NonNullable<Summary["attention"]> {
 function Attention({ of }: { of: Summary }) {
   const attention = useAttention(of);
   return (
-    <Card title="What needs somebody">
+    <Card title="Needs attention">
       {attention.length === 0 ? <p class="calm"><span class="dot good" aria-hidden="true" /> Nothing. All is well.</p> : (
         <ul class="attention">
           {attention.map((a, i) => {
             const [tone, word] = own(kinds, a.kind) ?? ["wait" as Tone, inWords(a.kind ?? "", 30)];
-            const to = a.kind === "fleet" && a.subject ? "#/fleets/" + encodeURIComponent(a.subject) : inside(a.link);
+            const to = (a.kind === "fleet" || a.kind === "backends") && a.subject ? "#/fleets/" + encodeURIComponent(a.subject) : inside(a.link);
             return (
               <li key={i}><Badge tone={tone}>{word}</Badge><span class="grow"><Untrusted text={a.text} />{a.time && <span class="dim small since"><Ago time={a.time} /></span>}</span>
-                {to && <a href={to}>Look<span class="hidden"> at {word}</span></a>}</li>
+                {to && <a href={to}>View<span class="hidden"> {word}</span></a>}</li>
             );
           })}
         </ul>
