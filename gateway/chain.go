@@ -47,7 +47,7 @@ func newChain(h *handler) *chain {
 		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.forwardAsIs)
 	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.listener, f.wellformed,
 		f.overload, f.memory, f.bandwidth, f.peekSession, f.resolve, f.engine, f.engineDeadline, f.session,
-		f.oneEngine, f.audit, f.ratelimit,
+		f.newSession, f.oneEngine, f.audit, f.ratelimit,
 		f.attempt, f.ready, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
 	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve,
 		f.deadline, f.forgetSession, f.audit,

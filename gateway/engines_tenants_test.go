@@ -297,3 +297,56 @@ func TestFleetOfEngines(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMessagesWithoutASession: an engine has one session for all messages that name none. Each gets a session of its
+// own from the gateway, which the client is told, and nobody else can read it.
+func TestMessagesWithoutASession(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	ring.issue("a", "acme", tenant.EngineChat, nil)
+	ring.issue("g", "globex", tenant.EngineChat, nil)
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true}, withKeys(t, ring))
+	attendDirectly(t, e.addr)
+	told := map[string]string{} // keys, by the sessions of their messages
+	for _, by := range []string{"a", "a", "g"} {
+		ctx := bearer(patient(t), ring.credentials[by])
+		stream, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{Content: "hello"})
+		check.Must(t, err)
+		header, err := stream.Header()
+		check.Must(t, err)
+		session := strings.Join(header.Get("x-session-id"), "|")
+		for {
+			event, err := stream.Recv()
+			if err != nil {
+				break
+			}
+			if event.GetSessionId() != session {
+				t.Errorf("%s: an event of session %q, told %q", by, event.GetSessionId(), session)
+			}
+		}
+		if told[session] != "" || len(session) < 20 {
+			t.Errorf("%s: session %q", by, session)
+		}
+		told[session] = by
+		if h, err := e.client.GetHistory(ctx, &parallaxpb.GetHistoryRequest{SessionId: session}); err != nil ||
+			len(h.GetMessages()) != 2 {
+			t.Errorf("%s: %v, %v", by, h, err)
+		}
+	}
+	ctx := bearer(patient(t), ring.credentials["g"])
+	listed := sessionsOf(ctx, t, e.client, &parallaxpb.ListSessionsRequest{})
+	for session, by := range told {
+		_, err := e.client.GetHistory(ctx, &parallaxpb.GetHistoryRequest{SessionId: session})
+		if own := by == "g"; own != (err == nil) || own != strings.Contains(listed, session) {
+			t.Errorf("globex reads the session of %q: %v; its list %q", by, err, listed)
+		}
+	}
+	if _, err := e.client.GetHistory(bearer(patient(t), ring.credentials["a"]),
+		&parallaxpb.GetHistoryRequest{}); status.Code(err) != codes.NotFound {
+		t.Errorf("the history of no session: %v", err)
+	}
+	past := parallaxpb.NewClientServiceClient(direct(t, e.addr)) // what the engine itself has
+	if h, err := past.GetHistory(t.Context(), &parallaxpb.GetHistoryRequest{}); err != nil || len(h.GetMessages()) > 0 {
+		t.Errorf("the engine got messages without a session: %v, %v", h, err)
+	}
+}

@@ -45,7 +45,7 @@ type filters struct {
 	engine, sentTo                              row
 	deadline, engineDeadline                    row
 	restrict, session, forgetSession, artifacts row
-	oneEngine, key                              row
+	newSession, oneEngine, key                  row
 	audit, ratelimit, authorize, idempotency    row
 	attempt                                     row // where an attempt begins
 	backoff, ready, affinity, pick, warm        row
@@ -100,6 +100,7 @@ func newFilters(h *handler) *filters {
 		session:       check("session", checks.Session),
 		forgetSession: note("session", checks.ForgetSession),
 		artifacts:     check("artifacts", checks.Artifacts),
+		newSession:    note("session", enginefilter.NewSession),
 		oneEngine:     check("session", enginefilter.Routed),
 		key:           bind("key", idempotency.NewKeyFilter(h.idempotency), key),
 

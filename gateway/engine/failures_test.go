@@ -104,6 +104,8 @@ func TestSessionThatTheEngineChooses(t *testing.T) {
 	t.Parallel()
 	for session, owner := range map[string]string{"new": "acme", "theirs": "rival"} {
 		e := newGuarded()
+		e.call.Session = "given"
+		e.engine.responses = map[string]proto.Message{clients + "GetHistory": &parallaxpb.GetHistoryResponse{}}
 		e.engine.events = []proto.Message{
 			&parallaxpb.PipelineEvent{SessionId: session, EventType: parallaxpb.PipelineEventType_RESPONSE_COMPLETE},
 		}

@@ -22,14 +22,14 @@ const (
 // claimSession assigns a session to the tenant, or checks that it is the tenant's. A session that was not opened
 // through the gateway has no owner and does not exist for any tenant.
 func (g *Guard) claimSession(ctx context.Context, p *Call, session string) *call.Refusal {
-	if !p.MultiTenant || session == "" {
+	if !p.MultiTenant {
 		return nil
 	}
 	known, err := g.cfg.Sessions.Owners(ctx, p.Fleet, []string{session})
 	if err != nil {
 		return refusedUnavailable
 	}
-	if known[0] == "" && p.Session != "" { // otherwise the engine has just created it
+	if known[0] == "" && session == p.Session { // otherwise the engine has just created it
 		if refusal := g.checkUnused(ctx, p); refusal != nil {
 			return refusal
 		}
@@ -85,6 +85,9 @@ func (g *Guard) history(ctx context.Context, p *Call, path string, msg []byte) (
 	session, err := methods[path].ReadSession(msg)
 	if err != nil {
 		return nil, strictproto.Refuse(err, refusedMalformed)
+	}
+	if len(session) == 0 {
+		return nil, refusedSession
 	}
 	if refusal := g.checkOwner(ctx, p, string(session)); refusal != nil {
 		return nil, refusal

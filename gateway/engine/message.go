@@ -8,15 +8,21 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
 // fieldMode is the field number in ClientMessageRequest and SessionInfo.
 const fieldMode = 3
+
+// sessionHeader is the metadata with the session of a message that named none.
+const sessionHeader = "x-session-id"
 
 // retryFull is the retry delay when the queue is full: answers take seconds.
 const retryFull = 5 * time.Second
@@ -35,6 +41,10 @@ func (g *Guard) message(s grpc.ServerStream, p *Call, path string, msg []byte) e
 	if !ok {
 		return g.cfg.Refuse(ctx, refusedMode)
 	}
+	msg, refusal = openSession(s, p, path, msg)
+	if refusal != nil {
+		return g.cfg.Refuse(ctx, refusal)
+	}
 	var turn *turns.Turn
 	if refusal = g.claimSession(ctx, p, p.Session); refusal == nil {
 		turn, refusal = g.turn(ctx, p)
@@ -48,6 +58,31 @@ func (g *Guard) message(s grpc.ServerStream, p *Call, path string, msg []byte) e
 		return err
 	}
 	return g.deliver(s, p, b)
+}
+
+// openSession returns a message that names the session of its call. If the message named none, the client is told the
+// session by the header x-session-id, and by each event.
+func openSession(s grpc.ServerStream, p *Call, path string, msg []byte) ([]byte, *call.Refusal) {
+	field := methods[path].Session
+	named, err := methods[path].ReadSession(msg)
+	switch {
+	case err != nil:
+		return nil, strictproto.Refuse(err, refusedMalformed)
+	case len(named) > 0:
+		return msg, nil
+	case p.Session == "":
+		return nil, refusedNoSession
+	}
+	var with []byte
+	r := strictproto.Read(msg, &messageRequest)
+	for r.Next() {
+		if r.Number != field {
+			with = append(with, r.Field...)
+		}
+	}
+	with = appendMessage(with, protowire.Number(field), []byte(p.Session))
+	_ = s.SetHeader(metadata.Pairs(sessionHeader, p.Session)) // an error means that the client has left
+	return with, nil
 }
 
 // turn waits for exclusive access to the engine.
@@ -128,7 +163,7 @@ func (g *Guard) observe(ctx context.Context, p *Call, raw []byte) (event, error)
 	if !ok {
 		return event{}, g.cfg.Refuse(ctx, refusedAnswer)
 	}
-	if p.Session == "" && e.session != "" { // the engine chose the id
+	if e.session != "" && e.session != p.Session { // the engine chose the id
 		if refusal := g.claimSession(ctx, p, e.session); refusal != nil {
 			return event{}, g.cfg.Refuse(ctx, refusal)
 		}
@@ -197,6 +232,8 @@ func (g *Guard) streamError(ctx context.Context, p *Call, err error, read bool) 
 }
 
 var (
+	refusedNoSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "ENGINE_SESSION_UNKNOWN",
+		Message: "the message names no session"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_QUEUE_FULL", RetryAfter: retryFull,
 		Message: "too many messages wait for this engine already; this one was not sent to it"}
 	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CALLER_LEFT",

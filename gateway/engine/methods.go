@@ -22,6 +22,7 @@ type Method struct {
 	Scope   tenant.Scopes      // required of callers
 	Guarded bool               // handled by the Guard
 	Session uint32             // number of the request's field with the session id; 0: none
+	Opens   bool               // opens a session, if the request names none
 	request *strictproto.Shape // the request's shape
 	// any engine of a fleet may answer; otherwise a call without a session needs a fleet of one engine
 	Anyone  bool
@@ -33,8 +34,8 @@ type Method struct {
 // methods are all known methods. The field numbers are those of ClientMessageRequest, GetHistoryRequest and
 // ApprovalResponse.
 var methods = map[string]*Method{
-	clients + "SendMessage": {Scope: tenant.EngineChat, Guarded: true, Session: 2, request: &messageRequest,
-		Streams: true},
+	clients + "SendMessage": {Scope: tenant.EngineChat, Guarded: true, Session: 2, Opens: true,
+		request: &messageRequest, Streams: true},
 	clients + "ResolveApproval": {Scope: tenant.EngineChat, Guarded: true, Session: 2, request: &approvalRequest},
 	clients + "GetStatus":       {Scope: tenant.EngineChat, Anyone: true},
 	clients + "ListSessions":    {Scope: tenant.EngineChat, Guarded: true},

@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"crypto/rand"
+
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictproto"
@@ -17,6 +19,14 @@ func ReadSession(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) {
 	}
 	c.Info.Session = c.Keep(filter.View(id))
 	return filter.Peeked{Read: true}, nil
+}
+
+// NewSession gives a message without a session a new one. An engine has one session for all such messages, whoever
+// sends them.
+func NewSession(c *filter.Call) {
+	if method(c).Opens && c.Info.Session == "" {
+		c.Info.Session = c.Keep(rand.Text())
+	}
 }
 
 // Routed rejects a call of a fleet of several engines that does not identify one of them.

@@ -32,7 +32,7 @@ type SendEngineMessageRequest struct {
 	Engine string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
 	// The user's message. Required.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// The session that the message belongs to. Empty: the engine begins one, and its events have the id.
+	// The session that the message belongs to. Empty: the gateway gives it a new one, and the events have the id.
 	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// NORMAL, OTR or HEARTBEAT; empty: NORMAL.
 	Mode string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
