@@ -107,6 +107,8 @@ func (c *caller) RecvMsg(m any) (err error) {
 	return err
 }
 
+func (*caller) SetHeader(metadata.MD) error { return nil }
+
 func (c *caller) SendMsg(m any) error {
 	c.got = append(c.got, *m.(*[]byte))
 	return nil
