@@ -49,6 +49,10 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 		if one.id == nil && answer.status < http.StatusBadRequest || r.Context().Err() != nil {
 			continue // a notification or a response
 		}
+		if answer.body.Len() > 0 && !json.Valid(answer.body.Bytes()) { // a text, or events
+			answer = &captured{header: http.Header{}}
+			h.refuse(answer, r, one, invalid("this message cannot be answered in a batch; send it in a request of its own"))
+		}
 		if body := bytes.TrimSpace(answer.body.Bytes()); len(body) > 0 {
 			all.WriteByte("[,"[min(all.Len(), 1)])
 			all.Write(body)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -210,7 +211,7 @@ func (m *message) readParams(params strictjson.Value) {
 	case "notifications/cancelled":
 		m.readCancelled(params)
 	case "tools/call":
-		if name, ok := params.Get("name"); ok && len(name.Bytes()) <= maxName {
+		if name, ok := params.Get("name"); ok && name.Kind() == strictjson.String && len(name.Bytes()) <= maxName {
 			m.tool = string(name.Bytes())
 		}
 	}
@@ -221,15 +222,22 @@ func (m *message) readID(v strictjson.Value) *refusal {
 	text := v.Bytes()
 	switch {
 	case len(text) > maxID:
-	case v.Kind() == strictjson.Number && !bytes.ContainsAny(text, ".eE"):
+	case v.Kind() == strictjson.Number && isExactInteger(text):
 		m.id = bytes.Clone(text)
 	case v.Kind() == strictjson.String:
 		m.id, _ = json.Marshal(string(text)) // texts always have JSON
 	}
 	if m.id == nil {
-		return invalid("id is a text or an integer, of at most 256 bytes")
+		return invalid("id is a text of at most 256 bytes, or an integer from -(2^53-1) to 2^53-1")
 	}
 	return nil
+}
+
+// isExactInteger reports whether every decoder reads a number as the same integer (RFC 8259 §6).
+func isExactInteger(text []byte) bool {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	const most = 1<<53 - 1
+	return err == nil && n >= -most && n <= most
 }
 
 // isServed reports whether the method of a request is one of this server's.

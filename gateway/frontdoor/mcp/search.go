@@ -1,16 +1,20 @@
 package mcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // The tools that stand for all tools of a caller who has many.
@@ -49,16 +53,39 @@ func searchList() []*sdk.Tool {
 
 // inner replaces the params of call_tool by those of the tool that it calls.
 func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, *refusal) {
-	var of struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err := json.Unmarshal(p.Arguments, &of); err != nil || of.Name == "" {
+	q := *p
+	q.Name, q.Arguments = "", nil
+	ok := eachMember(p.Arguments, func(name string, v strictjson.Value) bool {
+		switch {
+		case name == "name" && v.Kind() == strictjson.String:
+			q.Name = string(v.Bytes())
+		case name == "arguments" && v.Kind() == strictjson.Object:
+			q.Arguments = bytes.Clone(v.Raw())
+		default:
+			return false
+		}
+		return true
+	})
+	if !ok || q.Name == "" {
 		return nil, badSearch("call_tool has the arguments name, a text, and arguments, an object")
 	}
-	q := *p
-	q.Name, q.Arguments = of.Name, of.Arguments
 	return &q, nil
+}
+
+// eachMember calls take for each member of a JSON object, until it returns false. It reports whether there was an object
+// and take has accepted all members.
+func eachMember(text []byte, take func(name string, v strictjson.Value) bool) bool {
+	reader := strictjson.Get()
+	defer reader.Release()
+	if reader.Read(text, strictjson.Options{Keep: true}) != nil || reader.Root().Kind() != strictjson.Object {
+		return false
+	}
+	for name, v := range reader.Root().Members() {
+		if !take(string(name.Bytes()), v) {
+			return false
+		}
+	}
+	return true
 }
 
 func badSearch(detail string) *refusal {
@@ -75,15 +102,23 @@ type found struct {
 
 // search answers search_tools with the tools that the caller may use and that have the most words of the query.
 func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParamsRaw) (sdk.Result, *refusal) {
-	of := struct {
-		Query string `json:"query"`
-		Limit int    `json:"limit"`
-	}{Limit: defaultFound}
-	if err := json.Unmarshal(p.Arguments, &of); err != nil || len(of.Query) > maxQuery || of.Limit < 1 ||
-		of.Limit > maxFound {
+	query, limit := "", defaultFound
+	ok := eachMember(p.Arguments, func(name string, v strictjson.Value) bool {
+		var err error
+		switch {
+		case name == "query" && v.Kind() == strictjson.String:
+			query = string(v.Bytes())
+		case name == "limit" && v.Kind() == strictjson.Number:
+			limit, err = strconv.Atoi(string(v.Bytes()))
+		default:
+			return false
+		}
+		return err == nil
+	})
+	if !ok || len(query) > maxQuery || limit < 1 || limit > maxFound {
 		return nil, badSearch("search_tools has the arguments query, a text of at most 1 KiB, and limit, 1 to 50")
 	}
-	words, all, names := wordsOf(of.Query), []found{}, h.settings.Load().Names
+	words, all, names := wordsOf(query), []found{}, h.settings.Load().Names
 	err := h.cfg.Catalog.Tools(ctx, "", func(capability string, tools []Tool) bool {
 		for i := range tools {
 			name, ok := names.Of(capability, tools[i].Name, h.cfg.Catalog.Known)
@@ -98,7 +133,7 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 		return nil, h.refusalOf(x.r, err)
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.score, a.score) })
-	text, err := json.Marshal(map[string]any{"tools": all[:min(len(all), of.Limit)]})
+	text, err := json.Marshal(map[string]any{"tools": all[:min(len(all), limit)]})
 	if err != nil {
 		return nil, h.refusalOf(x.r, err)
 	}

@@ -74,9 +74,13 @@ func (v Value) Index() int { return int(v.at) }
 // Len returns the number of values in an object or array.
 func (v Value) Len() int { return int(v.node().end) }
 
-// Bytes returns the content of a string, or the text of a number. The caller must not keep it.
+// Bytes returns the content of a string, or the text of a number; nil for an array or an object. The caller must not
+// keep it.
 func (v Value) Bytes() []byte {
 	n := v.node()
+	if n.kind == Array || n.kind == Object { // start and end are not positions
+		return nil
+	}
 	if n.arena {
 		return v.r.arena[n.start:n.end]
 	}

@@ -1,0 +1,119 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+)
+
+// postMCP sends a body to the MCP front door.
+func (f *mcpFront) postMCP(t *testing.T, body string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL(mcp.Path), strings.NewReader(body))
+	check.Must(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := clienttest.HTTP.Do(r)
+	check.Must(t, err)
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	check.Must(t, err)
+	return resp.StatusCode, string(all)
+}
+
+// TestMCPTypesOfMembers: a member of another type than the protocol's is an error of its message, never of the gateway.
+func TestMCPTypesOfMembers(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	for _, other := range []string{`[]`, `{}`, `[1,[2,{"a":"b"}]]`, `{"a":{"b":[]}}`, `null`, `true`, `1.5`} {
+		for what, body := range map[string]string{
+			"id":      `{"jsonrpc":"2.0","id":` + other + `,"method":"ping"}`,
+			"method":  `{"jsonrpc":"2.0","id":1,"method":` + other + `}`,
+			"name":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":` + other + `}}`,
+			"jsonrpc": `{"jsonrpc":` + other + `,"id":1,"method":"ping"}`,
+			"requestId": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + other +
+				`}}`,
+			"_meta":        `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":` + other + `}}`,
+			"capabilities": `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":` + other + `}}`,
+			"result":       `{"jsonrpc":"2.0","id":1,"result":` + other + `}`,
+		} {
+			status, text := f.postMCP(t, body)
+			if status >= http.StatusInternalServerError || status == 0 {
+				t.Errorf("%s %s: %d %s", what, other, status, text)
+			}
+		}
+	}
+	if text := f.gateway.Log.String(); strings.Contains(text, "panic") {
+		t.Errorf("the log has a panic")
+	}
+}
+
+// TestMCPIDsAreReturnedUnchanged: ids come back as they were sent, also in batches; one that decoders round is rejected.
+func TestMCPIDsAreReturnedUnchanged(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	for _, method := range []string{`"ping"`, `"tools/list"`,
+		`"tools/call","params":{"name":"caps__` + gatewaytest.Echo + `","arguments":{}}`, `"no/such"`} {
+		for _, id := range []string{`1`, `-7`, `1234567890123456`, `9007199254740991`, `-9007199254740991`, `"1"`, `"ä\n"`} {
+			one := `{"jsonrpc":"2.0","id":` + id + `,"method":` + method + `}`
+			for _, body := range []string{one, "[" + one + "," + one + "]"} {
+				status, text := f.postMCP(t, body)
+				var batch []struct{ ID json.RawMessage }
+				if !strings.HasPrefix(text, "[") {
+					text = "[" + text + "]"
+				}
+				if err := json.Unmarshal([]byte(text), &batch); err != nil {
+					t.Errorf("%s: %d %s", body, status, text)
+					continue
+				}
+				for _, response := range batch {
+					var got, want any
+					check.Must(t, json.Unmarshal(response.ID, &got))
+					check.Must(t, json.Unmarshal([]byte(id), &want))
+					if got != want {
+						t.Errorf("%s: id %s", body, response.ID)
+					}
+				}
+			}
+		}
+		for _, id := range []string{`9007199254740993`, `-9007199254740992`, `123456789012345678901`, `1.0`, `1e3`} {
+			status, text := f.postMCP(t, `{"jsonrpc":"2.0","id":`+id+`,"method":`+method+`}`)
+			if status != http.StatusBadRequest || !strings.Contains(text, "INVALID_BODY") {
+				t.Errorf("id %s: %d %s", id, status, text)
+			}
+		}
+	}
+}
+
+// TestMCPCallToolReadsNamesExactly: call_tool and search_tools have the arguments of their schemas, in their case.
+func TestMCPCallToolReadsNamesExactly(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t, func(o *gatewaytest.Options) { o.MCP.Settings.Search = []string{"*"} })
+	call := func(name, arguments string) (int, string) {
+		return f.postMCP(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+
+			arguments+`}}`)
+	}
+	const good = "caps__" + gatewaytest.Echo
+	if status, text := call("call_tool", `{"name":"`+good+`","arguments":{"a":1}}`); status != http.StatusOK ||
+		!strings.Contains(text, `{\"a\":1}`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, arguments := range []string{`{"Name":"` + good + `"}`, `{"name":"` + good + `","NAME":"caps__fail"}`,
+		`{"name":"` + good + `","Arguments":{}}`, `{"name":["` + good + `"]}`, `{"name":"` + good + `","arguments":[]}`} {
+		if _, text := call("call_tool", arguments); !strings.Contains(text, "INVALID_BODY") {
+			t.Errorf("%s: %s", arguments, text)
+		}
+	}
+	for _, arguments := range []string{`{"QUERY":"echo"}`, `{"query":"echo","Limit":1}`, `{"query":"echo","limit":"1"}`} {
+		if _, text := call("search_tools", arguments); !strings.Contains(text, "INVALID_BODY") {
+			t.Errorf("%s: %s", arguments, text)
+		}
+	}
+}
