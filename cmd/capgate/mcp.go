@@ -35,5 +35,6 @@ func (s *settings) mcpFleet(f *config.Fleet, secure *tls.Config) *mcp.Fleet {
 	return &mcp.Fleet{
 		Capability: f.Capability, Backends: f.Addrs(), TLS: secure, Headers: s.mcpHeaders[f.Capability],
 		MaxMessage: int(of.MaxMessage), Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
+		Revision: of.Revision,
 	}
 }

@@ -8,9 +8,10 @@ const (
 	SessionHeader    = "x-session-id" // of a call whose message names none
 	UserHeader       = "x-user-id"    // believed as far as the credential may assert it
 
-	// TenantHeader names the tenant to code in the process that stands for a backend. No caller's header of this name
-	// gets there.
-	TenantHeader = "x-capgate-tenant"
+	// TenantHeader and OwnSessionHeader have TenantKey and OwnSession of the call, for code in the process that stands
+	// for a backend. A caller's headers of these names are removed.
+	TenantHeader     = "x-capgate-tenant"
+	OwnSessionHeader = "x-capgate-own-session"
 )
 
 // RoutingKey is everything in a call that names its capability. message is what the first message says, "" before it

@@ -32,10 +32,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		s.answered = false
 		return c.ContinueUnless(c.Pin.Refusal)
 	}
-	session := c.Info.Session
-	if !c.Fleet.HasSessions() {
-		session = ""
-	}
+	session := sessionOf(c)
 	if session == "" && c.Artifacts.IDs == nil || c.Attempt.Directed != nil {
 		return filter.Continue
 	}
@@ -52,6 +49,22 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		p.Resume(func() { c.Pin, s.answered = a, true })
 	})
 	return filter.Wait
+}
+
+// OwnSessions is a protocol whose backends have a session for each principal whose calls name none.
+type OwnSessions interface{ OwnSessions() }
+
+// sessionOf returns the session that binds a call to a backend; "": none.
+func sessionOf(c *filter.Call) string {
+	switch {
+	case !c.Fleet.HasSessions():
+		return ""
+	case c.Info.Session == "":
+		if _, ok := c.Fleet.Protocol().(OwnSessions); ok {
+			return c.OwnSession()
+		}
+	}
+	return c.Info.Session
 }
 
 // Done implements filter.Filter. A pin holds from the first call that was forwarded.

@@ -75,7 +75,8 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	c.Attempt.Started = true
 	upstream := UpstreamOf(c.Endpoint)
 	if upstream.Local() { // it keeps the sessions of tenants apart
-		c.Stream.SetHeader(filter.TenantHeader, c.Info.Tenant)
+		c.Stream.SetHeader(filter.TenantHeader, c.TenantKey())
+		c.Stream.SetHeader(filter.OwnSessionHeader, c.OwnSession())
 	}
 	return c.Forward(upstream)
 }

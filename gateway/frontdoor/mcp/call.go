@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocati
 	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x),
 		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
 		results: h.cfg.Catalog.Results(capability, tool),
-		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: a.session,
+		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: cmp.Or(a.session, x.session.ID),
 			CapabilityId: capability, ThreadId: a.thread},
 	}
 	if x.read.streams {

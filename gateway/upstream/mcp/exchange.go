@@ -29,6 +29,7 @@ type exchange struct {
 	status  int    // of the HTTP response; 0: there was none
 	result  []byte // of the response, as JSON
 	failure *jsonrpc.Error
+	named   bool   // failure names the request by its id
 	refused error  // the server's bytes, or why they did not come
 	resumes int    // requests for the rest of the response from lastID on
 	lastID  string // of the last event
@@ -144,6 +145,20 @@ func (ex *exchange) answer() (status int, result []byte, refused error) {
 	return ex.status, ex.result, ex.refused
 }
 
+// matched reports whether the server has answered this very request with an error.
+func (ex *exchange) matched() bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.failure != nil && ex.named
+}
+
+// lives reports whether the response is a sign of life: an error of JSON-RPC is one, a failure of HTTP is not.
+func (ex *exchange) lives() bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.failure != nil && ex.named && (ex.status/100 == 2 || ex.status == http.StatusBadRequest)
+}
+
 // unanswered is a response that ends the request for the SDK, and says nothing: what is wrong is in the exchange. From
 // anything else that is wrong the SDK would end the session, and with it the calls of others.
 func (ex *exchange) unanswered() []byte {
@@ -165,7 +180,7 @@ func (ex *exchange) response(m *message, only bool) error {
 	case len(m.Result) > 0:
 		ex.result = m.Result
 	case m.Error != nil:
-		ex.failure = m.Error
+		ex.failure, ex.named = m.Error, string(m.ID) == ex.id
 	default:
 		return errors.New("the MCP server's response has no result and no error")
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,12 +101,8 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	md, _ := metadata.FromIncomingContext(ctx)
 	trace := first(md, tracing.Traceparent)
 	ctx = withTrace(ctx, trace)
-	var key sessionKey
-	if session := req.GetSessionId(); v.fleet.Sessions && session != "" {
-		key = sessionKey{first(md, filter.TenantHeader), session}
-	}
-	s, release := v.lease(key)
-	defer release()
+	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
+	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
 	for again := true; ; again = false {
 		params := &sdk.CallToolParams{Name: req.GetToolName(), Arguments: arguments, Meta: sdk.Meta{}}
 		if trace != "" {
@@ -114,7 +111,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 		if told != nil {
 			params.SetProgressToken(strconv.FormatUint(v.tokens.Add(1), 10))
 		}
-		result, lost, err := v.attempt(ctx, s, params, told)
+		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), params, told)
 		if !lost || !again {
 			return result, err
 		}
@@ -123,9 +120,14 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 
 // attempt is one tools/call. lost: the server provably did not begin it, as it does not know the session any more or
 // the session is over, and a new one may be better.
-func (v *server) attempt(ctx context.Context, s *session, params *sdk.CallToolParams, told chan<- []byte) (
+func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte) (
 	_ *toolResult, lost bool, _ error) {
-	cs, err := v.ready(ctx, s)
+	s, release := v.lease(key)
+	defer release()
+	cs, err := v.ready(ctx, key, s)
+	if errors.Is(err, errUnbound) {
+		return nil, true, v.notStarted(ctx, err)
+	}
 	if err != nil {
 		return nil, false, v.notStarted(ctx, err)
 	}
@@ -144,6 +146,7 @@ func (v *server) attempt(ctx context.Context, s *session, params *sdk.CallToolPa
 		if err != nil {
 			return nil, false, status.Error(codes.Internal, "the MCP server's result is not one of tools/call")
 		}
+		s.works.Store(true)
 		return result, false, nil
 	case ctx.Err() != nil:
 		return nil, false, status.FromContextError(ctx.Err()).Err()
@@ -152,7 +155,7 @@ func (v *server) attempt(ctx context.Context, s *session, params *sdk.CallToolPa
 			cause = err
 		}
 		return nil, over, v.notStarted(ctx, cause)
-	case code == http.StatusNotFound && cs.ID() != "":
+	case cs.ID() != "" && (code == http.StatusNotFound || code == http.StatusBadRequest && s.works.Load() && !ex.matched()):
 		v.lost(s, cs)
 		return nil, true, status.Error(codes.Unavailable, "the MCP server does not know its session any more")
 	case refused != nil && code != 0:

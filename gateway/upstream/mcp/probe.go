@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
@@ -65,7 +64,11 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 		}
 		return health.Result{OK: true}
 	}
-	return health.Result{Reason: err.Error(), Refused: errors.Is(err, syscall.ECONNREFUSED)}
+	refused := errors.Is(err, syscall.ECONNREFUSED)
+	if refused {
+		server.drop()
+	}
+	return health.Result{Reason: err.Error(), Refused: refused}
 }
 
 // firstLook says whether a server was not heard before.
@@ -82,9 +85,7 @@ func (s *Servers) firstLook(capability, url string) bool {
 func (v *server) look(ctx context.Context) (opened bool, _ error) {
 	cs := v.watched()
 	if cs != nil && (v.old.Load() || time.Since(v.watch.since) < renewWatch) {
-		var wire *jsonrpc.Error
-		err := v.ask(ctx, cs)
-		if err == nil || errors.As(err, &wire) { // an error is an answer, too
+		if v.answers(ctx, cs) {
 			return false, nil
 		}
 		if ctx.Err() != nil {
@@ -103,23 +104,22 @@ func (v *server) look(ctx context.Context) (opened bool, _ error) {
 	return true, nil
 }
 
-// errOtherEra is of a server that was replaced by one whose revisions have sessions.
-var errOtherEra = errors.New("the server has sessions now")
-
-// ask sends ping, or server/discover to a server without sessions, whose revisions have no ping.
-func (v *server) ask(ctx context.Context, cs *sdk.ClientSession) error {
+// answers sends ping, or server/discover to a server without sessions, whose revisions have no ping. It reports whether
+// the server has answered: the SDK has errors of JSON-RPC also for connections that fail.
+func (v *server) answers(ctx context.Context, cs *sdk.ClientSession) bool {
 	if v.old.Load() {
-		return cs.Ping(ctx, &sdk.PingParams{})
+		ex, end := begin(ctx, "ping", nil)
+		defer end()
+		return cs.Ping(ex.ctx, &sdk.PingParams{}) == nil || ex.lives()
 	}
-	discovered, err := v.connect(ctx, v.callers, true)
+	ex, end := begin(ctx, "server/discover", nil)
+	defer end()
+	discovered, err := v.connect(ex.ctx, v.callers, true)
 	if err != nil {
-		return err
+		return ex.lives()
 	}
 	v.abandon(discovered)
-	if v.old.Load() {
-		return errOtherEra
-	}
-	return nil
+	return !v.old.Load() // otherwise the server was replaced by one whose revisions have sessions
 }
 
 // watched returns the session; nil: there is none.

@@ -33,11 +33,12 @@ type Fleet struct {
 	MaxMessage int               // bytes of a server's message; default 8 MiB
 	Sessions   bool              // each session of a caller has its own session at the server
 	SessionTTL time.Duration     // of one without calls; default 1 h
+	Revision   string            // of the protocol that is requested first; "": legacy with Sessions, else the newest
 }
 
 // same says whether calls of two fleets reach a server in the same way.
 func (f *Fleet) same(o *Fleet) bool {
-	return f.TLS == o.TLS && f.MaxMessage == o.MaxMessage && f.Sessions == o.Sessions && f.SessionTTL == o.SessionTTL &&
+	return f.TLS == o.TLS && f.MaxMessage == o.MaxMessage && f.Sessions == o.Sessions && f.SessionTTL == o.SessionTTL && f.Revision == o.Revision &&
 		maps.Equal(f.Headers, o.Headers)
 }
 

@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,11 +19,12 @@ const (
 	// legacy is the last revision with sessions.
 	legacy = "2025-11-25"
 
-	maxSessions = 10_000 // of callers at one server
-	sweepEvery  = time.Minute
+	maxSessions       = 10_000 // of callers at one server
+	maxTenantSessions = 1_000  // of one tenant at one server
+	sweepEvery        = time.Minute
 )
 
-// sessionKey names a caller's session; zero: calls share one.
+// sessionKey names a caller's session; zero: that of all calls, at a server without sessions.
 type sessionKey struct{ tenant, session string }
 
 // session is a session at a server. Where the server has no sessions it is what was agreed on.
@@ -29,6 +32,7 @@ type session struct {
 	turn  chan struct{} // capacity 1: held while it is opened
 	open  atomic.Pointer[sdk.ClientSession]
 	stale atomic.Bool // the tools that the SDK knows in it are former ones
+	works atomic.Bool // a request has succeeded in it
 	calls int         // under server.mu
 	used  time.Time   // under server.mu
 }
@@ -44,16 +48,20 @@ type server struct {
 	tokens    atomic.Uint64  // the last one by which a call wants its progress
 	running   sync.WaitGroup // calls and probes
 	old       atomic.Bool    // it had sessions at the last look
+	binds     atomic.Bool    // it gave an id to the last session: it keeps state for it
+	modern    atomic.Bool    // it has no revision with sessions, although the fleet asks for one
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
+	tenants  map[string]int // sessions of each tenant
 	swept    time.Time
 	watch    watch
 }
 
 func newServer(o Options, f *Fleet, url string) *server {
 	v := &server{
-		opts: o, fleet: f, url: url, sessions: map[sessionKey]*session{}, swept: time.Now(),
+		opts: o, fleet: f, url: url, sessions: map[sessionKey]*session{}, tenants: map[string]int{},
+		swept:     time.Now(),
 		transport: newTransport(f.TLS, headersOf(f.Headers), f.MaxMessage),
 	}
 	v.watch.turn = make(chan struct{}, 1)
@@ -83,19 +91,51 @@ func (v *server) changed() {
 
 // connect opens a session. alone keeps the server from sending anything but answers.
 func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*sdk.ClientSession, error) {
-	options := &sdk.ClientSessionOptions{}
-	if v.old.Load() {
-		options.ProtocolVersion = legacy
+	revision := v.revision()
+	cs, err := v.open(ctx, client, alone, revision)
+	if err != nil && ctx.Err() == nil && v.fleet.Sessions && v.fleet.Revision == "" && revision == legacy &&
+		!errors.Is(err, syscall.ECONNREFUSED) {
+		if cs, err = v.open(ctx, client, alone, ""); err == nil {
+			v.modern.Store(cs.InitializeResult().ProtocolVersion >= modern)
+		}
 	}
-	to := &sdk.StreamableClientTransport{Endpoint: v.url, HTTPClient: v.transport.client(), MaxRetries: 2,
-		DisableStandaloneSSE: alone, MaxEventSize: v.fleet.MaxMessage + maxNotice}
-	cs, err := client.Connect(ctx, to, options)
-	if err != nil {
-		v.old.Store(false) // it may have been replaced
+	if err != nil { // it may have been replaced
+		v.old.Store(false)
+		v.modern.Store(false)
 		return nil, err
 	}
 	v.old.Store(cs.InitializeResult().ProtocolVersion < modern)
+	v.binds.Store(cs.ID() != "")
 	return cs, nil
+}
+
+func (v *server) open(ctx context.Context, client *sdk.Client, alone bool, revision string) (*sdk.ClientSession, error) {
+	to := &sdk.StreamableClientTransport{Endpoint: v.url, HTTPClient: v.transport.client(), MaxRetries: 2,
+		DisableStandaloneSSE: alone, MaxEventSize: v.fleet.MaxMessage + maxNotice}
+	return client.Connect(ctx, to, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+}
+
+// revision returns the revision to request first; "": the newest.
+func (v *server) revision() string {
+	switch {
+	case v.fleet.Revision != "":
+		return v.fleet.Revision
+	case v.old.Load(), v.fleet.Sessions && !v.modern.Load():
+		return legacy
+	}
+	return ""
+}
+
+// errUnbound is returned for a session that a server has opened for calls of all tenants.
+var errUnbound = errors.New("the server has sessions, and this call must have its own")
+
+// keyOf returns the key of a call's session. Where the server keeps state for sessions, no two tenants share one, and
+// calls that name none have that of their principal.
+func (v *server) keyOf(tenant, session, own string) sessionKey {
+	if !v.binds.Load() {
+		return sessionKey{}
+	}
+	return sessionKey{tenant, cmp.Or(session, own)}
 }
 
 // lease returns the session of a key. release is to be called after the call.
@@ -106,8 +146,10 @@ func (v *server) lease(key sessionKey) (_ *session, release func()) {
 	v.sweep(now)
 	s := v.sessions[key]
 	if s == nil {
+		v.makeRoom(key.tenant)
 		s = &session{turn: make(chan struct{}, 1)}
 		v.sessions[key] = s
+		v.tenants[key.tenant]++
 	}
 	s.calls++
 	return s, func() {
@@ -118,29 +160,62 @@ func (v *server) lease(key sessionKey) (_ *session, release func()) {
 	}
 }
 
-// sweep ends sessions that had no call for long, and the longest unused ones where there are too many. The caller
-// holds mu.
+// sweep ends sessions that had no call for long. The caller holds mu.
 func (v *server) sweep(now time.Time) {
-	if now.Sub(v.swept) < sweepEvery && len(v.sessions) < maxSessions {
+	if now.Sub(v.swept) < sweepEvery {
 		return
 	}
 	v.swept = now
-	var oldest sessionKey
-	var since time.Time
 	for key, s := range v.sessions {
-		switch {
-		case s.calls > 0 || key == sessionKey{}:
-		case now.Sub(s.used) > v.fleet.SessionTTL:
-			delete(v.sessions, key)
-			v.abandon(s.open.Load())
-		case since.IsZero() || s.used.Before(since):
-			oldest, since = key, s.used
+		if s.calls == 0 && key != (sessionKey{}) && now.Sub(s.used) > v.fleet.SessionTTL {
+			v.remove(key, s)
 		}
 	}
-	if len(v.sessions) >= maxSessions && !since.IsZero() {
-		s := v.sessions[oldest]
-		delete(v.sessions, oldest)
-		v.abandon(s.open.Load())
+}
+
+// makeRoom ends the longest unused session of a tenant that has its share of them, or of the tenant with the most where
+// there are too many in all. The caller holds mu.
+func (v *server) makeRoom(tenant string) {
+	switch {
+	case v.tenants[tenant] >= maxTenantSessions:
+	case len(v.sessions) >= maxSessions:
+		for other, n := range v.tenants {
+			if n > v.tenants[tenant] {
+				tenant = other
+			}
+		}
+	default:
+		return
+	}
+	var oldest sessionKey
+	var since *session
+	for key, s := range v.sessions {
+		if key.tenant == tenant && s.calls == 0 && key != (sessionKey{}) && (since == nil || s.used.Before(since.used)) {
+			oldest, since = key, s
+		}
+	}
+	if since != nil {
+		v.remove(oldest, since)
+	}
+}
+
+// remove ends a session. The caller holds mu.
+func (v *server) remove(key sessionKey, s *session) {
+	delete(v.sessions, key)
+	if v.tenants[key.tenant]--; v.tenants[key.tenant] == 0 {
+		delete(v.tenants, key.tenant)
+	}
+	v.abandon(s.open.Load())
+}
+
+// drop ends the sessions of a server whose process has ended: another one does not know them.
+func (v *server) drop() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.sessions {
+		if cs := s.open.Load(); cs != nil {
+			v.lost(s, cs)
+		}
 	}
 }
 
@@ -156,7 +231,7 @@ func (v *server) abandon(cs *sdk.ClientSession) {
 }
 
 // ready returns the session, which it opens first if it is not.
-func (v *server) ready(ctx context.Context, s *session) (*sdk.ClientSession, error) {
+func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.ClientSession, error) {
 	if cs := s.open.Load(); cs != nil {
 		if !s.stale.Swap(false) {
 			return cs, nil
@@ -176,9 +251,14 @@ func (v *server) ready(ctx context.Context, s *session) (*sdk.ClientSession, err
 	if err != nil {
 		return nil, err
 	}
+	if cs.ID() != "" && key == (sessionKey{}) {
+		v.abandon(cs)
+		return nil, errUnbound
+	}
 	if cs.InitializeResult().ProtocolVersion >= modern {
 		v.learn(ctx, cs)
 	}
+	s.works.Store(false)
 	s.open.Store(cs)
 	return cs, nil
 }

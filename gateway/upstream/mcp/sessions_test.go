@@ -2,7 +2,10 @@ package mcp_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -36,6 +39,52 @@ func TestSessions(t *testing.T) {
 	w.wantResult(t, in("a"), `{"calls":1}`)
 	if n := r.calls.Load() - before; n != 2 { // one that was answered with 404
 		t.Errorf("%d calls", n)
+	}
+}
+
+// TestServersThatRejectUnknownSessions: a server that answers 400 to a session that it does not know, after a restart, gets the call
+// once more, in a new session. With a session that never worked, or for a request that the server names, 400 is an error.
+func TestServersThatRejectUnknownSessions(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []bool{true, false} {
+		r := newRemote(t, true)
+		w := start(t, func(f *mcp.Fleet, of *gatewaytest.Fleet) {
+			f.Sessions, of.Affinity = bound, router.Affinity{Sessions: bound}
+		}, r.URL)
+		w.wantResult(t, in("a"), `{"calls":1}`)
+		before := r.calls.Load()
+		r.restartStrictly()
+		for n := range 3 {
+			w.wantResult(t, in("a"), fmt.Sprintf(`{"calls":%d}`, n+1))
+		}
+		if n := r.calls.Load() - before; n != 4 { // one of them was rejected
+			t.Errorf("%d calls", n)
+		}
+	}
+}
+
+// TestServersOfBothEras: where sessions are to stay at a server, a revision with sessions is used, also if the server
+// has one without.
+func TestServersOfBothEras(t *testing.T) {
+	t.Parallel()
+	both := newRemote(t, false)
+	served := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return both.mcp }, nil))
+	both.handler.Store(&served)
+	w := start(t, withSessions, both.URL)
+	w.wantResult(t, in("a"), `{"calls":1}`)
+	w.wantResult(t, in("a"), `{"calls":2}`)
+	w.wantResult(t, in("b"), `{"calls":1}`)
+	named := newRemote(t, false)
+	named.handler.Store(&served)
+	w = start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) { f.Revision = "2025-06-18" }, named.URL)
+	w.wantResult(t, in("a"), `{"calls":1}`)
+	if both.inits.Load() == 0 || named.inits.Load() == 0 {
+		t.Errorf("%d and %d sessions were opened", both.inits.Load(), named.inits.Load())
+	}
+	stateless := newRemote(t, false) // has no sessions
+	w = start(t, withSessions, stateless.URL)
+	if got, err := w.Invoke(within(t), request("echo", `{"text":"x"}`)); err != nil || got.GetError() != "" {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

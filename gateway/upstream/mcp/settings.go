@@ -15,7 +15,13 @@ type Settings struct {
 	HeadersEnv string `yaml:"headers_env" kind:"variable"`
 	// Size of the largest message that a server may send.
 	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"8MiB"`
+	// Revision of the protocol that is requested first, such as 2025-11-25. Default the newest; with affinity: session,
+	// the newest that has sessions.
+	Revision string `yaml:"revision" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28"`
 }
+
+// OwnSessions implements affinity.OwnSessions.
+func (*Settings) OwnSessions() {}
 
 // MCPMethod implements forward.MCPFleet.
 func (*Settings) MCPMethod(tool string) (method, name string) {

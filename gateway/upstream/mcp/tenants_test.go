@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -18,12 +19,23 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestSessionsOfTenants: sessions of two tenants with the same id are two at the server.
+// TestSessionsOfTenants: sessions of two tenants with the same id are two at the server. Without an id, each principal
+// has one, whether or not the fleet binds sessions to servers.
 func TestSessionsOfTenants(t *testing.T) {
 	t.Parallel()
+	for _, bound := range []bool{true, false} {
+		t.Run(fmt.Sprint("affinity ", bound), func(t *testing.T) {
+			t.Parallel()
+			sessionsOfTenants(t, bound)
+		})
+	}
+}
+
+func sessionsOfTenants(t *testing.T, bound bool) {
+	t.Helper()
 	r := newRemote(t, true)
 	servers := mcp.New(mcp.Options{})
-	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: true}})
+	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound}})
 	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
 	grants, err := tenant.ParseGrants([]string{"*"})
 	check.Must(t, err)
@@ -37,7 +49,7 @@ func TestSessionsOfTenants(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: id, Backends: []string{r.URL}, Dialect: call.Doc,
 			Protocol: &mcp.Settings{},
-			Asks:     servers.Probe(id), Affinity: router.Affinity{Sessions: true}}},
+			Asks:     servers.Probe(id), Affinity: router.Affinity{Sessions: bound}}},
 		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys}), Closed: servers.Close,
 		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return servers.Serve(f.Capability, addr) },
 	})
@@ -45,6 +57,7 @@ func TestSessionsOfTenants(t *testing.T) {
 	for _, test := range []struct{ of, session, want string }{
 		{"acme", "a", `{"calls":1}`}, {"globex", "a", `{"calls":1}`}, {"acme", "a", `{"calls":2}`},
 		{"acme", "b", `{"calls":1}`},
+		{"acme", "", `{"calls":1}`}, {"globex", "", `{"calls":1}`}, {"acme", "", `{"calls":2}`}, {"globex", "", `{"calls":2}`},
 	} {
 		req := request("count", `{}`)
 		req.SessionId = test.session

@@ -129,6 +129,29 @@ func (r *remote) restart() {
 	r.handler.Store(&served)
 }
 
+// restartStrictly is restart for a server that answers a request of an unknown session with 400, as those do that are
+// made after the example of the TypeScript SDK.
+func (r *remote) restartStrictly() {
+	var known sync.Map
+	next := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.mcp }, nil)
+	served := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if session := q.Header.Get("Mcp-Session-Id"); session != "" {
+			if _, ok := known.Load(session); !ok {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":`+
+					`"Bad Request: No valid session ID provided"},"id":null}`)
+				return
+			}
+		}
+		next.ServeHTTP(w, q)
+		if session := w.Header().Get("Mcp-Session-Id"); session != "" {
+			known.Store(session, true)
+		}
+	}))
+	r.handler.Store(&served)
+}
+
 func (r *remote) serve(w http.ResponseWriter, q *http.Request, old bool) {
 	if old && q.Header.Get("Mcp-Protocol-Version") >= "2026" {
 		http.Error(w, "Bad Request: unsupported protocol version", http.StatusBadRequest)
