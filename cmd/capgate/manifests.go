@@ -222,9 +222,6 @@ func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 	if !f.Own.MaxConcurrent && m.Sharing.Shared {
 		f.MaxConcurrent = m.Sharing.MaxConcurrent
 	}
-	if !f.Own.Deadline && m.Resources.MaxCPUGiven {
-		f.Deadline.Default = min(m.Resources.MaxCPU, f.Deadline.Max)
-	}
 	return &f
 }
 

@@ -76,7 +76,7 @@ func TestPlanTakesManifests(t *testing.T) {
 	}
 	type limits struct {
 		calls    int
-		deadline time.Duration
+		deadline time.Duration // the default, whatever max_cpu_seconds is
 	}
 	plan := func() (got []limits) {
 		for _, f := range p.plan(s, members).routes.Fleets {
@@ -84,7 +84,7 @@ func TestPlanTakesManifests(t *testing.T) {
 		}
 		return got
 	}
-	want := []limits{{3, 7 * time.Second}, {0, 2 * time.Minute}, {5, 7 * time.Second}, {1, 7 * time.Second}}
+	want := []limits{{3, 2 * time.Minute}, {0, 2 * time.Minute}, {5, 2 * time.Minute}, {1, 2 * time.Minute}}
 	if got := plan(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

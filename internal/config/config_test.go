@@ -153,7 +153,7 @@ client_limits:
 			Validate:  true,
 			Discovery: config.Discovery{Interval: time.Minute, Timeout: 2 * time.Second},
 			Enforce:   true,
-			Own:       config.Own{MaxConcurrent: true, Deadline: true, Discovery: true, Policy: true},
+			Own:       config.Own{MaxConcurrent: true, Discovery: true, Policy: true},
 
 			EventSource: []string{"get_forecast"},
 			TLS: config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem",
@@ -181,7 +181,6 @@ func TestParseDefaults(t *testing.T) {
 	check.Must(t, err)
 	want := config.Default()
 	fleet := config.DefaultFleet("a", "b:1")
-	fleet.Own.Deadline = true
 	fleet.Deadline.Max, fleet.Deadline.Default = 10*time.Second, 10*time.Second
 	fleet.Health.Interval, fleet.Health.Timeout = 100*time.Millisecond, 100*time.Millisecond
 	fleet.Ejection.Base, fleet.Ejection.Max = 10*time.Minute, 10*time.Minute

@@ -93,12 +93,12 @@ type Fleet struct {
 }
 
 // Own are the fields that the file sets for a fleet, so that its manifest does not.
-type Own struct{ Class, Affinity, MaxConcurrent, Deadline, Discovery, Policy bool }
+type Own struct{ Class, Affinity, MaxConcurrent, Discovery, Policy bool }
 
 // Check notes which fields are there, and sets defaults that depend on others.
 func (f *Fleet) Check(at strictyaml.At) {
 	f.Own = Own{Class: at.Has("class"), Affinity: at.Has("affinity"), MaxConcurrent: at.Has("max_concurrent"),
-		Deadline: at.Has("deadline"), Discovery: at.Has("discovery"), Policy: at.Has("policy")}
+		Discovery: at.Has("discovery"), Policy: at.Has("policy")}
 	if !f.Own.Affinity {
 		f.Affinity.Sessions = f.Class == call.Environment
 	}

@@ -75,8 +75,7 @@ type Credential struct {
 type Resources struct {
 	MaxMemoryMB    int           // mebibytes, default 128
 	MaxCPUFraction float64       // cores, default 0.5
-	MaxCPU         time.Duration // of one call, default 30 s; never 0
-	MaxCPUGiven    bool          // the file has MaxCPU, so it bounds calls' deadlines, too
+	MaxCPU         time.Duration // CPU time of one call, default 30 s; never 0
 	PidsLimit      int           // processes and threads, default 64
 }
 

@@ -74,7 +74,7 @@ func TestAManifestWithEveryField(t *testing.T) {
 			{Name: "WEATHER_API_KEY", Required: true, Description: "API key for the weather service"},
 			{Name: "TOKEN", PerUser: true},
 		},
-		Resources: manifest.Resources{MaxMemoryMB: 256, MaxCPUFraction: 0.75, MaxCPU: 5 * time.Second, MaxCPUGiven: true,
+		Resources: manifest.Resources{MaxMemoryMB: 256, MaxCPUFraction: 0.75, MaxCPU: 5 * time.Second,
 			PidsLimit: 32},
 		Sharing: manifest.Sharing{Shared: true, MaxConcurrent: 4, IdleTimeout: time.Minute},
 	}

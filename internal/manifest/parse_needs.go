@@ -106,7 +106,7 @@ func (p *parser) resources(at strictyaml.Place) {
 		"pids_limit":       p.Integer(&r.PidsLimit, 1, 1<<22),
 	})
 	if seconds > 0 {
-		r.MaxCPU, r.MaxCPUGiven = time.Duration(seconds)*time.Second, true
+		r.MaxCPU = time.Duration(seconds) * time.Second
 	}
 }
 
