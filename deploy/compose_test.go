@@ -10,8 +10,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,12 +44,41 @@ func TestCompose(t *testing.T) {
 		t.Errorf("stop_grace_period: %v", grace)
 	}
 	checkComposed(t, services)
-	operators := fmt.Sprint(field(file, "networks", "default", "ipam", "config"))
-	if admin := list(field(services["gateway"], "command")); !strings.Contains(operators,
-		strings.TrimSuffix(admin[len(admin)-1], ":8081")) {
-		t.Errorf("the admin API listens at %s, and their network is %s", admin[len(admin)-1], operators)
+	if admin, want := flagOf(services["gateway"], "--admin"), subnetOf(t, file, "default")+":8081"; admin != want {
+		t.Errorf("the admin API listens at %s, and its network is at %s", admin, want)
+	}
+	for _, name := range list(field(services["weather"], "networks")) {
+		if name == "default" {
+			t.Error("the capability is in the network of the admin API")
+		}
+	}
+	redis := fmt.Sprint(list(field(services["redis"], "command")))
+	if mounts := list(field(services["redis"], "volumes")); !strings.Contains(redis, "--dir /data ") ||
+		!strings.Contains(redis, "--appendonly yes") || !slices.Contains(mounts, "redis:/data") {
+		t.Errorf("Redis loses its data when its container is replaced: %s, %v", redis, mounts)
 	}
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
+}
+
+// flagOf returns the value of a flag in a service's command; "": it has none.
+func flagOf(service any, flag string) string {
+	command := list(field(service, "command"))
+	if i := slices.Index(command, flag); i >= 0 && i+1 < len(command) {
+		return command[i+1]
+	}
+	return ""
+}
+
+// subnetOf returns the only subnet of a network.
+func subnetOf(t *testing.T, file any, network string) string {
+	t.Helper()
+	all, _ := field(file, "networks", network, "ipam", "config").([]any)
+	if len(all) != 1 {
+		t.Fatalf("the network %s has %d subnets", network, len(all))
+	}
+	subnet, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "subnet")))
+	check.Must(t, err)
+	return subnet.String()
 }
 
 // checkCompose checks that a compose file is what its specification describes, and that what it names is there.
