@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/router"
 )
@@ -69,9 +69,11 @@ func (a *API) postBackend(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) drain(w http.ResponseWriter, r *http.Request, addr string, drained bool) {
 	var req DrainRequest
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil && len(text) > 0 {
+		err = strictjson.UnmarshalKnown(text, &req)
+	}
+	if err != nil {
 		refuse(w, r, http.StatusBadRequest, codes.InvalidArgument, "INVALID_BODY",
 			"the body must be JSON with no other fields than capability and force")
 		return

@@ -70,9 +70,7 @@ func readInvocation(r *http.Request) (*invocation, error) {
 			Message: "the body could not be read to its end"}
 	}
 	in := new(invocation)
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if strictjson.Check(text) != nil || d.Decode(in) != nil { // a name twice would be read in two ways
+	if strictjson.UnmarshalKnown(text, in) != nil {
 		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
 			Message: "the body must be a JSON object with tenant, user, agent, session, capability, tool, arguments, " +
 				"approval_id and wait, each once"}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // A schema may name a header for an argument, so that proxies can read it (2026-07-28, Streamable HTTP, "Custom
@@ -33,12 +35,12 @@ func (h *Handler) checkParams(r *http.Request, m *message) *refusal {
 	if m.tool == "" || !m.isStateless() {
 		return nil
 	}
-	capability, tool, ok := h.settings.Load().Names.Resolve(m.tool, h.cfg.Catalog.Known)
+	capability, tool, ok := h.settings.Load().Names.Resolve(r.Context(), m.tool, h.cfg.Catalog)
 	if !ok {
 		return nil
 	}
 	schema := h.cfg.Catalog.Schema(r.Context(), capability, tool)
-	if !bytes.Contains(schema, []byte(paramAnnotation)) {
+	if !bytes.Contains(schema, []byte(paramAnnotation)) || !h.cfg.Catalog.Has(r.Context(), capability, tool) {
 		return nil
 	}
 	var top param
@@ -47,7 +49,7 @@ func (h *Handler) checkParams(r *http.Request, m *message) *refusal {
 			Arguments json.RawMessage `json:"arguments"`
 		} `json:"params"`
 	}
-	if json.Unmarshal(schema, &top) != nil || json.Unmarshal(m.body, &body) != nil {
+	if strictjson.Unmarshal(schema, &top) != nil || strictjson.Unmarshal(m.body, &body) != nil {
 		return nil // a call finds out
 	}
 	return top.check(r.Header, body.Params.Arguments)

@@ -121,7 +121,7 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 	words, all, names := wordsOf(query), []found{}, h.settings.Load().Names
 	err := h.cfg.Catalog.Tools(ctx, "", func(capability string, tools []Tool) bool {
 		for i := range tools {
-			name, ok := names.Of(capability, tools[i].Name, h.cfg.Catalog.Known)
+			name, ok := names.Of(ctx, capability, tools[i].Name, h.cfg.Catalog)
 			if score := scoreOf(words, name, tools[i].Description); ok && score > 0 {
 				schema := objectSchema(tools[i].InputSchema)
 				all = append(all, found{name, tools[i].Description, schema, score})

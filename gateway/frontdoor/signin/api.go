@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/session"
 )
 
@@ -95,15 +97,22 @@ func (h *Handler) ListSessions(w http.ResponseWriter, r *http.Request) {
 // positionOf returns the position of a session in the list: greater ones come first.
 func positionOf(r *session.Record) string { return fmt.Sprintf("%020d-%s", r.Issued.UnixMilli(), r.ID) }
 
+// readJSON decodes the body of a request.
+func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil {
+		return err
+	}
+	return strictjson.UnmarshalKnown(text, v)
+}
+
 // RevokeSessions ends one session, or those of a person or key, at all replicas.
 func (h *Handler) RevokeSessions(w http.ResponseWriter, r *http.Request) (ended string, ok bool) {
 	var asked struct {
 		Session string `json:"session"`
 		Name    string `json:"name"`
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForm))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&asked); err != nil || d.More() || (asked.Session == "") == (asked.Name == "") ||
+	if readJSON(w, r, &asked) != nil || (asked.Session == "") == (asked.Name == "") ||
 		len(asked.Session) > maxID || len(asked.Name) > maxForm {
 		h.problem(w, r, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
 			Message: `the body must be JSON with either session, an id, or name, as GET /v1/sessions has them`})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -135,14 +134,15 @@ type issued struct {
 
 // programToken exchanges a code for a session.
 func (h *Handler) programToken(w http.ResponseWriter, r *http.Request) {
-	var asked struct{ Code, Verifier string }
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForm))
-	d.DisallowUnknownFields()
+	var asked struct {
+		Code     string `json:"code"`
+		Verifier string `json:"verifier"`
+	}
 	refusal := h.attempt(r)
 	if refusal == nil {
 		refusal = h.safe(r)
 	}
-	if refusal == nil && d.Decode(&asked) != nil {
+	if refusal == nil && readJSON(w, r, &asked) != nil {
 		refusal = refusedProgram
 	}
 	var text string

@@ -71,25 +71,35 @@ func (v Value) Kind() Kind { return v.node().kind }
 // Index returns the position of the value among all values and names of the text.
 func (v Value) Index() int { return int(v.at) }
 
-// Len returns the number of values in an object or array.
-func (v Value) Len() int { return int(v.node().end) }
+// Len returns the number of values in an object or array; 0 for other kinds.
+func (v Value) Len() int {
+	if n := v.node(); n.kind == Object || n.kind == Array {
+		return int(n.end)
+	}
+	return 0
+}
 
-// Bytes returns the content of a string, or the text of a number; nil for an array or an object. The caller must not
-// keep it.
+// Bytes returns the content of a string, or the text of a number; nil for other kinds. The caller must not keep it.
 func (v Value) Bytes() []byte {
 	n := v.node()
-	if n.kind == Array || n.kind == Object { // start and end are not positions
+	switch {
+	case n.kind != String && n.kind != Number:
 		return nil
-	}
-	if n.arena {
+	case n.arena:
 		return v.r.arena[n.start:n.end]
 	}
 	return v.r.text[n.start:n.end]
 }
 
-// Elements iterates over an array.
+// Start returns the position of a number, an object or an array in the text.
+func (v Value) Start() int { return int(v.node().start) }
+
+// Elements iterates over an array. Other kinds have no elements.
 func (v Value) Elements() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
+		if v.Kind() != Array {
+			return
+		}
 		i := 0
 		for at := v.at + 1; at < v.node().next; at = v.r.nodes[at].next {
 			if !yield(i, Value{v.r, at}) {
@@ -100,9 +110,12 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 	}
 }
 
-// Members iterates over the names and values of an object.
+// Members iterates over the names and values of an object. Other kinds have no members.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
+		if v.Kind() != Object {
+			return
+		}
 		for at := v.at + 1; at < v.node().next; at = v.r.nodes[at+1].next {
 			if !yield(Value{v.r, at}, Value{v.r, at + 1}) {
 				return
@@ -147,8 +160,11 @@ func (v Value) Any() any {
 	return object
 }
 
-// Raw is the text of an object or array, a part of what was read.
+// Raw returns the text of an object or array, a part of what was read; nil for other kinds.
 func (v Value) Raw() []byte {
+	if v.Kind() != Object && v.Kind() != Array {
+		return nil
+	}
 	text, depth := v.r.text, 0
 	start := int(v.node().start)
 	for i := start; i < len(text); i++ {
