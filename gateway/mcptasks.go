@@ -42,10 +42,11 @@ const (
 // taskStart is the time between the use of an approval and the claim of the call's key: that of a wait in the queue.
 const taskStart = time.Minute
 
-// request names what is stored of a task of the caller.
+// request names what is stored of a task of the caller: the same credential, for the same user and agent.
 func (t *mcpTasks) request(r *http.Request, key, task string) *idempotency.Request {
 	caller := &webRequestOf(r).Identity
-	of := &idempotency.Request{Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Key: key + task,
+	of := &idempotency.Request{Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent,
+		Key:    key + task + "\x00" + caller.Key,
 		Method: "mcp task"}
 	if caller.Settings != nil {
 		of.UID = caller.Settings.UID()

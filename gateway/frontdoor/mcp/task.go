@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -85,7 +86,11 @@ func (h *Handler) createTask(i *invocation, p pending) sdk.Result {
 	if err != nil {
 		return nil
 	}
-	kept := keptCall{Request: request, Keys: i.keys, Created: time.Now().UTC(), Link: p.link}
+	keys := i.keys
+	if len(keys) == 0 { // callers of the tenant share keys: this one cannot be guessed
+		keys = []string{"mcp-task-" + rand.Text()}
+	}
+	kept := keptCall{Request: request, Keys: keys, Created: time.Now().UTC(), Link: p.link}
 	if kept.Expires, err = time.Parse(time.RFC3339, p.expires); err != nil {
 		return nil
 	}
@@ -197,7 +202,7 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 		t.Status, t.Message = "cancelled", ""
 		return t, nil
 	}
-	i, refusal := h.repeat(x, id, kept)
+	i, refusal := h.repeat(x, kept)
 	if refusal != nil {
 		return nil, refusal.rpc(x.r)
 	}
@@ -242,7 +247,7 @@ func mayComeAgain(err error) bool {
 }
 
 // repeat returns the call of a task, for a request about the task.
-func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *refusal) {
+func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, *refusal) {
 	i := &invocation{exchange: x, stateless: true, req: new(docpb.InvokeRequest)}
 	if err := proto.Unmarshal(kept.Request, i.req); err != nil {
 		return nil, unknownTask()
@@ -253,9 +258,7 @@ func (h *Handler) repeat(x *exchange, id string, kept *keptCall) (*invocation, *
 		{Name: metaSession, Value: i.req.GetSessionId()}, {Name: metaThread, Value: i.req.GetThreadId()},
 		{Name: metaIdempotency},
 	}})
-	if i.keys = slices.Clone(kept.Keys); len(i.keys) == 0 {
-		i.keys = []string{"mcp-task-" + id}
-	}
+	i.keys = slices.Clone(kept.Keys)
 	return i, refusal
 }
 
