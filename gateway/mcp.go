@@ -48,6 +48,7 @@ type MCP struct {
 type Usable interface {
 	Usable(ctx context.Context, caller tenant.Identity, from string,
 		visit func(capability string, tools []listing.UsableTool) bool) error
+	May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
 }
 
 // SetMCP changes the settings of MCP, from the next request on.
@@ -190,6 +191,17 @@ func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
 		return nil
 	}
 	return GRPCStatus(refusal).Err()
+}
+
+// Sees implements mcp.Catalog.
+func (t toolsOf) Sees(ctx context.Context, capability string) bool {
+	return ctx.Value(webRequestKey{}).(*webRequest).Identity.Sees(capability)
+}
+
+// Has implements mcp.Catalog.
+func (t toolsOf) Has(ctx context.Context, capability, tool string) bool {
+	caller := &ctx.Value(webRequestKey{}).(*webRequest).Identity
+	return t.Known(capability, tool) && caller.Sees(capability) && t.Usable.May(ctx, caller, capability, tool)
 }
 
 // Known implements mcp.Catalog.

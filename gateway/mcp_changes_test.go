@@ -30,6 +30,10 @@ func (w *watched) Usable(ctx context.Context, caller tenant.Identity, from strin
 	return err
 }
 
+func (w *watched) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
+	return w.of.May(ctx, caller, capability, tool)
+}
+
 // changeStream is an open stream that tells of changes.
 type changeStream struct {
 	resp  *http.Response

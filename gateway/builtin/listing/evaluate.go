@@ -81,6 +81,13 @@ func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string
 	return evaluated{capability: c, tools: usable}, nil
 }
 
+// May reports whether a caller may call a tool, perhaps after an approval. If the rules are unavailable, it may: a call
+// finds out.
+func (s *Server) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
+	d, err := s.decide(ctx, *caller, capability, tool)
+	return err != nil || d.Verdict != call.Block
+}
+
 func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (policy.Decision, error) {
 	d, refusal := s.decider.Fetch(ctx, &call.Call{
 		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,

@@ -62,7 +62,7 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 			req.Params = p
 		}
 	}
-	i, refused := h.invocationOf(x, req)
+	i, refused := h.invocationOf(ctx, x, req)
 	if refused != nil {
 		return nil, refused.rpc(x.r)
 	}
@@ -101,9 +101,9 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 }
 
 // invocationOf returns the call that a request asks for.
-func (h *Handler) invocationOf(x *exchange, req *sdk.CallToolRequest) (*invocation, *refusal) {
+func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, *refusal) {
 	p := req.Params
-	capability, tool, ok := h.settings.Load().Names.Resolve(p.Name, h.cfg.Catalog.Known)
+	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, p.Name, h.cfg.Catalog)
 	if !ok || len(p.Name) > maxName {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "CAPABILITY_UNKNOWN",
 			fmt.Sprintf("there is no tool %.64q; tools/list has the tools that you may call", p.Name))

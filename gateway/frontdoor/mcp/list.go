@@ -44,7 +44,7 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 				"cursor is not one that this server has made").rpc(r)
 		}
 	}
-	p := &page{h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{},
+	p := &page{ctx: ctx, h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{},
 		stateless: exchangeOf(ctx).read.isStateless()}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
@@ -60,6 +60,7 @@ func listOf(tools []*sdk.Tool, next string) *sdk.ListToolsResult {
 
 // page is a page of tools.
 type page struct {
+	ctx   context.Context //nolint:containedctx // of the request
 	h     *Handler
 	names *Names
 	after place
@@ -75,7 +76,7 @@ type page struct {
 func (p *page) add(capability string, tools []Tool) bool {
 	for i := range tools[p.begin(capability, tools):] {
 		t := &tools[p.begin(capability, tools)+i]
-		name, ok := p.names.Of(capability, t.Name, p.h.cfg.Catalog.Known)
+		name, ok := p.names.Of(p.ctx, capability, t.Name, p.h.cfg.Catalog)
 		if !ok {
 			continue
 		}

@@ -106,7 +106,7 @@ func (h *Handler) fingerprint(r *http.Request) (sum [sha256.Size]byte, err error
 	names := h.settings.Load().Names
 	err = h.cfg.Catalog.Tools(r.Context(), "", func(capability string, tools []Tool) bool {
 		for i := range tools {
-			if name, ok := names.Of(capability, tools[i].Name, h.cfg.Catalog.Known); ok {
+			if name, ok := names.Of(r.Context(), capability, tools[i].Name, h.cfg.Catalog); ok {
 				text, _ := json.Marshal(toolOf(name, &tools[i], true)) // schemas are JSON
 				hash.Write(text)
 			}

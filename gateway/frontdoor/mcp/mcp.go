@@ -72,7 +72,8 @@ type Catalog interface {
 	// Watch calls changed at its begin, and each time that the tools of the caller of ctx may have changed. It returns
 	// nil when ctx or the caller's credential ends, or the gateway stops. An error is changed's, or a gRPC status.
 	Watch(ctx context.Context, changed func() error) error
-	// Known reports whether a capability is known to have a tool. It answers from memory.
+	View
+	// Known reports whether a capability is known to have a tool, for whichever callers. It answers from memory.
 	Known(capability, tool string) bool
 	// Schema returns the JSON Schema of the arguments of a tool; nil: the caller of ctx does not see its capability, or it
 	// is unknown. It answers from memory.
@@ -244,7 +245,7 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 		h.serveDirect(ctx, out, x)
 		return
 	}
-	serve.ServeHTTP(out, m.request(r.WithContext(ctx)))
+	h.serveSDK(serve, out, r.WithContext(ctx), m)
 }
 
 // receive is the SDK's middleware that answers the methods of tools.

@@ -77,7 +77,7 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		of, begun := operation{method: method}, time.Now()
 		if c, ok := req.(*sdk.CallToolRequest); ok {
-			if name := c.Params.Name; h.isKnown(name) {
+			if name := c.Params.Name; h.isKnown(ctx, name) {
 				of.tool = name
 			}
 		}
@@ -89,8 +89,8 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // isKnown reports whether there is a tool of that name. Others, which clients make up, have no series.
-func (h *Handler) isKnown(name string) bool {
-	capability, tool, ok := h.settings.Load().Names.Resolve(name, h.cfg.Catalog.Known)
+func (h *Handler) isKnown(ctx context.Context, name string) bool {
+	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, name, h.cfg.Catalog)
 	return ok && h.cfg.Catalog.Known(capability, tool)
 }
 

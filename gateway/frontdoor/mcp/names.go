@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"slices"
 	"strings"
 )
@@ -33,12 +34,17 @@ func NewNames(prefixes map[string]string) *Names {
 	return n
 }
 
-// known reports whether a capability has a tool of that name.
-type known func(capability, tool string) bool
+// View is what the caller of ctx may use. Names are resolved in it: what other callers have hides nothing of it.
+type View interface {
+	// Sees reports whether the caller may know of a capability. It answers from memory.
+	Sees(ctx context.Context, capability string) bool
+	// Has reports whether a tool is known, and the caller may call it, perhaps after an approval.
+	Has(ctx context.Context, capability, tool string) bool
+}
 
-// Of returns the name of a tool. It is false for a tool that no name leads to: the name would be too long, or another
-// tool has it.
-func (n *Names) Of(capability, tool string, known known) (name string, ok bool) {
+// Of returns the name of a tool that the caller of ctx may use. It is false for a tool that no name leads to: the name
+// would be too long, or another tool of the caller has it.
+func (n *Names) Of(ctx context.Context, capability, tool string, view View) (name string, ok bool) {
 	prefix, other := n.prefixes[capability]
 	switch {
 	case !other:
@@ -48,35 +54,39 @@ func (n *Names) Of(capability, tool string, known known) (name string, ok bool) 
 	default:
 		name = prefix + separator + tool
 	}
-	owner, of, found := n.Resolve(name, known)
+	owner, of, found := n.Resolve(ctx, name, view)
 	return name, len(name) <= maxName && found && owner == capability && of == tool
 }
 
-// Resolve returns the tool that a name leads to. Whether there is such a tool, a call finds out.
-func (n *Names) Resolve(name string, known known) (capability, tool string, ok bool) {
+// Resolve returns the tool that a name leads to for the caller of ctx. Whether there is such a tool, a call finds out.
+func (n *Names) Resolve(ctx context.Context, name string, view View) (capability, tool string, ok bool) {
 	prefix, tool, separated := strings.Cut(name, separator)
 	if !separated {
-		capability, ok = n.resolveBare(name, known)
+		capability, ok = n.resolveBare(ctx, name, view)
 		return capability, name, ok && name != ""
 	}
 	capability = prefix
-	if owner, taken := n.owners[prefix]; taken {
+	if owner, taken := n.owners[prefix]; taken && view.Sees(ctx, owner) {
 		capability = owner
-	} else if _, other := n.prefixes[prefix]; other {
+	} else if _, other := n.prefixes[prefix]; other && view.Sees(ctx, prefix) {
 		return "", "", false
 	}
 	return capability, tool, prefix != "" && tool != ""
 }
 
-// resolveBare returns the capability of a tool without a prefix: the first that has it.
-func (n *Names) resolveBare(tool string, known known) (capability string, ok bool) {
+// resolveBare returns the capability of a tool without a prefix: the first that has it. It is false without, unless the
+// caller sees only one such capability, whose tools may be unknown.
+func (n *Names) resolveBare(ctx context.Context, tool string, view View) (capability string, ok bool) {
 	for _, c := range n.bare {
-		if known(c, tool) {
+		switch {
+		case !view.Sees(ctx, c):
+		case view.Has(ctx, c, tool):
 			return c, true
+		case capability == "":
+			capability, ok = c, true
+		default:
+			ok = false
 		}
 	}
-	if len(n.bare) == 1 { // its tools may be unknown
-		return n.bare[0], true
-	}
-	return "", false
+	return capability, ok
 }

@@ -51,6 +51,10 @@ func newAsking(t *testing.T) *asking {
 
 func (*asking) Known(string, string) bool { return true }
 
+func (*asking) Sees(context.Context, string) bool { return true }
+
+func (*asking) Has(context.Context, string, string) bool { return true }
+
 func (*asking) Results(string, string) (none mcp.Results) { return none }
 
 func (*asking) Schema(context.Context, string, string) []byte { return nil }

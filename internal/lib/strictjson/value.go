@@ -91,9 +91,6 @@ func (v Value) Bytes() []byte {
 	return v.r.text[n.start:n.end]
 }
 
-// Start returns the position of a number, an object or an array in the text.
-func (v Value) Start() int { return int(v.node().start) }
-
 // Elements iterates over an array. Other kinds have no elements.
 func (v Value) Elements() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
