@@ -144,6 +144,9 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 			args = "  " + lines(a.GetArguments(), 2)
 		}
 		fmt.Fprintf(w, "\narguments:\n%s\n", args)
+		if why := a.GetMayNotApproveWhy(); why != "" {
+			fmt.Fprintf(w, "\n%s\n", why)
+		}
 	})
 }
 

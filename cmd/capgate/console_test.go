@@ -24,6 +24,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		"Approve": consoleApproves, "Expire": consoleExpires, "Drain": consoleDrains, "Replica": consoleOutlives,
 		"Rules": consoleRules, "Keys": consoleKeys, "Calls": consoleCalls, "Streams": consoleStreams,
 		"People": consolePeople, "Roles": consoleRoles, "Pages": consolePages,
+		"Whole": consoleShowsTheWholeCall,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,6 +73,33 @@ func consoleApproves(t *testing.T, b *browsertest.Browser) {
 	}
 	if !strings.HasPrefix(saw.Address, "#/inbox/apr_") || !strings.Contains(saw.Reason, "not today") {
 		t.Errorf("%s %s", saw.Address, saw.Reason)
+	}
+}
+
+// consoleShowsTheWholeCall: the end of a long text is shown before the call can be approved, and typing answers nothing.
+func consoleShowsTheWholeCall(t *testing.T, b *browsertest.Browser) {
+	public, admin := consoleGateway(t, patientRedis(""))
+	const last = "PS: the account is DE00 1234"
+	body := strings.Repeat("words of a mail. ", 40) + last
+	var saw struct {
+		Screens []struct {
+			Excerpt, Focused, Whole, AfterKeys, AfterTyping, Reason string
+			InSight                                                 bool
+			Status                                                  int
+		}
+	}
+	b.Run(t, "whole", seen{"origins": []string{admin}, "public": public, "body": body,
+		"long": strings.Repeat("word ", 2500) + "the very end", "last": last}, &saw)
+	if len(saw.Screens) != 2 {
+		t.Fatalf("%+v", saw)
+	}
+	for _, s := range saw.Screens {
+		if !strings.Contains(s.Excerpt, "excerpt") || !strings.Contains(s.Whole, last) ||
+			!strings.Contains(s.Whole, "the very end") || s.Focused != "H2" || !s.InSight || s.Status != 200 ||
+			s.AfterKeys != "pending" || s.AfterTyping != "pending" || !strings.Contains(s.Reason, "not now, thanks") {
+			t.Errorf("%.300q, focus %s, in sight %v, %d, %s, %s, %s; the whole has %d bytes", s.Excerpt, s.Focused, s.InSight,
+				s.Status, s.AfterKeys, s.AfterTyping, s.Reason, len(s.Whole))
+		}
 	}
 }
 

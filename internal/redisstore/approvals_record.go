@@ -22,7 +22,8 @@ func bindingFields(w *approvals.Binding) []any {
 func approvalFields(r *approvals.Record) []any {
 	return append(bindingFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace",
 		r.Trace,
-		"level", r.Level, "why", r.Why, "preview", r.Preview, "value", r.Value, "sealed", r.Sealed)
+		"level", r.Level, "why", r.Why, "preview", r.Preview, "value", r.Value, "sealed", r.Sealed,
+		"whole", strconv.FormatBool(r.Whole))
 }
 
 // record parses the fields of an approval. A malformed one is absent.
@@ -40,7 +41,7 @@ func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.
 	r.ID, r.Session, r.Thread = f["id"], f["session"], f["thread"]
 	r.Description, r.RequestID, r.Trace = f["description"], f["request"], f["trace"]
 	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
-	r.Value = f["value"]
+	r.Value, r.Whole = f["value"], f["whole"] == "true"
 	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]
 	state, known := approvals.ParseState(f["state"])
 	remember, alsoKnown := approvals.ParseRemember(f["remember"])

@@ -15,7 +15,7 @@ import (
 // maxPage is the greatest length of a page.
 const maxPage = 100
 
-// Get returns an approval. Its error is a *call.Refusal: NotFound if there is none.
+// Get returns an approval with all its arguments. Its error is a *call.Refusal: NotFound if there is none.
 func (k *Service) Get(ctx context.Context, tenant, id string) (Approval, error) {
 	if !isID(id) {
 		return Approval{}, refusedUnknown(id)
@@ -24,7 +24,7 @@ func (k *Service) Get(ctx context.Context, tenant, id string) (Approval, error) 
 	if err != nil {
 		return Approval{}, notFound(err, id)
 	}
-	return k.view(&r), nil
+	return k.viewWithin(&r, bounds{}), nil
 }
 
 func notFound(err error, id string) error {
@@ -116,6 +116,9 @@ func (k *Service) answer(ctx context.Context, tenant, id string, s State, answer
 func (k *Service) permit(was *Approval, s State, answer *Answer) error {
 	if was.Level == Elsewhere {
 		return refusedElsewhere(was)
+	}
+	if s == Approved && !was.Seen() {
+		return RefusedUnseen(was)
 	}
 	if refusal := k.checkAnswer(was, s, answer); refusal != nil {
 		return refusal

@@ -55,7 +55,9 @@ type Approval struct {
 
 	Description, RequestID, Trace, Level, Why string
 
-	Preview    string // the arguments, pretty-printed, with likely secrets masked; at most about 8 KiB
+	Preview    string // the arguments, pretty-printed, with likely secrets masked
+	Excerpt    bool   // Preview and Value are shortened
+	Whole      bool   // the arguments are stored whole: Service.Get returns all of them
 	Unreadable bool   // no preview: the encryption key of the arguments is not configured
 	State      State
 	Created    time.Time
@@ -71,6 +73,9 @@ type Approval struct {
 	Value      string        // the preview as a JSON value, with the masks as strings; "": it is too long, or unknown
 	Terms      *Terms        // of answers, by the rules in force; set by a Service
 }
+
+// Seen reports whether a person can see all arguments of the call. Otherwise it cannot be approved.
+func (a *Approval) Seen() bool { return a.Whole && !a.Unreadable }
 
 // ValidUntil returns the end of an answer for session or always; zero: it has none, or is for one call.
 func (a *Approval) ValidUntil() time.Time {

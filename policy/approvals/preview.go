@@ -16,24 +16,37 @@ const (
 	maxText    = 4 << 10 // bytes of a description and a reason
 	maxName    = 1 << 10 // bytes of a comment, a name, and the approver
 	maxDepth   = 3       // levels of JSON in strings that are parsed
+
+	moreText = "… (there is more)" // the last line of an excerpt
 )
 
+// bounds are those of a view; 0: none.
+type bounds struct {
+	all    int // bytes, without the line that marks a truncation
+	string int // bytes of one string
+}
+
+// excerpt bounds the view of an approval in lists, events and notices. The view of a single approval has no bounds.
+func excerpt() bounds { return bounds{all: maxPreview, string: maxString} }
+
 // preview formats arguments for a person, with secrets masked. It escapes characters that are invisible or
-// change how the rest reads.
-func (m *masker) preview(value any) string {
-	p := &printer{masker: m}
+// change how the rest reads. It reports whether everything is in the text.
+func (m *masker) preview(value any, b bounds) (text string, whole bool) {
+	p := &printer{masker: m, bounds: b}
 	p.value(value, "", showAll)
 	p.end()
-	return strings.Join(p.lines, "\n")
+	return strings.Join(p.lines, "\n"), !p.full && !p.cut
 }
 
 // printer collects lines up to the maximum size.
 type printer struct {
 	*masker
+	bounds
 	lines []string
 	line  strings.Builder
 	size  int
-	full  bool
+	full  bool // nothing further is written
+	cut   bool // a string is shortened
 	depth int  // of JSON inside strings
 	json  bool // what it writes is JSON, see masker.value
 }
@@ -43,9 +56,9 @@ func (p *printer) end() {
 	if p.full {
 		return
 	}
-	if p.size+p.line.Len()+1 > maxPreview {
+	if p.all > 0 && p.size+p.line.Len()+1 > p.all {
 		p.full = true
-		p.lines = append(p.lines, "… (there is more)")
+		p.lines = append(p.lines, moreText)
 		return
 	}
 	p.size += p.line.Len() + 1
@@ -83,8 +96,9 @@ func (p *printer) value(value any, indent string, show visibility) {
 			p.mask(maskOf(string(v), "by a name, a number"))
 			return
 		}
-		p.full = p.full || p.json && len(v) > maxString
-		p.line.WriteString(clip(string(v), maxString))
+		p.cut = p.cut || p.shortens(len(v))
+		p.full = p.full || p.json && p.shortens(len(v))
+		p.line.WriteString(p.clip(string(v)))
 	default: // a boolean or null reveals nothing of a secret but its existence
 		fmt.Fprint(&p.line, literal(v))
 	}
@@ -161,17 +175,19 @@ func (p *printer) string(s string) {
 	var text string
 	var whole bool
 	if inner, ok := embeddedJSON(s); ok && p.depth < maxDepth {
-		deeper := &printer{masker: p.masker, depth: p.depth + 1}
+		deeper := &printer{masker: p.masker, bounds: p.bounds, depth: p.depth + 1}
 		deeper.value(inner, "", showAll)
 		deeper.end()
-		text, whole = strings.Join(deeper.lines, "\n"), !deeper.full
+		text, whole = strings.Join(deeper.lines, "\n"), !deeper.full && !deeper.cut
 	} else {
-		seen := window(s)
+		seen := p.window(s)
 		text, whole = p.maskText(escapeMasks(seen)), len(seen) == len(s)
 	}
-	shown := clip(text, maxString)
+	shown := p.clip(text)
+	whole = whole && len(shown) == len(text)
+	p.cut = p.cut || !whole
 	if p.json {
-		if !whole || len(shown) < len(text) {
+		if !whole {
 			shown += fmt.Sprintf(" … (%d bytes in all)", len(s))
 		}
 		p.jsonString(shown)
@@ -182,16 +198,27 @@ func (p *printer) string(s string) {
 		writeRune(&p.line, r)
 	}
 	p.line.WriteByte('"')
-	if !whole || len(shown) < len(text) {
+	if !whole {
 		fmt.Fprintf(&p.line, " … (%d bytes in all)", len(s))
 	}
 }
 
+// shortens reports whether a string of n bytes is too long.
+func (b bounds) shortens(n int) bool { return b.string > 0 && n > b.string }
+
+// clip shortens a string.
+func (b bounds) clip(s string) string {
+	if !b.shortens(len(s)) {
+		return s
+	}
+	return clip(s, b.string)
+}
+
 // window returns the part of a text that is searched: whole words, so that no secret is cut in two and
 // missed.
-func window(s string) string {
-	const most = 8 * maxString
-	if len(s) <= most {
+func (b bounds) window(s string) string {
+	most := 8 * b.string
+	if most == 0 || len(s) <= most {
 		return s
 	}
 	s = clip(s, most)

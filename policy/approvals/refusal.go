@@ -72,6 +72,17 @@ func refusedElsewhere(a *Approval) *call.Refusal {
 		Metadata: map[string]string{"approval": clip(a.ID, maxName), "capability": a.Capability, "session": a.Session}}
 }
 
+// RefusedUnseen returns why a call cannot be approved whose arguments nobody can see whole.
+func RefusedUnseen(a *Approval) *call.Refusal {
+	why := "its arguments are too long to be stored, so only their beginning can be shown"
+	if a.Unreadable {
+		why = "the key that encrypts its arguments is not configured, so they cannot be shown"
+	}
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_NOT_SHOWN",
+		Message:  "the call can be denied, but not approved: " + why,
+		Metadata: map[string]string{"approval": clip(a.ID, maxName)}}
+}
+
 // refused refuses a call because of its approval.
 func refused(reason, message, id string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: reason, Message: message,

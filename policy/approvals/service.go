@@ -28,7 +28,7 @@ type Options struct {
 	TTL             time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
 	SessionTTL      time.Duration // lifetime of an answer for a session; default 1 h
 	MaxOpen         int           // open approvals of a tenant; default 10,000
-	MaxArgs         int           // bytes of arguments that are stored; of longer ones only a preview is; default 64 KiB
+	MaxArgs         int           // bytes of arguments that are stored whole; a call with longer ones cannot be approved; default 1 MiB
 	Sessions        int           // cached answers for sessions; default 10,000
 	SessionCacheTTL time.Duration // lifetime of a cached answer; default 30 s
 	MaxWaiting      int           // concurrent waits, watched approvals and readers of events; default 10,000
@@ -51,7 +51,7 @@ func (o *Options) setDefaults() {
 		}
 	}
 	for n, standard := range map[*int]int{
-		&o.MaxOpen: 10_000, &o.MaxArgs: 64 << 10, &o.Sessions: 10_000, &o.MaxWaiting: 10_000,
+		&o.MaxOpen: 10_000, &o.MaxArgs: 1 << 20, &o.Sessions: 10_000, &o.MaxWaiting: 10_000,
 	} {
 		if *n == 0 {
 			*n = standard
@@ -255,13 +255,19 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	d.CallSum = d.sum()
 	rule := k.AnswerRule(r.Tenant, r.Capability, r.Tool)
 	d.Escalates = rule.EscalateAfter
+	of := bounds{}
+	if d.Whole = len(args.text) <= k.opts.MaxArgs; !d.Whole {
+		of = excerpt()
+	}
 	switch {
 	case !k.sealer.On():
-		d.Preview, d.Value = k.masker.preview(args.value), k.masker.value(args.value)
-	case len(args.text) <= k.opts.MaxArgs:
+		d.Preview, _ = k.masker.preview(args.value, of)
+		d.Value = k.masker.value(args.value, of)
+	case d.Whole:
 		d.Sealed = k.sealer.seal(&d.Approval, sealedArgs, args.text)
 	default:
-		d.Sealed = k.sealer.seal(&d.Approval, sealedPreview, []byte(k.masker.preview(args.value)))
+		text, _ := k.masker.preview(args.value, of)
+		d.Sealed = k.sealer.seal(&d.Approval, sealedPreview, []byte(text))
 	}
 	return d
 }
@@ -269,17 +275,21 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 // shortest is the least time for an answer.
 const minTTL = time.Second
 
-// view converts a record to the approver's view.
-func (k *Service) view(r *Record) Approval {
+// view converts a record to the approver's view in lists, events and notices.
+func (k *Service) view(r *Record) Approval { return k.viewWithin(r, excerpt()) }
+
+// viewWithin converts a record to the approver's view.
+func (k *Service) viewWithin(r *Record, b bounds) Approval {
 	a := r.Approval
 	a.Link = k.link(&a)
 	a.Terms = k.terms(&a)
 	if len(r.Sealed) == 0 {
+		a.shorten(b)
 		return a
 	}
 	what, text, err := k.sealer.open(&a, r.Sealed)
 	if err == nil && what == sealedPreview {
-		a.Preview = string(text)
+		a.Preview, a.Excerpt, a.Whole = string(text), true, false
 		return a
 	}
 	args, unreadable := readArguments(text)
@@ -287,8 +297,20 @@ func (k *Service) view(r *Record) Approval {
 		a.Unreadable = true
 		return a
 	}
-	a.Preview, a.Value = k.masker.preview(args.value), k.masker.value(args.value)
+	var whole bool
+	a.Preview, whole = k.masker.preview(args.value, b)
+	a.Value, a.Excerpt, a.Whole = k.masker.value(args.value, b), !whole, true
 	return a
+}
+
+// shorten shortens the stored view of an approval whose arguments are not stored.
+func (a *Approval) shorten(b bounds) {
+	a.Excerpt = !a.Whole
+	if b.all == 0 || len(a.Preview) <= b.all {
+		return
+	}
+	text := clip(a.Preview, b.all)
+	a.Preview, a.Value, a.Excerpt = text[:strings.LastIndexByte(text, '\n')+1]+moreText, "", true
 }
 
 const idPrefix = "apr_"

@@ -30,7 +30,7 @@ interface Question {
   children: ComponentChildren | ((problem: Problem | undefined) => ComponentChildren);
 }
 
-/** Ask is a question before a change, in a form: Enter answers it. It closes after success. */
+/** Ask is a question before a change. It closes after success. */
 export function Ask({ title, verb, danger = false, disabled = false, run, onClose, children }: Question) {
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);

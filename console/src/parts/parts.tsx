@@ -132,21 +132,26 @@ export function More({ more, loading }: { more: (() => void) | undefined; loadin
   return more ? <p class="more"><button type="button" class="button" disabled={loading} onClick={more}>Show more</button></p> : null;
 }
 
-/** Dialog asks something in front of the page. The browser keeps the focus in it, and Escape closes it. */
+/**
+ * Dialog asks something in front of the page. The browser keeps the focus in it, and Escape closes it. The focus begins at
+ * the title, and Enter in a field submits nothing: a key acts on a button only after the person has moved to it.
+ */
 export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     const back = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
-    dialog.current?.firstElementChild?.scrollTo(0, 0); // the browser scrolled to what has the focus; the title comes first
+    heading.current?.focus();
     return () => back?.focus?.();
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose(); }}
+      onKeyDown={(e) => { if (e.key === "Enter" && e.target instanceof HTMLInputElement) e.preventDefault(); }}
       onClick={(e) => { if (e.target === dialog.current) onClose(); }}>
       <div class="dialog">
-        <header><h2 id={id}>{title}</h2><button type="button" class="icon-button" aria-label="Close" onClick={onClose}>✕</button></header>
+        <header><h2 id={id} ref={heading} tabIndex={-1}>{title}</h2><button type="button" class="icon-button" aria-label="Close" onClick={onClose}>✕</button></header>
         {children}
       </div>
     </dialog>

@@ -35,7 +35,10 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	if !a.Answered.IsZero() {
 		p.Remember, p.ValidUntil = a.Remember.String(), timeOf(a.ValidUntil())
 	}
-	p.ArgumentsJson, p.Policy = a.Value, policyOf(a)
+	p.ArgumentsJson, p.Policy, p.ArgumentsExcerpt = a.Value, policyOf(a), a.Excerpt
+	if a.State == approvals.Pending && a.Level != approvals.Elsewhere && !a.Seen() {
+		p.MayNotApproveWhy = approvals.RefusedUnseen(a).Message
+	}
 	for i := range a.Answers {
 		g := &a.Answers[i]
 		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User), Answer: g.State.String(),

@@ -22,7 +22,8 @@ const formSchema = `{"type":"object","properties":{"approve":{"type":"boolean","
 func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.ElicitParams {
 	got, err := h.approvals.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: id})
 	a := got.GetApproval()
-	if err != nil || !a.GetMayAnswer() || a.GetUser() == "" || a.GetRequiredAnswers() > 1 || a.GetReasonRequiredToApprove() {
+	if err != nil || !a.GetMayAnswer() || a.GetUser() == "" || a.GetRequiredAnswers() > 1 || a.GetReasonRequiredToApprove() ||
+		a.GetMayNotApproveWhy() != "" {
 		return nil
 	}
 	message := "Run " + i.req.GetToolName() + " of " + i.req.GetCapabilityId() + "?"

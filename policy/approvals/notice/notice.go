@@ -76,9 +76,14 @@ func New(kind approvals.Kind, a *approvals.Approval) Notice {
 	n.add("Why", a.Why, maxWords)
 	n.add("Description", a.Description, maxWords)
 	n.add("Approval", a.ID, maxValue)
-	n.Arguments = visible(a.Preview, true)
+	if n.Arguments = visible(a.Preview, true); a.Excerpt {
+		n.Arguments += excerptText
+	}
 	return n
 }
+
+// excerptText follows arguments that are not shown whole.
+const excerptText = "\n(This is an excerpt. The page of the approval shows all arguments.)"
 
 // soFar says who of several people have approved a pending call.
 func soFar(a *approvals.Approval) string {

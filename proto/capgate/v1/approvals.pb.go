@@ -39,8 +39,9 @@ type Approval struct {
 	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The author's description of the tool; empty if unknown.
 	Description string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// The arguments for people, indented and truncated. "[masked: why]" stands for a value that looks like a secret, so
-	// that this need not be JSON. Empty if the key that encrypts them is no longer configured.
+	// The arguments for people, indented. "[masked: why]" stands for a value that looks like a secret, so that this need
+	// not be JSON. GetApproval returns all of them; lists, events and notices have an excerpt of at most 8 KiB. Empty if
+	// the key that encrypts them is no longer configured.
 	Arguments string `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call's session; empty: none.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
@@ -68,7 +69,7 @@ type Approval struct {
 	// When its state last changed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// The arguments as the text of a JSON value, for programs and tables. A mask is a string in it. It is a text so that
-	// numbers keep all their digits: decode it with a JSON parser. Absent if the arguments are too long.
+	// numbers keep all their digits: decode it with a JSON parser. Absent if the excerpt has no room for them.
 	ArgumentsJson string `protobuf:"bytes,22,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// The rule or default that requires approval, in words, with its level.
 	Policy string `protobuf:"bytes,23,opt,name=policy,proto3" json:"policy,omitempty"`
@@ -91,6 +92,10 @@ type Approval struct {
 	// Whether the reader may answer now, and if not, why.
 	MayAnswer       bool   `protobuf:"varint,31,opt,name=may_answer,json=mayAnswer,proto3" json:"may_answer,omitempty"`
 	MayNotAnswerWhy string `protobuf:"bytes,32,opt,name=may_not_answer_why,json=mayNotAnswerWhy,proto3" json:"may_not_answer_why,omitempty"`
+	// The arguments are an excerpt: GetApproval returns all of them, unless may_not_approve_why is set.
+	ArgumentsExcerpt bool `protobuf:"varint,36,opt,name=arguments_excerpt,json=argumentsExcerpt,proto3" json:"arguments_excerpt,omitempty"`
+	// Why nobody can approve the call, though it can be denied: its arguments cannot be shown whole. Empty: they can.
+	MayNotApproveWhy string `protobuf:"bytes,37,opt,name=may_not_approve_why,json=mayNotApproveWhy,proto3" json:"may_not_approve_why,omitempty"`
 	// The longest valid_for of an answer for session or always. Unset: no limit but the gateway's own.
 	MaxValidity *durationpb.Duration `protobuf:"bytes,33,opt,name=max_validity,json=maxValidity,proto3" json:"max_validity,omitempty"`
 	// The end of an answer for session or always. Unset: the answer is for this call, or does not end.
@@ -356,6 +361,20 @@ func (x *Approval) GetMayAnswer() bool {
 func (x *Approval) GetMayNotAnswerWhy() string {
 	if x != nil {
 		return x.MayNotAnswerWhy
+	}
+	return ""
+}
+
+func (x *Approval) GetArgumentsExcerpt() bool {
+	if x != nil {
+		return x.ArgumentsExcerpt
+	}
+	return false
+}
+
+func (x *Approval) GetMayNotApproveWhy() string {
+	if x != nil {
+		return x.MayNotApproveWhy
 	}
 	return ""
 }
@@ -1112,7 +1131,7 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\n" +
 	"\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -1157,7 +1176,9 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x1areason_required_to_approve\x18# \x01(\bR\x17reasonRequiredToApprove\x12\x1d\n" +
 	"\n" +
 	"may_answer\x18\x1f \x01(\bR\tmayAnswer\x12+\n" +
-	"\x12may_not_answer_why\x18  \x01(\tR\x0fmayNotAnswerWhy\x12<\n" +
+	"\x12may_not_answer_why\x18  \x01(\tR\x0fmayNotAnswerWhy\x12+\n" +
+	"\x11arguments_excerpt\x18$ \x01(\bR\x10argumentsExcerpt\x12-\n" +
+	"\x13may_not_approve_why\x18% \x01(\tR\x10mayNotApproveWhy\x12<\n" +
 	"\fmax_validity\x18! \x01(\v2\x19.google.protobuf.DurationR\vmaxValidity\x12;\n" +
 	"\vvalid_until\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"validUntil\"\xb2\x01\n" +

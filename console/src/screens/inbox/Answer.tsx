@@ -8,6 +8,7 @@ import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/use";
 import { Arguments } from "./Arguments";
 import { ApprovalsContext } from "./feed";
+import { useWhole } from "./whole";
 import { byOf, stateInWords, toolInWords } from "./words";
 
 type Remember = "call" | "session" | "always";
@@ -52,25 +53,30 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
     }
   };
   const over = state !== "pending";
+  const all = useWhole(a, !over);
+  const unseen = !deny && (a.may_not_approve_why || !all.whole);
   return (
     <Dialog title={`${verb} this call?`} onClose={onClose}>
       <p><b>{toolInWords(a.tool)}</b> for <Untrusted text={a.user} none="no user" most={80} />, asked by <Untrusted text={a.agent} none="an agent without a name" most={80} /></p>
       {over ? <Conflict of={a} state={state} /> : (
         <form class="stack" onSubmit={(e) => { e.preventDefault(); void send(); }}>
           <p class="dim small"><Untrusted text={a.capability} mono most={80} /> · <Untrusted text={a.tool} mono most={80} /></p>
-          <div class="whole" tabIndex={0} role="region" aria-label="All arguments"><Arguments of={a} all /></div>
+          <div class="whole" tabIndex={0} role="region" aria-label="All arguments"><Arguments of={all.of} all /></div>
+          {!all.whole && !a.may_not_approve_why && !all.problem && <p class="note">Reading all arguments…</p>}
+          {all.problem && <Failure problem={all.problem} retry={all.retry} />}
+          {!deny && a.may_not_approve_why && <p class="note wait"><Untrusted text={a.may_not_approve_why} /></p>}
           <Choice deny={deny} of={a} value={remember} onChange={setRemember} />
           {remember !== "call" && <Until of={a} value={until} onChange={setUntil} />}
           <Field label={needed ? "Reason" : deny ? "Reason (optional)" : "Comment (optional)"}
             hint={deny ? "The caller gets the first 512 bytes of it." : undefined}
             error={problem?.reason === "REASON_REQUIRED" ? "A reason is required." : undefined}>
-            {(id, about) => <textarea id={id} class="input" autofocus={Boolean(needed)} aria-describedby={about} required={Boolean(needed)} maxLength={1000} value={comment}
+            {(id, about) => <textarea id={id} class="input" aria-describedby={about} required={Boolean(needed)} maxLength={1000} value={comment}
               onInput={(e) => setComment(e.currentTarget.value)} />}
           </Field>
           {problem && problem.reason !== "REASON_REQUIRED" && <Failure problem={problem} />}
           <div class="actions">
             <button type="button" class="button" onClick={onClose}>Cancel</button>
-            <button type="submit" autofocus={!needed} class={"button " + (deny ? "danger" : "approve")} disabled={busy || (Boolean(needed) && !comment.trim())}>
+            <button type="submit" class={"button " + (deny ? "danger" : "approve")} disabled={busy || Boolean(unseen) || (Boolean(needed) && !comment.trim())}>
               {verb} {remember === "session" ? "for this session" : remember === "always" ? "always" : "once"}
             </button>
           </div>

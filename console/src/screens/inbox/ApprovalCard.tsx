@@ -11,6 +11,7 @@ import { mode } from "../../api/client";
 import { AnswerDialog } from "./Answer";
 import { Arguments } from "./Arguments";
 import { stateOf } from "./feed";
+import { useWhole } from "./whole";
 import { byOf, policyOf, rememberedAs, stateInWords, toolInWords } from "./words";
 
 /** addressOf is the page of one approval. */
@@ -35,6 +36,7 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
   const left = a.expire_time ? Date.parse(a.expire_time) - time : undefined;
   const pending = state === "pending";
   const title = toolInWords(a.tool);
+  const all = useWhole(a, alone);
   return (
     <article class={`card approval ${state}`} tabIndex={alone ? undefined : 0} data-id={a.id} data-state={state} aria-label={`${title}, ${stateInWords(state)[1]}`}>
       <header class="approval-head">
@@ -46,15 +48,17 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
       </header>
       <Asker of={a} />
       <p class="about">{a.description ? <Untrusted text={a.description} most={220} /> : "The catalog has no description of this tool."}</p>
-      <Arguments of={a} all={alone} />
+      <Arguments of={all.of} all={alone} />
+      {!alone && a.arguments_excerpt && <p class="small"><a href={addressOf(a)}>View the whole call</a></p>}
       <p class="policy small"><Icon name="policies" /><span><Untrusted text={policyOf(a)} most={240} /></span></p>
       <Progress of={a} pending={pending} time={time} />
       {alone && <Details of={a} />}
       {pending ? (
         <>
           {why && <p class="note">{<Untrusted text={why} />}</p>}
+          {!why && a.may_not_approve_why && <p class="note wait"><Untrusted text={a.may_not_approve_why} /></p>}
           <div class="answers">
-            <button type="button" class="button approve" disabled={Boolean(why)} onClick={() => ask("approve")}><Icon name="check" />Approve</button>
+            <button type="button" class="button approve" disabled={Boolean(why || a.may_not_approve_why)} onClick={() => ask("approve")}><Icon name="check" />Approve</button>
             <button type="button" class="button deny" disabled={Boolean(why)} onClick={() => ask("deny")}><Icon name="cross" />Deny</button>
           </div>
         </>

@@ -9,6 +9,7 @@ import { bracket, parseExact, type Node } from "./json";
 interface Row { depth: number; name: string; value: ComponentChildren; key: string }
 
 const shownRows = 14;
+const excerpt = "This is an excerpt: long texts are shortened.";
 const indents = 5;
 
 export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) {
@@ -16,14 +17,14 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
   const text = of.arguments_json || of.arguments || "";
   const rows = useMemo(() => {
     const node = parseExact(text);
-    return node?.kind === "object" ? rowsOf(node) : undefined;
-  }, [text]);
+    return node?.kind === "object" ? rowsOf(node, all ? Infinity : 400) : undefined;
+  }, [text, all]);
   if (!text) return <p class="note wait">The arguments cannot be shown: the key that encrypts them is no longer configured.</p>;
   if (!rows) {
     return (
       <>
-        {!of.arguments_json && <p class="note wait">The arguments are long. Their beginning is shown as JSON.</p>}
-        <div class="args-raw"><Untrusted text={text} lines mono most={all ? 4000 : 600} /></div>
+        {of.arguments_excerpt && <p class="note wait">{excerpt}</p>}
+        <div class="args-raw"><Untrusted text={text} lines mono most={all ? Infinity : 600} /></div>
       </>
     );
   }
@@ -31,6 +32,7 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
   const shown = all || open ? rows : rows.slice(0, shownRows);
   return (
     <>
+      {of.arguments_excerpt && <p class="note wait">{excerpt}</p>}
       <table class="args">
         <caption class="hidden">Arguments</caption>
         <colgroup><col class="name" /><col /></colgroup>
@@ -48,10 +50,11 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
   );
 }
 
-function rowsOf(node: Node): Row[] {
+/** rowsOf has the rows of an object. Texts of more than most characters are folded. */
+function rowsOf(node: Node, most: number): Row[] {
   const rows: Row[] = [];
   const add = (name: string, n: Node, depth: number, key: string) => {
-    rows.push({ depth, name, value: valueOf(n), key });
+    rows.push({ depth, name, value: valueOf(n, most), key });
     if (depth > indents + 20) return;
     if (n.kind === "object") n.entries.forEach(([k, v], i) => add(k, v, depth + 1, `${key}.${i}`));
     if (n.kind === "list" && !flat(n)) n.items.forEach((v, i) => add(String(i + 1), v, depth + 1, `${key}.${i}`));
@@ -64,10 +67,10 @@ function rowsOf(node: Node): Row[] {
 const flat = (n: Node) => n.kind === "list" && n.items.length > 0 && n.items.length <= 8 &&
   n.items.every((i) => i.kind === "word" || (i.kind === "text" && i.text.length <= 60 && !masked(i.text)));
 
-function valueOf(n: Node): ComponentChildren {
+function valueOf(n: Node, most: number): ComponentChildren {
   switch (n.kind) {
     case "text":
-      return n.text === "" ? <span class="dim">empty text</span> : <Text text={n.text} />;
+      return n.text === "" ? <span class="dim">empty text</span> : <Text text={n.text} most={most} />;
     case "mask":
       return <Masked why={n.why} />;
     case "word":
@@ -76,7 +79,7 @@ function valueOf(n: Node): ComponentChildren {
       return <span class="dim small">{n.entries.length ? `${n.entries.length} ${n.entries.length === 1 ? "field" : "fields"}` : "an empty object"}</span>;
     case "list":
       if (!flat(n)) return <span class="dim small">{n.items.length ? `${n.items.length} ${n.items.length === 1 ? "item" : "items"}` : "an empty list"}</span>;
-      return <ul class="flat">{n.items.map((i, at) => <li key={at}>{valueOf(i)}</li>)}</ul>;
+      return <ul class="flat">{n.items.map((i, at) => <li key={at}>{valueOf(i, most)}</li>)}</ul>;
   }
 }
 
@@ -85,15 +88,15 @@ const masked = (text: string) => text.search(mask) >= 0;
 const plain = (text: string) => text.replaceAll(bracket, "[");
 
 /** Text is a text with its masked parts. */
-function Text({ text }: { text: string }) {
+function Text({ text, most }: { text: string; most: number }) {
   const parts: ComponentChildren[] = [];
   let at = 0;
   for (const found of text.matchAll(mask)) {
-    if (found.index > at) parts.push(<Untrusted text={plain(text.slice(at, found.index))} lines most={400} />);
+    if (found.index > at) parts.push(<Untrusted text={plain(text.slice(at, found.index))} lines most={most} />);
     parts.push(<Masked why={found[1]!} />);
     at = found.index + found[0].length;
   }
-  if (at < text.length) parts.push(<Untrusted text={plain(text.slice(at))} lines most={400} />);
+  if (at < text.length) parts.push(<Untrusted text={plain(text.slice(at))} lines most={most} />);
   return <>{parts}</>;
 }
 

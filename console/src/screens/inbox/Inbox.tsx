@@ -111,6 +111,6 @@ function One({ tenant, id }: { tenant: string; id: string }) {
 function OneCard({ of: a, asked, ask }: { of: Approval; asked: "approve" | "deny" | undefined; ask(what: "approve" | "deny" | undefined): void }) {
   const why = useWhyNot(a);
   const can = !why && stateOf(a, now()) === "pending";
-  useKeys({ a: () => { if (can) ask("approve"); }, d: () => { if (can) ask("deny"); } });
+  useKeys({ a: () => { if (can && !a.may_not_approve_why) ask("approve"); }, d: () => { if (can) ask("deny"); } });
   return <ApprovalCard of={a} alone asked={asked} ask={ask} />;
 }

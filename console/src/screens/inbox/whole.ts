@@ -1,0 +1,35 @@
+// The whole call of an approval. Lists and events have an excerpt of long arguments.
+import { useContext, useEffect, useState } from "preact/hooks";
+import type { Problem } from "../../api/client";
+import type { Approval } from "../../api/types";
+import { ApprovalsContext, keyOf } from "./feed";
+
+interface Whole {
+  /** The approval, with all arguments as soon as they are there. */
+  of: Approval;
+  /** All arguments are there. */
+  whole: boolean;
+  problem: Problem | undefined;
+  retry(): void;
+}
+
+/** useWhole reads all arguments of an approval, if it has an excerpt and they are wanted. */
+export function useWhole(a: Approval, wanted: boolean): Whole {
+  const { fetch } = useContext(ApprovalsContext);
+  const [read, setRead] = useState<Approval>();
+  const [problem, setProblem] = useState<Problem>();
+  const [tries, setTries] = useState(0);
+  const needed = wanted && Boolean(a.arguments_excerpt) && !a.may_not_approve_why;
+  useEffect(() => {
+    if (!needed || read) return;
+    let over = false;
+    setProblem(undefined);
+    fetch(a.tenant, a.id).then((got) => { if (!over) setRead(got); }, (err: unknown) => { if (!over) setProblem(err as Problem); });
+    return () => { over = true; };
+  }, [needed, keyOf(a), tries]);
+  const all = read && keyOf(read) === keyOf(a) ? read : undefined;
+  return {
+    of: all ? { ...a, arguments: all.arguments ?? "", arguments_json: all.arguments_json ?? "", arguments_excerpt: false } : a,
+    whole: Boolean(all) || !a.arguments_excerpt, problem, retry: () => setTries(tries + 1),
+  };
+}
