@@ -21,16 +21,16 @@ type chain struct {
 // newChain is the only place that knows the order of filters. Those after attempt run for each try.
 //
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
-// holds while a call is decided; key comes before authorize, as approvals need it; a stored response is replayed after
-// that; ready comes before a session's backend is decided; pick takes backend and permit in one; forward writes the
-// headers that only a backend gets. Where idempotency, translate or guard have code in the process serve a call, that
-// code continues the call at the filter after them.
+// holds while a call is decided; key comes before authorize, as approvals need it; a list of tools is answered and a
+// stored response is replayed after that; ready comes before a session's backend is decided; pick takes backend and
+// permit in one; forward writes the headers that only a backend gets. Where idempotency, translate or guard have code in
+// the process serve a call, that code continues the call at the filter after them.
 func newChain(h *handler) *chain {
 	c, f := &chain{}, newFilters(h)
 
 	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformed, f.overload,
 		f.memory, f.bandwidth, f.peek, f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit,
-		f.ratelimit, f.authorize, f.idempotency,
+		f.ratelimit, f.authorize, f.discovery, f.idempotency,
 		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
 	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformed,
 		f.overload, f.memory, f.bandwidth, f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,

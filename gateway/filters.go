@@ -47,6 +47,7 @@ type filters struct {
 	restrict, session, forgetSession, artifacts row
 	newSession, oneEngine, key                  row
 	audit, ratelimit, authorize, idempotency    row
+	discovery                                   row
 	attempt                                     row // where an attempt begins
 	backoff, ready, affinity, pick, warm        row
 	protocol, translate, guard                  row
@@ -107,6 +108,7 @@ func newFilters(h *handler) *filters {
 		audit:       check("audit", newAudit(h.cfg.Audit).Check),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
+		discovery:   bind("discovery", h.discovery, stateless),
 		idempotency: bind("idempotency", idempotency.New(h.idempotency), key),
 	}
 	f.bindAttempt(h)

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/engine"
@@ -37,7 +36,6 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -55,7 +53,7 @@ import (
 const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
-// Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Loads,
+// Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Discovery, Loads,
 // Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Recent and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
@@ -98,6 +96,7 @@ type Config struct {
 	REST      rest.Config         // of the JSON API; but for MaxBody and EventSource
 	Connect   connect.Config      // of gRPC-Web and Connect
 	MCP       MCP                 // the tools of callers over MCP
+	Discovery Discovery           // answers calls of tools that list the others; without, backends do
 	Replicas  func() int          // that share the limits of tenants; it must not block; nil: this one alone
 	Overload  *overload.Shedder   // turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Warnings  func() []string     // of what works, but not as it should, for /readyz; nil: nothing is said of it
@@ -296,15 +295,6 @@ func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
 	maps.Copy(all, r.other.GetServiceInfo())
 	return all
 }
-
-// noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
-// whatever a caller has put there by mistake.
-func noMethod(any, grpc.ServerStream) error {
-	return status.FromProto(protoOf(refusedMethod, notStarted)).Err()
-}
-
-var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-	Message: "the gateway has no method of this name"}
 
 // Run serves clients on public and operators on admin until ctx ends, then lets calls
 // finish as Config.Drain says. Nothing of the Gateway is left when it returns. It

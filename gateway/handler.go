@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/discovery"
 	"github.com/capgate/capgate/gateway/filter/idempotency"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/filter/overload"
@@ -42,6 +43,7 @@ type handler struct {
 	guard       *localgrpc.Server   // of OpenParallax engines
 
 	authorize *authorize.Filter
+	discovery *discovery.Filter
 	bandwidth *bandwidth.Filter
 	open      *open.Filter
 	overload  *overload.Filter
@@ -78,6 +80,8 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		shares:     own,
 		fairQueue:  q,
 	}
+	h.discovery = discovery.New(discovery.Config{Lists: cfg.Discovery.Lists, Tools: cfg.Discovery.Tools, Queue: q,
+		MaxMessage: maxMessage, Refuse: refuse})
 	h.open = open.New(h.callers.Drop, cfg.OpenCalls)
 	h.reader = peek.NewReader(peek.Config{
 		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Router, Heeds: h.authorize.Heeds,

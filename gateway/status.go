@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -268,3 +269,12 @@ func (s *statuses) explain(f relay.Failure, ran bool) relay.Status {
 	}
 	return s.failures[f][0]
 }
+
+// noMethod answers calls of methods that there are not. grpc-go's own answer repeats the path, with
+// whatever a caller has put there by mistake.
+func noMethod(any, grpc.ServerStream) error {
+	return status.FromProto(protoOf(refusedMethod, notStarted)).Err()
+}
+
+var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
+	Message: "the gateway has no method of this name"}

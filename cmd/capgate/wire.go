@@ -195,6 +195,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Listeners:     p.listeners,
 		REST:          restOf(s.cfg),
 		MCP:           p.mcp(s.cfg, first),
+		Discovery:     gateway.Discovery{Lists: p.tools.Lists, Tools: p.listing.Discovered},
 		Overload:      p.shedder,
 		MaxMemory:     share.all,
 		MaxBodies:     share.bodies,

@@ -141,8 +141,14 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	return of.declared.Fleet, policy.Fleet, state
 }
 
+// Lists reports whether a tool is the one that lists the others of a capability.
+func (c *Catalog) Lists(capability, tool string) bool {
+	of := c.capability(capability)
+	return of != nil && of.index[tool] == nil && of.lists(tool)
+}
+
 // lists reports whether a tool is the one that lists the others. Its manifest declares it as that, and orchestrators
-// call it like the gateway does.
+// call it like the gateway does: they get what their caller may use.
 func (of *capability) lists(tool string) bool {
 	return of.declared.dynamic() && tool == of.declared.Manifest.DiscoveryTool
 }

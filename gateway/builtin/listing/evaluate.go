@@ -89,12 +89,18 @@ func (s *Server) May(ctx context.Context, caller *tenant.Identity, capability, t
 }
 
 func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (policy.Decision, error) {
-	d, refusal := s.decider.Fetch(ctx, &call.Call{
-		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
-		Tool: tool,
-	})
+	d, refusal := s.fetch(ctx, &caller, capability, tool)
 	if refusal != nil {
 		return d, s.refused(refusal)
 	}
 	return d, nil
+}
+
+// fetch decides on a call of a tool.
+func (s *Server) fetch(ctx context.Context, caller *tenant.Identity, capability, tool string) (policy.Decision,
+	*call.Refusal) {
+	return s.decider.Fetch(ctx, &call.Call{
+		Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent, Method: call.Invoke, Capability: capability,
+		Tool: tool,
+	})
 }

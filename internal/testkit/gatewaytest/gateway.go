@@ -69,10 +69,11 @@ type Options struct {
 
 	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
 
-	REST    rest.Config    // of the JSON API; default as it is
-	Connect connect.Config // of gRPC-Web and Connect; default as it is
-	MCP     gateway.MCP    // default none
-	CORS    cors.Config    // default: no page of another site may call
+	REST      rest.Config       // of the JSON API; default as it is
+	Connect   connect.Config    // of gRPC-Web and Connect; default as it is
+	MCP       gateway.MCP       // default none
+	Discovery gateway.Discovery // as gateway.Config's
+	CORS      cors.Config       // default: no page of another site may call
 
 	Hosts gateway.Hosts // accepted host names; default loopback and addresses
 
@@ -233,6 +234,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		REST:          withEngines(o.REST),
 		Connect:       o.Connect,
 		MCP:           o.MCP,
+		Discovery:     o.Discovery,
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
 		Listeners:     o.Listeners,
