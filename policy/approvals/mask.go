@@ -61,23 +61,23 @@ func newMasker() *masker {
 	}
 	const bare = "[^\\s\"',;&|<>(){}$`\\\\]" // what ends no word, in no shell
 	find(1, looksRandom, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
-	find(0, nil, `\beyJ[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)+`) // JWT
-	find(1, plausibleSecret,
+	find(0, nil, `\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*`) // JWT
+	find(1, credential,
 		`(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+
 			bare+`{4,})`)
 	find(1, nil, `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
-	find(1, looksRandom, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
+	find(1, opaque, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
 	// keys that say what they are
-	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w.-]{6,}`)
+	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w-]{6,}`)
 	find(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
 	find(0, nil, `\bAIza[\w-]{20,}`)
-	find(1, nil, `://[^/\s:@]*:([^/\s@]+)@`) // the password of a URL
+	find(1, nil, `://[\w.~%+-]*:([\w.~%+-]+)@`) // the password of a URL, before its host
 	spelled := strings.ReplaceAll(strings.Join(m.words, "|"), "key", "[-_. ]?key")
 	// The following match by the name before the value: assignments, then other forms.
-	find(1, plausibleSecret, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
-	find(1, secretPhrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
-	find(1, secretPhrase, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
-	find(1, looksRandom, `(?i)(?:(?:`+spelled+`)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:`+spelled+`)[\w-]*)[\s=]+["']?(`+bare+`+)`)
+	find(1, opaque, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
+	find(1, opaque, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
+	find(1, opaque, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
+	find(1, opaque, `(?i)(?:(?:`+spelled+`)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:`+spelled+`)[\w-]*)[\s=]+["']?(`+bare+`+)`)
 	return m
 }
 
@@ -153,7 +153,7 @@ func (m *masker) maskText(text string) string {
 		from := 0
 		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {
 			begin, end := at[2*f.value], at[2*f.value+1]
-			if begin < from || begin == end || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil &&
+			if begin < from || begin == end || !bounded(text[:at[0]], text[end:]) || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil &&
 				!f.secret(text[begin:end]) {
 				continue
 			}
@@ -166,6 +166,23 @@ func (m *masker) maskText(text string) string {
 		}
 	}
 	return text
+}
+
+// bounded reports whether a match is a whole word of its text, and no part of a host, a path or a command. before is the
+// text before the match, with the name of the value, and after is the text after the value.
+func bounded(before, after string) bool {
+	const joins = `/.@\\` // to a longer host, path or address
+	if before != "" && strings.IndexByte(joins, before[len(before)-1]) >= 0 {
+		return false
+	}
+	switch rest := strings.TrimLeft(after, "."); {
+	case rest == "":
+		return true
+	case len(rest) < len(after): // the end of a sentence
+		return rest[0] == ' ' || rest[0] == '\n'
+	default:
+		return strings.IndexByte(" \t\r\n\"'\\,&)]}@-", rest[0]) >= 0
+	}
 }
 
 // within parses a text that is a JSON object or array.

