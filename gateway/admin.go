@@ -24,6 +24,7 @@ type Readiness struct {
 	Ready    bool             // it can serve: listening, configuration loaded
 	Draining bool             // it is stopping and wants no new calls
 	Audit    string           // failing: calls cannot be recorded; "": they can, or need not
+	Unread   []string         // state of the store that was not read since the start
 	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
 	Warnings []string         // of what works, but not as it should; they make nothing unready
 	Fleets   []FleetReadiness // in any order
@@ -144,6 +145,7 @@ type readinessBody struct {
 	// it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
 	Degraded bool             `json:"degraded,omitempty"`
 	Redis    string           `json:"redis,omitempty"`
+	Unread   []string         `json:"unread,omitempty"` // state of Redis that was not read since the start
 	Audit    string           `json:"audit,omitempty"`
 	Warnings []string         `json:"warnings,omitempty"`      // of what works, but not as it should
 	All      []FleetReadiness `json:"fleets_detail,omitempty"` // with ?verbose
@@ -168,7 +170,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	counts := readinessCounts{Ready: state.Ready && !state.Draining, Draining: state.Draining, Fleets: len(state.Fleets)}
 	body := readinessBody{
-		Redis: state.Redis, Audit: state.Audit, Warnings: state.Warnings, Without: []FleetReadiness{}, Config: state.Config,
+		Redis: state.Redis, Unread: state.Unread, Audit: state.Audit, Warnings: state.Warnings, Without: []FleetReadiness{}, Config: state.Config,
 		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}
 	for _, f := range state.Fleets {

@@ -100,6 +100,7 @@ type Config struct {
 	Replicas  func() int          // that share the limits of tenants; it must not block; nil: this one alone
 	Overload  *overload.Shedder   // turns calls away that are too much; whoever made it watches with Turn; nil: none are
 	Warnings  func() []string     // of what works, but not as it should, for /readyz; nil: nothing is said of it
+	Unread    func() []string     // state of the store that was not read since the start; while there is some, the gateway is not ready; nil: none
 	Loads     func() ConfigState  // of the configuration, for /readyz; nil: nothing is said of it
 	Shield    authorize.Shield    // judges calls, besides Decider; nil: none does
 	Approver  authorize.Approver  // asks people about calls that need their consent; nil: no one
@@ -364,27 +365,4 @@ func (g *Gateway) drain() {
 	if err := g.relay.Shutdown(ctx); err != nil {
 		g.cfg.Log.Warn("calls were cut off", "after", how.Timeout)
 	}
-}
-
-// Readiness says whether the gateway wants calls, and which fleets can take them.
-func (g *Gateway) Readiness() Readiness {
-	r := Readiness{Ready: true, Draining: g.draining.Load()}
-	if g.cfg.Redis != nil {
-		r.Redis = g.cfg.Redis()
-	}
-	if g.cfg.Warnings != nil {
-		r.Warnings = g.cfg.Warnings()
-	}
-	if g.cfg.Audit != nil && g.cfg.Audit.Stats().Failing {
-		r.Audit, r.Ready = "failing", !g.cfg.Audit.Blocked() // who refuses soonest would get the most calls
-	}
-	for _, f := range g.cfg.Router.Table().Fleets() {
-		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
-		r.Fleets = append(r.Fleets, fr)
-	}
-	if g.cfg.Loads != nil {
-		loads := g.cfg.Loads()
-		r.Config = &loads
-	}
-	return r
 }

@@ -11,6 +11,7 @@ type Stats struct {
 	Entries          int           // in the cache now
 	Age              time.Duration // since the last sync with the store
 	Lost             bool          // the store has lost rules; see Watch
+	Read             bool          // the store was read since the start
 }
 
 type stats struct{ misses, failures atomic.Int64 }
@@ -19,6 +20,6 @@ type stats struct{ misses, failures atomic.Int64 }
 func (d *Decider) Stats() Stats {
 	return Stats{
 		d.counters.misses.Load(), d.counters.failures.Load(), d.cache.len(),
-		time.Duration(d.now() - d.lastSync.Load()), d.storeLost.Load(),
+		time.Duration(d.now() - d.lastSync.Load()), d.storeLost.Load(), d.lastSync.Load() > 0,
 	}
 }

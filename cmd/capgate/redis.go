@@ -93,6 +93,22 @@ func redisWarnings(s *redisstore.Store) func() []string {
 	}
 }
 
+// unread returns the state in Redis that this replica has not read since its start: it would reject calls for that.
+func (p *process) unread(without bool) func() []string {
+	if without {
+		return nil
+	}
+	return func() (all []string) {
+		if p.rules != nil && !p.decider.Stats().Read {
+			all = append(all, "rules")
+		}
+		if p.auth.stored != nil && !p.auth.stored.Stats().Read {
+			all = append(all, "keys and tenants")
+		}
+		return all
+	}
+}
+
 // redisState is how operators see a store: embedded, ok or away.
 func redisState(s *redisstore.Store) func() string {
 	return func() string {

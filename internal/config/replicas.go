@@ -38,6 +38,8 @@ type Redis struct {
 	StoreKeyFile string `yaml:"store_key_file" kind:"file"`
 	// true: unsigned records are accepted, during the introduction of a store_key_file.
 	Unsigned bool `yaml:"store_key_accept_unsigned" default:"false"`
+	// true: a replica is ready although it has not read rules, keys and tenants since its start.
+	ReadyWithout bool `yaml:"ready_without" default:"false"`
 }
 
 // Check checks that options have an effect on the server of the URL.

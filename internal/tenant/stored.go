@@ -202,6 +202,7 @@ type StoredStats struct {
 	Requests int64         // requests to the store
 	Age      time.Duration // time since the store last confirmed that no change is missing
 	Lost     bool          // the store has lost data; see changefeed.Cache
+	Read     bool          // the store was read since the start
 }
 
 // Stats may be called at any time.
@@ -210,6 +211,7 @@ func (s *Stored) Stats() StoredStats {
 	return StoredStats{
 		entries, s.keys.requests.Load() + s.tenants.requests.Load(),
 		time.Duration(s.freshness.now() - s.freshness.synced.Load()), s.freshness.storeLost.Load(),
+		s.freshness.synced.Load() > 0,
 	}
 }
 
