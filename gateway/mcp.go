@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/gateway/admin/watch"
@@ -16,7 +19,6 @@ import (
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	upstream "github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
@@ -37,7 +39,7 @@ type MCP struct {
 	Stall    time.Duration // how long a client may send or read nothing while it should; default 1 min
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals
-	Changes   *broadcast.Signal // sent when the tools of callers may have changed; nil: they do not change
+	Changes   *ViewChanges // of the tools of callers; nil: they do not change
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
 	// a caller's credential; nil: streams of changes outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
@@ -49,12 +51,14 @@ type Usable interface {
 	Usable(ctx context.Context, caller tenant.Identity, from string,
 		visit func(capability string, tools []listing.UsableTool) bool) error
 	May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
+	Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(capability, tool string) byte) ([sha256.Size]byte,
+		error)
 }
 
 // SetMCP changes the settings of MCP, from the next request on.
 func (g *Gateway) SetMCP(s mcp.Settings) {
 	if g.mcp != nil {
-		g.mcp.Set(s)
+		g.mcp.set(s)
 	}
 }
 
@@ -68,7 +72,17 @@ func (g *Gateway) CancelMCP(request string) {
 // mcpDoor is the front door. nil: there is none.
 type mcpDoor struct {
 	*mcp.Handler
-	stop context.CancelFunc // ends streams of changes
+	tools toolsOf
+	stop  context.CancelFunc // ends streams of changes
+	names atomic.Pointer[mcp.Names]
+}
+
+// set changes the settings. Other names of tools are another list.
+func (d *mcpDoor) set(s mcp.Settings) {
+	d.Set(s)
+	if before := d.names.Swap(s.Names); !reflect.DeepEqual(before, s.Names) {
+		d.tools.views.renamed()
+	}
 }
 
 // leave ends the streams of changes, and refuses others.
@@ -84,9 +98,10 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	leaving, stop := context.WithCancel(context.Background())
+	tools := toolsOf{MCP: cfg.MCP, router: cfg.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)}
+	tools.views = newViews(cfg.MCP.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
-		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus,
-		Catalog: toolsOf{cfg.MCP, cfg.Router, watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)},
+		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus, Catalog: tools,
 		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Stall: cfg.MCP.Stall, Cancel: cfg.MCP.Cancel, Keys: cfg.MCP.Keys,
 		Tasks:  newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
@@ -98,12 +113,13 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 			return webRequestOf(r).Authenticate(r.Context())
 		},
 	})
-	h.Set(cfg.MCP.Settings)
+	d := &mcpDoor{Handler: h, tools: tools, stop: stop}
+	d.set(cfg.MCP.Settings)
 	if err := cfg.Metrics.Register(h.Metrics()); err != nil {
 		stop()
 		return nil, fmt.Errorf("metrics of mcp: %w", err)
 	}
-	return &mcpDoor{h, stop}, nil
+	return d, nil
 }
 
 // withMCP serves the paths of MCP by its own front door.
@@ -126,6 +142,33 @@ type toolsOf struct {
 	MCP
 	router   *router.Router
 	watchers *watch.Slots
+	views    *views
+}
+
+// listable returns why a caller may list no tools; nil: it may.
+func listable(caller *tenant.Identity) *call.Refusal {
+	switch {
+	case caller.Only != nil:
+		return tenant.RefuseSignature()
+	case !caller.Scopes.Any(tenant.Read):
+		return refusedListing
+	}
+	return nil
+}
+
+// fingerprint identifies the tools of a caller, as clients get them.
+func (t toolsOf) fingerprint(ctx context.Context, caller *tenant.Identity) (sum [sha256.Size]byte, err error) {
+	table := t.router.Table()
+	return t.Usable.Fingerprint(ctx, caller, func(capability, tool string) (hints byte) {
+		fleet := table.Fleet(capability)
+		if fleet != nil && fleet.Idempotent(call.Invoke, tool) {
+			hints |= 1
+		}
+		if fleet.EventSource(tool) {
+			hints |= 2
+		}
+		return hints
+	})
 }
 
 // maxMCPWatchers bounds the concurrent streams of changes, of all tenants.
@@ -136,11 +179,8 @@ var refusedListing = filter.ScopeMissing(tenant.Read, "the credential is not one
 // Tools implements mcp.Catalog.
 func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mcp.Tool) bool) error {
 	caller := ctx.Value(webRequestKey{}).(*webRequest).Identity
-	switch {
-	case caller.Only != nil:
-		return GRPCStatus(tenant.RefuseSignature()).Err()
-	case !caller.Scopes.Any(tenant.Read):
-		return GRPCStatus(refusedListing).Err()
+	if refusal := listable(&caller); refusal != nil {
+		return GRPCStatus(refusal).Err()
 	}
 	table := t.router.Table()
 	return t.Usable.Usable(ctx, caller, from, func(capability string, usable []listing.UsableTool) bool {
@@ -161,6 +201,9 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 // Watch implements mcp.Catalog.
 func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
 	caller := ctx.Value(webRequestKey{}).(*webRequest).Identity
+	if refusal := listable(&caller); refusal != nil {
+		return GRPCStatus(refusal).Err()
+	}
 	if t.Follow != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = t.Follow(ctx, func(ctx context.Context) bool { return t.StillValid(ctx, &caller) })
@@ -168,20 +211,8 @@ func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
 	}
 	begun := false
 	err := t.watchers.Hold(ctx, caller.Tenant, func(ctx context.Context) error {
-		for begun = true; ; {
-			var next <-chan struct{}
-			if t.Changes != nil {
-				next = t.Changes.Next()
-			}
-			if err := changed(); err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-next:
-			}
-		}
+		begun = true
+		return t.views.watch(ctx, &caller, changed)
 	})
 	var refusal *call.Refusal
 	switch {

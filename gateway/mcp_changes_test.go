@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"io"
 	"net/http"
 	"strings"
@@ -25,9 +26,14 @@ type watched struct {
 
 func (w *watched) Usable(ctx context.Context, caller tenant.Identity, from string,
 	visit func(string, []listing.UsableTool) bool) error {
-	err := w.of.Usable(ctx, caller, from, visit)
+	return w.of.Usable(ctx, caller, from, visit)
+}
+
+func (w *watched) Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(string, string) byte) (
+	[sha256.Size]byte, error) {
+	sum, err := w.of.Fingerprint(ctx, caller, hints)
 	w.next <- struct{}{}
-	return err
+	return sum, err
 }
 
 func (w *watched) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
@@ -60,15 +66,16 @@ func (s *changeStream) next(t *testing.T) string {
 }
 
 // listen opens the stream of a revision that tells of changes.
-func (f *mcpFront) listen(t *testing.T, revision string) *changeStream {
+func (f *mcpFront) listen(t *testing.T, revision string, header ...string) *changeStream {
 	t.Helper()
 	var resp *http.Response
 	if revision == revisions[0] {
 		resp = f.open(t, http.MethodPost, `{"jsonrpc":"2.0","id":"s1","method":"subscriptions/listen","params":{`+newestMeta+
-			`,"notifications":{"toolsListChanged":true,"promptsListChanged":true}}}`, "Mcp-Protocol-Version", revision,
-			"Mcp-Method", "subscriptions/listen")
+			`,"notifications":{"toolsListChanged":true,"promptsListChanged":true}}}`,
+			append(header, "Mcp-Protocol-Version", revision, "Mcp-Method", "subscriptions/listen")...)
 	} else {
-		resp = f.open(t, http.MethodGet, "", "Accept", "text/event-stream", "Mcp-Protocol-Version", revision)
+		resp = f.open(t, http.MethodGet, "",
+			append(header, "Accept", "text/event-stream", "Mcp-Protocol-Version", revision)...)
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s: %d %v", revision, resp.StatusCode, resp.Header)

@@ -17,7 +17,6 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -53,8 +52,10 @@ var allTools = []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Empty, g
 
 func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 	t.Helper()
-	changes := new(broadcast.Signal)
-	known := catalog.New(catalog.Options{Changed: changes.Send})
+	changes := new(gateway.ViewChanges)
+	known := catalog.New(catalog.Options{Changed: func(capability string) {
+		changes.Send(gateway.ViewChange{Capability: capability})
+	}})
 	f := &mcpFront{capability: gatewaytest.NewCapability("b1"), known: known}
 	f.declare(t, allTools...)
 	options := policy.Options{Source: known, Timeout: check.Patience,

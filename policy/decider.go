@@ -28,7 +28,7 @@ type Options struct {
 	Timeout  time.Duration // of one query to the store; default 1 s
 
 	// Changed is called after rules may have changed. It must not block; nil: nothing is called.
-	Changed func()
+	Changed func(Change)
 
 	Now func() time.Time // default time.Now; only differences matter
 }
@@ -42,7 +42,7 @@ func (o *Options) setDefaults() {
 		o.Source = emptySource{}
 	}
 	if o.Changed == nil {
-		o.Changed = func() {}
+		o.Changed = func(Change) {}
 	}
 	if o.Entries == 0 {
 		o.Entries = 100_000
@@ -277,7 +277,7 @@ func (d *Decider) query(ctx context.Context, store Store, tenant string, names [
 // Invalidate invalidates the entries of a changed rule. Its calls may be repeated and in any order.
 func (d *Decider) Invalidate(c Change) {
 	d.cache.invalidate(c)
-	d.opts.Changed()
+	d.opts.Changed(c)
 }
 
 // Synced records that no change is missing. Watch calls both.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
@@ -13,7 +14,7 @@ import (
 // by manifests, and by fleets.
 func (p *process) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (err error) {
 	o := policy.Options{Source: p.tools, Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale,
-		Changed: p.toolsChanged.Send}
+		Changed: func(c policy.Change) { p.toolsChanged.Send(viewChangeOf(c)) }}
 	if cfg.Enabled {
 		p.rules = p.store.Policies()
 		o.Store = p.rules
@@ -31,6 +32,17 @@ func (p *process) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (e
 		}
 	})
 	return nil
+}
+
+// viewChangeOf returns whose tools a changed rule is about.
+func viewChangeOf(c policy.Change) (v gateway.ViewChange) {
+	if c.Everything {
+		return v
+	}
+	if v.Tenant = c.Tenant; c.Capability != policy.Any {
+		v.Capability = c.Capability
+	}
+	return v
 }
 
 // followRules keeps decisions true to the rules until ctx ends.

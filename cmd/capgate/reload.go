@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -214,7 +215,7 @@ func (r *reloader) apply(s *settings) error {
 	p.gateway.SetDrain(drainOf(s.cfg))
 	p.gateway.SetHosts(hostsOf(s.cfg))
 	p.gateway.SetMCP(mcpOf(s.cfg, next))
-	p.toolsChanged.Send() // the names of tools, or what a tenant may use, may be others
+	p.toolsChanged.Send(gateway.ViewChange{}) // the names of tools, or what a tenant may use, may be others
 	p.clientAddr.Replace(clientAddrConfig(s.cfg))
 	if s != r.current {
 		_ = p.setWebhooks(s.webhooks) // the file's reader has checked them

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -10,7 +11,7 @@ import (
 // newCatalog makes what knows the tools of capabilities, and what asks for them.
 func (p *process) newCatalog(first map[string]catalog.Declaration, metrics *telemetry.Metrics) {
 	p.tools = catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
-		Changed: p.toolsChanged.Send})
+		Changed: func(capability string) { p.toolsChanged.Send(gateway.ViewChange{Capability: capability}) }})
 	p.tools.Replace(first)
 	p.discovery = catalog.NewDiscoverer(p.tools, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 		return p.gateway.AskForTools(ctx, q)

@@ -30,7 +30,6 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/idempotency"
-	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -67,7 +66,7 @@ type process struct {
 	ejections   ejections
 	tools       *catalog.Catalog
 	// toolsChanged is sent when the tools of callers may have changed: those of a capability, or a rule about them.
-	toolsChanged broadcast.Signal
+	toolsChanged gateway.ViewChanges
 	listing      *listing.Server
 	discovery    *catalog.Discoverer
 	decider      *policy.Decider

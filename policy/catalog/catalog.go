@@ -44,8 +44,9 @@ type Options struct {
 	Rules Rules         // of tools; nil: none
 	Log   *slog.Logger  // default: discard
 	Round time.Duration // interval of the polls of the store; default 1 s
-	// Changed is called after tools may have changed. It must not block; nil: nothing is called.
-	Changed func()
+	// Changed is called after the tools of a capability may have changed; "": those of any. It must not block; nil:
+	// nothing is called.
+	Changed func(capability string)
 }
 
 // Catalog is a policy.Source. It is safe for concurrent use.
@@ -70,7 +71,7 @@ func New(o Options) *Catalog {
 		o.Round = time.Second
 	}
 	if o.Changed == nil {
-		o.Changed = func() {}
+		o.Changed = func(string) {}
 	}
 	c := &Catalog{opts: o, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
 	c.snapshot.Store(&map[string]*capability{})

@@ -61,7 +61,7 @@ func (c *Catalog) Replace(all map[string]Declaration) {
 	ids := slices.Sorted(maps.Keys(next))
 	c.ids.Store(&ids)
 	c.mu.Unlock()
-	c.opts.Changed()
+	c.opts.Changed("")
 	c.wakeUp()
 }
 
@@ -130,7 +130,9 @@ func (c *Catalog) publish(ids ...string) {
 		}
 	}
 	c.snapshot.Store(&next)
-	c.opts.Changed()
+	for _, id := range ids {
+		c.opts.Changed(id)
+	}
 }
 
 // MaxAccepted bounds the accepted hashes of a capability, including those of removed tools. No hash is

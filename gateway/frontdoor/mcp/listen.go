@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,9 +18,8 @@ import (
 )
 
 const (
-	listenBeat   = 15 * time.Second // how often a stream of changes is written to
-	listenPause  = time.Second      // between two looks at a list: changes often come together
-	listenRecent = time.Minute      // after which a list is looked at without a change, as rules expire
+	listenBeat  = 15 * time.Second // how often a stream of changes is written to
+	listenPause = time.Second      // between two notices of a client that reads slowly
 )
 
 // watching is a stream that tells a client when the list of its tools has changed.
@@ -61,16 +59,12 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 		ended <- nil
 		return err
 	}
-	before, err := w.h.fingerprint(w.r)
-	if err != nil {
-		return err
-	}
+	searches := w.h.searches(w.r)
 	if err := w.begin(); err != nil {
 		return err
 	}
-	beat, recent := time.NewTicker(listenBeat), time.NewTicker(listenRecent)
+	beat := time.NewTicker(listenBeat)
 	defer beat.Stop()
-	defer recent.Stop()
 	for {
 		select {
 		case err := <-ended:
@@ -81,12 +75,11 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 				return err
 			}
 			continue
-		case <-recent.C:
 		case <-changes:
 		}
-		now, err := w.h.fingerprint(w.r)
-		if err == nil && now != before { // the list of a caller that cannot be read now has not changed
-			if before, err = now, w.told(); err != nil {
+		before := searches
+		if searches = w.h.searches(w.r); !before || !searches { // else they are the same two tools
+			if err := w.told(); err != nil {
 				return err
 			}
 		}
@@ -95,25 +88,6 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 		case <-time.After(listenPause):
 		}
 	}
-}
-
-// fingerprint identifies the list of tools of the caller of a request.
-func (h *Handler) fingerprint(r *http.Request) (sum [sha256.Size]byte, err error) {
-	if h.searches(r) {
-		return sum, nil // the same two tools
-	}
-	hash := sha256.New()
-	names := h.settings.Load().Names
-	err = h.cfg.Catalog.Tools(r.Context(), "", func(capability string, tools []Tool) bool {
-		for i := range tools {
-			if name, ok := names.Of(r.Context(), capability, tools[i].Name, h.cfg.Catalog); ok {
-				text, _ := json.Marshal(toolOf(name, &tools[i], true)) // schemas are JSON
-				hash.Write(text)
-			}
-		}
-		return true
-	})
-	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
 // listen answers subscriptions/listen, of which the SDK has checked the headers (2026-07-28, Subscriptions). Of what a

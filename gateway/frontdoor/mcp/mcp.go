@@ -69,8 +69,8 @@ type Catalog interface {
 	// Tools calls visit with the tools of each capability that the caller of ctx may use, from the id from on, in the
 	// order of ids. It ends when visit returns false. An error is a gRPC status.
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
-	// Watch calls changed at its begin, and each time that the tools of the caller of ctx may have changed. It returns
-	// nil when ctx or the caller's credential ends, or the gateway stops. An error is changed's, or a gRPC status.
+	// Watch calls changed at its begin, and each time that the tools of the caller of ctx have changed. It returns nil
+	// when ctx or the caller's credential ends, or the gateway stops. An error is changed's, or a gRPC status.
 	Watch(ctx context.Context, changed func() error) error
 	View
 	// Known reports whether a capability is known to have a tool, for whichever callers. It answers from memory.

@@ -1,0 +1,155 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+type usable = gateway.Usable
+
+// counted counts the looks at the tools of callers, by tenant and user, and those at once.
+type counted struct {
+	usable
+	mu         sync.Mutex
+	looks      map[string]int
+	now, most  map[string]int // of a tenant
+	looked     chan string
+	hold, held chan struct{} // not nil: looks wait for hold
+}
+
+func (c *counted) Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(string, string) byte) (
+	sum [sha256.Size]byte, err error) {
+	c.mu.Lock()
+	hold := c.hold
+	c.looks[caller.Tenant+" "+caller.User]++
+	c.now[caller.Tenant]++
+	c.most[caller.Tenant] = max(c.most[caller.Tenant], c.now[caller.Tenant])
+	c.mu.Unlock()
+	if hold != nil {
+		c.held <- struct{}{}
+		<-hold
+	}
+	sum, err = c.usable.Fingerprint(ctx, caller, hints)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now[caller.Tenant]--
+	c.looked <- caller.Tenant
+	return sum, err
+}
+
+func (c *counted) of(caller string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.looks[caller]
+}
+
+// TestMCPStreamsShareAView: after a change, the tools of callers with the same view are looked at once, however many
+// streams they have, and only those of callers whom it may concern.
+func TestMCPStreamsShareAView(t *testing.T) {
+	t.Parallel()
+	const streams = 12
+	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{}, looked: make(chan string, 100)}
+	changes := new(gateway.ViewChanges)
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.Authenticator = granted{}
+		looks.usable, o.MCP.Usable, o.MCP.Changes = o.MCP.Usable, looks, changes
+	})
+	declare := func(names ...string) {
+		var tools []manifest.Tool
+		for _, name := range names {
+			tools = append(tools, tool(t, name))
+		}
+		f.known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow},
+			"other": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow}})
+	}
+	open := func(credential string) *changeStream {
+		s := f.listen(t, revisions[1], "Authorization", "Bearer "+credential)
+		s.next(t)
+		return s
+	}
+	var acme []*changeStream
+	for range streams {
+		acme = append(acme, open("acme k1 caps"))
+	}
+	globex := open("globex k1 other")
+	if a, g := looks.of("acme "), looks.of("globex "); a != 1 || g != 1 {
+		t.Errorf("%d looks of %d streams, %d of one", a, streams, g)
+	}
+	for len(looks.looked) > 0 {
+		<-looks.looked
+	}
+	const told = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	declare(gatewaytest.Echo)
+	changes.Send(gateway.ViewChange{Tenant: "acme"})
+	for _, s := range acme {
+		if got := s.next(t); got != told {
+			t.Errorf("a stream of acme: %s", got)
+		}
+	}
+	if a, g := looks.of("acme "), looks.of("globex "); a != 2 || g != 1 {
+		t.Errorf("after a change of acme: %d looks, %d of globex", a, g)
+	}
+	changes.Send(gateway.ViewChange{Capability: "other"})
+	if got := globex.next(t); got != told {
+		t.Errorf("the stream of globex: %s", got)
+	}
+	if a, g := looks.of("acme "), looks.of("globex "); a != 2 || g != 2 {
+		t.Errorf("after a change of a capability that acme does not see: %d looks, %d of globex", a, g)
+	}
+	for _, s := range acme {
+		_ = s.resp.Body.Close()
+	}
+}
+
+// TestMCPLooksOfManyUsers: the views of a tenant are looked at one by one, and leave room for another tenant's.
+func TestMCPLooksOfManyUsers(t *testing.T) {
+	t.Parallel()
+	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{}, looked: make(chan string, 100),
+		hold: make(chan struct{}), held: make(chan struct{}, 100)}
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.Authenticator = granted{}
+		looks.usable, o.MCP.Usable = o.MCP.Usable, looks
+	})
+	var opened sync.WaitGroup
+	open := func(credential string) {
+		opened.Go(func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.gateway.URL("/mcp"), http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Accept", "text/event-stream")
+			req.Header.Set("Authorization", "Bearer "+credential)
+			resp, err := f.gateway.HTTP1(t).Do(req)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%v %v", resp, err)
+				return
+			}
+			_ = resp.Body.Close()
+		})
+	}
+	for _, grants := range []string{"caps", "a,caps", "b,caps", "c,caps", "d,caps"} {
+		open("acme k1 " + grants) // each another view
+	}
+	check.Received(t, looks.held, "a look of acme")
+	open("globex k1 caps")
+	check.Received(t, looks.held, "a look of globex, while acme's last")
+	close(looks.hold)
+	check.Ended(t, &opened, "the streams to begin")
+	looks.mu.Lock()
+	defer looks.mu.Unlock()
+	if looks.most["acme"] != 1 {
+		t.Errorf("%d looks of a tenant at once", looks.most["acme"])
+	}
+}
