@@ -32,7 +32,7 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	p.approvalsAPI = approval.New(approval.Config{
 		Approvals: p.approvals, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
-		KeyName: p.auth.all.KeyName, Follow: p.persons.sessions.Follow, StillValid: p.auth.all.StillValid,
+		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow, StillValid: p.auth.all.StillValid,
 	})
 	metrics.WatchApprovals(func() telemetry.Approvals {
 		s := p.approvals.Stats()

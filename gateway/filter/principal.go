@@ -15,6 +15,7 @@ type Principal struct {
 	ArtifactsUnread bool
 
 	Person   *tenant.Person   // of a token or a session; nil: none
+	Subject  string           // user of a token whose holder named another user; "": none
 	Validity tenant.Validity  // of a token or a certificate; nil: none
 	Only     *tenant.Download // the one thing that the call may be; nil: anything
 }

@@ -48,7 +48,7 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 		Caller: tenant.Identity{
 			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Principal.Scopes,
 			User: c.Info.User, Agent: c.Info.Agent, Settings: c.Principal.Settings,
-			At: c.Client.At, Person: c.Principal.Person, Validity: c.Principal.Validity,
+			At: c.Client.At, Person: c.Principal.Person, Subject: c.Principal.Subject, Validity: c.Principal.Validity,
 		},
 	}
 	c.answer.Served = v

@@ -78,6 +78,24 @@ const (
 	ViaInsecure    = "insecure" // not at all
 )
 
+// Names returns the names by which the people and credentials behind an operator are counted, as those of a
+// tenant.Identity are. An operator that nothing authenticated has none.
+func (i *Identity) Names() (names []string) {
+	if i == nil || i.Via == ViaInsecure {
+		return nil
+	}
+	if i.User != "" {
+		names = append(names, "user "+i.User)
+	}
+	switch {
+	case i.Key != "":
+		names = append(names, "credential key "+i.Key)
+	case i.Issuer == "" && i.Name != "":
+		names = append(names, "credential "+i.Name)
+	}
+	return names
+}
+
 type contextKey struct{}
 
 // NewContext returns a context of a request to the admin API, with its operator.

@@ -19,18 +19,20 @@ import (
 
 // givenText is a person's answer.
 type givenText struct {
-	Person   string `json:"person"`
-	By       string `json:"by"`
-	User     string `json:"user,omitempty"`
-	Answer   string `json:"answer"`
-	Comment  string `json:"comment,omitempty"`
-	Remember string `json:"remember"`
-	Valid    int64  `json:"valid,omitempty"` // ms
-	Seal     string `json:"seal,omitempty"`
+	Person   string   `json:"person"`
+	Names    []string `json:"names,omitempty"`
+	Makers   []string `json:"makers,omitempty"`
+	By       string   `json:"by"`
+	User     string   `json:"user,omitempty"`
+	Answer   string   `json:"answer"`
+	Comment  string   `json:"comment,omitempty"`
+	Remember string   `json:"remember"`
+	Valid    int64    `json:"valid,omitempty"` // ms
+	Seal     string   `json:"seal,omitempty"`
 }
 
 func encodeGiven(g *approvals.GivenAnswer, seal string) (string, error) {
-	text, err := json.Marshal(givenText{Person: g.Person, By: g.By, User: g.User, Answer: g.State.String(),
+	text, err := json.Marshal(givenText{Person: g.Person, Names: g.Names, Makers: g.Makers, By: g.By, User: g.User, Answer: g.State.String(),
 		Comment: g.Comment, Remember: g.Remember.String(), Valid: g.ValidFor.Milliseconds(), Seal: seal})
 	return string(text), err
 }
@@ -41,8 +43,12 @@ func (a *ApprovalStore) answersKey(tenant, id string) string {
 
 // givenParts are the signed parts of a person's answer. record is the first signature of the approval.
 func givenParts(record string, g *approvals.GivenAnswer) []string {
-	return []string{"given", record, g.Person, g.By, g.User, g.State.String(), g.Comment, g.Remember.String(),
+	parts := []string{"given", record, g.Person, g.By, g.User, g.State.String(), g.Comment, g.Remember.String(),
 		strconv.FormatInt(g.ValidFor.Milliseconds(), 10)}
+	if len(g.Names)+len(g.Makers) > 0 { // answers of older versions have neither
+		parts = append(append(append(parts, g.Names...), "makers"), g.Makers...)
+	}
+	return parts
 }
 
 func (a *ApprovalStore) signGiven(tenant, id, record string, g *approvals.GivenAnswer) string {
@@ -57,6 +63,7 @@ func (a *ApprovalStore) parseGiven(tenant, id, record, text string) (g approvals
 	ok = json.Unmarshal([]byte(text), &t) == nil && parseMillis(&g.Time, at)
 	state, known := approvals.ParseState(t.Answer)
 	remember, alsoKnown := approvals.ParseRemember(t.Remember)
+	g.Names, g.Makers = t.Names, t.Makers
 	g.Person, g.By, g.User, g.State, g.Comment = t.Person, t.By, t.User, state, t.Comment
 	g.Remember, g.ValidFor = remember, time.Duration(t.Valid)*time.Millisecond
 	return g, ok && known && alsoKnown && t.Valid >= 0 &&

@@ -53,7 +53,11 @@ func keyFields(k *tenant.Key) []any {
 		fields = append(fields, "expires", strconv.FormatInt(k.Expires.UnixMilli(), 10))
 	}
 	if k.Replaces != "" {
-		fields = append(fields, "from", k.Replaces)
+		fields = append(fields, "from", k.Replaces, "first", k.First)
+	}
+	if len(k.Makers) > 0 {
+		makers, _ := json.Marshal(k.Makers) // never fails for texts
+		fields = append(fields, "makers", string(makers))
 	}
 	return fields
 }
@@ -61,7 +65,10 @@ func keyFields(k *tenant.Key) []any {
 // parseKey parses a key's fields. A malformed one is absent.
 func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 	k := &tenant.Key{ID: id, Tenant: f["tenant"], Name: f["name"]}
-	k.UID, k.CreatedBy, k.Replaces, k.ReplacedBy = f["uid"], f["by"], f["from"], f["to"]
+	k.UID, k.CreatedBy, k.Replaces, k.ReplacedBy, k.First = f["uid"], f["by"], f["from"], f["to"], f["first"]
+	if text := f["makers"]; text != "" && json.Unmarshal([]byte(text), &k.Makers) != nil {
+		return nil, false
+	}
 	hash, ok := tenant.ParseHash(f["hash"])
 	if !ok || k.Tenant == "" || !parseMillis(&k.Created, f["created"]) {
 		return nil, false

@@ -34,6 +34,19 @@ func (i *Authenticators) KeyName(id string) string {
 	return ""
 }
 
+// Key returns an API key without its secret, by its id; nil: there is none. It may wait until ctx ends. A nil
+// Authenticators knows no keys.
+func (i *Authenticators) Key(ctx context.Context, id string) (*Key, *call.Refusal) {
+	if i == nil || !IsKeyID(id) {
+		return nil, nil
+	}
+	k, refusal := i.loadKey(ctx, id)
+	if k == nil || refusal != nil {
+		return nil, refusal
+	}
+	return &k.Key, nil
+}
+
 // Holder returns the caller whom an API key stands for now, by the key's id, without its secret: for a session that
 // began with the key. It may wait until ctx ends. A key that was revoked or has expired, and one whose tenant is
 // disabled or gone, is refused.

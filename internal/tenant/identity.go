@@ -26,6 +26,8 @@ type Identity struct {
 
 	Person *Person // the person of a token; nil: no token, or its holder named another user
 
+	Subject string // user of the token whose holder named another user; "": it named none, or has no token
+
 	Validity Validity // of the token or certificate; nil: an API key, or no credential
 
 	Only *Download // the one download that a signed URL permits; nil: Scopes decide
@@ -63,8 +65,8 @@ func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 	}
 	i.Asserts = may
 	if may&User != 0 && c.User != "" {
-		if c.User != i.User {
-			i.Person = nil // its groups are not those of the asserted user
+		if c.User != i.User && i.Person != nil {
+			i.Subject, i.Person = i.User, nil // its groups are not those of the asserted user
 		}
 		i.User = c.User
 	}

@@ -27,8 +27,10 @@ func (r *Record) Settings(standard *Limits) *Settings {
 
 // KeyHistory is the part of a key in the store that does not affect its validity.
 type KeyHistory struct {
-	UID        string // uid of its tenant; "" if that was in the file
-	CreatedBy  string // the operator or key that created it
+	UID        string   // uid of its tenant; "" if that was in the file
+	CreatedBy  string   // the operator or key that created it
+	Makers     []string // names of the credentials that created it, and of those that created them; at most MaxMakers
+	First      string   // id of the first of the keys that replaced each other up to this one; "": itself
 	Created    time.Time
 	Replaces   string    // id of the key that it replaces
 	ReplacedBy string    // id of the key that replaces it

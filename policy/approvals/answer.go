@@ -132,7 +132,7 @@ func (k *Service) permit(was *Approval, s State, answer *Answer) error {
 // storedAnswer combines an answer with those that were given before. With several people, the answer is remembered as
 // all of them chose: for the narrowest scope, and the shortest time.
 func (k *Service) storedAnswer(was *Approval, s State, answer *Answer, token string) *StoredAnswer {
-	mine := GivenAnswer{Person: answer.Who.person(), By: answer.By, User: answer.Who.User, State: s,
+	mine := GivenAnswer{Person: answer.Who.person(), Names: answer.Who.Names, Makers: answer.Who.Makers, By: answer.By, User: answer.Who.User, State: s,
 		Comment: answer.Comment, Remember: answer.Remember, ValidFor: answer.ValidFor}
 	r := &StoredAnswer{State: s, Given: mine, Token: token, TTL: k.opts.TTL, By: answer.By, Comment: answer.Comment,
 		Remember: answer.Remember, ValidFor: answer.ValidFor}

@@ -17,6 +17,10 @@ type Approver struct {
 	Groups []string // verified groups of the person
 	Key    string   // name of the credential; "": none
 
+	Names   []string  // further names by which the person and the credential are counted
+	Makers  []string  // such names of those who made the credential; "*": it may be anyone
+	Created time.Time // when the credential was made, by the store's clock; zero: unknown, or by the configuration
+
 	Unverified bool // nothing vouches for User, who then is not one of several people
 }
 
@@ -33,7 +37,9 @@ func (w *Approver) person() string {
 
 // GivenAnswer is an answer of one person.
 type GivenAnswer struct {
-	Person   string // identifies the approver; "": unknown
+	Person   string   // identifies the approver; "": unknown
+	Names    []string // as of an Approver
+	Makers   []string
 	By, User string
 	State    State // Approved or Denied
 	Comment  string
@@ -74,7 +80,40 @@ func mayAnswer(a *Approval, t *Terms, who *Approver, s State) *call.Refusal {
 	if n := len(a.Answers); n < t.Answers && gave(a.Answers, who) {
 		return refusedAgain(a.ID)
 	}
+	if t.Answers > 1 {
+		return countable(a, who)
+	}
 	return nil
+}
+
+// countable judges the credential of one of several approvers. A credential counts once, whatever user it asserts. One
+// that an approver of the call has made, and one that was made after the call, may be the same person's.
+func countable(a *Approval, who *Approver) *call.Refusal {
+	if !who.Created.IsZero() && !who.Created.Before(a.Created) {
+		return refusedNew(a.ID)
+	}
+	for i := range a.Answers {
+		if g := &a.Answers[i]; g.Person != who.person() && g.related(who) {
+			return refusedRelated(a.ID)
+		}
+	}
+	return nil
+}
+
+// related reports whether an answer may be of the person who has another credential.
+func (g *GivenAnswer) related(who *Approver) bool {
+	mine, theirs := append([]string{who.person()}, who.Names...), append([]string{g.Person}, g.Names...)
+	return share(mine, theirs) || share(mine, g.Makers) || share(theirs, who.Makers)
+}
+
+// unknownMaker stands for any name.
+const unknownMaker = "*"
+
+// share reports whether two lists have a name in common.
+func share(a, b []string) bool {
+	return slices.ContainsFunc(a, func(name string) bool {
+		return slices.Contains(b, name) || slices.Contains(b, unknownMaker)
+	})
 }
 
 // gave reports whether a person is among those who answered.
@@ -148,6 +187,20 @@ func refusedUnnamed(id string, n int) *call.Refusal {
 
 func refusedAgain(id string) *call.Refusal {
 	r := refused("ALREADY_ANSWERED", "you have already answered; another person has to approve the call, too", id)
+	r.Kind = call.FailedPrecondition
+	return r
+}
+
+func refusedRelated(id string) *call.Refusal {
+	r := refused("CREDENTIAL_COUNTED", "this credential, or one that made it or that it has made, has already answered; "+
+		"a person with another credential has to approve the call, too", id)
+	r.Kind = call.FailedPrecondition
+	return r
+}
+
+func refusedNew(id string) *call.Refusal {
+	r := refused("CREDENTIAL_TOO_NEW", "several people have to approve the call, and an API key that was made after the "+
+		"call does not count; answer with one that is older", id)
 	r.Kind = call.FailedPrecondition
 	return r
 }

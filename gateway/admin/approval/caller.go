@@ -23,6 +23,7 @@ type caller struct {
 	as      *operator.Identity          // whose roles answers and rules follow, by tenant; nil: they are the same for all
 	by      string                      // the authenticated name of the approver; "": unknown
 	who     approvals.Approver
+	keyID   string // of the API key that it has; "": none
 	// identity is what the gateway authenticated at the public port; nil: an operator
 	identity *tenant.Identity
 }
@@ -76,7 +77,7 @@ func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, 
 			}
 			v.answers, v.rules = roles.Include(operator.Approve), roles.Include(operator.Admin)
 			v.who = approvals.Approver{User: who.User, Issuer: who.Issuer, Groups: who.Groups, Key: who.Name}
-			if who.Key != "" { // as at the public port, and whatever the key is called
+			if v.who.Names, v.keyID = who.Names(), who.Key; who.Key != "" { // as at the public port, and whatever the key is called
 				v.who.Key = "key " + who.Key
 			}
 		}
@@ -149,6 +150,10 @@ func callerOf(who *tenant.Identity, keyName string) caller {
 	v := caller{identity: who, tenant: who.Tenant, granted: granted, user: who.User, answers: mayAnswer(who),
 		rules: who.Scopes.Any(tenant.Policy)}
 	v.who = approvals.Approver{User: who.User, Groups: who.Groups(), Key: "key " + who.Key, Unverified: who.Key == ""}
+	v.who.Names = who.Names()
+	if who.Person == nil && tenant.IsKeyID(who.Key) {
+		v.keyID = who.Key
+	}
 	if v.by = tenant.KeyLabel(who.Key, keyName); who.User != "" {
 		v.by = shown(who.User) + ", by " + v.by
 	}

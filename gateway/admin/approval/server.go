@@ -60,6 +60,8 @@ type Config struct {
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
 	KeyName    func(id string) string // the name of an API key of a tenant, from memory; nil: none has one
+	// Key returns an API key of a tenant, which may be nil, or why it is not known. A nil Key knows no key.
+	Key func(ctx context.Context, id string) (*tenant.Key, *call.Refusal)
 }
 
 // Service is capgate.v1.Approvals at both ports.
@@ -187,7 +189,27 @@ func (s *server) caller(ctx context.Context, req interface{ GetTenant() string }
 	if name := req.GetTenant(); len(name) > maxName || !utf8.ValidString(name) {
 		return caller{}, invalid("tenant", "it must have at most 256 bytes of UTF-8")
 	}
-	return s.see(ctx, req.GetTenant())
+	v, err := s.see(ctx, req.GetTenant())
+	if err == nil {
+		err = s.trace(ctx, &v)
+	}
+	return v, err
+}
+
+// trace adds the origin of a caller's API key, by which approvers are counted.
+func (s *server) trace(ctx context.Context, v *caller) error {
+	if v.keyID == "" || s.Key == nil {
+		return nil
+	}
+	k, refusal := s.Key(ctx, v.keyID)
+	if refusal != nil {
+		return refusal
+	}
+	if k != nil { // nil: a key of operators, or one that was deleted meanwhile
+		v.who.Names = append(v.who.Names, tenant.KeyCredential(k.Line()))
+		v.who.Makers, v.who.Created = k.Makers, k.Created
+	}
+	return nil
 }
 
 func invalid(field, text string) error { return call.InvalidField("APPROVAL_INVALID", field, text) }

@@ -45,22 +45,16 @@ func (s *server) keyAccess(ctx context.Context, name string, change bool) (h key
 	return h, err
 }
 
-// asserts returns the assertions of the principal's own key.
-func (s *server) asserts(ctx context.Context, h *keyAccess) (tenant.Asserts, error) {
-	if h.operator || h.who.Key == "" {
-		return 0, nil
+// own returns the principal's own key; nil: it has none, or the key was deleted meanwhile.
+func (s *server) own(ctx context.Context, h *keyAccess) (k *tenant.Key, err error) {
+	id := h.keyID()
+	if id == "" {
+		return nil, nil
 	}
-	k := s.Keys.Find(h.who.Key)
-	if k == nil && s.Store != nil {
-		var err error
-		if k, err = s.Store.FindKey(ctx, h.who.Key); err != nil {
-			return 0, err
-		}
+	if k = s.Keys.Find(id); k == nil && s.Store != nil {
+		k, err = s.Store.FindKey(ctx, id)
 	}
-	if k == nil {
-		return 0, nil // deleted meanwhile
-	}
-	return k.Asserts, nil
+	return k, err
 }
 
 // CreateKey implements capgatepb.TenantsServer.
@@ -74,15 +68,15 @@ func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	credential := s.issue(&h, k)
-	asserts, err := s.asserts(ctx, &h)
+	own, err := s.own(ctx, &h)
 	if err == nil {
-		err = h.checkGrant(k, asserts)
-	}
-	if err == nil {
-		err = s.changedKey(ctx, "made", &h, k.ID, s.Store.CreateKey(ctx, k))
+		err = h.checkGrant(k, own)
 	}
 	if err != nil {
+		return nil, s.refused(err)
+	}
+	credential := s.issue(&h, k, own)
+	if err = s.changedKey(ctx, "made", &h, k.ID, s.Store.CreateKey(ctx, k)); err != nil {
 		return nil, s.refused(err)
 	}
 	return &capgatepb.CreateKeyResponse{Key: keyOf(k, inRedis), Credential: credential}, nil
@@ -123,11 +117,12 @@ func parseKey(m *capgatepb.Key) (*tenant.Key, error) {
 	return k, nil
 }
 
-// issue gives a key a new id and secret.
-func (s *server) issue(h *keyAccess, k *tenant.Key) (credential string) {
+// issue gives a key a new id and secret. own is the principal's own key, or nil.
+func (s *server) issue(h *keyAccess, k, own *tenant.Key) (credential string) {
 	id, secret := tenant.NewCredential()
 	k.ID, k.Tenant, k.Hash = id, h.of, tenant.HashOf(secret, s.Pepper())
-	k.KeyHistory = tenant.KeyHistory{UID: h.uid, CreatedBy: h.name, Replaces: k.Replaces}
+	k.KeyHistory = tenant.KeyHistory{UID: h.uid, CreatedBy: h.name, Replaces: k.Replaces, First: k.First,
+		Makers: tenant.Makers(h.names(), own, k.Makers)}
 	return tenant.Credential(id, secret)
 }
 
@@ -181,16 +176,16 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	if err != nil {
 		return nil, s.refused(err)
 	}
-	asserts, err := s.asserts(ctx, &h)
+	own, err := s.own(ctx, &h)
 	if err == nil {
-		err = h.checkGrant(old, asserts)
+		err = h.checkGrant(old, own)
 	}
 	if err != nil {
 		return nil, s.refused(err)
 	}
 	next := &tenant.Key{Name: old.Name, Scopes: old.Scopes, Asserts: old.Asserts, Expires: old.Expires,
-		KeyHistory: tenant.KeyHistory{Replaces: old.ID}}
-	credential := s.issue(&h, next)
+		KeyHistory: tenant.KeyHistory{Replaces: old.ID, First: old.Line(), Makers: old.Makers}}
+	credential := s.issue(&h, next, own)
 	err = s.Store.RotateKey(ctx, old.ID, next, grace)
 	s.Changed(tenant.Change{Key: next.ID})
 	if err = s.changedKey(ctx, "rotated", &h, old.ID, err); err != nil {

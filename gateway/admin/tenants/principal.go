@@ -64,10 +64,33 @@ func (a *principal) tenant(name string) (string, error) {
 	return "", tenant.ErrTenantUnknown
 }
 
-// checkGrant rejects a key with permissions that the principal lacks. asserts are the principal's own.
-func (a *principal) checkGrant(k *tenant.Key, asserts tenant.Asserts) error {
+// keyID returns the id of the principal's own API key; "": it has none.
+func (a *principal) keyID() string {
+	switch {
+	case !a.operator:
+		return a.who.Key
+	case a.as != nil:
+		return a.as.Key
+	}
+	return ""
+}
+
+// names returns the names by which the principal counts among the approvers of a call.
+func (a *principal) names() []string {
+	if a.operator {
+		return a.as.Names()
+	}
+	return a.who.Names()
+}
+
+// checkGrant rejects a key with permissions that the principal lacks. own is the principal's own key, or nil.
+func (a *principal) checkGrant(k, own *tenant.Key) error {
 	if a.operator {
 		return nil
+	}
+	var asserts tenant.Asserts
+	if own != nil {
+		asserts = own.Asserts
 	}
 	beyond, what := (k.Scopes &^ a.who.Scopes).Names(), "scope"
 	if len(beyond) == 0 {

@@ -86,7 +86,7 @@ func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Re
 func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
 	p := &t.Principal
 	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
-	p.Person, p.Validity = who.Person, who.Validity
+	p.Person, p.Subject, p.Validity = who.Person, who.Subject, who.Validity
 	t.Info.Tenant, t.Info.Key, t.Info.User, t.Info.Agent = who.Tenant, who.Key, t.Keep(who.User), t.Keep(who.Agent)
 	if f.cfg.Metrics != nil {
 		p.Metrics = f.cfg.Metrics(who.Tenant)

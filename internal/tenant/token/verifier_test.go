@@ -114,7 +114,7 @@ func TestClaims(t *testing.T) {
 	}{
 		"all": {nil, tenant.Credentials{}, good, ""},
 		"says its user": {nil, tenant.Credentials{User: "bob", Agent: "eve"},
-			with(func(w *tenant.Identity) { w.User = "bob" }), ""},
+			with(func(w *tenant.Identity) { w.User, w.Subject = "bob", "ann" }), ""},
 		"says too much": {nil, tenant.Credentials{User: strings.Repeat("a", 257)},
 			tenant.Identity{Tenant: "globex", Key: "corp"}, "IDENTITY_INVALID"},
 		"no agent": {map[string]any{"act": nil}, tenant.Credentials{},
