@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gowebpki/jcs"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -49,7 +48,7 @@ func Compile(text []byte) (*Schema, error) {
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, errors.New("must be an object, as in {type: object}")
 	}
-	canonical, err := jcs.Transform(text)
+	canonical, err := canonicalize(text)
 	if err != nil {
 		return nil, fmt.Errorf("has no canonical form: %w", err)
 	}

@@ -128,6 +128,37 @@ func TestHashKeepsPartsApart(t *testing.T) {
 	}
 }
 
+// TestHashKeepsDigits: numbers that 64-bit floating point would round have their own hashes, whose schemas have all digits,
+// and other spellings of one number have one hash.
+func TestHashKeepsDigits(t *testing.T) {
+	t.Parallel()
+	of := func(number string) *toolschema.Schema {
+		return compile(t, `{"type":"object","properties":{"n":{"const":`+number+`,"title":"9007199254740993"}}}`)
+	}
+	hash := func(number string) toolschema.Hash { return of(number).Hash("d", nil) }
+	for _, different := range [][2]string{
+		{"9007199254740992", "9007199254740993"}, {"9007199254740993", "9007199254740994"},
+		{"9007199254740993", `"9007199254740993"`}, {"9007199254740993", "-9007199254740993"},
+		{"9223372036854775807", "9223372036854775808"}, {"0.1", "0.10000000000000001"},
+		{"123456789012345678901234567890", "123456789012345678901234567891"},
+	} {
+		if hash(different[0]) == hash(different[1]) {
+			t.Errorf("%s and %s have one hash", different[0], different[1])
+		}
+	}
+	for _, same := range [][2]string{
+		{"1", "1.0"}, {"9007199254740993", "9007199254740993.0"}, {"9007199254740993", "9.007199254740993e15"},
+		{"90071992547409930", "9007199254740993E1"}, {"0", "-0"},
+	} {
+		if hash(same[0]) != hash(same[1]) {
+			t.Errorf("%s and %s have two hashes", same[0], same[1])
+		}
+	}
+	if text := string(of("9007199254740993").JSON()); !strings.Contains(text, `"const":9007199254740993,`) {
+		t.Errorf("the schema's JSON is %s", text)
+	}
+}
+
 func FuzzCheck(f *testing.F) {
 	schema, err := toolschema.Compile([]byte(forecast))
 	check.Must(f, err)
