@@ -2,6 +2,8 @@ package grpcservice
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -15,9 +17,12 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
 const (
@@ -35,14 +40,16 @@ type backend struct {
 	fleet   *Fleet
 	addr    string
 	conn    *grpc.ClientConn
-	running sync.WaitGroup // calls, and loads
+	work    *semaphore.Semaphore // of all fleets
+	running sync.WaitGroup       // calls, and loads
 
 	connections atomic.Int64 // that were made; each may be to another process
 
 	mu          sync.Mutex
-	definitions *Definitions // nil: none
-	of          int64        // connections, when they were loaded
-	load        *load        // that runs; nil: none does
+	definitions *Definitions  // nil: none
+	sum         descriptorSum // of the descriptors that definitions were made of
+	of          int64         // connections, when they were loaded
+	load        *load         // that runs; nil: none does
 }
 
 // load is one conversation by server reflection, which calls wait for.
@@ -52,8 +59,8 @@ type load struct {
 	err         error
 }
 
-func newBackend(o Options, f *Fleet, addr string) (*backend, error) {
-	b := &backend{opts: o, fleet: f, addr: addr}
+func newBackend(o Options, work *semaphore.Semaphore, f *Fleet, addr string) (*backend, error) {
+	b := &backend{opts: o, work: work, fleet: f, addr: addr}
 	creds := insecure.NewCredentials()
 	if f.TLS != nil {
 		secure := f.TLS
@@ -128,27 +135,69 @@ func (b *backend) reflect(loading *load) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
 	defer cancel()
 	of := b.connections.Load()
+	var sum descriptorSum
 	loading.err = recovery.Do("server reflection", func() error {
-		files, err := reflect(metadata.NewOutgoingContext(ctx, b.fleet.metadata()), b.conn, b.fleet.Methods)
+		found, err := reflect(metadata.NewOutgoingContext(ctx, b.fleet.metadata()), b.conn, b.fleet.Methods)
 		if err != nil {
 			return err
 		}
-		definitions, problems := define(files, b.fleet.Methods, b.fleet.ToolNames)
-		b.leftOut(problems)
-		if definitions == nil {
-			return status.Errorf(codes.Internal, "the backend has no method that can be a tool: %s",
-				upstream.Clip(problems[0].Error(), maxText))
+		release, err := b.work.Acquire(ctx, b.fleet.Capability)
+		if err != nil {
+			return status.FromContextError(err).Err()
 		}
-		loading.definitions = definitions
-		return nil
+		defer release()
+		sum = sumOf(found)
+		if loading.definitions = b.compiled(sum); loading.definitions == nil {
+			loading.definitions, err = b.compile(ctx, found)
+		}
+		return err
 	})
 	b.mu.Lock()
 	b.load = nil
 	if loading.definitions != nil {
-		b.definitions, b.of = loading.definitions, max(of, 1)
+		b.definitions, b.sum, b.of = loading.definitions, sum, max(of, 1)
 	}
 	b.mu.Unlock()
 	close(loading.done)
+}
+
+// compile makes the definitions of descriptors.
+func (b *backend) compile(ctx context.Context, found []*descriptorpb.FileDescriptorProto) (*Definitions, error) {
+	files, err := build(ctx, found)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "the backend's server reflection %v", err)
+	}
+	definitions, problems := define(ctx, files, b.fleet.Methods, b.fleet.ToolNames)
+	b.leftOut(problems)
+	if definitions == nil {
+		return nil, status.Errorf(codes.Internal, "the backend has no method that can be a tool: %s",
+			upstream.Clip(problems[0].Error(), maxText))
+	}
+	return definitions, nil
+}
+
+// compiled returns the definitions that were made of the same descriptors before; nil: there are none.
+func (b *backend) compiled(sum descriptorSum) *Definitions {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sum != sum {
+		return nil
+	}
+	return b.definitions
+}
+
+// descriptorSum identifies descriptors.
+type descriptorSum [sha256.Size]byte
+
+func sumOf(files []*descriptorpb.FileDescriptorProto) (sum descriptorSum) {
+	hash := sha256.New()
+	for _, f := range files {
+		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(f) // what was decoded has a form
+		_ = binary.Write(hash, binary.BigEndian, uint64(len(text)))
+		_, _ = hash.Write(text)
+	}
+	hash.Sum(sum[:0])
+	return sum
 }
 
 // leftOut says which methods have no tool, and why.

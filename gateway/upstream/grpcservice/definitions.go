@@ -1,6 +1,7 @@
 package grpcservice
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,35 +30,40 @@ type tool struct {
 
 // define makes the tools of the methods that the configuration lists. Each problem is of one method or service, which
 // has no tool for it; the others are not affected.
-func define(files *protoregistry.Files, methods []string, names ToolNames) (*Definitions, []error) {
+func define(ctx context.Context, files *protoregistry.Files, methods []string, names ToolNames) (*Definitions, []error) {
 	d := &definer{files: files, names: names, types: newTypes(files), seen: map[protoreflect.FullName]bool{},
-		tools: map[string]*tool{}, taken: map[string]string{}}
+		tools: map[string]*tool{}, taken: map[string]string{},
+		inputs:  budget{ctx: ctx, left: manifest.MaxBytes, empty: errSchemas},
+		outputs: budget{ctx: ctx, left: manifest.MaxBytes, empty: errSchemas},
+		failed:  budget{ctx: ctx, left: maxFailed, empty: errSchemas}}
 	for _, entry := range methods {
 		service, method, _ := strings.Cut(entry, "/")
-		if err := d.entry(service, method); err != nil {
+		err := d.entry(service, method)
+		if err != nil {
 			d.problems = append(d.problems, fmt.Errorf("%s %w", entry, err))
 		}
-	}
-	if len(d.tools) > manifest.MaxTools {
-		return nil, append(d.problems, fmt.Errorf("%d methods are too many; a fleet may have at most %d tools",
-			len(d.tools), manifest.MaxTools))
-	}
-	var found []upstream.Discovered
-	for _, f := range d.found {
-		if d.tools[f.Name] != nil {
-			found = append(found, f)
+		if d.stopped != nil {
+			return nil, append([]error{d.stopped}, d.problems...)
 		}
 	}
+	if d.outputs.err() != nil { // the tools work without the schemas of their results
+		for i := range d.found {
+			d.found[i].Output = nil
+		}
+	}
+	found, err := d.compile(ctx)
+	if err != nil {
+		return nil, append([]error{err}, d.problems...)
+	}
 	listed, err := upstream.Encode(found)
-	if err == nil && len(listed) > manifest.MaxBytes { // the tools work without the schemas of their results
+	if err == nil && len(listed) > manifest.MaxBytes {
 		for i := range found {
 			found[i].Output = nil
 		}
 		listed, err = upstream.Encode(found)
 	}
 	if err == nil && len(listed) > manifest.MaxBytes {
-		err = fmt.Errorf("the schemas of the methods have %d bytes together; at most %d are allowed", len(listed),
-			manifest.MaxBytes)
+		err = errSchemas
 	}
 	if err != nil {
 		return nil, append(d.problems, err)
@@ -66,6 +72,34 @@ func define(files *protoregistry.Files, methods []string, names ToolNames) (*Def
 		return nil, append(d.problems, errors.New("the list of methods makes no tool"))
 	}
 	return &Definitions{tools: d.tools, listed: listed}, d.problems
+}
+
+// compile compiles the schemas, whose size is known, and returns the tools that have them.
+func (d *definer) compile(ctx context.Context) (found []upstream.Discovered, _ error) {
+	for i := range d.found {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		one := d.found[i]
+		t := d.tools[one.Name]
+		if t == nil { // another method has this name
+			continue
+		}
+		bare := one
+		bare.Output = nil
+		checked, err := upstream.Check(bare)
+		if err != nil {
+			d.problems = append(d.problems, fmt.Errorf("%s cannot be a tool: %w", t.path[1:], err))
+			delete(d.tools, one.Name)
+			continue
+		}
+		t.schema = checked.Schema
+		if _, err := toolschema.Compile(one.Output); err != nil { // the tool works without it
+			one.Output = nil
+		}
+		found = append(found, one)
+	}
+	return found, nil
 }
 
 // definer makes Definitions.
@@ -78,9 +112,17 @@ type definer struct {
 	found    []upstream.Discovered
 	taken    map[string]string // names, and the method that had it first
 	problems []error
+	inputs   budget // bytes of schemas of arguments
+	outputs  budget // of schemas of arguments and results; if it is empty, no tool has a schema of its result
+	failed   budget // of schemas that are too large
+	stopped  error  // no other method may be looked at
 }
 
+// maxFailed is how many bytes of schemas are built that turn out to be too large.
+const maxFailed = 64 << 20
+
 var (
+	errSchemas         = fmt.Errorf("the schemas of the methods have more than %d bytes together", manifest.MaxBytes)
 	errNoService       = errors.New("is not in the descriptors: they have no such service")
 	errNoMethod        = errors.New("is not in the descriptors: its service has no such method")
 	errClientStreaming = errors.New("has client streaming, and a tool gets its arguments at once; remove it from methods")
@@ -114,6 +156,9 @@ func (d *definer) entry(service, method string) error {
 		if err := d.add(m); err != nil {
 			d.problems = append(d.problems, fmt.Errorf("%s/%s %w", service, m.Name(), err))
 		}
+		if d.stopped != nil {
+			return nil
+		}
 	}
 	if usable == 0 {
 		return errNoTool
@@ -138,24 +183,30 @@ func (d *definer) add(m protoreflect.MethodDescriptor) error {
 	if name == upstream.DiscoveryTool { // cannot be, as it has a slash
 		return errors.New("has a reserved name")
 	}
-	schema, err := schemaOf(m.Input())
+	schema, err := schemaOf(m.Input(), &d.failed)
 	if err != nil {
+		if d.stopped = d.failed.err(); d.stopped != nil {
+			return nil
+		}
 		return fmt.Errorf("cannot be a tool: its schema %w", err)
 	}
-	one := upstream.Discovered{Name: name, Description: describe(m, path), Schema: schema}
-	tools, err := upstream.Check(one)
-	if err != nil {
-		return fmt.Errorf("cannot be a tool: %w", err)
+	if d.stopped = d.inputs.take(len(schema)); d.stopped != nil {
+		return nil
 	}
-	d.tools[name] = &tool{method: m, path: "/" + path, schema: tools.Schema, types: d.types}
-	if output, err := outputOf(m); err == nil {
-		with := one
-		with.Output = output
-		if _, err = upstream.Check(with); err == nil { // the tool works without it
-			one = with
+	one := upstream.Discovered{Name: name, Description: describe(m, path), Schema: schema}
+	if d.outputs.take(len(schema)) == nil {
+		if one.Output, err = outputOf(m, &d.failed); err == nil {
+			_ = d.outputs.take(len(one.Output))
+		}
+		if d.stopped = d.failed.err(); d.stopped != nil {
+			return nil
 		}
 	}
-	d.found = append(d.found, one)
+	d.tools[name] = &tool{method: m, path: "/" + path, types: d.types}
+	if d.found = append(d.found, one); len(d.found) > manifest.MaxTools {
+		d.stopped = fmt.Errorf("more than %d methods are too many; a fleet may have at most %d tools", manifest.MaxTools,
+			manifest.MaxTools)
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package grpcservice
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,11 +32,12 @@ func Parse(file []byte, methods []string, names ToolNames) (*Definitions, error)
 		return nil, errors.New("is not a set of descriptors; protoc --include_imports --descriptor_set_out=FILE writes " +
 			"one, and so does buf build -o FILE")
 	}
-	files, err := build(set.GetFile())
+	ctx := context.Background() // budgets bound the rest
+	files, err := build(ctx, set.GetFile())
 	if err != nil {
 		return nil, err
 	}
-	definitions, problems := define(files, methods, names)
+	definitions, problems := define(ctx, files, methods, names)
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
@@ -44,7 +46,7 @@ func Parse(file []byte, methods []string, names ToolNames) (*Definitions, error)
 
 // build links descriptors. Those of the well-known types are this program's own, since their JSON form depends on
 // their fields.
-func build(received []*descriptorpb.FileDescriptorProto) (files *protoregistry.Files, err error) {
+func build(ctx context.Context, received []*descriptorpb.FileDescriptorProto) (files *protoregistry.Files, err error) {
 	if len(received) > maxFiles {
 		return nil, fmt.Errorf("has %d files; at most %d are allowed", len(received), maxFiles)
 	}
@@ -66,6 +68,9 @@ func build(received []*descriptorpb.FileDescriptorProto) (files *protoregistry.F
 				set.File = append(set.File, own)
 			}
 		}
+	}
+	if err := weigh(ctx, set.GetFile()); err != nil {
+		return nil, err
 	}
 	err = recovery.Do("descriptors", func() (err error) {
 		files, err = protodesc.NewFiles(set)

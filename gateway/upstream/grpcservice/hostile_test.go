@@ -123,6 +123,57 @@ func TestHostileReflection(t *testing.T) {
 		"a type that is not": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Service[0].Method[0].InputType = proto.String(".a.N")
 		}), "do not fit"},
+		"methods that share a large message": {one(func(f *descriptorpb.FileDescriptorProto) { // 76 KB
+			for i := range int32(1_000) {
+				f.MessageType[0].Field = append(f.MessageType[0].Field, fieldOf(fmt.Sprintf("f%d", i), i+1,
+					descriptorpb.FieldDescriptorProto_TYPE_STRING, ""))
+			}
+			for i := range 990 {
+				f.Service[0].Method = append(f.Service[0].Method, &descriptorpb.MethodDescriptorProto{
+					Name: proto.String(fmt.Sprintf("Get%d", i)), InputType: proto.String(".a.M"), OutputType: proto.String(".a.M")})
+			}
+		}), "schemas of the methods have more than 4194304"},
+		"a long name": {one(func(f *descriptorpb.FileDescriptorProto) { // 76 KB
+			f.MessageType[0].Name = proto.String(strings.Repeat("M", 38<<10))
+			for i := range int32(3_000) {
+				f.MessageType[0].Field = append(f.MessageType[0].Field, &descriptorpb.FieldDescriptorProto{
+					Name: proto.String(fmt.Sprintf("f%d", i)), Number: proto.Int32(i + 1)})
+			}
+		}), "costs too much"},
+		"a package of many names": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Package = proto.String(strings.Repeat("a.", 1<<20) + "a")
+		}), "costs too much"},
+		"names in many scopes": {one(func(f *descriptorpb.FileDescriptorProto) {
+			f.Package = proto.String(strings.Repeat("a.", 1<<10) + "a")
+			for i := range int32(5_000) {
+				f.MessageType[0].Field = append(f.MessageType[0].Field, fieldOf(fmt.Sprintf("f%d", i), i+1,
+					descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, "b"))
+			}
+		}), "costs too much"},
+		"many empty messages": {one(func(f *descriptorpb.FileDescriptorProto) {
+			for range 500_000 {
+				f.MessageType = append(f.MessageType, &descriptorpb.DescriptorProto{})
+			}
+		}), "costs too much"},
+		"messages in messages": {one(func(f *descriptorpb.FileDescriptorProto) {
+			for m, i := f.MessageType[0], 0; i < 100; i++ {
+				m.NestedType = []*descriptorpb.DescriptorProto{{Name: proto.String("M")}}
+				m = m.NestedType[0]
+			}
+		}), "nested deeper than 64"},
+		"paths of imports": {func() func(*reflectionpb.ServerReflectionRequest) [][]byte {
+			var files [][]byte
+			for i := range 60 {
+				name := func(i int) string { return fmt.Sprintf("p%d.proto", i) }
+				f := &descriptorpb.FileDescriptorProto{Name: proto.String(name(i))}
+				for next := i + 1; next <= min(i+2, 59); next++ {
+					f.PublicDependency = append(f.PublicDependency, int32(len(f.Dependency))) //nolint:gosec // 0 or 1
+					f.Dependency = append(f.Dependency, name(next))
+				}
+				files = append(files, bytesOf(t, f))
+			}
+			return reflected(files...)
+		}(), "paths of public imports"},
 		"types of protobuf": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Package, f.MessageType[0].Name = proto.String("google.protobuf"), proto.String("Timestamp")
 			f.Service = nil

@@ -154,7 +154,7 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 		case err != nil:
 			return b.failure(ctx, p, err)
 		}
-		text, err := t.result(data, b.maxResult())
+		text, err := t.result(ctx, data, b.maxResult())
 		if err == nil {
 			err = tell(text, !streams)
 		}

@@ -1,6 +1,7 @@
 package grpcservice
 
 import (
+	"context"
 	"errors"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -10,14 +11,26 @@ import (
 var (
 	errLarge = errors.New("the backend's message is too large as JSON; grpc_service.max_message bounds it")
 	errDeep  = errors.New("the backend's message is nested too deep")
+	// errNested is returned before decoders read the same bytes again and again.
+	errNested = errors.New("the backend's message has too much in nested groups or Any")
 )
 
 // measure bounds what a message costs before it is decoded: two bytes may be a message with a thousand fields, and
 // each has a name in JSON.
 type measure struct {
-	types     *types
-	left      int // bytes of JSON, about
+	types     *types // of messages in Any; nil: an Any is a message like others
+	json      budget // bytes of JSON, about
+	scans     budget // bytes that are read again for each level of groups and of Any
 	overheads map[protoreflect.FullName]int
+}
+
+// maxScans is how many times its size a message may cost in bytes that are read again.
+const maxScans = 16
+
+// newMeasure returns the measure of messages that have at most so many bytes as JSON.
+func newMeasure(ctx context.Context, t *types, most int) *measure {
+	return &measure{types: t, json: budget{ctx: ctx, left: most, empty: errLarge},
+		scans: budget{ctx: ctx, left: maxScans * most, empty: errNested}, overheads: map[protoreflect.FullName]int{}}
 }
 
 // message measures a message of a type.
@@ -25,10 +38,10 @@ func (m *measure) message(data []byte, of protoreflect.MessageDescriptor, depth 
 	if depth > maxDepth {
 		return errDeep
 	}
-	if err := m.take(m.overhead(of)); err != nil {
+	if err := m.json.take(m.overhead(of)); err != nil {
 		return err
 	}
-	if of.FullName() == anyName {
+	if m.types != nil && of.FullName() == anyName {
 		return m.any(data, depth)
 	}
 	for len(data) > 0 {
@@ -40,6 +53,11 @@ func (m *measure) message(data []byte, of protoreflect.MessageDescriptor, depth 
 		size := protowire.ConsumeFieldValue(number, kind, data)
 		if size < 0 {
 			return errNoMessage
+		}
+		if kind == protowire.StartGroupType { // it was read to its end, and decoders do so as well
+			if err := m.scans.take(size); err != nil {
+				return err
+			}
 		}
 		if f := of.Fields().ByNumber(number); f != nil {
 			if err := m.field(data[:size], kind, f, depth); err != nil {
@@ -53,7 +71,7 @@ func (m *measure) message(data []byte, of protoreflect.MessageDescriptor, depth 
 
 // field measures one occurrence of a field.
 func (m *measure) field(value []byte, kind protowire.Type, f protoreflect.FieldDescriptor, depth int) error {
-	if err := m.take(len(f.JSONName()) + perValue); err != nil {
+	if err := m.json.take(len(f.JSONName()) + perValue); err != nil {
 		return err
 	}
 	switch kind {
@@ -66,9 +84,9 @@ func (m *measure) field(value []byte, kind protowire.Type, f protoreflect.FieldD
 		case protoreflect.MessageKind:
 			return m.message(content, f.Message(), depth+1)
 		case protoreflect.StringKind, protoreflect.BytesKind:
-			return m.take(len(content))
+			return m.json.take(len(content))
 		}
-		return m.take(perValue * len(content)) // packed
+		return m.json.take(perValue * len(content)) // packed
 	case protowire.StartGroupType:
 		if f.Kind() == protoreflect.GroupKind {
 			content, n := protowire.ConsumeGroup(f.Number(), value)
@@ -104,7 +122,10 @@ func (m *measure) any(data []byte, depth int) error {
 		}
 		data = data[n+size:]
 	}
-	if err := m.take(len(url)); err != nil {
+	if err := m.json.take(len(url)); err != nil {
+		return err
+	}
+	if err := m.scans.take(len(content)); err != nil { // each level has a copy
 		return err
 	}
 	found, err := m.types.FindMessageByURL(string(url))
@@ -130,11 +151,4 @@ func (m *measure) overhead(of protoreflect.MessageDescriptor) int {
 	}
 	m.overheads[of.FullName()] = n
 	return n
-}
-
-func (m *measure) take(n int) error {
-	if m.left -= n; m.left < 0 {
-		return errLarge
-	}
-	return nil
 }

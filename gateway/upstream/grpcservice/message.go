@@ -84,10 +84,12 @@ func rule(err error) string {
 var errNoMessage = errors.New("the backend's message is not one of the method's type")
 
 // result returns a message of the backend as JSON. Nothing is decoded before its size is known.
-func (t *tool) result(data []byte, most int) (text []byte, err error) {
+func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, err error) {
 	of, lenient := t.method.Output(), &types{t.types.Types, true}
-	m := &measure{types: lenient, left: most, overheads: map[protoreflect.FullName]int{}}
-	if err := m.message(data, of, 0); err != nil {
+	if err := newMeasure(ctx, lenient, most).message(data, of, 0); err != nil {
+		if ctx.Err() != nil {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
 		return nil, status.Error(codeOf(err), err.Error())
 	}
 	err = recovery.Do("result", func() error {
@@ -122,7 +124,7 @@ func errTooMuch(most int) error {
 }
 
 func codeOf(err error) codes.Code {
-	if errors.Is(err, errLarge) {
+	if errors.Is(err, errLarge) || errors.Is(err, errNested) {
 		return codes.ResourceExhausted
 	}
 	return codes.Internal

@@ -11,7 +11,6 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/gateway/upstream"
@@ -32,6 +31,7 @@ type reflection struct {
 	files  map[string]*descriptorpb.FileDescriptorProto
 	wanted []string // imports of files, which may be there already
 	size   int      // bytes of all files
+	costs  *measure // of all files
 }
 
 // withReflection runs a conversation in the newest version that the backend has.
@@ -43,7 +43,8 @@ func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessa
 		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, path,
 			grpc.MaxCallRecvMsgSize(maxMessage))
 		if err == nil {
-			err = talk(&reflection{stream: stream, files: map[string]*descriptorpb.FileDescriptorProto{}})
+			err = talk(&reflection{stream: stream, files: map[string]*descriptorpb.FileDescriptorProto{},
+				costs: newMeasure(ctx, nil, maxDecoded)})
 		}
 		if status.Code(err) != codes.Unimplemented {
 			return err
@@ -52,9 +53,10 @@ func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessa
 	return errNoReflection
 }
 
-// reflect asks for the files that have the services of a list of methods. Services that the backend does not have are
+// reflect asks for the files, sorted by name, that have the services of a list of methods. Services that the backend does not have are
 // left out.
-func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []string) (*protoregistry.Files, error) {
+func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []string) (
+	[]*descriptorpb.FileDescriptorProto, error) {
 	var found map[string]*descriptorpb.FileDescriptorProto
 	err := withReflection(ctx, conn, maxDescriptors, func(r *reflection) error {
 		found = r.files
@@ -70,11 +72,7 @@ func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []strin
 	slices.SortFunc(all, func(a, b *descriptorpb.FileDescriptorProto) int {
 		return strings.Compare(a.GetName(), b.GetName())
 	})
-	files, err := build(all)
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "the backend's server reflection %v", err)
-	}
-	return files, nil
+	return all, nil
 }
 
 // services asks for services, and for the imports of their files.
@@ -132,6 +130,9 @@ func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) error {
 			return status.Errorf(codes.Internal, "the backend's server reflection has more than %d files", maxFiles)
 		}
 		file := &descriptorpb.FileDescriptorProto{}
+		if err := r.costs.message(text, file.ProtoReflect().Descriptor(), 0); errors.Is(err, errLarge) {
+			return status.Errorf(codes.Internal, "the backend's server reflection %v", errCostly)
+		}
 		if err := proto.Unmarshal(text, file); err != nil {
 			return status.Error(codes.Internal, "the backend's server reflection sends a file that is none")
 		}

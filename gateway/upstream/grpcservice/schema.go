@@ -20,8 +20,8 @@ type object = map[string]any
 // schemaOf returns the JSON Schema of the arguments that are a message's JSON form
 // (protobuf.dev/programming-guides/json). Each message and enum is there once, below $defs, so that recursion ends. A
 // field has the name that the JSON form gives it, and no other: policies decide on these names.
-func schemaOf(m protoreflect.MessageDescriptor) (json.RawMessage, error) {
-	b := &schemaBuilder{root: m, at: "#", defs: object{}, known: map[protoreflect.FullName]bool{m.FullName(): true}}
+func schemaOf(m protoreflect.MessageDescriptor, failed *budget) (json.RawMessage, error) {
+	b := &schemaBuilder{root: m, failed: failed, at: "#", defs: object{}, known: map[protoreflect.FullName]bool{m.FullName(): true}}
 	schema := b.message(m)
 	if wellKnown(m) != nil {
 		// A tool's arguments are an object, and so is the form of few such types.
@@ -34,9 +34,9 @@ func schemaOf(m protoreflect.MessageDescriptor) (json.RawMessage, error) {
 
 // outputOf returns the JSON Schema of the result of a method: the JSON form of its response, or a list of them. It
 // accepts more than the descriptors have: a backend may be newer than the list of tools that a client has.
-func outputOf(method protoreflect.MethodDescriptor) (json.RawMessage, error) {
+func outputOf(method protoreflect.MethodDescriptor, failed *budget) (json.RawMessage, error) {
 	m := method.Output()
-	b := &schemaBuilder{root: m, at: "#", output: true, defs: object{},
+	b := &schemaBuilder{root: m, failed: failed, at: "#", output: true, defs: object{},
 		known: map[protoreflect.FullName]bool{m.FullName(): true}}
 	if method.IsStreamingServer() {
 		b.at = "#/items"
@@ -58,6 +58,7 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 		}
 	}
 	if b.size > toolschema.MaxBytes {
+		_ = b.failed.take(b.size) // the caller looks at what is left
 		return nil, fmt.Errorf("has more than %d bytes, as %s has too many fields", toolschema.MaxBytes,
 			b.root.FullName())
 	}
@@ -70,8 +71,9 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 // schemaBuilder builds the schema of one message.
 type schemaBuilder struct {
 	root   protoreflect.MessageDescriptor
-	at     string // JSON pointer to the schema of root
-	output bool   // the schema is of a result, not of arguments
+	failed *budget // of all schemas that are too large
+	at     string  // JSON pointer to the schema of root
+	output bool    // the schema is of a result, not of arguments
 	defs   object
 	known  map[protoreflect.FullName]bool // messages and enums that have a schema, or will
 	todo   []protoreflect.Descriptor

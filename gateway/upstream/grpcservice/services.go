@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/semaphore"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -48,6 +49,7 @@ func (f *Fleet) metadata() metadata.MD { return metadata.New(f.Headers) }
 // Services are the backends of all fleets. They are safe for concurrent use.
 type Services struct {
 	opts Options
+	work *semaphore.Semaphore // of the CPU work of discoveries, by fleet
 
 	mu       sync.Mutex
 	fleets   map[string]*Fleet
@@ -55,6 +57,11 @@ type Services struct {
 	closed   bool
 	closing  sync.WaitGroup // of connections
 }
+
+const (
+	atOnce     = 2   // discoveries that compile descriptors; a fleet has one of them at most
+	maxWaiting = 100 // discoveries of a fleet that wait for that; one of a backend at most
+)
 
 type backendKey struct{ capability, addr string }
 
@@ -66,7 +73,7 @@ func New(o Options) *Services {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	return &Services{opts: o, fleets: map[string]*Fleet{}, backends: map[backendKey]*backend{}}
+	return &Services{opts: o, work: semaphore.New(atOnce, maxWaiting), fleets: map[string]*Fleet{}, backends: map[backendKey]*backend{}}
 }
 
 // Set replaces all fleets. Calls that run at a backend that is no more, or is reached in another way from now on, end
@@ -123,7 +130,7 @@ func (s *Services) backend(capability, addr string) (_ *backend, release func(),
 	one := s.backends[key]
 	if one == nil {
 		var err error
-		if one, err = newBackend(s.opts, f, addr); err != nil {
+		if one, err = newBackend(s.opts, s.work, f, addr); err != nil {
 			return nil, nil, err
 		}
 		s.backends[key] = one

@@ -1,0 +1,204 @@
+package grpcservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+const (
+	maxDecoded = 64 << 20 // about how many bytes descriptors may take when they are decoded
+	maxLinked  = 64 << 20 // about how many bytes they may take, and compare, when they are linked
+	maxNesting = 64       // levels of messages in messages
+	maxImports = 200_000  // visits of public imports
+
+	perMessage = 1 << 10 // about how many bytes a linked message or service takes
+	perElement = 1 << 8  // about how many bytes another linked element takes
+	checkEvery = 1 << 16 // units of a budget between two looks at the context
+)
+
+var errCostly = errors.New("costs too much to read: its names, messages and fields together are too large")
+
+// budget bounds work before it is done, and ends with its context.
+type budget struct {
+	ctx   context.Context //nolint:containedctx // of one discovery, as the budget
+	left  int
+	since int // units since the last look at the context
+	empty error
+}
+
+// take takes units from the budget. The error is that of the context, or empty.
+func (b *budget) take(n int) error {
+	if b.left -= n; b.left < 0 || n < 0 {
+		return b.empty
+	}
+	if b.since += n; b.since < checkEvery {
+		return nil
+	}
+	b.since = 0
+	return b.ctx.Err()
+}
+
+// err returns the error of a budget that is empty, or whose context has ended.
+func (b *budget) err() error {
+	if b.left < 0 {
+		return b.empty
+	}
+	return b.ctx.Err()
+}
+
+// weigh bounds what it costs to link files: each element has a full name, which begins with those of all elements around
+// it, and names that are relative are looked for in each of them.
+func weigh(ctx context.Context, files []*descriptorpb.FileDescriptorProto) error {
+	w := &weight{budget{ctx: ctx, left: maxLinked, empty: errCostly}}
+	if err := imports(files); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := w.file(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// weight weighs files.
+type weight struct{ budget }
+
+func (w *weight) file(f *descriptorpb.FileDescriptorProto) error {
+	size := len(f.GetPackage())
+	err := w.take(perMessage + len(f.GetName()) + size*(1+strings.Count(f.GetPackage(), ".")))
+	for _, m := range f.GetMessageType() {
+		if err == nil {
+			err = w.message(m, size, 0)
+		}
+	}
+	for _, e := range f.GetEnumType() {
+		if err == nil {
+			err = w.enum(e, size)
+		}
+	}
+	for _, s := range f.GetService() {
+		if err == nil {
+			err = w.service(s, size)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.fields(f.GetExtension(), size)
+}
+
+func (w *weight) service(s *descriptorpb.ServiceDescriptorProto, size int) error {
+	if err := w.take(perMessage + size + len(s.GetName())); err != nil {
+		return err
+	}
+	for _, m := range s.GetMethod() {
+		if err := w.element(m.GetName(), size+len(s.GetName()), m.GetInputType(), m.GetOutputType()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message weighs a message in a scope whose name has size bytes.
+func (w *weight) message(m *descriptorpb.DescriptorProto, size, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("has messages that are nested deeper than %d levels", maxNesting)
+	}
+	if err := w.take(perMessage + size + len(m.GetName())); err != nil {
+		return err
+	}
+	size += 1 + len(m.GetName())
+	for _, one := range m.GetNestedType() {
+		if err := w.message(one, size, depth+1); err != nil {
+			return err
+		}
+	}
+	for _, e := range m.GetEnumType() {
+		if err := w.enum(e, size); err != nil {
+			return err
+		}
+	}
+	for _, o := range m.GetOneofDecl() {
+		if err := w.element(o.GetName(), size); err != nil {
+			return err
+		}
+	}
+	if err := w.take(perElement * (len(m.GetReservedRange()) + len(m.GetExtensionRange()))); err != nil {
+		return err
+	}
+	if err := w.fields(m.GetExtension(), size); err != nil {
+		return err
+	}
+	return w.fields(m.GetField(), size)
+}
+
+func (w *weight) fields(all []*descriptorpb.FieldDescriptorProto, size int) error {
+	for _, f := range all {
+		if err := w.element(f.GetName(), size, f.GetTypeName(), f.GetExtendee()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *weight) enum(e *descriptorpb.EnumDescriptorProto, size int) error {
+	if err := w.take(perMessage + size + len(e.GetName())); err != nil {
+		return err
+	}
+	for _, v := range e.GetValue() {
+		if err := w.element(v.GetName(), size); err != nil {
+			return err
+		}
+	}
+	return w.take(perElement * len(e.GetReservedRange()))
+}
+
+// element weighs an element with a name, and names of types that it refers to.
+func (w *weight) element(name string, size int, types ...string) error {
+	n := perElement + size + len(name)
+	for _, t := range types {
+		n += len(t)
+		if t != "" && t[0] != '.' { // at most one scope for every two bytes
+			n += (size/2 + 1) * (size + len(t))
+		}
+	}
+	return w.take(n)
+}
+
+// imports bounds the visits of public imports, of which each path to a file is one.
+func imports(files []*descriptorpb.FileDescriptorProto) error {
+	visits := map[string]int{} // of what a file imports publicly; a file that is being counted has none: it is a cycle
+	byName := make(map[string]*descriptorpb.FileDescriptorProto, len(files))
+	for _, f := range files {
+		byName[f.GetName()] = f
+	}
+	var count func(string) int
+	count = func(name string) int {
+		if n, known := visits[name]; known {
+			return n
+		}
+		visits[name] = 0
+		n, f := 0, byName[name]
+		for _, i := range f.GetPublicDependency() {
+			if all := f.GetDependency(); i >= 0 && int(i) < len(all) {
+				n = min(n+1+count(all[i]), maxImports+1)
+			}
+		}
+		visits[name] = n
+		return n
+	}
+	all := 0
+	for _, f := range files {
+		for _, name := range f.GetDependency() {
+			if all += 1 + count(name); all > maxImports {
+				return errors.New("has too many paths of public imports")
+			}
+		}
+	}
+	return nil
+}
