@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"time"
 )
 
 // errTooMuch is the end of a response that is larger than it may be.
@@ -95,21 +94,17 @@ func (b *whole) refusal() []byte {
 
 // events is a body with events (WHATWG HTML §9.2), each of which is read before the SDK sees it.
 type events struct {
-	of      *transport
-	body    io.ReadCloser
-	in      *bufio.Reader
-	most    int // bytes of an event
-	total   int // bytes of all; -1: any number
-	notices int // messages that no request asked for
-	ready   []byte
-	ex      *exchange
+	of    *transport
+	body  io.ReadCloser
+	in    *bufio.Reader
+	most  int    // bytes of an event
+	total int    // bytes of all; -1: any number
+	pace  *paced // of what no request asked for; nil with ex, as total bounds that
+	ready []byte
+	ex    *exchange
 }
 
-const (
-	freeNotices = 100                   // come at once
-	noticePause = 10 * time.Millisecond // after each further one
-	maxEventID  = 1 << 10               // bytes of the id of an event; without one, a response cannot be resumed
-)
+const maxEventID = 1 << 10 // bytes of the id of an event; without one, a response cannot be resumed
 
 // Read implements io.Reader.
 func (b *events) Read(p []byte) (int, error) {
@@ -131,13 +126,16 @@ func (b *events) Close() error { return b.body.Close() }
 // next reads one event, and returns it as far as the SDK has a use for it.
 func (b *events) next() ([]byte, error) {
 	var data, out []byte
-	name, lines := "", 0
-	for size := 0; ; {
+	name, lines, size := "", 0, 0
+	for {
 		line, err := b.line(size)
 		if err != nil {
 			return nil, err
 		}
 		size += len(line)
+		if err := b.pace.take(len(line)); err != nil {
+			return nil, err
+		}
 		text := bytes.TrimRight(line, "\r\n")
 		if len(text) == 0 {
 			break
@@ -168,22 +166,14 @@ func (b *events) next() ([]byte, error) {
 				out = append(append(append(out, "data: "...), line...), '\n')
 			}
 		}
-		b.pause()
+	}
+	if err := b.pace.take(perEvent); err != nil {
+		return nil, err
 	}
 	if len(out) > 0 {
 		out = append(out, '\n')
 	}
 	return out, nil
-}
-
-// pause keeps a server from sending notices faster than they are dealt with.
-func (b *events) pause() {
-	if b.ex != nil {
-		return // bounded by its size
-	}
-	if b.notices++; b.notices > freeNotices {
-		<-time.After(noticePause)
-	}
 }
 
 // line reads one line of an event of which there are have bytes.

@@ -2,14 +2,17 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -256,6 +259,39 @@ func TestHostileNotices(t *testing.T) {
 					t.Errorf("%d answers", n)
 				}
 				r.free()
+			})
+		}
+	}
+}
+
+// TestEndlessNotices: a server that sends lines without end on the stream of its notices is read slowly, whatever they are.
+func TestEndlessNotices(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		for name, text := range map[string]string{"empty lines": "\n", "comments": ":\n\n", "other events": "event: x\n\n", "ids": "id: 1\n\n"} {
+			t.Run(name+" "+era, func(t *testing.T) {
+				t.Parallel()
+				r := newRemote(t, old)
+				blocked := make(chan bool, 100)
+				r.notices(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "text/event-stream")
+					part, control := []byte(strings.Repeat(text, 1<<20/len(text))), http.NewResponseController(w)
+					const most = 64 // MiB, of which the buffers of sockets take a few
+					for range most {
+						_ = control.SetWriteDeadline(time.Now().Add(time.Second))
+						_, err := w.Write(part)
+						if err = errors.Join(err, control.Flush()); err != nil {
+							blocked <- errors.Is(err, os.ErrDeadlineExceeded)
+							return
+						}
+					}
+					blocked <- false
+				}, answerWith(202, "", ""))
+				w := start(t, nil, r.URL)
+				if !check.Received(t, blocked, "the end of the stream") {
+					t.Error("all was read, and fast")
+				}
+				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			})
 		}
 	}

@@ -36,6 +36,7 @@ type transport struct {
 	header     http.Header
 	maxMessage int
 	questions  atomic.Int32 // requests of the server that are not answered yet
+	notices    pace
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
@@ -83,6 +84,11 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	if aside {
 		return t.aside(r, answers), nil
 	}
+	if r.Method == http.MethodGet {
+		if !t.notices.take(r.Context().Done(), perStream) { // a stream that ends is opened again
+			return nil, r.Context().Err()
+		}
+	}
 	resp, err := t.base.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -94,7 +100,7 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet && !isGood(resp) { // the server has no stream of notices, whatever it says
 		resp.StatusCode = http.StatusMethodNotAllowed
 	}
-	b := &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage, total: -1}
+	b := &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage, total: -1, pace: &paced{&t.notices, r.Context().Done()}}
 	switch {
 	case !isGood(resp):
 		resp.Body = &limited{body: resp.Body, left: maxErrorBody}
