@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -16,26 +17,15 @@ func ParseTools(answer []byte) ([]Tool, error) {
 	if len(answer) > MaxBytes {
 		return nil, fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(answer), MaxBytes)
 	}
-	var list []struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Schema      json.RawMessage `json:"input_schema"`
-		Output      json.RawMessage `json:"output_schema"`
-		Confirm     bool            `json:"requires_confirmation"`
-		Recommended any             `json:"recommended_policy"`
-		Terminal    bool            `json:"terminal_on_success"`
-	}
 	if !bytes.HasPrefix(bytes.TrimLeft(answer, " \t\r\n"), []byte("[")) {
 		return nil, errors.New("the answer is not a JSON array of tools")
 	}
-	if _, err := toolschema.Decode(answer); err != nil {
+	if err := strictjson.Check(answer); err != nil {
 		return nil, fmt.Errorf("the answer %w", err)
 	}
-	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, errors.New("the answer is not a JSON array of tools with a name, a description and an input_schema")
-	}
-	if len(list) > MaxTools {
-		return nil, fmt.Errorf("the answer has %d tools; a capability may have at most %d", len(list), MaxTools)
+	list, err := listed(answer)
+	if err != nil {
+		return nil, err
 	}
 	tools := make([]Tool, 0, len(list))
 	seen := make(map[string]bool, len(list))
@@ -64,9 +54,45 @@ func ParseTools(answer []byte) ([]Tool, error) {
 				return nil, fmt.Errorf("tool %d, %q: output_schema %w", i+1, found.Name, err)
 			}
 		}
-		policy, _ := found.Recommended.(string)
+		var policy string
+		_ = json.Unmarshal(found.Recommended, &policy) // another value is no recommendation
 		t.Recommended, t.Recommends = recommendation(policy, found.Confirm)
 		tools = append(tools, t)
 	}
 	return tools, nil
+}
+
+// discovered is a tool as the answer has it.
+type discovered struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"input_schema"`
+	Output      json.RawMessage `json:"output_schema"`
+	Confirm     bool            `json:"requires_confirmation"`
+	Recommended json.RawMessage `json:"recommended_policy"`
+	Terminal    bool            `json:"terminal_on_success"`
+}
+
+// listed reads an answer that is a JSON array. It reads no tool beyond the limit.
+func listed(answer []byte) (list []discovered, _ error) {
+	d := json.NewDecoder(bytes.NewReader(answer))
+	_, _ = d.Token() // the bracket
+	count := 0
+	for ; d.More(); count++ {
+		var one discovered
+		var into any = &one
+		if count >= MaxTools { // it is counted alone
+			into = new(json.RawMessage)
+		}
+		if d.Decode(into) != nil {
+			return nil, errors.New("the answer is not a JSON array of tools with a name, a description and an input_schema")
+		}
+		if count < MaxTools {
+			list = append(list, one)
+		}
+	}
+	if count > MaxTools {
+		return nil, fmt.Errorf("the answer has %d tools; a capability may have at most %d", count, MaxTools)
+	}
+	return list, nil
 }

@@ -99,11 +99,51 @@ func (d *Discoverer) callOnce(ctx context.Context, q DiscoveryCall, timeout time
 	if err != nil {
 		return discovered{}, err
 	}
-	tools, err := manifest.ParseTools(text)
+	tools, err := d.parse(ctx, q.Capability, text)
 	if err != nil {
 		return discovered{}, fmt.Errorf("the answer of the discovery tool %s is invalid: %w", q.Tool, err)
 	}
-	return discovered{text: text, tools: toolsOf(tools)}, nil
+	return discovered{text: text, tools: tools}, nil
+}
+
+// parsed is a discovered set that was parsed.
+type parsed struct {
+	sum   string // of its text; "": there is none
+	tools []Tool
+}
+
+// parse parses an answer, unless it is the one that was parsed last. The schemas of few answers are compiled at once.
+func (d *Discoverer) parse(ctx context.Context, id string, text []byte) ([]Tool, error) {
+	sum := sumOf(text)
+	if before := d.catalog.lastParsed(id); before.sum == sum {
+		return before.tools, nil
+	}
+	release, err := d.work.Acquire(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	tools, err := manifest.ParseTools(text)
+	if err != nil {
+		return nil, err
+	}
+	return toolsOf(tools), nil
+}
+
+// lastParsed returns the last discovered set of a capability.
+func (c *Catalog) lastParsed(id string) parsed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[id]; e != nil {
+		return e.parsed
+	}
+	return parsed{}
+}
+
+// sumOf returns the sum of a discovered set.
+func sumOf(text []byte) string {
+	hash := sha256.Sum256(text)
+	return hex.EncodeToString(hash[:])
 }
 
 // uuid returns a random UUID (RFC 9562 §5.4).
@@ -188,8 +228,7 @@ func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *
 	sum := ""
 	switch {
 	case !found.unshared:
-		hash := sha256.Sum256(found.text)
-		sum = hex.EncodeToString(hash[:])
+		sum = sumOf(found.text)
 		if err := c.write(ctx, withRules, Change{
 			Capability: id, Lease: found.lease, Sum: sum, Set: found.text, Tools: accepted, Removed: removed,
 		}); err != nil {
@@ -203,6 +242,7 @@ func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *
 	defer c.mu.Unlock()
 	if c.entries[id] == e && e.declared.Manifest == a.Manifest {
 		e.known, e.tools, e.accepted, e.sum = true, found.tools, accepted, sum
+		e.parsed = parsed{sumOf(found.text), found.tools}
 		e.markRemoved(removed)
 		c.publish(id)
 		c.logRemoved(id, withRules)

@@ -3,15 +3,19 @@ package catalog
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
 const (
 	// maxDiscoveries bounds the concurrent discoveries of one replica.
 	maxDiscoveries = 8
+	// maxParsing bounds how many of them compile schemas. A capability has one of these at most.
+	maxParsing = 2
 	// clockSlack is the difference between replicas in the time at which they see a fleet as healthy.
 	clockSlack = 3 * time.Second
 	// margin is the time that a discovery may take besides its calls.
@@ -38,6 +42,7 @@ type Discoverer struct {
 	catalog  *Catalog
 	callTool CallTool
 	permits  chan struct{}
+	work     *semaphore.Semaphore // of the CPU work of discoveries, by capability
 	wake     chan struct{}
 	running  sync.WaitGroup
 
@@ -63,7 +68,7 @@ type fleet struct {
 func NewDiscoverer(c *Catalog, ask CallTool) *Discoverer {
 	return &Discoverer{
 		catalog: c, callTool: ask, permits: make(chan struct{}, maxDiscoveries), wake: make(chan struct{}, 1),
-		fleets: map[string]*fleet{},
+		work: semaphore.New(maxParsing, maxDiscoveries), fleets: map[string]*fleet{},
 	}
 }
 
@@ -153,6 +158,8 @@ func (d *Discoverer) start(ctx context.Context) {
 			delete(d.fleets, id)
 		}
 	}
+	// The longest due goes first, so that fleets whose discoveries take long leave permits to all others.
+	slices.SortFunc(dynamic, func(a, b string) int { return d.fleet(a).due.Compare(d.fleet(b).due) })
 	for _, id := range dynamic {
 		f := d.fleets[id]
 		if f == nil || !f.healthy || f.busy || now.Before(f.due) {

@@ -15,6 +15,7 @@ type entry struct {
 	known    bool
 	tools    []Tool                     // published; Drifted is not set here
 	sum      string                     // of the published discovered set; "": it is not in the store
+	parsed   parsed                     // the last discovered set
 	seen     bool                       // the store was read
 	accepted map[string]toolschema.Hash // also of removed tools
 	removed  map[string]bool            // of these, those whose rules are deleted already

@@ -111,7 +111,7 @@ func (c *Catalog) requests(changes *Changes) (requests []ReadRequest) {
 // apply takes the records that were read. If the store lost its content, the accepted hashes in memory
 // stay and are written again.
 func (c *Catalog) apply(requests []ReadRequest, all []Record, lost bool) {
-	parsed := make([][]Tool, len(all))
+	sets := make([][]Tool, len(all))
 	for i := range all {
 		if all[i].Set == nil {
 			continue
@@ -120,7 +120,7 @@ func (c *Catalog) apply(requests []ReadRequest, all []Record, lost bool) {
 			c.opts.Log.Warn("the tools that another replica discovered are invalid; the known tools stay",
 				"capability", requests[i].Capability, "error", err)
 		} else {
-			parsed[i] = toolsOf(tools)
+			sets[i] = toolsOf(tools)
 		}
 	}
 	c.mu.Lock()
@@ -139,8 +139,9 @@ func (c *Catalog) apply(requests []ReadRequest, all []Record, lost bool) {
 			accepted = union(accepted, e.accepted)
 		}
 		e.seen, e.accepted, e.removed, e.last = true, accepted, all[i].Removed, all[i].Last
-		if e.declared.dynamic() && parsed[i] != nil {
-			e.known, e.tools, e.sum = true, parsed[i], all[i].Sum
+		if e.declared.dynamic() && sets[i] != nil {
+			e.known, e.tools, e.sum = true, sets[i], all[i].Sum
+			e.parsed = parsed{all[i].Sum, sets[i]}
 		}
 		changed = append(changed, w.Capability)
 	}

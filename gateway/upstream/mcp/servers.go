@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/semaphore"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -45,6 +46,7 @@ func (f *Fleet) same(o *Fleet) bool {
 // Servers are the MCP servers of all fleets. They are safe for concurrent use.
 type Servers struct {
 	opts Options
+	work *semaphore.Semaphore // of the CPU work of discoveries, by fleet
 
 	mu      sync.Mutex
 	fleets  map[string]*Fleet
@@ -53,6 +55,11 @@ type Servers struct {
 	closed  bool
 	closing sync.WaitGroup // of sessions
 }
+
+const (
+	atOnce     = 2   // lists of tools that are compiled; a fleet has one of them at most
+	maxWaiting = 100 // lists of a fleet that wait for that
+)
 
 type serverKey struct{ capability, url string }
 
@@ -64,7 +71,7 @@ func New(o Options) *Servers {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	return &Servers{opts: o, fleets: map[string]*Fleet{}, servers: map[serverKey]*server{}, heard: map[serverKey]bool{}}
+	return &Servers{opts: o, work: semaphore.New(atOnce, maxWaiting), fleets: map[string]*Fleet{}, servers: map[serverKey]*server{}, heard: map[serverKey]bool{}}
 }
 
 // Set replaces all fleets. Calls that run at a server that is no more, or is reached in another way from now on, end
@@ -121,7 +128,7 @@ func (s *Servers) server(capability, url string) (_ *server, release func()) {
 	key := serverKey{capability, url}
 	one := s.servers[key]
 	if one == nil {
-		one = newServer(s.opts, f, url)
+		one = newServer(s.opts, s.work, f, url)
 		s.servers[key] = one
 	}
 	one.running.Add(1)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
 const (
@@ -43,6 +45,8 @@ type server struct {
 	fleet     *Fleet
 	url       string
 	transport *transport
+	work      *semaphore.Semaphore // of all fleets
+	listed    atomic.Pointer[listed]
 	callers   *sdk.Client    // of calls
 	watcher   *sdk.Client    // of the session that hears of changes, see probe.go
 	tokens    atomic.Uint64  // the last one by which a call wants its progress
@@ -58,9 +62,9 @@ type server struct {
 	watch    watch
 }
 
-func newServer(o Options, f *Fleet, url string) *server {
+func newServer(o Options, work *semaphore.Semaphore, f *Fleet, url string) *server {
 	v := &server{
-		opts: o, fleet: f, url: url, sessions: map[sessionKey]*session{}, tenants: map[string]int{},
+		opts: o, work: work, fleet: f, url: url, sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
 		transport: newTransport(f.TLS, headersOf(f.Headers), f.MaxMessage),
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 
@@ -36,16 +38,47 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 		return nil, v.notStarted(ctx, err)
 	}
 	defer v.abandon(cs)
-	all := []upstream.Discovered{}
-	err = v.pages(ctx, cs, func(list []json.RawMessage) {
-		for _, one := range list {
-			all = v.add(all, one)
-		}
-	})
-	if err != nil {
+	var list []json.RawMessage
+	if err = v.pages(ctx, cs, func(page []json.RawMessage) { list = append(list, page...) }); err != nil {
 		return nil, err
 	}
-	return upstream.Encode(all)
+	sum := sumOf(list)
+	if before := v.listed.Load(); before != nil && before.sum == sum {
+		return before.tools, nil
+	}
+	release, err := v.work.Acquire(ctx, v.fleet.Capability)
+	if err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	defer release()
+	all := []upstream.Discovered{}
+	for _, one := range list {
+		if ctx.Err() != nil {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+		all = v.add(all, one)
+	}
+	tools, err := upstream.Encode(all)
+	if err == nil {
+		v.listed.Store(&listed{sum, tools})
+	}
+	return tools, err
+}
+
+// listed is the last list of a server.
+type listed struct {
+	sum   [sha256.Size]byte // of the server's list
+	tools []byte            // as the answer of a discovery tool
+}
+
+func sumOf(list []json.RawMessage) (sum [sha256.Size]byte) {
+	hash := sha256.New()
+	for _, one := range list {
+		_ = binary.Write(hash, binary.BigEndian, uint64(len(one)))
+		_, _ = hash.Write(one)
+	}
+	hash.Sum(sum[:0])
+	return sum
 }
 
 // pages asks for all pages of the list, within its bounds.
