@@ -175,6 +175,9 @@ type fleet struct {
 	file     string             // configuration of the gateways
 	gateways []*process
 	failed   atomic.Int64
+
+	capability *gatewaytest.Capability
+	stopLoad   func()
 }
 
 // A real haproxy with the configuration that is deployed finds three real gateways,
@@ -187,7 +190,7 @@ func TestHaproxy(t *testing.T) {
 	f.startHaproxy(t)
 	client := f.dial(t)
 	check.Succeeds(t, "a call", func() error { return invoke(t.Context(), client) })
-	f.load(t, client)
+	f.load(t)
 	f.served(t)
 
 	resp, err := clienttest.HTTP.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke",
@@ -210,13 +213,54 @@ func TestHaproxy(t *testing.T) {
 	for _, g := range f.gateways {
 		g.wait(t, `"client":"`+f.host(77)+`"`)
 	}
+	f.stopLoad()
+	f.runsOnce(t)
+}
+
+// runsOnce kills gateways while calls run: no client gets told that its call did not run, so none runs twice.
+func (f *fleet) runsOnce(t *testing.T) {
+	t.Helper()
+	before := len(f.capability.Seen())
+	var running sync.WaitGroup
+	const calls = 9
+	for i := range calls {
+		client := f.dial(t)
+		running.Go(func() {
+			_, _ = client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Block,
+				ArgsJson: fmt.Appendf(nil, `{"call":%d}`, i)}) // those of the last gateway succeed
+		})
+	}
+	for range calls {
+		check.Received(t, f.capability.Blocked(), "a call at the capability")
+	}
+	for _, g := range f.gateways[:2] {
+		check.Must(t, g.cmd.Process.Kill())
+		check.Received(t, g.exited, "the end of a gateway")
+	}
+	f.capability.Release()
+	check.Ended(t, &running, "the calls to end")
+	runs := map[string]int{}
+	for _, s := range f.capability.Seen()[before:] {
+		if s.Request.GetToolName() == gatewaytest.Block {
+			runs[string(s.Request.GetArgsJson())]++
+		}
+	}
+	for args, n := range runs {
+		if n != 1 {
+			t.Errorf("the call %s ran %d times", args, n)
+		}
+	}
+	if len(runs) != calls {
+		t.Errorf("%d of %d calls ran", len(runs), calls)
+	}
 }
 
 func (f *fleet) startGateways(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile("compose/config/capgate.yaml")
 	check.Must(t, err)
-	backend := gatewaytest.NewCapability("weather").Serve(t, call.Doc).Addr
+	f.capability = gatewaytest.NewCapability("weather")
+	backend := f.capability.Serve(t, call.Doc).Addr
 	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`,
 		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
@@ -250,6 +294,14 @@ func (f *fleet) startHaproxy(t *testing.T) {
 // dial is a client with an address of its own.
 func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 	t.Helper()
+	conn, client := f.connect(t)
+	t.Cleanup(func() { _ = conn.Close() })
+	return client
+}
+
+// connect is dial with the connection, which the caller closes.
+func (f *fleet) connect(t *testing.T) (*grpc.ClientConn, docpb.CapabilityClient) {
+	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+f.host(9)+publicPort,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
@@ -257,8 +309,7 @@ func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 			return d.DialContext(ctx, "tcp", addr)
 		}))
 	check.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return docpb.NewCapabilityClient(conn)
+	return conn, docpb.NewCapabilityClient(conn)
 }
 
 func invoke(ctx context.Context, client docpb.CapabilityClient) error {
@@ -267,17 +318,24 @@ func invoke(ctx context.Context, client docpb.CapabilityClient) error {
 	return err
 }
 
-// load calls until the test ends.
-func (f *fleet) load(t *testing.T, client docpb.CapabilityClient) {
+// load calls until the test ends. As haproxy passes connections on, new ones reach each gateway.
+func (f *fleet) load(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	t.Cleanup(func() { stop(); check.Ended(t, &running, "the background work to end") })
+	f.stopLoad = func() { stop(); check.Ended(t, &running, "the background work to end") }
+	t.Cleanup(f.stopLoad)
 	for range 4 {
 		running.Go(func() {
+			conn, client := f.connect(t)
+			defer func() { _ = conn.Close() }()
 			for pace := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-pace.C {
 				if err := invoke(ctx, client); err != nil && ctx.Err() == nil && f.failed.Add(1) == 1 {
 					t.Logf("the first call that failed: %v", err)
+				}
+				if rand.IntN(20) == 0 {
+					_ = conn.Close()
+					conn, client = f.connect(t)
 				}
 			}
 		})

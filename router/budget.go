@@ -11,6 +11,7 @@ import (
 type Retries struct {
 	Share float64 // retries per call of about the last 10 s; default 0.1; negative: none
 	Floor int     // retries per second that are allowed besides; default 10; negative: none
+	Proxy bool    // the backends are behind a proxy that may answer REFUSED_STREAM for calls that ran
 }
 
 func (r Retries) withDefaults() Retries {

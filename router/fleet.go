@@ -46,6 +46,9 @@ type details struct {
 	health *health.Snapshot // the same, published; guarded by state.mu
 }
 
+// DoubtsRefusals reports whether REFUSED_STREAM of the fleet's backends does not prove that a call did not run.
+func (f *Fleet) DoubtsRefusals() bool { return f.retries.Proxy }
+
 // retryAfter is the Retry-After of calls without a healthy backend: about the time in which health
 // notices a recovery.
 const retryAfter = time.Second

@@ -194,7 +194,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
 		ApprovalWait: f.ApprovalWait,
 		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
-		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor)},
+		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor), Proxy: f.Retry.Proxied},
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: ofEngines(f),
 			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,

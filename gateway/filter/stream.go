@@ -37,6 +37,7 @@ type Stream interface {
 	Join(*relay.Group)
 	Limit(relay.Limits)
 	TapResponse(relay.Tap)
+	DoubtRefusals()
 	Wait() Parked
 }
 

@@ -159,6 +159,9 @@ func (c *conn) onWindowUpdate(fh frameHeader, p []byte) *connError {
 		h.stream.broken(h, errFlowControl)
 		return nil
 	}
+	if h == &h.stream.up {
+		h.stream.accepted = true
+	}
 	h.stream.pump(h)
 	return nil
 }

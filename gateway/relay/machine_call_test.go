@@ -180,6 +180,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 			} else if n > 0 && !k.repeatable() && !k.ups[n-1].disowned() {
 				t.Fatalf("call %d may have run, and was retried", k.num)
 			}
+			s.began = k.m.sh.now
 			k.ups = append(k.ups, s)
 		}
 		want := append([]xhpack.HeaderField(nil), k.reqHead...)
@@ -223,7 +224,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 
 // disowned says that the backend has said that it did not begin the call.
 func (s *side) disowned() bool {
-	return s.sentReset && s.sentCode == errRefusedStream || s.id > s.e.lastGood
+	return s.sentReset && s.sentCode == errRefusedStream && !s.late || s.id > s.e.lastGood
 }
 
 // live says that the backend may still work on the call.

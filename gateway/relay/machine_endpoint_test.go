@@ -55,6 +55,9 @@ type side struct {
 	code                         errCode // of gotReset
 	sentCode                     errCode // of sentReset
 	status                       string  // grpc-status received
+	began                        int64   // when the backend got the call, as shard.now
+	credited                     bool    // the backend has given credit for the request
+	late                         bool    // the backend refused the call although it had accepted it, by time or credit
 }
 
 func newEndpoint(m *machine, client bool) *endpoint {
@@ -156,6 +159,7 @@ func (e *endpoint) update(s *side, n int) {
 		id = s.id
 		s.unread -= n
 		s.recv += n
+		s.credited = true
 	} else {
 		e.unread -= n
 		e.recvConn += n

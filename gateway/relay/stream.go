@@ -34,6 +34,8 @@ type Stream struct {
 	reporting bool // it is in shard.ended
 	started   bool // response headers came from the upstream
 	replay    bool // the request is still whole: up.queue has all of it
+	accepted  bool // the upstream has given credit for more of the request
+	doubts    bool // REFUSED_STREAM of the upstream proves nothing
 	alone     bool // the first message is to be the only one
 	whole     bool // which has been delivered
 	upstream  *Upstream
@@ -56,6 +58,7 @@ type Stream struct {
 	heard     int64 // of down.got, when a stream that lingers has had enough
 	timer     timer
 	began     time.Duration // since relay.epoch
+	sentAt    int64         // when the request was last sent to an upstream, as shard.now
 	result    Result
 }
 
@@ -217,6 +220,10 @@ func (s *Stream) Left() time.Duration {
 	}
 	return time.Duration(s.deadline - s.sh.now)
 }
+
+// DoubtRefusals declares that the upstream may answer REFUSED_STREAM for a call that ran, as some proxies do when their
+// server ends. Call it before Forward.
+func (s *Stream) DoubtRefusals() { s.doubts = true }
 
 // TapResponse lets t see the response body. Call it before Forward.
 func (s *Stream) TapResponse(t Tap) { s.tap = t }

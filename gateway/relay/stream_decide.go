@@ -50,6 +50,7 @@ func (s *Stream) startOn(t transport, id uint32, window int) {
 	s.phase = forwarded
 	s.up.join(t, id, window)
 	s.up.gotEnd, s.up.sentEnd = false, false
+	s.accepted, s.sentAt = false, s.sh.now
 	if s.result.Forwarded == 0 {
 		s.result.Forwarded = max(time.Duration(s.sh.now)-s.began, 1)
 	}

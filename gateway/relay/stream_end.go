@@ -225,10 +225,20 @@ func (s *Stream) canceled(code errCode) {
 	s.finish()
 }
 
+// refusedWithin is the time in which a server that does not process a stream refuses it. haproxy also answers
+// REFUSED_STREAM for a stream that its server had begun and lost.
+const refusedWithin = 100 * time.Millisecond
+
+// provesUnsent reports whether a REFUSED_STREAM now means that the upstream did not process the stream (RFC 9113 §8.7):
+// nothing has shown that it did.
+func (s *Stream) provesUnsent() bool {
+	return !s.started && !s.accepted && !s.doubts && s.sh.now-s.sentAt <= int64(refusedWithin)
+}
+
 // refused is the upstream's RST_STREAM.
 func (s *Stream) refused(code errCode) {
 	s.up.detach()
-	if code == errRefusedStream && !s.started && (s.replay || s.grpc) {
+	if code == errRefusedStream && s.provesUnsent() && (s.replay || s.grpc) {
 		s.unsent(ErrRefused)
 		return
 	}

@@ -73,6 +73,9 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.Stream.SetHeader(tracing.Traceparent, startSpan(c, path))
 	}
 	c.Attempt.Started = true
+	if c.Fleet.DoubtsRefusals() {
+		c.Stream.DoubtRefusals()
+	}
 	upstream := UpstreamOf(c.Endpoint)
 	if upstream.Local() { // it keeps the sessions of tenants apart
 		c.Stream.SetHeader(filter.TenantHeader, c.TenantKey())

@@ -25,6 +25,7 @@ type Stream struct {
 	Groups   []*relay.Group
 	Limits   relay.Limits
 	Tap      relay.Tap
+	Doubts   bool          // DoubtRefusals was called
 	Resumed  chan struct{} // gets a value for each Resume
 
 	dropped map[string][]string
@@ -119,6 +120,9 @@ func (s *Stream) Join(g *relay.Group) { s.Groups = append(s.Groups, g) }
 func (s *Stream) Limit(l relay.Limits) { s.Limits = l }
 
 // TapResponse implements filter.Stream.
+// DoubtRefusals implements filter.Stream.
+func (s *Stream) DoubtRefusals() { s.Doubts = true }
+
 func (s *Stream) TapResponse(t relay.Tap) { s.Tap = t }
 
 // Wait implements filter.Stream.
