@@ -26,6 +26,7 @@ func (h *handler) inherit(ctx context.Context, q *relay.Request) {
 		return
 	}
 	v.recorded.Store(true)
+	q.Hold = &v.results
 	q.Value = &v.inherited
 	if c := frontdoor.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" {
 		own := v.inherited

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
@@ -24,9 +25,19 @@ func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, door
 		v := webRequestOf(r)
 		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.Identity), 0), HTTPStatus))
 	}))
-	doors = bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors)
+	doors = h.holdResults(bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors))
 	account := func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }
 	return h.authenticateRequests(h.chargeRequests(full, h.checkHost(t.Handler(account, full, doors))))
+}
+
+// holdResults charges what requests hold of responses to their tenants, until they end.
+func (h *handler) holdResults(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := webRequestOf(r)
+		v.results.begin(h.shares.results, v.share, v.from)
+		defer v.results.end()
+		next.ServeHTTP(w, frontdoor.With(r, frontdoor.ResultsKey(), &v.results))
+	})
 }
 
 // chargeRequests charges the memory of requests over HTTP/1.1, besides their bodies. The relay charges others.

@@ -21,6 +21,7 @@ type shares struct {
 	process   *fairshare.Pool // the same of the process itself
 	upstreams *fairshare.Pool // what connections to backends hold, by their address
 	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
+	results   *fairshare.Pool // responses that the front doors hold until their clients have read them
 	inflating *fairshare.Pool // first messages that are unpacked
 	deciding  *fairshare.Pool // messages of calls that are decided on
 	unready   *fairshare.Pool // calls that wait for a backend of their fleet
@@ -39,6 +40,7 @@ const (
 const (
 	strangersPart = 8
 	inflatingPart = 4
+	resultsPart   = 4
 	keptPart      = 64 // for buffers that nobody uses, in all shards
 	processPart   = 16 // for what shards hold for all, and calls that the process makes for itself
 	upstreamsPart = 8
@@ -69,6 +71,7 @@ func newShares(cfg *Config) *shares {
 
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
+		results:   all.Sub("results", max(m/resultsPart, leastPool)),
 		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
 		deciding:  all.Sub("deciding", min(max(m/inflatingPart, leastPool), maxHeld)),
 		unready:   all.Sub("unready", maxUnready),
@@ -78,7 +81,7 @@ func newShares(cfg *Config) *shares {
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []telemetry.MemoryPool) {
 	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies,
-		p.inflating, p.deciding, p.unready} {
+		p.results, p.inflating, p.deciding, p.unready} {
 		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
 			Refused: of.Refused()})
 	}

@@ -35,6 +35,7 @@ type webRequest struct {
 	share string // its tenant, for fair shares; "" if there is only one
 	from  string // its client's network, for fair shares of requests without a tenant
 
+	results  results      // that it holds
 	person   *inboxCaller // of a request to the inbox; nil: of others
 	recorded atomic.Bool  // it is recorded, or a call of it, which records itself
 }

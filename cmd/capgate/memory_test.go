@@ -39,7 +39,7 @@ type crowded struct {
 // notHeap is the memory of a process that GOMEMLIMIT does not bound: its text, for the most part.
 const notHeap = 75 << 20
 
-func newCrowded(t *testing.T, mebibytes, processors int) *crowded {
+func newCrowded(t *testing.T, mebibytes, processors int, fleets ...string) *crowded {
 	t.Helper()
 	c := &crowded{backend: gatewaytest.NewCapability("quick"), memory: int64(raceMemory * mebibytes << 20 * 4 / 3)}
 	acme, ofAcme := makeKey(t)
@@ -47,8 +47,8 @@ func newCrowded(t *testing.T, mebibytes, processors int) *crowded {
 	file := writeConfig(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\noverload: {max_memory: %dMiB, "+
 		"max_delay: 10s}\ntenants:\n"+
 		"  - {id: acme, capabilities: ['*'], keys: [%s]}\n  - {id: globex, capabilities: ['*'], keys: [%s]}\n"+
-		"fleets: [{capability: quick, policy: allow, backends: ['%s']}]\n", mebibytes, ofAcme, ofGlobex,
-		c.backend.Serve(t, call.Doc).Addr))
+		"fleets:\n  - {capability: quick, policy: allow, backends: ['%s']}\n%s", mebibytes, ofAcme, ofGlobex,
+		c.backend.Serve(t, call.Doc).Addr, strings.Join(fleets, "")))
 	c.p, c.public, c.admin = serve(t,
 		[]string{fmt.Sprintf("GOMEMLIMIT=%d", c.memory), fmt.Sprintf("GOMAXPROCS=%d", processors)}, "--config", file)
 	c.acme, c.globex = acme, globex
@@ -108,7 +108,7 @@ func (c *crowded) watch(t *testing.T, full string, part float64) (stop func()) {
 		for looks == 0 || ctx.Err() == nil {
 			_, metrics := page(t, "http://"+c.admin+"/metrics")
 			for _, pool := range []string{"memory", "calls", "strangers", "connections", "process", "upstreams",
-				"bodies", "inflating", "deciding", "unready"} {
+				"bodies", "results", "inflating", "deciding", "unready"} {
 				used, limit := metric(t, metrics, `capgate_memory_bytes{pool="`+pool+`"}`),
 					metric(t, metrics, `capgate_memory_limit_bytes{pool="`+pool+`"}`)
 				if used > limit || used < 0 || limit == 0 {

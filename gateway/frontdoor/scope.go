@@ -15,7 +15,7 @@ type Scope struct {
 }
 
 // scopeSize is how many values a Scope holds; there is a handler for each.
-const scopeSize = 5
+const scopeSize = 6
 
 type scopeValue struct{ key, value any }
 

@@ -23,9 +23,11 @@ type clientStream struct {
 	codec      codec
 	max        int // bytes of an answer; 0: any
 	authority  string
-	oneMessage bool // the method is not client-streaming
-	oneAnswer  bool // the method is not server-streaming
-	answered   bool // by the one message
+	oneMessage bool          // the method is not client-streaming
+	oneAnswer  bool          // the method is not server-streaming
+	answered   bool          // by the one message
+	hold       relay.Account // charged with messages, copies of each; nil: nothing is
+	held       int64         // of the longest message
 	headers    []*metadata.MD
 	trailers   []*metadata.MD
 	onFinish   []func(error)
@@ -89,7 +91,9 @@ func (s *clientStream) RecvMsg(m any) error {
 	case err != nil:
 		err = errorOf(err)
 	default:
-		err = s.decode(msg, m)
+		if err = s.reserve(len(msg.Data)); err == nil {
+			err = s.decode(msg, m)
+		}
 	}
 	if err == nil && s.oneAnswer {
 		s.answered = true
@@ -98,6 +102,29 @@ func (s *clientStream) RecvMsg(m any) error {
 	if err != nil {
 		return s.finish(err)
 	}
+	return nil
+}
+
+// Copies of a message that are held at once: as it came, decoded, and as it is written to a client. A message of up to
+// freeMessage bytes is not charged.
+const (
+	copies      = 3
+	freeMessage = 16 << 10
+)
+
+// reserve charges the longest message so far: the one before was written when the next one is received.
+func (s *clientStream) reserve(n int) error {
+	more := int64(copies*n) - s.held
+	if s.hold == nil || n <= freeMessage || more <= 0 {
+		return nil
+	}
+	if !s.hold.Reserve(more) {
+		if by, ok := s.hold.(interface{ Exceeded() error }); ok {
+			return by.Exceeded()
+		}
+		return status.Error(codes.ResourceExhausted, "there is no room for the response")
+	}
+	s.held += more
 	return nil
 }
 

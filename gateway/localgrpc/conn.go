@@ -79,6 +79,7 @@ func (c *Conn) open(ctx context.Context, method string, opts []grpc.CallOption) 
 		c.Caller(ctx, &q)
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.hold, q.Hold = q.Hold, nil
 	var err error
 	if s.stream, err = c.begin(s.ctx, q); err != nil {
 		s.cancel()

@@ -21,6 +21,9 @@ type Request struct {
 	// MaxMessage bounds one message of the response, in bytes; default Config.MaxFirstMessage. A longer one ends the
 	// call with MessageTooLarge.
 	MaxMessage int
+	// Hold is charged with the memory of a response to Unary as it grows. Without room there the call ends with
+	// AccountExceeded. The caller releases what was charged. nil: nothing is charged besides the stream.
+	Hold Account
 	// Parent makes the call a subrequest, see Handle. Its Peer is that of its parent unless it has one.
 	Parent Handle
 
@@ -73,6 +76,7 @@ func (c *clientEnd) prepare(ctx context.Context, sh *shard, q *Request) {
 		most = sh.relay.cfg.MaxFirstMessage
 	}
 	c.init(c, sh, most)
+	c.hold = q.Hold
 }
 
 // act implements actor.

@@ -19,17 +19,18 @@ type localEnd struct {
 	owner localOwner
 
 	// Under the shard's lock.
-	half     *half // nil: not attached yet, or no more
-	told     uint8 // in shard.inbox.signals
-	early    int   // window that the sender has had in advance
-	most     int   // bytes of a message
-	counted  int   // of in's capacity, in Stream.inside
-	pumps    bool  // a pump is put off to the end of the turn
-	discards bool  // what comes is no message
-	tooLong  bool  // a message was longer than most
-	unary    bool  // in is the user's own buffer, and the user is content with the whole
-	raw      bool  // bytes cross, not messages
-	counts   books // of no use: code in the process is not judged
+	half     *half   // nil: not attached yet, or no more
+	told     uint8   // in shard.inbox.signals
+	early    int     // window that the sender has had in advance
+	most     int     // bytes of a message
+	counted  int     // of in's capacity, in Stream.inside
+	pumps    bool    // a pump is put off to the end of the turn
+	discards bool    // what comes is no message
+	tooLong  bool    // a message was longer than most
+	unary    bool    // in is the user's own buffer, and the user is content with the whole
+	raw      bool    // bytes cross, not messages
+	hold     Account // charged with what a user of unary keeps; nil: nothing is
+	counts   books   // of no use: code in the process is not judged
 
 	readable, writable chan struct{} // signals to the user
 
@@ -141,7 +142,11 @@ func (e *localEnd) deliver(h *half, p []byte) {
 	grown, have, need := e.append(p)
 	e.counted += grown
 	if s.inside += grown; grown != 0 {
-		if f := s.holds(grown); f != NoFailure {
+		f := s.holds(grown)
+		if f == NoFailure && e.unary && e.hold != nil && cap(e.in.buf) > freeAnswer && !e.hold.Reserve(int64(grown)) {
+			f = AccountExceeded
+		}
+		if f != NoFailure {
 			e.failLater(s, f)
 		}
 	}
@@ -150,6 +155,9 @@ func (e *localEnd) deliver(h *half, p []byte) {
 	}
 	e.look(h, have, need)
 }
+
+// freeAnswer is the size of a response to Unary up to which the fixed cost of a request covers it, in bytes.
+const freeAnswer = 16 << 10
 
 // look looks at the message at the front of in, of which have bytes are there: it is whole, or longer than the window,
 // or longer than it may be.

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
 )
 
 // message is one as bytes: of protobuf, but for JSON on its way from or to the client.
@@ -96,10 +99,16 @@ func (t *target) decode(m *message) error {
 	return nil
 }
 
+// jsonCopies is how often a message is held while it becomes JSON, besides the message itself.
+const jsonCopies = 3
+
 // encode converts protobuf to the client's encoding.
-func (t *target) encode(m *message) error {
+func (t *target) encode(ctx context.Context, m *message) error {
 	if !t.json {
 		return nil
+	}
+	if err := frontdoor.HoldResult(ctx, jsonCopies*len(m.data)); err != nil {
+		return errorOf(err)
 	}
 	out, err := empty(t.schema.Output()) // there is one, or decode had refused
 	if err != nil {

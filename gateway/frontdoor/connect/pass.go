@@ -33,7 +33,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 	}
 	addTo(resp.Header(), header)
 	addTo(resp.Trailer(), trailer)
-	return resp, said(t.encode(resp.Msg), false)
+	return resp, said(t.encode(ctx, resp.Msg), false)
 }
 
 // passStream makes a call of any kind. A message is passed on before the next one is read.
@@ -52,7 +52,7 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	if err := t.ask(client, call, bodybudget.FromContext(ctx)); err != nil {
 		return err
 	}
-	return t.answer(client, call)
+	return t.answer(ctx, client, call)
 }
 
 // ask sends the client's messages until they end or the call is answered.
@@ -78,7 +78,7 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 }
 
 // answer sends the response to the client.
-func (t *target) answer(client *connect.BidiStream[message, message], call grpc.ClientStream) error {
+func (t *target) answer(ctx context.Context, client *connect.BidiStream[message, message], call grpc.ClientStream) error {
 	if header, err := call.Header(); err == nil && len(header) > 0 {
 		addTo(client.ResponseHeader(), header)
 		if err := client.Send(nil); err != nil { // clients get them before the first message
@@ -95,7 +95,7 @@ func (t *target) answer(client *connect.BidiStream[message, message], call grpc.
 			}
 			return errorOf(err)
 		}
-		if err = said(t.encode(m), false); err == nil {
+		if err = said(t.encode(ctx, m), false); err == nil {
 			err = client.Send(m)
 		}
 		if err != nil {

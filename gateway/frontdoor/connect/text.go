@@ -82,11 +82,21 @@ func (w *textWriter) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
 	}
-	all := append(w.rest, p...)
-	whole := len(all) - len(all)%3
-	w.rest = append([]byte(nil), all[whole:]...)
-	return len(p), w.encode(all[:whole])
+	for rest := p; len(rest) > 0; { // a message is long, and its text would be held besides it
+		n := min(len(rest), textPart)
+		all := append(w.rest, rest[:n]...)
+		whole := len(all) - len(all)%3
+		w.rest = append([]byte(nil), all[whole:]...)
+		if err := w.encode(all[:whole]); err != nil {
+			return len(p) - len(rest), err
+		}
+		rest = rest[n:]
+	}
+	return len(p), nil
 }
+
+// textPart is how much is encoded at once, in bytes.
+const textPart = 48 << 10
 
 // Flush implements http.Flusher.
 func (w *textWriter) Flush() {

@@ -2,9 +2,12 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
 )
 
 // batchVersion is the only revision with batches. It has no header of the revision.
@@ -33,7 +36,7 @@ func (m *message) readBatch() *refusal {
 func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message) {
 	var all bytes.Buffer
 	for _, text := range m.batch {
-		one, answer := &message{body: text, version: m.version}, &captured{header: http.Header{}}
+		one, answer := &message{body: text, version: m.version}, &captured{ctx: r.Context(), header: http.Header{}}
 		switch refusal := one.parse(http.Header{}); { // whose responses are no events
 		case refusal != nil:
 			h.refuse(answer, r, one, refusal)
@@ -50,7 +53,7 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 			continue // a notification or a response
 		}
 		if answer.body.Len() > 0 && !json.Valid(answer.body.Bytes()) { // a text, or events
-			answer = &captured{header: http.Header{}}
+			answer = &captured{ctx: r.Context(), header: http.Header{}}
 			h.refuse(answer, r, one, invalid("this message cannot be answered in a batch; send it in a request of its own"))
 		}
 		if body := bytes.TrimSpace(answer.body.Bytes()); len(body) > 0 {
@@ -69,10 +72,15 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 
 // captured is the response to a message of a batch.
 type captured struct {
+	ctx    context.Context //nolint:containedctx // of the batch, which the response is charged to
 	header http.Header
 	status int
 	body   bytes.Buffer
+	held   frontdoor.Growing
 }
+
+// batchCopies is how often a response is held: by itself, and in that of the batch, whose buffers grow.
+const batchCopies = 3
 
 // Header implements http.ResponseWriter, as the other methods do.
 func (c *captured) Header() http.Header { return c.header }
@@ -85,5 +93,8 @@ func (c *captured) WriteHeader(status int) {
 
 func (c *captured) Write(text []byte) (int, error) {
 	c.WriteHeader(http.StatusOK)
+	if err := c.held.Hold(c.ctx, batchCopies*(c.body.Len()+len(text))); err != nil {
+		return 0, err
+	}
 	return c.body.Write(text)
 }

@@ -80,12 +80,8 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 // answerOf returns the result of a call, or its JSON-RPC error.
 func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error) (sdk.Result, error) {
 	switch {
-	case err == nil && i.results.Relayed:
-		return conforming(i, relayed(reply, i.stateless)), nil
 	case err == nil:
-		result := resultOf(reply, i.stateless)
-		result.more = append(result.more, h.links(i, reply.GetResultJson())...)
-		return conforming(i, result), nil
+		return h.resultOf(i, reply)
 	case isArgumentError(err):
 		return failed(status.Convert(err).Message(), i.stateless), nil
 	}
@@ -99,6 +95,37 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 	}
 	return nil, h.refusalOf(i.exchange.r, err).rpc(i.exchange.r)
 }
+
+// resultOf returns the result of a call, whose copies are charged before they are made.
+func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Result, error) {
+	x := i.exchange
+	ctx, result := x.r.Context(), (*callResult)(nil)
+	var err error
+	if i.results.Relayed {
+		if err = frontdoor.HoldResult(ctx, relayedCopies*len(reply.GetResultJson())); err == nil {
+			result = relayed(reply, i.stateless)
+		}
+	} else {
+		result = resultOf(reply, i.stateless)
+		result.more = append(result.more, h.links(i, reply.GetResultJson())...)
+	}
+	if err == nil {
+		result = conforming(i, result)
+		if x.memory == nil { // the SDK encodes it before it writes
+			err = frontdoor.HoldResult(ctx, sdkCopies*result.size())
+		}
+	}
+	if err != nil {
+		return nil, h.refusalOf(x.r, err).rpc(x.r)
+	}
+	return result, nil
+}
+
+// Copies of a result that are held at once, besides the message of the call.
+const (
+	relayedCopies = 2 // of an MCP server's, in whose form it is written
+	sdkCopies     = 3 // as the SDK encodes it
+)
 
 // invocationOf returns the call that a request asks for.
 func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, *refusal) {

@@ -92,6 +92,7 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 	result, err := h.direct(ctx, "tools/call", m.call)
 	httpStatus := http.StatusOK
 	w.begin(m.id)
+	w.send = x.sender(out)
 	var rpc *jsonrpc.Error
 	switch {
 	case err == nil:
@@ -103,6 +104,12 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 		}
 	default:
 		w.member("error", rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()})
+	}
+	if w.sent {
+		w.text = append(w.text, '}')
+		w.flush()
+		x.sentAll(w)
+		return
 	}
 	if w.err != nil {
 		httpStatus, *w = http.StatusInternalServerError, writer{text: w.text[:0]}
@@ -119,6 +126,36 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 	head["Content-Length"] = []string{strconv.Itoa(len(w.text))}
 	out.WriteHeader(httpStatus)
 	_, _ = out.Write(w.text) // the client may be gone
+}
+
+// sender returns the function that sends the parts of a long response.
+func (x *exchange) sender(out http.ResponseWriter) func([]byte) error {
+	begun := false
+	return func(text []byte) error {
+		if x.events != nil {
+			first := !begun
+			begun = true
+			return x.events.part(text, first)
+		}
+		if !begun {
+			begun = true
+			head := out.Header()
+			head["Content-Type"], head["Cache-Control"] = jsonType, notCached
+			out.WriteHeader(http.StatusOK)
+		}
+		_, err := out.Write(text)
+		return err
+	}
+}
+
+// sentAll ends a response that was sent in parts. One that has no JSON ends without its end.
+func (x *exchange) sentAll(w *writer) {
+	switch {
+	case w.err != nil:
+		panic(http.ErrAbortHandler)
+	case x.events != nil && !w.gone:
+		_ = x.events.write("\n\n") // the client may be gone
+	}
 }
 
 // writeResult writes a result, and whose it is (2026-07-28, Base Protocol).

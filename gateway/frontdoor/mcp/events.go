@@ -38,6 +38,21 @@ func (e *events) write(text string) error {
 	return nil
 }
 
+// part writes a part of a message, the first with the name of the event. Line ends are blanks: between values of JSON
+// they mean nothing.
+func (e *events) part(text []byte, first bool) error {
+	for i, c := range text {
+		if c == '\n' || c == '\r' {
+			text[i] = ' '
+		}
+	}
+	prefix := ""
+	if first {
+		prefix = "event: message\ndata: "
+	}
+	return e.write(prefix + string(text))
+}
+
 // notification is a JSON-RPC notification.
 type notification struct {
 	Version string `json:"jsonrpc"`

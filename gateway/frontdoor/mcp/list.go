@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -49,8 +50,14 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
 	}
+	if err := frontdoor.HoldResult(ctx, listCopies*p.bytes); err != nil {
+		return nil, h.refusalOf(r, err).rpc(r)
+	}
 	return listOf(p.tools, p.next), nil
 }
+
+// listCopies is how often the texts of a list are held while the SDK writes it.
+const listCopies = 4
 
 func listOf(tools []*sdk.Tool, next string) *sdk.ListToolsResult {
 	result := &sdk.ListToolsResult{Tools: tools, NextCursor: next}

@@ -11,7 +11,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/frontdoor"
 )
+
+// noticeCopies is how often a piece is held while its notification is written: control characters become six.
+const noticeCopies = 8
 
 // leastProgress is that of a notification that has no number of its own: an MCP server may count parts of 1.
 const leastProgress = 1e-6
@@ -34,6 +39,11 @@ func (p *progress) piece(ctx context.Context, data []byte, relayed bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = true
+	release, err := frontdoor.HoldFor(ctx, noticeCopies*len(data))
+	if err != nil {
+		return err
+	}
+	defer release()
 	n := &sdk.ProgressNotificationParams{}
 	switch {
 	case relayed && json.Unmarshal(data, n) == nil:

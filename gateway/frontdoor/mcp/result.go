@@ -51,10 +51,7 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 			Resource: &sdk.ResourceContents{URI: resultURI, MIMEType: "application/octet-stream", Blob: data}}}}
 	}
 	r := newResult(data, stateless)
-	reader := strictjson.Get()
-	defer reader.Release()
-	if reader.Read(data, strictjson.Options{Keep: true}) == nil &&
-		(stateless || reader.Root().Kind() == strictjson.Object) {
+	if strictjson.Check(data) == nil && (stateless || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))) {
 		r.structured = data
 	}
 	return r

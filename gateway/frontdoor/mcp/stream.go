@@ -11,8 +11,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
+
+// replyCopies is how often a growing answer is held while it is copied to a longer buffer.
+const replyCopies = 2
 
 // stream makes a call whose answer comes in pieces, each of which is told as progress. The answer is all pieces
 // together, the list of them, or the last one of an MCP server. A backend that does not stream gets the call as one of Invoke.
@@ -24,7 +28,7 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 	if err != nil {
 		return nil, err
 	}
-	reply, pieces := new(docpb.InvokeResponse), 0
+	reply, pieces, held := new(docpb.InvokeResponse), 0, frontdoor.Growing{}
 	for {
 		c, err := stream.Recv()
 		switch {
@@ -39,6 +43,9 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 		last := c.GetDone() || c.GetError() != ""
 		if pieces++; len(reply.GetResultJson())+len(c.GetData()) > maxReply {
 			return nil, status.Error(codes.ResourceExhausted, "the answer of the capability is too long")
+		}
+		if err := held.Hold(ctx, replyCopies*(len(reply.GetResultJson())+len(c.GetData()))); err != nil {
+			return nil, err
 		}
 		switch piece := c.GetData(); {
 		case i.results.Listed && !last:

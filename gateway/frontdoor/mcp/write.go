@@ -4,14 +4,40 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// writer writes a response of JSON-RPC.
+// writer writes a response of JSON-RPC. A long one is sent while it is encoded: control characters make it six times as
+// long as the result.
 type writer struct {
 	text []byte
 	err  error
+	send func(text []byte) error // sends the next part, which it may change; nil: text is the whole response
+	sent bool                    // a part was sent; text is the rest
+	gone bool                    // the client takes no more
+}
+
+const (
+	writeChunk = 16 << 10 // bytes that are encoded at once
+	writeFrom  = 32 << 10 // bytes from which on a part is sent
+)
+
+// spill sends what there is, if that is enough.
+func (w *writer) spill() {
+	if w.send != nil && len(w.text) >= writeFrom {
+		w.flush()
+	}
+}
+
+// flush sends what there is.
+func (w *writer) flush() {
+	w.sent = true
+	w.gone = w.gone || w.send(w.text) != nil
+	w.text = w.text[:0]
 }
 
 // begin begins a response to the request with an id.
@@ -36,12 +62,37 @@ func (w *writer) value(value any) {
 	w.text = out.Bytes()[:out.Len()-1] // without the encoder's end of a line: clients may read a message as one
 }
 
+// raw writes JSON.
+func (w *writer) raw(text []byte) {
+	for ; len(text) > writeChunk && w.send != nil; text = text[writeChunk:] {
+		w.text = append(w.text, text[:writeChunk]...)
+		w.spill()
+	}
+	w.text = append(w.text, text...)
+}
+
+// textContent writes a text as a content.
+func (w *writer) textContent(text []byte) {
+	w.text = append(w.text, `{"type":"text","text":"`...)
+	for len(text) > writeChunk && w.send != nil {
+		n := writeChunk
+		for n > writeChunk-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		w.text = strictjson.AppendEscaped(w.text, text[:n])
+		text = text[n:]
+		w.spill()
+	}
+	w.text = append(strictjson.AppendEscaped(w.text, text), `"}`...)
+}
+
 // result writes a result. about is the JSON of its _meta, unless it has another one.
 func (w *writer) result(r *callResult, about []byte) {
 	w.text = append(w.text, `{"content":`...)
 	w.content(r)
 	if len(r.structured) > 0 {
-		w.text = append(append(w.text, `,"structuredContent":`...), r.structured...)
+		w.text = append(w.text, `,"structuredContent":`...)
+		w.raw(r.structured)
 	}
 	if r.failed {
 		w.text = append(w.text, `,"isError":true`...)
@@ -61,24 +112,58 @@ func (w *writer) result(r *callResult, about []byte) {
 // content writes the content of a result.
 func (w *writer) content(r *callResult) {
 	w.text = append(w.text, '[')
-	begun := len(w.text)
+	first := true
 	next := func() {
-		if len(w.text) > begun {
+		if !first {
 			w.text = append(w.text, ',')
 		}
+		first = false
 	}
 	if len(r.text) > 0 {
-		w.text = append(strictjson.AppendString(append(w.text, `{"type":"text","text":`...), r.text), '}')
+		next()
+		w.textContent(r.text)
 	}
 	if len(r.items) > 0 {
 		next()
-		w.text = append(w.text, r.items...)
+		w.raw(r.items)
 	}
 	for _, c := range r.more {
 		next()
+		if t, ok := c.(*sdk.TextContent); ok && t.Meta == nil && t.Annotations == nil {
+			w.textContent([]byte(t.Text))
+			continue
+		}
 		w.value(c)
 	}
 	w.text = append(w.text, ']')
+}
+
+// size returns the length of the result as it is written, or a little more.
+func (r *callResult) size() int {
+	n := escapedSize(r.text) + len(r.items) + len(r.structured) + writeChunk
+	for _, c := range r.more {
+		switch c := c.(type) {
+		case *sdk.TextContent:
+			n += escapedSize([]byte(c.Text))
+		case *sdk.EmbeddedResource:
+			n += 2 * len(c.Resource.Blob)
+		}
+	}
+	return n
+}
+
+// escapedSize returns the length of a text as a JSON string.
+func escapedSize(text []byte) int {
+	n := len(text)
+	for _, c := range text {
+		switch {
+		case c < ' ':
+			n += 5
+		case c == '"' || c == '\\':
+			n++
+		}
+	}
+	return n
 }
 
 // MarshalJSON implements json.Marshaler, for the SDK and for tasks.

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -261,7 +262,7 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 		err = toolFailure{&capgatepb.InvokeResponse{ResultJson: result, Error: toolError}}
 	}
 	if err == nil {
-		err = d.answer(w, result, toolError)
+		err = d.answer(r.Context(), w, result, toolError)
 	}
 	if err != nil {
 		h.fail(w, r, err)
@@ -288,11 +289,14 @@ func addVary(head http.Header) {
 }
 
 // answer writes the result as the route has it.
-func (d *directCall) answer(w http.ResponseWriter, result []byte, toolError string) error {
+func (d *directCall) answer(ctx context.Context, w http.ResponseWriter, result []byte, toolError string) error {
 	typ, text := jsonType, result
 	if d.tool == "" || toolError != "" {
 		clear(d.body) // it is read
-		var err error
+		err := frontdoor.HoldResult(ctx, len(result)/2*3)
+		if err != nil {
+			return err
+		}
 		if d.body, err = appendInvoke(d.body[:0], result, toolError); err != nil {
 			return err
 		}

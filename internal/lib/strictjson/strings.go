@@ -154,15 +154,19 @@ func unescape(to, s []byte) []byte {
 
 // AppendString appends a text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func AppendString(to, text []byte) []byte {
+	return append(AppendEscaped(append(to, '"'), text), '"')
+}
+
+// AppendEscaped appends a part of a text as a part of a JSON string, which the caller puts between quotes.
+func AppendEscaped(to, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
 	}
-	to = append(to, '"')
 	for {
 		n := skipPlain(text, 0)
 		if to = append(to, text[:n]...); n == len(text) {
-			return append(to, '"')
+			return to
 		}
 		switch c := text[n]; c {
 		case '"', '\\':

@@ -1,0 +1,70 @@
+package frontdoor
+
+import "context"
+
+// Results is the memory of the responses that a request holds until it ends. It is safe for concurrent use.
+type Results interface {
+	// Reserve takes n bytes more for the owner of the request, or nothing.
+	Reserve(n int64) bool
+	// Release returns n bytes before the request ends.
+	Release(n int64)
+	// Exceeded returns the error of a response for which there is no room, as a gRPC status.
+	Exceeded() error
+}
+
+type resultsKey struct{}
+
+// ResultsKey is the key of a context's Results, for With.
+func ResultsKey() any { return resultsKey{} }
+
+// ResultsOf returns the Results of the request of ctx; nil: nothing is bounded.
+func ResultsOf(ctx context.Context) Results {
+	r, _ := ctx.Value(resultsKey{}).(Results)
+	return r
+}
+
+// SmallResult is the size up to which a response is not charged: the fixed cost of a request covers it.
+const SmallResult = 16 << 10
+
+// HoldResult charges n bytes of a response before the request of ctx holds them. The error is a gRPC status: the owner of
+// the request holds as much as its share allows.
+func HoldResult(ctx context.Context, n int) error {
+	if n <= SmallResult {
+		return nil
+	}
+	if r := ResultsOf(ctx); r != nil && !r.Reserve(int64(n)) {
+		return r.Exceeded()
+	}
+	return nil
+}
+
+// HoldFor is HoldResult for as long as the response is written: the caller calls release after that.
+func HoldFor(ctx context.Context, n int) (release func(), err error) {
+	r := ResultsOf(ctx)
+	if n <= SmallResult || r == nil {
+		return func() {}, nil
+	}
+	if err := HoldResult(ctx, n); err != nil {
+		return nil, err
+	}
+	return func() { r.Release(int64(n)) }, nil
+}
+
+// Growing is a response that grows piece by piece.
+type Growing struct{ held int }
+
+// growth is the step by which a growing response is charged, in bytes.
+const growth = 64 << 10
+
+// Hold charges the response before it has n bytes. The error is that of HoldResult.
+func (g *Growing) Hold(ctx context.Context, n int) error {
+	if n <= g.held || n <= SmallResult {
+		return nil
+	}
+	more := (n - g.held + growth - 1) / growth * growth
+	if err := HoldResult(ctx, more); err != nil {
+		return err
+	}
+	g.held += more
+	return nil
+}

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"cmp"
+	"sync"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// results is what a request holds of responses. It implements frontdoor.Results and relay.Account.
+type results struct {
+	mu      sync.Mutex
+	account *fairshare.Account // nil: the request has ended, or not begun
+	held    int64
+}
+
+// begin selects the account: of the tenant, or of the network of a client that has none yet.
+func (r *results) begin(pool *fairshare.Pool, share, from string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	owner := cmp.Or(share, tenant.Default)
+	if share == strangers {
+		owner = strangers + from
+	}
+	r.account = pool.Of(owner)
+}
+
+// Reserve implements frontdoor.Results.
+func (r *results) Reserve(n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.account == nil || !r.account.Reserve(n) {
+		return false
+	}
+	r.held += n
+	return true
+}
+
+// Release implements frontdoor.Results.
+func (r *results) Release(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.account != nil {
+		r.account.Release(n)
+		r.held -= n
+	}
+}
+
+// refusedResult is the error of a call whose response there is no room for. It may have run: it is not to be repeated.
+var refusedResult = &call.Refusal{Kind: call.ResourceExhausted, Reason: "RESULTS_FULL", MayHaveRun: true,
+	Message: "the responses that the gateway holds for this tenant fill its share of the memory: read responses faster, " +
+		"or make fewer calls at once; the call may have run"}
+
+// Exceeded implements frontdoor.Results.
+func (*results) Exceeded() error {
+	return status.FromProto(protoOf(refusedResult, progressOf(true))).Err()
+}
+
+// end releases all that the request holds.
+func (r *results) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.account != nil && r.held != 0 {
+		r.account.Release(r.held)
+	}
+	r.account, r.held = nil, 0
+}
