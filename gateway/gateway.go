@@ -301,14 +301,7 @@ func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
 // finish as Config.Drain says. Nothing of the Gateway is left when it returns. It
 // closes all listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
-	operators := &http.Server{
-		Handler:           g.operators,
-		ReadHeaderTimeout: 10 * time.Second,
-		Protocols:         new(http.Protocols),
-	}
-	operators.Protocols.SetHTTP1(true)
-	operators.Protocols.SetHTTP2(true)
-	operators.Protocols.SetUnencryptedHTTP2(true) // gRPC
+	operators := newAdminServer(g.operators)
 	running := 2 + len(g.ports)
 	ended := make(chan error, running)
 	go func() {

@@ -52,7 +52,7 @@ func (s *settings) readOperators(before *settings) (problems []error) {
 func (p *process) newOperators(s *settings) error {
 	o := &p.operators
 	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
-	cfg := guard.Config{Insecure: s.cfg.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.cfg.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
 	if !cfg.Insecure && !s.cfg.Authenticates() {
 		if err := p.newStartToken(&cfg); err != nil {
@@ -65,6 +65,7 @@ func (p *process) newOperators(s *settings) error {
 	if p.auth.all != nil { // last, because it takes any bearer credential
 		cfg.Authenticators = append(cfg.Authenticators, guard.NewTenants(p.auth.all))
 	}
+	p.admin = gateway.BoundAdmin(p.admin)
 	o.guard = guard.New(cfg)
 	o.set(s)
 	if s.adminTLS != nil {

@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/capgate/capgate/console"
@@ -66,11 +67,11 @@ func (p *process) newPersons(s *settings, guarded *guard.Config) error {
 	if err := o.set(s); err != nil {
 		return err
 	}
-	limiter := session.NewLimiter(nil)
+	limiter := session.NewLimiter(nil) // of the admin API; the inbox has its own
 	of := signin.Config{
 		Sessions: o.sessions, Logins: p.auth.tokens, Limiter: limiter, Audit: p.audit, Log: p.log,
 		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
-		URL:     func() string { return o.now.Load().adminURL }, Network: networkOfPeer,
+		URL:     func() string { return o.now.Load().adminURL }, Network: p.networkOfOperator,
 		Groups: o.namesGroup,
 		Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 	}
@@ -82,6 +83,7 @@ func (p *process) newPersons(s *settings, guarded *guard.Config) error {
 	if p.auth.all == nil && len(s.signIn) == 0 {
 		return nil
 	}
+	of.Limiter = session.NewLimiter(nil)
 	of.Kind, of.Mount, of.Home, of.People = session.Inbox, gateway.InboxPath, gateway.InboxPath, approvers{o}
 	if p.auth.all != nil {
 		of.Keys = "API key with the scope approve"
@@ -91,13 +93,19 @@ func (p *process) newPersons(s *settings, guarded *guard.Config) error {
 	return nil
 }
 
-// networkOfPeer returns the name of the network of a client of the admin port.
-func networkOfPeer(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// operatorAddr returns the address of a client of the admin API, behind trusted proxies.
+func (p *process) operatorAddr(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		host = r.RemoteAddr
+		return r.RemoteAddr
 	}
-	return clientaddr.NetworkNameOf(host)
+	list := strings.Join(r.Header.Values(p.clientAddr.Header()), ",")
+	return p.clientAddr.Client(peer.Addr().Unmap(), list).String()
+}
+
+// networkOfOperator returns the name of the network of a client of the admin API.
+func (p *process) networkOfOperator(r *http.Request) string {
+	return clientaddr.NetworkNameOf(p.operatorAddr(r))
 }
 
 // peopleOf returns the people of a configuration.

@@ -16,6 +16,8 @@ const (
 	allBurst    = 500
 	allEvery    = 50 * time.Millisecond
 	maxClients  = 10_000
+	// firstAttempts are those of a network that the attempts of all others do not prevent.
+	firstAttempts = 5
 )
 
 // Limiter bounds the attempts to sign in of each client's network, and of all together. It forgets the network that
@@ -67,7 +69,7 @@ func (l *Limiter) Attempt(network string) *call.Refusal {
 	}
 	now := l.now()
 	wait := own.take(now, clientBurst, clientEvery)
-	if wait == 0 {
+	if wait == 0 && own.tokens < clientBurst-firstAttempts {
 		wait = l.all.take(now, allBurst, allEvery)
 	}
 	if wait == 0 {

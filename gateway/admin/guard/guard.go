@@ -45,6 +45,8 @@ type Config struct {
 	// Follow returns a context that ends when check returns false, which it calls now and then; nil: streams outlast
 	// their credentials. It is session.Manager.Follow.
 	Follow func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
+	// Client returns the address of a request's client; nil: that of the connection.
+	Client func(*http.Request) string
 	// Tables of gRPC codes for refusals, and of HTTP statuses for these; required.
 	Status     func(*call.Refusal) *status.Status
 	HTTPStatus func(codes.Code) int
@@ -65,6 +67,9 @@ const maxKnown = 1024
 
 // New returns a Guard.
 func New(cfg Config) *Guard {
+	if cfg.Client == nil {
+		cfg.Client = func(r *http.Request) string { return r.RemoteAddr }
+	}
 	known, _ := simplelru.NewLRU[[sha256.Size]byte, struct{}](maxKnown, nil) // fails only without a size
 	return &Guard{cfg: cfg, attempts: NewAttempts(nil), known: known}
 }
@@ -132,7 +137,8 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 		return unnamed, nil
 	}
 	digest, given := digestOf(r)
-	wait := g.attempts.Blocked(r.RemoteAddr)
+	client := g.cfg.Client(r)
+	wait := g.attempts.Blocked(client)
 	if given && wait > 0 && !g.remembers(digest) {
 		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: wait,
 			Message: "too many credentials from this address were wrong; try again later"}
@@ -143,7 +149,7 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 	case refusal == nil:
 		g.remember(digest)
 	case refusal.Kind == call.Unauthenticated:
-		g.attempts.Failed(r.RemoteAddr)
+		g.attempts.Failed(client)
 	}
 	return who, refusal
 }
@@ -196,11 +202,10 @@ func (g *Guard) exchange(w http.ResponseWriter, r *http.Request) bool {
 	head.Set("Referrer-Policy", "no-referrer") // the address has the token
 	head.Set("Cache-Control", "no-store")
 	token := r.URL.Query().Get("token")
-	switch {
-	case g.attempts.Blocked(r.RemoteAddr) > 0:
-		return false
-	case !g.cfg.Start.Matches(token):
-		g.attempts.Failed(r.RemoteAddr)
+	if !g.cfg.Start.Matches(token) { // nobody guesses one, so failures of others do not keep its owner out
+		if !ofAnotherPage(r) {
+			g.attempts.Failed(g.cfg.Client(r))
+		}
 		return false
 	}
 	if err := g.cfg.Sessions.Issue(w, r, g.cfg.Start.Identity()); err != nil {
@@ -213,6 +218,12 @@ func (g *Guard) exchange(w http.ResponseWriter, r *http.Request) bool {
 	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/\\"), RawQuery: query.Encode()} // no other host
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)
 	return true
+}
+
+// ofAnotherPage reports whether a page of another site has made its browser send a request, such as for an image.
+func ofAnotherPage(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
