@@ -8,10 +8,10 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gowebpki/jcs"
 
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -25,8 +25,10 @@ type arguments struct {
 // readArguments parses arguments. It fails if other parsers could read them differently. The error
 // contains nothing of their values.
 //
-// The hash is the SHA-256 of their canonical form (RFC 8785). That form writes numbers as doubles, which
-// merges neighbouring long integers. The original text of such numbers is hashed too.
+// The hash is the SHA-256 of their canonical form (RFC 8785). That form writes numbers as doubles, which merges
+// neighbouring long integers, 0 and -0, and 1 and 1.0, which some decoders tell apart. So the text of each number in
+// another form is hashed too. Where names of one object differ in case alone, their order counts: some decoders take the
+// last of them for both.
 func readArguments(text []byte) (a arguments, err error) {
 	if a.text = bytes.TrimSpace(text); len(a.text) == 0 {
 		a.text = []byte("{}")
@@ -42,9 +44,13 @@ func readArguments(text []byte) (a arguments, err error) {
 	sum.Write(canonical)
 	var n numbers
 	n.visit(a.value)
-	for _, text := range n.inexact {
+	for _, text := range n.other {
 		sum.Write([]byte{0}) // a byte that canonical JSON never contains
 		sum.Write([]byte(text))
+	}
+	if text := ordered(a.text); text != nil {
+		sum.Write([]byte{0, 0})
+		sum.Write(text)
 	}
 	sum.Sum(a.hash[:0])
 	return a, nil
@@ -52,15 +58,15 @@ func readArguments(text []byte) (a arguments, err error) {
 
 // numbers collects those of a value, in an order that depends on the canonical form only.
 type numbers struct {
-	seen    int
-	inexact []string // those that a double cannot represent, each with its position
+	seen  int
+	other []string // those that are not written as in the canonical form, each with its position
 }
 
 func (n *numbers) visit(value any) {
 	switch v := value.(type) {
 	case json.Number:
-		if n.seen++; !isExact(string(v)) {
-			n.inexact = append(n.inexact, strconv.Itoa(n.seen)+":"+string(v))
+		if n.seen++; !isCanonical(string(v)) {
+			n.other = append(n.other, strconv.Itoa(n.seen)+":"+string(v))
 		}
 	case []any:
 		for _, e := range v {
@@ -73,22 +79,27 @@ func (n *numbers) visit(value any) {
 	}
 }
 
-// isExact reports whether a double represents a number with all its digits.
-func isExact(number string) bool {
-	if len(number) <= 15 && !strings.ContainsAny(number, "eE") { // doubles hold 15 digits
-		return true
-	}
+// isCanonical reports whether a number is written as RFC 8785 writes its double.
+func isCanonical(number string) bool {
 	f, err := strconv.ParseFloat(number, 64)
-	return err == nil && digits(number) == digits(strconv.FormatFloat(f, 'e', -1, 64))
+	if err != nil {
+		return false
+	}
+	text, err := jcs.NumberToJSON(f)
+	return err == nil && text == number
 }
 
-// digits returns the significant digits of a number, without sign, point and exponent.
-func digits(number string) string {
-	number = strings.TrimPrefix(number, "-")
-	if e := strings.IndexAny(number, "eE"); e >= 0 {
-		number = number[:e]
+// ordered returns the arguments without spaces between values if the order of names can matter to a decoder that does
+// not tell case apart; else nil.
+func ordered(text []byte) []byte {
+	r := strictjson.Get()
+	defer r.Release()
+	if r.Read(text, strictjson.Options{Fold: true, Values: toolschema.MaxValues}) == nil {
+		return nil
 	}
-	return strings.Trim(strings.ReplaceAll(number, ".", ""), "0")
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, text) // it is valid JSON
+	return compact.Bytes()
 }
 
 func sortedNames(object map[string]any) []string {

@@ -15,23 +15,27 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestTheHashOfArguments: it is independent of the JSON's form, and differs for any other value.
+// TestTheHashOfArguments: it is independent of the JSON's form, and differs for any other value, and for texts that
+// some decoders read differently.
 func TestTheHashOfArguments(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, &memory{}, approvals.Options{})
 	seen := map[string]int{}
 	for i, same := range [][]string{
 		{"", " ", "{}", " { }\n"},
-		{`{"a":1,"b":[1,2]}`, "{\"b\" :[1.0, 2e0],\n\"\\u0061\":10E-1}"},
+		{`{"a":1,"b":[1,2]}`, "{\"b\" :[1, 2],\n\"\\u0061\":1}"},
 		// different values by RFC 8785
 		{`{"a":1,"b":[2,1]}`}, {`{"a":1}`}, {`{"a":"1"}`}, {`{"A":1}`}, {`[]`}, {`null`}, {`1`}, {`"é"`, `"\u00e9"`},
 		{`"e\u0301"`},
 		{`9007199254740992`, `9007199254740992`}, {`9007199254740993`}, {`{"a":9007199254740993}`},
 		{`{"b":9007199254740993}`},
 		{`[9007199254740993,9007199254740992]`}, {`[9007199254740992,9007199254740993]`},
-		{`1e21`, `1000000000000000000000`}, {`1000000000000000000001`}, {`0.1`, `1e-1`, `0.10`}, {`0.1000000000000000055`},
+		{`1e21`}, {`1e+21`}, {`1000000000000000000000`}, {`1000000000000000000001`}, {`0.1`}, {`1e-1`}, {`0.10`},
+		{`0.1000000000000000055`}, {`0`}, {`-0`}, {`0.0`}, {`-0.0`}, {`0e0`}, {`1.0`}, {`1e0`}, {`1E0`}, {`{"a":-0}`},
+		{`{"a":0}`}, {`{"b":[1.0,2]}`}, {`{"b":[1,2.0]}`}, {`{"b":[1,2]}`},
+		{`{"a":1,"A":2}`, `{"a" :1, "A": 2}`}, {`{"A":2,"a":1}`}, {`{"x":[{"k":1,"\u212a":2}]}`}, {`{"x":[{"\u212a":2,"k":1}]}`},
 		{`12345678901234567890`},
-		{`0.30000000000000004`, `3.0000000000000004e-1`}, {`-5`}, {`5`}, {`true`}, {`"true"`},
+		{`0.30000000000000004`}, {`3.0000000000000004e-1`}, {`-5`}, {`5`}, {`true`}, {`"true"`},
 	} {
 		for _, args := range same {
 			hash := fmt.Sprintf("%x", ask(t, k, request(args)).ArgsHash)

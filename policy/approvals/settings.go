@@ -71,7 +71,7 @@ func (k *Service) readSettings(ctx context.Context, r *Request) *call.Refusal {
 		return refusedUnavailable
 	}
 	said := slices.Clone(r.Context)
-	slices.SortFunc(said, func(a, b [2][]byte) int { return bytes.Compare(a[0], b[0]) })
+	slices.SortStableFunc(said, func(a, b [2][]byte) int { return bytes.Compare(a[0], b[0]) })
 	words := []string{string(read.hash[:])}
 	for _, e := range said {
 		words = append(words, string(e[0]), string(e[1]))
