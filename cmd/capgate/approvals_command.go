@@ -165,6 +165,7 @@ func (c *approvalsCommand) approve(cmd *cobra.Command, conn grpc.ClientConnInter
 			return
 		}
 		fmt.Fprintf(w, "approved until %s: %s%s\n", when(a.GetExpireTime()), callOf(a), holds(a))
+		fmt.Fprint(w, covered(a))
 	})
 }
 
@@ -178,6 +179,7 @@ func (c *approvalsCommand) deny(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	}
 	return c.data(r.GetApproval(), func(w io.Writer) {
 		fmt.Fprintf(w, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
+		fmt.Fprint(w, covered(r.GetApproval()))
 	})
 }
 
@@ -196,6 +198,21 @@ func callOf(a *capgatepb.Approval) string {
 		if who.name != "" {
 			text += who.what + word(who.name)
 		}
+	}
+	return text
+}
+
+// covered describes the calls that waited and got the same answer.
+func covered(a *capgatepb.Approval) string {
+	text := ""
+	switch n := a.GetAlsoAnswered(); {
+	case n == 1:
+		text = "1 other call that waited got the same answer\n"
+	case n > 1:
+		text = fmt.Sprintf("%d other calls that waited got the same answer\n", n)
+	}
+	if a.GetMoreMayWait() {
+		text += "further calls that it covers may still wait; list them and answer them\n"
 	}
 	return text
 }

@@ -87,8 +87,8 @@ func TestAnAnswerForASession(t *testing.T) {
 func TestADenialForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(),
-			approvals.Options{SessionTTL: 50 * time.Millisecond})
-		a, b := ask(t, one, request("1")), ask(t, one, request("2"))
+			approvals.Options{SessionTTL: 50 * time.Millisecond, MaxArgs: 10})
+		a, b := ask(t, one, request("1")), ask(t, two, request(`"too long to be approved"`)) // so that no approval covers it
 		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
 		if _, granted, refusal := one.Create(t.Context(), request("3")); !granted {
 			t.Fatal(refusal)

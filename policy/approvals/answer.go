@@ -107,7 +107,11 @@ func (k *Service) answer(ctx context.Context, tenant, id string, s State, answer
 		if result == AnswerStale && err == nil {
 			continue
 		}
-		return k.answered(ctx, stored, &r, result, err)
+		a, err := k.answered(ctx, stored, &r, result, err)
+		if err == nil && result == AnswerGiven && stored.Remember != ThisCall {
+			a.Covered = k.cover(ctx, &a, stored, &answer)
+		}
+		return a, err
 	}
 	return Approval{}, refusedUnavailable
 }
@@ -199,11 +203,8 @@ func (k *Service) answered(ctx context.Context, r *StoredAnswer, record *Record,
 	case result == AnswerRecorded:
 		return a, nil
 	}
-	if k.opts.Answered != nil {
-		k.opts.Answered(&a)
-	}
 	verdict := call.Block
-	if k.counters.answered(r.State); r.State == Approved {
+	if k.observe(&a, r.State); r.State == Approved {
 		verdict = call.Allow
 	}
 	if r.Remember != Always {
@@ -215,6 +216,14 @@ func (k *Service) answered(ctx context.Context, r *StoredAnswer, record *Record,
 		return a, &RuleError{err}
 	}
 	return a, nil
+}
+
+// observe counts an answered approval.
+func (k *Service) observe(a *Approval, s State) {
+	if k.opts.Answered != nil {
+		k.opts.Answered(a)
+	}
+	k.counters.answered(s)
 }
 
 func ruleName(a *Approval) policy.Name {

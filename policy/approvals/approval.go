@@ -72,6 +72,7 @@ type Approval struct {
 	Answers    []GivenAnswer // of each person, the oldest first
 	Value      string        // the preview as a JSON value, with the masks as strings; "": it is too long, or unknown
 	Terms      *Terms        // of answers, by the rules in force; set by a Service
+	Covered    *Covered      // other approvals that this answer answered; set by Approve and Deny
 }
 
 // Seen reports whether a person can see all arguments of the call. Otherwise it cannot be approved.

@@ -75,13 +75,20 @@ func (s *server) answer(ctx context.Context, req answering,
 	if err != nil {
 		return nil, err
 	}
-	s.record(ctx, &a, &answer)
-	return s.shown(&a, &v), nil
+	s.record(ctx, &a, &answer, "")
+	p := s.shown(&a, &v)
+	if c := a.Covered; c != nil {
+		for i := range c.Approvals {
+			s.record(ctx, &c.Approvals[i], &answer, a.ID)
+		}
+		p.AlsoAnswered, p.MoreMayWait = int32(len(c.Approvals)), c.Rest
+	}
+	return p, nil
 }
 
 // record writes an answer to the log and the audit log. The answer of one of several people leaves the approval
-// pending.
-func (s *server) record(ctx context.Context, a *approvals.Approval, answer *approvals.Answer) {
+// pending. by is the approval whose answer covers this one; "": it was answered itself.
+func (s *server) record(ctx context.Context, a *approvals.Approval, answer *approvals.Answer, by string) {
 	state := a.State.String()
 	if a.State == approvals.Pending {
 		state = "answered"
@@ -89,12 +96,15 @@ func (s *server) record(ctx context.Context, a *approvals.Approval, answer *appr
 	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", state, "remember",
 		answer.Remember.String(), "by", answer.By,
 		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
-	s.Audit.RecordChange(&audit.Change{Actor: answer.By, What: "approval." + state, Tenant: a.Tenant,
-		Targets: []audit.Target{
-			{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
-			{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
-			{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
-		}})
+	targets := []audit.Target{
+		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
+		{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
+		{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
+	}
+	if by != "" {
+		targets = append(targets, audit.Target{Name: "covered_by", Value: by})
+	}
+	s.Audit.RecordChange(&audit.Change{Actor: answer.By, What: "approval." + state, Tenant: a.Tenant, Targets: targets})
 }
 
 func answerOf(req answering) (a approvals.Answer, err error) {

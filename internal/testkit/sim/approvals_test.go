@@ -206,14 +206,18 @@ func (p *approvalsWorld) approver(a *sim.Actor) {
 		}
 		began := p.ledger.answering(id, state, answer.Remember)
 		var err error
+		var got approvals.Approval
 		if p.at(a, p.some(a), "answer", callLimit, func(ctx context.Context, k *approvals.Service) {
 			if state == approvals.Approved {
-				_, err = k.Approve(ctx, "acme", id, answer)
+				got, err = k.Approve(ctx, "acme", id, answer)
 			} else {
-				_, err = k.Deny(ctx, "acme", id, answer)
+				got, err = k.Deny(ctx, "acme", id, answer)
 			}
 		}) && err == nil {
 			p.ledger.answered(id, began, state)
+			if got.Covered != nil {
+				p.ledger.covered(got.Covered.Approvals, state)
+			}
 		} else {
 			a.Pause(p.ctx, time.Second)
 		}

@@ -96,6 +96,10 @@ type Approval struct {
 	ArgumentsExcerpt bool `protobuf:"varint,36,opt,name=arguments_excerpt,json=argumentsExcerpt,proto3" json:"arguments_excerpt,omitempty"`
 	// Why nobody can approve the call, though it can be denied: its arguments cannot be shown whole. Empty: they can.
 	MayNotApproveWhy string `protobuf:"bytes,37,opt,name=may_not_approve_why,json=mayNotApproveWhy,proto3" json:"may_not_approve_why,omitempty"`
+	// Only in the response to an answer for session or always: how many other pending approvals it has answered.
+	AlsoAnswered int32 `protobuf:"varint,38,opt,name=also_answered,json=alsoAnswered,proto3" json:"also_answered,omitempty"`
+	// Only there: further approvals that it covers may be pending, because there are too many, or of an error.
+	MoreMayWait bool `protobuf:"varint,39,opt,name=more_may_wait,json=moreMayWait,proto3" json:"more_may_wait,omitempty"`
 	// The longest valid_for of an answer for session or always. Unset: no limit but the gateway's own.
 	MaxValidity *durationpb.Duration `protobuf:"bytes,33,opt,name=max_validity,json=maxValidity,proto3" json:"max_validity,omitempty"`
 	// The end of an answer for session or always. Unset: the answer is for this call, or does not end.
@@ -377,6 +381,20 @@ func (x *Approval) GetMayNotApproveWhy() string {
 		return x.MayNotApproveWhy
 	}
 	return ""
+}
+
+func (x *Approval) GetAlsoAnswered() int32 {
+	if x != nil {
+		return x.AlsoAnswered
+	}
+	return 0
+}
+
+func (x *Approval) GetMoreMayWait() bool {
+	if x != nil {
+		return x.MoreMayWait
+	}
+	return false
 }
 
 func (x *Approval) GetMaxValidity() *durationpb.Duration {
@@ -1131,8 +1149,7 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\n" +
-	"\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\v\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1178,7 +1195,9 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"may_answer\x18\x1f \x01(\bR\tmayAnswer\x12+\n" +
 	"\x12may_not_answer_why\x18  \x01(\tR\x0fmayNotAnswerWhy\x12+\n" +
 	"\x11arguments_excerpt\x18$ \x01(\bR\x10argumentsExcerpt\x12-\n" +
-	"\x13may_not_approve_why\x18% \x01(\tR\x10mayNotApproveWhy\x12<\n" +
+	"\x13may_not_approve_why\x18% \x01(\tR\x10mayNotApproveWhy\x12#\n" +
+	"\ralso_answered\x18& \x01(\x05R\falsoAnswered\x12\"\n" +
+	"\rmore_may_wait\x18' \x01(\bR\vmoreMayWait\x12<\n" +
 	"\fmax_validity\x18! \x01(\v2\x19.google.protobuf.DurationR\vmaxValidity\x12;\n" +
 	"\vvalid_until\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"validUntil\"\xb2\x01\n" +

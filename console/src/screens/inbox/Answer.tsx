@@ -39,7 +39,7 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
       const after = await post<Approval>(`/v1/approvals/${encodeURIComponent(a.id)}/${deny ? "deny" : "approve"}`, body);
       put(after);
       const more = after.state === "pending";
-      say(more ? "Your approval counts. Others have to approve it too." : `${toolInWords(a.tool)}: ${deny ? "denied" : "approved"}.`);
+      say(more ? "Your approval counts. Others have to approve it too." : `${toolInWords(a.tool)}: ${deny ? "denied" : "approved"}.${alsoInWords(after)}`);
       onClose();
     } catch (err) {
       const p = err as Problem;
@@ -85,6 +85,12 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
       {over && <div class="actions"><button type="button" class="button primary" onClick={onClose}>Close</button></div>}
     </Dialog>
   );
+}
+
+/** What else the answer has answered. */
+function alsoInWords({ also_answered: n = 0, more_may_wait: more }: Approval) {
+  return (n === 1 ? " 1 other call that waited got the same answer." : n ? ` ${n} other calls that waited got the same answer.` : "")
+    + (more ? " Further calls that it covers may still wait." : "");
 }
 
 /** Somebody was faster, or the time was over. */
