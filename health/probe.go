@@ -52,6 +52,8 @@ type client struct {
 	detected call.Dialect // the result of the last detection; Auto: none yet
 
 	conn   *grpc.ClientConn      // nil: none, or the last one failed
+	listed bool                  // conn's server reflection was asked
+	other  string                // why the backend cannot serve a capability, by reflection
 	dialed atomic.Pointer[error] // the result of conn's last dial; nil: none has ended; set on conn's goroutines
 }
 
@@ -71,7 +73,7 @@ func (c *client) probe(ctx context.Context) Result {
 	}
 	r, err := c.probeOnce(ctx)
 	if err != nil {
-		r = c.failed(err)
+		r = c.failed(ctx, err)
 		// A failed channel is closed: grpc-go's backoff before the next dial (up to two minutes)
 		// would hide that the backend has come back, and a connection into a black hole would be
 		// used again and again.
@@ -82,10 +84,16 @@ func (c *client) probe(ctx context.Context) Result {
 }
 
 // failed returns the result of a call without a usable reply.
-func (c *client) failed(err error) Result {
+func (c *client) failed(ctx context.Context, err error) Result {
 	r := Result{Reason: clip(grpcerror.Explain(err))}
 	dialed := c.dialed.Load()
 	if dialed == nil {
+		return r
+	}
+	if *dialed == nil && grpcerror.NoHTTP2(err) {
+		if words := c.protocol(ctx); words != "" {
+			r.Reason = words
+		}
 		return r
 	}
 	var unknown *net.DNSError
@@ -110,13 +118,18 @@ func (c *client) probeOnce(ctx context.Context) (Result, error) {
 			c.detected = d
 			return r, nil
 		}
-		if status.Code(err) != codes.Unimplemented {
+		if !grpcerror.Unimplemented(err) {
 			return Result{}, err
 		}
 	}
 	r, err := c.askGRPC(ctx)
 	if err == nil {
 		c.detected = call.Auto
+	}
+	if err == nil && r.OK {
+		if words := c.misfit(ctx); words != "" {
+			r = Result{Reason: words}
+		}
 	}
 	return r, err
 }
@@ -171,11 +184,11 @@ func (c *client) askCapability(ctx context.Context, d call.Dialect) (Result, err
 func (c *client) askGRPC(ctx context.Context) (Result, error) {
 	var reply healthpb.HealthCheckResponse
 	err := c.conn.Invoke(ctx, grpcPath, &healthpb.HealthCheckRequest{}, &reply)
-	switch status.Code(err) {
-	case codes.OK:
+	switch code := status.Code(err); {
+	case code == codes.OK:
 		serving := reply.GetStatus() == healthpb.HealthCheckResponse_SERVING
 		return Result{OK: serving, Reason: "grpc.health.v1: " + reply.GetStatus().String()}, nil
-	case codes.Unimplemented, codes.NotFound:
+	case grpcerror.Unimplemented(err), code == codes.NotFound:
 		return Result{OK: true, Reason: "connected; the backend implements no health call"}, nil
 	default:
 		return Result{}, err
@@ -216,7 +229,7 @@ func (c *client) connect() (*grpc.ClientConn, error) {
 func (c *client) close() {
 	if c.conn != nil {
 		_ = c.conn.Close() // the only error is "already closed"
-		c.conn = nil
+		c.conn, c.listed = nil, false
 	}
 }
 

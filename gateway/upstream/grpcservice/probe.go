@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
 )
 
 const (
@@ -43,12 +44,12 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	var reply healthpb.HealthCheckResponse
 	err := conn.Invoke(ctx, healthPath, &healthpb.HealthCheckRequest{}, &reply)
 	reason := "grpc.health.v1: " + reply.GetStatus().String()
-	switch status.Code(err) {
-	case codes.OK:
+	switch code := status.Code(err); {
+	case code == codes.OK:
 		if reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 			return health.Result{Reason: reason}, nil
 		}
-	case codes.Unimplemented, codes.NotFound:
+	case grpcerror.Unimplemented(err), code == codes.NotFound:
 		reason = "connected; the backend implements no health call"
 	default:
 		return health.Result{}, err

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
 )
 
 // reflectionPaths are the methods of server reflection, the newest first. Their messages are the same.
@@ -46,7 +47,7 @@ func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessa
 			err = talk(&reflection{stream: stream, files: map[string]*descriptorpb.FileDescriptorProto{},
 				costs: newMeasure(ctx, nil, maxDecoded)})
 		}
-		if status.Code(err) != codes.Unimplemented {
+		if !grpcerror.Unimplemented(err) {
 			return err
 		}
 	}

@@ -44,3 +44,16 @@ func Explain(err error) string {
 	detail = strings.TrimPrefix(strings.Trim(detail, `"`), "transport: ")
 	return "no connection: " + strings.ReplaceAll(detail, `\"`, `"`)
 }
+
+// NoHTTP2 reports whether a call failed as the server at the other end of a connection did not begin HTTP/2.
+func NoHTTP2(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.Unavailable && strings.HasPrefix(s.Message(), "connection error: desc = ")
+}
+
+// Unimplemented reports whether a gRPC server has answered that it lacks a method. grpc-go has the same code for
+// a response of HTTP 404, which is not from a gRPC server.
+func Unimplemented(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.Unimplemented && !strings.HasPrefix(s.Message(), "unexpected HTTP status code")
+}

@@ -1,0 +1,61 @@
+// Package sniff finds out what protocol a server speaks, from its first bytes.
+package sniff
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"time"
+)
+
+// Protocol is what a server speaks in cleartext.
+type Protocol uint8
+
+// The protocols.
+const (
+	Unknown Protocol = iota // it sent nothing, or nothing that is known
+	HTTP2
+	HTTP1
+	TLS
+)
+
+const (
+	// preface begins a connection of HTTP/2, with empty settings. Servers of HTTP/1 answer it with an error, and so do
+	// servers of TLS.
+	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+	patience = 2 * time.Second // for the first bytes
+)
+
+// Of returns the protocol of the server at the other end of a connection that dial opens. It ends with ctx.
+func Of(ctx context.Context, dial func(context.Context) (net.Conn, error)) Protocol {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := dial(ctx)
+	if err != nil {
+		return Unknown
+	}
+	defer func() { _ = conn.Close() }()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline) // a connection that cannot have one fails at the next line
+	}
+	_, _ = io.WriteString(conn, preface) // the server may have closed it with a reason, which is read
+	first := make([]byte, 9)
+	n, _ := io.ReadFull(conn, first)
+	return ofBytes(first[:n])
+}
+
+// ofBytes returns the protocol that begins with these bytes.
+func ofBytes(first []byte) Protocol {
+	const alert, settings = 0x15, 0x04 // of TLS and of HTTP/2
+	switch {
+	case bytes.HasPrefix(first, []byte("HTTP/1")):
+		return HTTP1
+	case len(first) >= 3 && first[0] == alert && first[1] == 3:
+		return TLS
+	case len(first) == 9 && first[0] == 0 && first[3] == settings:
+		return HTTP2
+	}
+	return Unknown
+}
