@@ -57,6 +57,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 		return health.Result{Reason: ctx.Err().Error()}
 	}
 	defer func() { <-server.watch.turn }()
+	ctx, seen := withWitness(ctx)
 	opened, err := server.look(ctx)
 	if err == nil {
 		if opened && !s.firstLook(capability, url) { // it was not heard for a while
@@ -68,7 +69,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 	if refused {
 		server.drop()
 	}
-	return health.Result{Reason: err.Error(), Refused: refused}
+	return health.Result{Reason: seen.reason(err), Refused: refused}
 }
 
 // firstLook says whether a server was not heard before.

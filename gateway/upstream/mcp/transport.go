@@ -75,6 +75,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	noteStatus(r, resp)
 	return t.noted(resp, ex), nil
 }
 
@@ -93,6 +94,7 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	noteStatus(r, resp)
 	if r.Method == http.MethodPost && resp.StatusCode/100 == 3 {
 		_ = resp.Body.Close()
 		return nil, redirected(resp)
