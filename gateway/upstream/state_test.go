@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -219,6 +220,43 @@ func TestStateOfBackends(t *testing.T) {
 				f.become(nil)
 			}
 			become(true)
+		})
+	}
+}
+
+// TestReasonsOfBackends: the state of a backend of another kind says what is there, and what to write.
+func TestReasonsOfBackends(t *testing.T) {
+	t.Parallel()
+	plain := grpctest.Start(t, grpctest.Options{})
+	secure := httptest.NewTLSServer(nil)
+	check.Cleanup(t, secure.Close)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	web := httptest.NewServer(nil)
+	check.Cleanup(t, web.Close)
+	services := grpcservice.New(grpcservice.Options{})
+	services.Set([]grpcservice.Fleet{{Capability: id, Backends: []string{plain.Addr}, Methods: []string{"demo.v2.Demo/*"}}})
+	for name, c := range map[string]struct {
+		addr, want string
+		asks       health.Question
+	}{
+		"a gRPC service":     {plain.Addr, "without a capability service: demo.v1.Demo is not one; if its methods are tools, set protocol: grpc", nil},
+		"another package":    {plain.Addr, "has no service demo.v2.Demo, whose methods are the fleet's; it has demo.v1.Demo", services.Probe(id)},
+		"an MCP server":      {web.Listener.Addr().String(), "speaks HTTP/1 and not gRPC; for an MCP server set protocol: mcp", nil},
+		"an MCP server, too": {web.Listener.Addr().String(), "speaks HTTP/1", services.Probe(id)},
+		"TLS":                {secure.Listener.Addr().String(), "speaks TLS; set tls", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id, Backends: []string{c.addr},
+				Asks: c.asks}}})
+			var reason string
+			g.WaitHealth(t, id, func(s *health.Snapshot) bool {
+				reason = s.Backends[0].Reason
+				return s.Backends[0].State == health.Down
+			})
+			if !strings.Contains(reason, c.want) {
+				t.Errorf("%q, want %q", reason, c.want)
+			}
 		})
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/capgate/capgate/internal/lib/sniff"
 )
 
 // Target is the address of a container.
@@ -195,20 +197,12 @@ func wantsTLS(ctx context.Context, nc net.Conn, head []byte) bool {
 	return false
 }
 
-// speaksTLS reports whether a server that did not greet in HTTP/2 does so over TLS. It does not verify the
-// certificate, as it sends nothing.
+// speaksTLS reports whether a server that did not greet in HTTP/2 does so over TLS.
 func (t Target) speaksTLS(ctx context.Context, first []byte) bool {
 	if len(first) > 0 && first[0] == alertRecord {
 		return true
 	}
-	raw, err := t.dialTCP(ctx)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = raw.Close() }()
-	secure := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
-		MinVersion: tls.VersionTLS12}) //nolint:gosec // only detects TLS; nothing is sent
-	return secure.HandshakeContext(ctx) == nil
+	return sniff.SpeaksTLS(ctx, t.dialTCP)
 }
 
 // aheadOfReader is the flow-control window of a stream, in bytes: the initial one of HTTP/2.

@@ -1,7 +1,10 @@
 package grpcservice
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -57,12 +60,14 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	if f.Definitions != nil {
 		return health.Result{OK: true, Reason: reason}, nil
 	}
+	missing := ""
 	err = withReflection(ctx, conn, maxReply, func(r *reflection) error {
-		_, err := r.exchange(&reflectionpb.ServerReflectionRequest{
+		listed, err := r.exchange(&reflectionpb.ServerReflectionRequest{
 			MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 		if status.Code(err) == codes.ResourceExhausted { // it is a long list
 			return nil
 		}
+		missing = missingOf(f.Methods, listed.GetListServicesResponse().GetService())
 		return err
 	})
 	if err == errNoReflection { //nolint:errorlint // it is not wrapped
@@ -71,5 +76,33 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	if err != nil {
 		return health.Result{}, err
 	}
+	if missing != "" {
+		return health.Result{Reason: missing}, nil
+	}
 	return health.Result{OK: true, Reason: reason}, nil
+}
+
+// missingOf returns what is wrong with a backend that lists none of the services whose methods are tools; "": it has
+// one of them, or lists nothing.
+func missingOf(methods []string, listed []*reflectionpb.ServiceResponse) string {
+	var own []string
+	for _, s := range listed {
+		own = append(own, s.GetName())
+	}
+	own = slices.DeleteFunc(own, func(name string) bool { return strings.HasPrefix(name, "grpc.") })
+	if len(listed) == 0 || len(methods) == 0 {
+		return ""
+	}
+	first := ""
+	for _, entry := range methods {
+		service, _, _ := strings.Cut(entry, "/")
+		if slices.Contains(own, service) {
+			return ""
+		}
+		first = cmp.Or(first, service)
+	}
+	if len(own) == 0 {
+		return "the backend has no service " + first + ", and no other one"
+	}
+	return "the backend has no service " + first + ", whose methods are the fleet's; it has " + slices.Min(own)
 }

@@ -4,6 +4,7 @@ package sniff
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"time"
@@ -43,7 +44,23 @@ func Of(ctx context.Context, dial func(context.Context) (net.Conn, error)) Proto
 	_, _ = io.WriteString(conn, preface) // the server may have closed it with a reason, which is read
 	first := make([]byte, 9)
 	n, _ := io.ReadFull(conn, first)
-	return ofBytes(first[:n])
+	found := ofBytes(first[:n])
+	if found == Unknown && SpeaksTLS(ctx, dial) {
+		return TLS
+	}
+	return found
+}
+
+// SpeaksTLS reports whether a server does a TLS handshake. It does not verify the certificate, as it sends nothing.
+func SpeaksTLS(ctx context.Context, dial func(context.Context) (net.Conn, error)) bool {
+	conn, err := dial(ctx)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"},
+		MinVersion: tls.VersionTLS12}) //nolint:gosec // only detects TLS; nothing is sent
+	return secure.HandshakeContext(ctx) == nil
 }
 
 // ofBytes returns the protocol that begins with these bytes.
