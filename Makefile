@@ -71,8 +71,11 @@ LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessa
 # Without GORACE, each program under the race detector waits a second at its end.
 RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME)
 
-.PHONY: test
+.PHONY: test test-all
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
+	@tools/summary $(MAKE) --no-print-directory test-all
+
+test-all:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./cmd/capgate $(FIRST)))
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large
 

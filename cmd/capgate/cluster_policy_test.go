@@ -60,18 +60,22 @@ type ruledLoad struct {
 	more  chan struct{} // closed, and replaced, whenever there are more
 	bob   int
 
-	ended chan struct{}
-	all   sync.WaitGroup
+	end func() // ends the calls, and waits for them
 }
 
+// startRuledLoad calls until end, or until the test ends, however it does.
 func startRuledLoad(t *testing.T, callers int, clients []docpb.CapabilityClient) *ruledLoad {
-	l := &ruledLoad{more: make(chan struct{}), ended: make(chan struct{})}
+	t.Helper()
+	l := &ruledLoad{more: make(chan struct{})}
+	ended, all := make(chan struct{}), new(sync.WaitGroup)
+	l.end = sync.OnceFunc(func() { close(ended); check.Ended(t, all, "the calls to end") })
+	check.Cleanup(t, l.end)
 	for i := range callers * len(clients) {
 		gateway, user := i%len(clients), [...]string{"ann", "bob"}[i/len(clients)%2]
-		l.all.Go(func() {
+		all.Go(func() {
 			for {
 				select {
-				case <-l.ended:
+				case <-ended:
 					return
 				case <-time.After(pace):
 				}
@@ -174,8 +178,7 @@ func TestAPolicyChangesUnderLoad(t *testing.T) {
 		changes = append(changes, c)
 		l.follow(t, len(clients), c)
 	}
-	close(l.ended)
-	l.all.Wait()
+	l.end()
 	l.check(t, changes)
 	if l.bob == 0 {
 		t.Error("bob made no call")
