@@ -163,7 +163,7 @@ func (w *Webhooks) Lease(
 			var e webhook.Event
 			if e, ok = eventOf(textAt(list, i), all); ok {
 				tries, _ := list[i+2].(int64)
-				taken = append(taken, webhook.Entry{Event: e, Attempts: int(tries), Lease: token})
+				taken = append(taken, webhook.Entry{Event: e, Attempts: int(max(tries, -tries)), Retried: tries < 0, Lease: token})
 			}
 		}
 		if !ok {
@@ -181,7 +181,11 @@ func (w *Webhooks) Done(ctx context.Context, id string) error {
 
 // Reschedule implements webhook.Store.
 func (w *Webhooks) Reschedule(ctx context.Context, e *webhook.Entry, wait time.Duration) error {
-	return w.run(ctx, rescheduleScript, w.keys(), e.ID, e.Lease, e.Attempts, wait.Milliseconds()).Err()
+	attempts := strconv.Itoa(e.Attempts)
+	if e.Retried && e.Attempts == 0 {
+		attempts = "00"
+	}
+	return w.run(ctx, rescheduleScript, w.keys(), e.ID, e.Lease, attempts, wait.Milliseconds()).Err()
 }
 
 // DeadLetter implements webhook.Store.

@@ -23,7 +23,7 @@ func (d *Deliverer) deliver(ctx context.Context, e *Entry) {
 	case skip == errUnavailable:
 		d.requeue(ack, e, d.opts.BackoffBase)
 		return
-	case skip == errExpired && e.Attempts == 1:
+	case skip == errExpired && e.Attempts == 1 && !e.Retried:
 		d.counters.late.Add(1)
 		_ = d.store.Done(ack, e.ID)
 		return

@@ -21,6 +21,7 @@ type Event struct {
 type Entry struct {
 	Event
 	Attempts int    // including this one
+	Retried  bool   // it was a dead letter, and this is its first attempt since then
 	Lease    string // identifies the holder
 }
 

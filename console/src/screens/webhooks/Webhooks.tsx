@@ -26,7 +26,7 @@ export function Webhooks(_: { rest: string[] }) {
   ];
   const retry = async (l: Letter) => {
     await post(`/v1/webhooks/dead/${encodeURIComponent(l.id)}:retry`);
-    say("The event is delivered again.");
+    say("The event waits for another delivery.");
     reload();
   };
   return (
