@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
@@ -97,14 +99,16 @@ func TestMCPStreamsShareAView(t *testing.T) {
 			t.Errorf("a stream of acme: %s", got)
 		}
 	}
-	if a, g := looks.of("acme "), looks.of("globex "); a != 2 || g != 1 {
-		t.Errorf("after a change of acme: %d looks, %d of globex", a, g)
+	changes.Send(gateway.ViewChange{Tenant: "acme"}) // a look at globex because of the first one would be before this one's
+	check.Holds(t, "a further look", func() bool { return looks.of("acme ") == 3 })
+	if g := looks.of("globex "); g != 1 {
+		t.Errorf("after changes of acme: %d looks at the tools of globex", g)
 	}
 	changes.Send(gateway.ViewChange{Capability: "other"})
 	if got := globex.next(t); got != told {
 		t.Errorf("the stream of globex: %s", got)
 	}
-	if a, g := looks.of("acme "), looks.of("globex "); a != 2 || g != 2 {
+	if a, g := looks.of("acme "), looks.of("globex "); a != 3 || g != 2 {
 		t.Errorf("after a change of a capability that acme does not see: %d looks, %d of globex", a, g)
 	}
 	for _, s := range acme {
@@ -151,5 +155,28 @@ func TestMCPLooksOfManyUsers(t *testing.T) {
 	defer looks.mu.Unlock()
 	if looks.most["acme"] != 1 {
 		t.Errorf("%d looks of a tenant at once", looks.most["acme"])
+	}
+}
+
+// TestFingerprintsOfHiddenTools: a tool that the caller may not use is no part of what identifies the caller's tools.
+func TestFingerprintsOfHiddenTools(t *testing.T) {
+	t.Parallel()
+	known := catalog.New(catalog.Options{})
+	decider, err := policy.New(policy.Options{Source: known, Timeout: check.Patience,
+		Store: &ruled{rules: map[policy.Name]call.Verdict{on("caps", "hidden"): call.Block}}})
+	check.Must(t, err)
+	of := func(names ...string) [sha256.Size]byte {
+		var tools []manifest.Tool
+		for _, name := range names {
+			tools = append(tools, tool(t, name))
+		}
+		known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow}})
+		sum, err := listing.New(known, decider, gateway.GRPCStatus).Fingerprint(t.Context(), &tenant.Identity{Tenant: "default"},
+			func(string, string) byte { return 0 })
+		check.Must(t, err)
+		return sum
+	}
+	if of("first", "hidden") != of("first") || of("first") == of("first", "last") {
+		t.Error("the tools that a caller may use are not all that counts")
 	}
 }
