@@ -55,6 +55,7 @@ func TestAPreviewShowsWhatTheAskerWouldHide(t *testing.T) {
 		{`"eyJhbGciOiJIUzI1NiJ9.e30.evil.example"`, `evil.example`},
 		{`"https://sk-live1234abcd.evil.example"`, `sk-live1234abcd.evil.example`},
 		{`"/opt/sk-live1234abcd/run"`, `/opt/sk-live1234abcd/run`},
+		{`"AKIAABCDEFGHIJKLMNOP-evil.example"`, `AKIAABCDEFGHIJKLMNOP-evil.example`},
 		{`"AKIAABCDEFGHIJKLMNOP.evil.example"`, `AKIAABCDEFGHIJKLMNOP.evil.example`},
 		{`"https://good.example:80\\evil.example@x"`, `evil.example@x`},
 		{`"https://good.example:80#evil@x"`, `80#evil@x`},

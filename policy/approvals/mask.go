@@ -153,7 +153,7 @@ func (m *masker) maskText(text string) string {
 		from := 0
 		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {
 			begin, end := at[2*f.value], at[2*f.value+1]
-			if begin < from || begin == end || !bounded(text[:at[0]], text[end:]) || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil &&
+			if begin < from || begin == end || !bounded(text[:at[0]], text[at[0]:end], text[end:]) || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil &&
 				!f.secret(text[begin:end]) {
 				continue
 			}
@@ -170,7 +170,7 @@ func (m *masker) maskText(text string) string {
 
 // bounded reports whether a match is a whole word of its text, and no part of a host, a path or a command. before is the
 // text before the match, with the name of the value, and after is the text after the value.
-func bounded(before, after string) bool {
+func bounded(before, match, after string) bool {
 	const joins = `/.@\\` // to a longer host, path or address
 	if before != "" && strings.IndexByte(joins, before[len(before)-1]) >= 0 {
 		return false
@@ -180,8 +180,12 @@ func bounded(before, after string) bool {
 		return true
 	case len(rest) < len(after): // the end of a sentence
 		return rest[0] == ' ' || rest[0] == '\n'
+	case rest[0] == '@': // behind the password of a URL
+		return strings.HasPrefix(match, "://")
+	case rest[0] == '-':
+		return strings.HasPrefix(rest, "-----END")
 	default:
-		return strings.IndexByte(" \t\r\n\"'\\,&)]}@-", rest[0]) >= 0
+		return strings.IndexByte(" \t\r\n\"'\\,&)]}", rest[0]) >= 0
 	}
 }
 
