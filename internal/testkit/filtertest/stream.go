@@ -119,10 +119,10 @@ func (s *Stream) Join(g *relay.Group) { s.Groups = append(s.Groups, g) }
 // Limit implements filter.Stream.
 func (s *Stream) Limit(l relay.Limits) { s.Limits = l }
 
-// TapResponse implements filter.Stream.
 // DoubtRefusals implements filter.Stream.
 func (s *Stream) DoubtRefusals() { s.Doubts = true }
 
+// TapResponse implements filter.Stream.
 func (s *Stream) TapResponse(t relay.Tap) { s.Tap = t }
 
 // Wait implements filter.Stream.
