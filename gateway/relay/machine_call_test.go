@@ -180,7 +180,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 			} else if n > 0 && !k.repeatable() && !k.ups[n-1].disowned() {
 				t.Fatalf("call %d may have run, and was retried", k.num)
 			}
-			s.began = k.m.sh.now
+			s.began = k.m.sh.clock()
 			k.ups = append(k.ups, s)
 		}
 		want := append([]xhpack.HeaderField(nil), k.reqHead...)

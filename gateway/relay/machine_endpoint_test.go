@@ -55,7 +55,7 @@ type side struct {
 	code                         errCode // of gotReset
 	sentCode                     errCode // of sentReset
 	status                       string  // grpc-status received
-	began                        int64   // when the backend got the call, as shard.now
+	began                        int64   // when the backend got the call, as shard.clock
 	credited                     bool    // the backend has given credit for the request
 	late                         bool    // the backend refused the call although it had accepted it, by time or credit
 }

@@ -325,7 +325,7 @@ func (k *call) breakOff() {
 		}
 		if !s.sentHead && k.m.rng.IntN(3) > 0 {
 			k.disturbed = k.disturbed || k.reqLen > k.m.sh.relay.cfg.MaxReplay
-			s.late = s.credited || k.m.sh.now-s.began > int64(refusedWithin)
+			s.late = s.credited || k.m.sh.clock()-s.began > int64(refusedWithin)
 			s.e.reset(s, errRefusedStream)
 			return
 		}

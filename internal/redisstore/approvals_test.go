@@ -77,7 +77,7 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 		if a.Preview != "{\n  \"n\": 1.0,\n  \"to\": \"bob\"\n}" {
 			t.Errorf("preview: %s", a.Preview)
 		}
-		again := request(`{"n":1,"to":"bob"}`) // the same arguments in another form
+		again := request(`{"n":1.0,"to":"bob"}`) // the same arguments in another order
 		if b := ask(t, two, again); b.ID != a.ID {
 			t.Errorf("the same call was asked about twice: %s, %s", a.ID, b.ID)
 		}

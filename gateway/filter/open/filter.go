@@ -45,26 +45,31 @@ func New(drop func(*filter.Call), most Limits) *Filter {
 func (f *Filter) Admit(t *filter.Call, s *State) filter.Step {
 	f.drop(t)
 	t.Info.Tenant, t.Principal.Scopes = tenant.Default, tenant.Read
-	var fits bool
-	if *s, fits = f.begin(t.Stream.Peer(), t.Client.Address); !fits {
+	if s.counted = f.begin(t.Stream.Peer(), t.Client.Address); s.counted == nil {
 		return t.Reject(rejectedOpen)
 	}
 	return filter.Continue
 }
 
 // Done implements filter.Filter.
-func (f *Filter) Done(_ *filter.Call, s *State, _ *filter.Result) { f.end(*s) }
-
-// State is a call that is counted; the zero value is none.
-type State struct {
-	peer *relay.Peer  // nil: the connection is the gateway's own
-	net  netip.Prefix // not valid: the address is not known
-	open bool
+func (f *Filter) Done(_ *filter.Call, s *State, _ *filter.Result) {
+	if s.counted != nil {
+		f.end(s.counted)
+	}
 }
 
-// begin counts a call of a client at that address, unless there are too many. end is due then.
-func (f *Filter) begin(p *relay.Peer, client string) (State, bool) {
-	c := State{open: true}
+// State is what the filter remembers of a call.
+type State struct{ counted *counted } // nil: it is not counted
+
+// counted is whose a call is.
+type counted struct {
+	peer *relay.Peer  // nil: the connection is the gateway's own
+	net  netip.Prefix // not valid: the address is not known
+}
+
+// begin counts a call of a client at that address. It returns nil if there are too many; otherwise end is due.
+func (f *Filter) begin(p *relay.Peer, client string) *counted {
+	c := &counted{}
 	if !p.Internal {
 		c.peer = p
 	}
@@ -75,23 +80,20 @@ func (f *Filter) begin(p *relay.Peer, client string) (State, bool) {
 	defer f.mu.Unlock()
 	if f.all >= f.most.All || c.peer != nil && f.conns[c.peer] >= f.most.Connection ||
 		c.net.IsValid() && f.nets[c.net] >= f.most.Network {
-		return State{}, false
+		return nil
 	}
 	f.add(c, 1)
-	return c, true
+	return c
 }
 
 // end takes a call off the count.
-func (f *Filter) end(c State) {
-	if !c.open {
-		return
-	}
+func (f *Filter) end(c *counted) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.add(c, -1)
 }
 
-func (f *Filter) add(c State, n int) {
+func (f *Filter) add(c *counted, n int) {
 	f.all += n
 	if c.peer != nil {
 		count(f.conns, c.peer, n)

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -53,6 +54,11 @@ func broken() *Problem {
 func stalled() *Problem {
 	return &Problem{Status: http.StatusRequestTimeout, Code: codes.DeadlineExceeded, Reason: "UPLOAD_STALLED",
 		Detail: "nothing more came of the body for too long"}
+}
+
+func isStalled(err error) bool {
+	var p *Problem
+	return errors.As(err, &p) && p.Status == http.StatusRequestTimeout
 }
 
 func mismatch() *Problem {

@@ -115,11 +115,13 @@ func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifact
 	buf := make([]byte, chunkBytes) // used again: sending copies it
 	for first := true; ; first = false {
 		n, err := fill(in, buf)
-		if a.came() {
-			return true, nil
-		}
 		last := err == io.EOF
-		if err != nil && !last {
+		switch {
+		case isStalled(err): // net/http cancels the call with it, so that an answer would tell of that alone
+			return false, err
+		case a.came():
+			return true, nil
+		case err != nil && !last:
 			return false, err
 		}
 		if n > 0 || first { // an empty file is one empty chunk
