@@ -224,7 +224,7 @@ func (d *Decider) load(key string, generation uint64) (matches, error) {
 	d.endBy(&r, end)
 	if d.opts.Shadow != nil {
 		if _, candidates, err := d.findRules(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
-			r.candidate, end = firstMatch(list, candidates)
+			r.candidate, end = firstMatch(list, over(found, candidates))
 			r.shadow = true
 			d.endBy(&r, end)
 		}

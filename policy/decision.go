@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -115,6 +116,17 @@ func (d *Decider) endBy(m *matches, end time.Time) {
 	if at := d.now() + int64(end.Sub(d.wall())); m.ends == 0 || at < m.ends {
 		m.ends = at
 	}
+}
+
+// over returns rules with candidates in the place of those that have their names, as after they are put in effect.
+func over(rules, candidates []Found) []Found {
+	all := slices.Clone(candidates)
+	for i := range rules {
+		if !all[i].Present {
+			all[i] = rules[i]
+		}
+	}
+	return all
 }
 
 // firstMatch returns the first match, and its rule's end; zero: never.

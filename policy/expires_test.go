@@ -84,7 +84,7 @@ func TestARuleThatHasEndedIsAbsent(t *testing.T) {
 	if got, refusal := d.Fetch(t.Context(), &c); refusal != nil || got.Level == policy.User {
 		t.Errorf("%+v, %v", got, refusal)
 	}
-	got, looks, err := d.Explain(t.Context(), store, &c)
+	got, looks, err := d.Explain(t.Context(), &c, store)
 	if err != nil || got.Level == policy.User {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -15,16 +15,22 @@ type Evaluation struct {
 	Decided bool
 }
 
-// Explain decides as Fetch does, but by the rules of a store without the cache, and returns every
-// evaluated level and rule in order. A nil store has no rules.
-func (d *Decider) Explain(ctx context.Context, store Store, c *call.Call) (Decision, []Evaluation, error) {
+// Explain decides as Fetch does, but by the rules of stores without the cache, and returns every evaluated level and
+// rule in order. A rule of a later store takes the place of the one with its name in the earlier ones: with the rules
+// and the candidates, the decision is the one after the candidates are put in effect. Without a store there are no rules.
+func (d *Decider) Explain(ctx context.Context, c *call.Call, stores ...Store) (Decision, []Evaluation, error) {
 	var evaluations []Evaluation
 	ruled := match{}
-	if store != nil {
-		list, found, err := d.findRules(ctx, store, keyOf(c))
+	var list []leveled
+	var found []Found
+	for _, store := range stores {
+		those, more, err := d.findRules(ctx, store, keyOf(c))
 		if err != nil {
 			return Decision{}, nil, err
 		}
+		list, found = those, over(found, more)
+	}
+	if len(stores) > 0 {
 		ruled, _ = firstMatch(list, found)
 		for i, l := range list {
 			evaluations = append(evaluations, Evaluation{

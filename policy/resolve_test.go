@@ -140,7 +140,7 @@ func TestAnUnlistedToolNeedsARuleThatNamesIt(t *testing.T) {
 			if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || got != want {
 				t.Errorf("%+v, %v: got %+v, %v; want %+v", r, verdict, got, refusal, want)
 			}
-			got, looks, err := d.Explain(t.Context(), store, &aCall)
+			got, looks, err := d.Explain(t.Context(), &aCall, store)
 			decided := policy.Level(0)
 			for _, l := range looks {
 				if l.Decided {
@@ -160,7 +160,7 @@ func TestExplain(t *testing.T) {
 	store.set("acme", policy.Name{Agent: "bot", Capability: "weather", Tool: "*"}, call.Ask)
 	store.set("", policy.Name{Capability: "*", Tool: "*"}, call.Allow)
 	d := newDecider(t, policy.Options{Store: store, Source: said{call.Block, policy.Default, policy.Accepted}})
-	decision, looks, err := d.Explain(t.Context(), store, &aCall)
+	decision, looks, err := d.Explain(t.Context(), &aCall, store)
 	if err != nil || decision.Verdict != call.Ask || decision.Level != policy.TenantAgent {
 		t.Fatalf("got %+v, %v", decision, err)
 	}
@@ -187,7 +187,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d places said something, %d decided", said, decided)
 	}
 	store.leave(true)
-	if _, _, err := d.Explain(t.Context(), store, &aCall); err == nil {
+	if _, _, err := d.Explain(t.Context(), &aCall, store); err == nil {
 		t.Error("explained without its rules")
 	}
 }

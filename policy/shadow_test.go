@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestCandidatesAreCompared as if they replaced all rules, without an effect on decisions.
+// TestCandidatesAreCompared as if each of them was put in effect, without an effect on decisions.
 func TestCandidatesAreCompared(t *testing.T) {
 	t.Parallel()
 	everything := policy.Name{Capability: policy.Any, Tool: policy.Any}
@@ -22,7 +22,19 @@ func TestCandidatesAreCompared(t *testing.T) {
 	}{
 		"no candidates": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, _ *memory) {
 			r.set("acme", tenantAllows, call.Allow)
-		}, call.Allow, true, call.Ask},
+		}, call.Allow, false, 0},
+		"of another tool": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, c *memory) {
+			r.set("acme", tenantAllows, call.Allow)
+			c.set("acme", policy.Name{Capability: policy.Any, Tool: "another"}, call.Block)
+		}, call.Allow, false, 0},
+		"below a rule": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, c *memory) {
+			r.set("acme", tenantAllows, call.Allow)
+			c.set("", everything, call.Block)
+		}, call.Allow, false, 0},
+		"in place of a rule": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, c *memory) {
+			r.set("acme", tenantAllows, call.Allow)
+			c.set("acme", tenantAllows, call.Block)
+		}, call.Allow, true, call.Block},
 		"the same": {said{call.Ask, policy.Fleet, policy.Accepted}, func(r, c *memory) {
 			r.set("acme", tenantAllows, call.Allow)
 			c.set("", everything, call.Allow)
@@ -55,7 +67,7 @@ func TestCandidatesAreCompared(t *testing.T) {
 					t.Errorf("got %+v, %v", got, refusal)
 				}
 			}
-			if got, _, err := d.Explain(t.Context(), candidates, &aCall); err != nil ||
+			if got, _, err := d.Explain(t.Context(), &aCall, inForce, candidates); err != nil ||
 				(got.Verdict != test.verdict) != test.differs {
 				t.Errorf("explained as %+v, %v", got, err)
 			}
@@ -105,13 +117,13 @@ func TestTheFirstEndOfTwoCounts(t *testing.T) {
 	} {
 		now := clocktest.New(time.Now())
 		store, candidates := &memory{}, &memory{}
-		until := func(after time.Duration) policy.Found {
-			return policy.Found{Present: true, Verdict: call.Allow, Expires: now.Now().Add(after)}
+		until := func(v call.Verdict, after time.Duration) policy.Found {
+			return policy.Found{Present: true, Verdict: v, Expires: now.Now().Add(after)}
 		}
-		store.setFound("acme", tenantAllows, until(ends.rule))
-		candidates.setFound("acme", tenantAllows, until(ends.candidate))
+		store.setFound("acme", tenantAllows, until(call.Allow, ends.rule))
+		candidates.setFound("acme", tenantAllows, until(call.Ask, ends.candidate))
 		d := newDecider(t, policy.Options{Store: store, Shadow: candidates, TTL: 10 * time.Hour, Now: now.Now})
-		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow || got.Differs {
+		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Allow || !got.Differs {
 			t.Errorf("%s: at first %+v, %v", name, got, refusal)
 		}
 		now.Add(time.Minute - 1)
@@ -123,7 +135,8 @@ func TestTheFirstEndOfTwoCounts(t *testing.T) {
 		if got, known := d.Decide(&aCall); known {
 			t.Errorf("%s: the cache has %+v after the first end", name, got)
 		}
-		if got, refusal := both(t, d, &aCall); refusal != nil || !got.Differs {
+		if got, refusal := both(t, d, &aCall); refusal != nil ||
+			got.Differs != (ends.rule < ends.candidate) {
 			t.Errorf("%s: after the first end %+v, %v", name, got, refusal)
 		}
 	}

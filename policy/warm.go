@@ -95,8 +95,9 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 		r := matches{match: ruled[i].match}
 		d.endBy(&r, ruled[i].end)
 		if candidates != nil {
-			r.candidate, r.shadow = candidates[i].match, true
-			d.endBy(&r, candidates[i].end)
+			c := candidates[i].over(ruled[i])
+			r.candidate, r.shadow = c.match, true
+			d.endBy(&r, c.end)
 		}
 		d.cache.put(string(keys[i].append(nil)), r, d.expiry(), generations[i])
 	}
@@ -107,6 +108,15 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 type ending struct {
 	match
 	end time.Time
+	at  int // position in the order of precedence
+}
+
+// over returns a candidate, or the rule that precedes it.
+func (e ending) over(rule ending) ending {
+	if rule.scope != noRule && (e.scope == noRule || rule.at < e.at) {
+		return rule
+	}
+	return e
 }
 
 // findRulesOfKeys finds the matches of keys: a few queries for each tenant.
@@ -133,10 +143,12 @@ func (d *Decider) findRulesOfKeys(ctx context.Context, store Store, keys []Key) 
 	}
 	ruled := make([]ending, len(keys))
 	for i := range keys {
+		at := 0
 		each(&keys[i], func(tenant string, l leveled) {
 			if f := wanted[tenant][l.Name]; f.Present && ruled[i].scope == noRule {
-				ruled[i] = ending{l.match(&f), f.Expires}
+				ruled[i] = ending{l.match(&f), f.Expires, at}
 			}
+			at++
 		})
 	}
 	return ruled, nil

@@ -139,6 +139,9 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 			{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
 			{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
 		}, approversOf(a)...)...)
+		if change := a.GetToolChange(); change != "" {
+			fmt.Fprintf(w, "\ntool changed:\n  %s\n", lines(change, 2))
+		}
 		args := "  unavailable: the gateway does not have the key that encrypts them"
 		if a.GetArguments() != "" {
 			args = "  " + lines(a.GetArguments(), 2)

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -45,9 +46,9 @@ func mcpOf(cfg *config.Config, of *plan) mcp.Settings {
 }
 
 // describe returns the description of a tool, for approvers.
-func (p *process) describe(capability, tool string) (string, toolschema.Hash) {
+func (p *process) describe(capability, tool string) authorize.Description {
 	t, _ := p.tools.Describe(capability, tool)
-	return t.Description, t.Hash
+	return authorize.Description{Description: t.Description, Change: p.tools.Change(capability, tool), Schema: t.Hash}
 }
 
 // toolNames returns the known tools of a capability.
@@ -62,6 +63,6 @@ func (p *process) toolNames(capability string) []string {
 
 // current returns the schema hash of a tool.
 func (p *process) current(capability, tool string) toolschema.Hash {
-	_, hash := p.describe(capability, tool)
-	return hash
+	t, _ := p.tools.Describe(capability, tool)
+	return t.Hash
 }

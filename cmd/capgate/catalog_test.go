@@ -1,16 +1,21 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 func capgateCatalog(t *testing.T, admin string, args ...string) (exit int, stdout, stderr string) {
@@ -35,6 +40,7 @@ func TestAToolIsAccepted(t *testing.T) {
 	}
 	check.Must(t, os.WriteFile(manifest, []byte(changed), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
+	approverSeesTheChange(t, public, admin)
 	exit, out, errs := capgateCatalog(t, admin, "list")
 	if exit != 0 || !regexp.MustCompile(`(?m)^caps +\d+ +1 +manifest +- +-$`).MatchString(out) {
 		t.Errorf("list: %d %s%s", exit, out, errs)
@@ -65,6 +71,32 @@ func TestAToolIsAccepted(t *testing.T) {
 		}
 	}
 	p.stop(t)
+}
+
+// approverSeesTheChange makes calls of a changed tool until the approval of one, in the API and on the command line, says
+// what has changed.
+func approverSeesTheChange(t *testing.T, public, admin string) {
+	t.Helper()
+	const want = "it has changed since its version was accepted:\ndescription:\n+ Changed. d\n- d"
+	var found capgatepb.Approval
+	n := 0
+	check.Until(t, "an approval that says what has changed", func() (bool, string) {
+		n++
+		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"tool_name":"echo","args":{"n":%d}}`, n)))
+		check.Must(t, err)
+		check.Must(t, resp.Body.Close())
+		var page capgatepb.ListApprovalsResponse
+		text := waitPage(t, "http://"+admin+"/v1/approvals?page_size=1", "apr_")
+		check.Must(t, protojson.Unmarshal([]byte(text), &page))
+		proto.Reset(&found)
+		proto.Merge(&found, page.GetApprovals()[0])
+		return found.GetToolChange() == want, text
+	})
+	_, out, errs := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, "approvals", "show", found.GetId())
+	if !strings.Contains(out, "tool changed:\n  "+strings.ReplaceAll(want, "\n", "\n  ")) {
+		t.Errorf("%s%s", out, errs)
+	}
 }
 
 // TestToolsOfAProcessAreDiscovered when its backend is found healthy.

@@ -16,7 +16,8 @@ explain. Of the rules that apply to a call, the most specific one decides: --use
 --user, --agent, the tenant, all tenants (--global); among these, capability and tool, capability,
 tool, neither. Without a rule, the capability's manifest decides, and then its fleet.
 
-Candidate rules are a second set that decides nothing. explain also shows their decision. With
+Candidate rules are a second set that decides nothing. explain also shows the decision after all of
+them are put in effect: each in the place of the rule with its subject, beside all other rules. With
 policies.shadow in the configuration, the gateway counts the decisions that they would change.
 
 In a gateway with tenants, list shows the rules of all tenants, or of --tenant; set, rm and

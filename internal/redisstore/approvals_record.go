@@ -21,7 +21,7 @@ func bindingFields(w *approvals.Binding) []any {
 // approvalFields are the fields of a new approval.
 func approvalFields(r *approvals.Record) []any {
 	return append(bindingFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace",
-		r.Trace,
+		r.Trace, "change", r.Change,
 		"level", r.Level, "why", r.Why, "preview", r.Preview, "value", r.Value, "sealed", r.Sealed,
 		"whole", strconv.FormatBool(r.Whole))
 }
@@ -39,7 +39,7 @@ func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, err
 func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.Record, error) {
 	r := approvals.Record{Sealed: []byte(f["sealed"])}
 	r.ID, r.Session, r.Thread = f["id"], f["session"], f["thread"]
-	r.Description, r.RequestID, r.Trace = f["description"], f["request"], f["trace"]
+	r.Description, r.RequestID, r.Trace, r.Change = f["description"], f["request"], f["trace"], f["change"]
 	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
 	r.Value, r.Whole = f["value"], f["whole"] == "true"
 	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]

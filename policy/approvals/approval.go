@@ -14,6 +14,7 @@ type Request struct {
 	Tenant, User, Agent, Capability, Tool, Session string
 
 	Description string          // of the tool; "": unknown
+	Change      string          // how the tool differs from its accepted version; "": it does not
 	Schema      toolschema.Hash // of the tool; zero: unknown
 	Args        []byte          // JSON as sent; empty means {}
 	Thread      string
@@ -53,7 +54,7 @@ type Approval struct {
 	ID string // unguessable
 	Binding
 
-	Description, RequestID, Trace, Level, Why string
+	Description, Change, RequestID, Trace, Level, Why string
 
 	Preview    string // the arguments, pretty-printed, with likely secrets masked
 	Excerpt    bool   // Preview and Value are shortened

@@ -249,8 +249,9 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	d.Approval = Approval{
 		ID: newID(), Binding: newBinding(r, args),
 		Description: readable(r.Description, maxText), RequestID: readable(r.RequestID, maxName),
-		Trace: readable(r.Trace, maxName),
-		Level: readable(r.Level, maxName), Why: readable(r.Why, maxText),
+		Change: readable(r.Change, maxText),
+		Trace:  readable(r.Trace, maxName),
+		Level:  readable(r.Level, maxName), Why: readable(r.Why, maxText),
 	}
 	d.CallSum = d.sum()
 	rule := k.AnswerRule(r.Tenant, r.Capability, r.Tool)

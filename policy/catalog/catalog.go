@@ -58,6 +58,9 @@ type Catalog struct {
 	revision         Revision                 // the known revision of the store; used by Run, and by Read before it
 	storeUnavailable bool                     // the last poll failed; used likewise
 
+	changes   atomic.Pointer[map[string]map[string]change] // of drifted tools, by capability and tool; see KeepVersions
+	published chan struct{}                                // KeepVersions has work
+
 	mu      sync.Mutex
 	entries map[string]*entry
 }
@@ -73,7 +76,7 @@ func New(o Options) *Catalog {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	c := &Catalog{opts: o, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
+	c := &Catalog{opts: o, wake: make(chan struct{}, 1), published: make(chan struct{}, 1), entries: map[string]*entry{}}
 	c.snapshot.Store(&map[string]*capability{})
 	c.ids.Store(new([]string))
 	return c

@@ -63,7 +63,8 @@ func (c *Catalog) Replace(all map[string]Declaration) {
 	c.ids.Store(&ids)
 	c.mu.Unlock()
 	c.opts.Changed("")
-	c.wakeUp()
+	wakeUp(c.published)
+	wakeUp(c.wake)
 }
 
 // setManifest sets another manifest. shared says that there is a store to reconcile.
@@ -131,6 +132,7 @@ func (c *Catalog) publish(ids ...string) {
 		}
 	}
 	c.snapshot.Store(&next)
+	wakeUp(c.published)
 	for _, id := range ids {
 		c.opts.Changed(id)
 	}
@@ -192,10 +194,10 @@ func (e *entry) removedTools(next []Tool) []string {
 	return slices.DeleteFunc(missing(e.tools, next), func(name string) bool { return elsewhere[name] })
 }
 
-// wakeUp wakes up Run.
-func (c *Catalog) wakeUp() {
+// wakeUp wakes up the goroutine that receives.
+func wakeUp(who chan<- struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case who <- struct{}{}:
 	default:
 	}
 }

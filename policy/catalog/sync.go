@@ -25,7 +25,7 @@ func (c *Catalog) Run(ctx context.Context) {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Watch(ctx, c.wakeUp) }))
+	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Watch(ctx, func() { wakeUp(c.wake) }) }))
 	defer following.Wait()
 	tick := time.NewTicker(c.opts.Round)
 	defer tick.Stop()

@@ -32,16 +32,21 @@ const maxVersion = 64 << 10
 // versionsRound is the interval in which accepted versions are looked for.
 const versionsRound = 2 * time.Second
 
-// KeepVersions stores the accepted version of each tool as soon as the tool is known, until ctx ends.
+// KeepVersions stores the accepted version of each tool as soon as the tool is known, and reads those of drifted tools
+// for Change, until ctx ends.
 func (c *Catalog) KeepVersions(ctx context.Context, to Versions) {
 	saved := map[string]map[string]toolschema.Hash{} // by capability and tool
 	ticker := time.NewTicker(versionsRound)
 	defer ticker.Stop()
 	for {
-		recovery.Round("tool versions", func() { c.saveVersions(ctx, to, saved) })
+		recovery.Round("tool versions", func() {
+			c.saveVersions(ctx, to, saved)
+			c.readChanges(ctx, to)
+		})
 		select {
 		case <-ctx.Done():
 			return
+		case <-c.published:
 		case <-ticker.C:
 		}
 	}

@@ -50,10 +50,17 @@ func TestVersionsOfADriftedTool(t *testing.T) {
 			if got := c.AcceptedVersions(t.Context(), kept, "weather")["x"].Description; got != "one" {
 				t.Errorf("the accepted version of %q is %q", description, got)
 			}
+			want := "it has changed since its version was accepted:\ndescription:\n+ " + description + "\n- one"
+			if got := c.Change("weather", "x"); got != want {
+				t.Errorf("the change to %q: %q", description, got)
+			}
 		}
 		changed, _ := c.Describe("weather", "x")
 		if err := c.Accept(t.Context(), "weather", "x", changed.Hash); err != nil {
 			t.Error(err)
+		}
+		if got := c.Change("weather", "x"); got != "" {
+			t.Errorf("an accepted tool: %q", got)
 		}
 		<-time.After(time.Minute)
 		c.Replace(static(tool(t, "x", "one", "n")))

@@ -25,6 +25,7 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 		Id: a.ID, Tenant: shown(a.Tenant), User: shown(a.User), Agent: shown(a.Agent),
 		Capability: shown(a.Capability), Tool: shown(a.Tool),
 		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why,
+		ToolChange: a.Change,
 		RequestId:  a.RequestID,
 		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered),
 		AnsweredBy: a.By, Comment: a.Comment, Link: a.Link,

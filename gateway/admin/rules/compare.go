@@ -94,15 +94,15 @@ func (s *server) samples(ctx context.Context, tenant string) (all []Sample) {
 	return all
 }
 
-// compare returns how the candidates would change a decision; nil: they would not.
+// compare returns how a decision would change if the candidates were put in effect; nil: it would not.
 func (s *server) compare(ctx context.Context, of *Sample) (*capgatepb.ComparePoliciesResponse_PolicyChange, error) {
 	c := &call.Call{Tenant: of.Tenant, User: of.User, Agent: of.Agent, Capability: of.Capability, Tool: of.Tool,
 		Method: call.Invoke}
-	now, _, err := s.Decider.Explain(ctx, s.Rules, c)
+	now, _, err := s.Decider.Explain(ctx, c, s.Rules)
 	if err != nil {
 		return nil, err
 	}
-	then, _, err := s.Decider.Explain(ctx, s.Candidates, c)
+	then, _, err := s.Decider.Explain(ctx, c, s.Rules, s.Candidates)
 	if err != nil || then.Verdict == now.Verdict {
 		return nil, err
 	}

@@ -36,11 +36,14 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	if err != nil && req.GetCandidate() {
 		return nil, s.refused(err)
 	}
-	var rules policy.Store // nil: no candidates
+	var rules []policy.Store
 	if set != nil {
-		rules = set
+		rules = append(rules, s.Rules)
 	}
-	decision, looks, err := s.Decider.Explain(ctx, rules, c)
+	if set != nil && req.GetCandidate() {
+		rules = append(rules, s.Candidates)
+	}
+	decision, looks, err := s.Decider.Explain(ctx, c, rules...)
 	if err != nil {
 		return nil, s.refused(err)
 	}
@@ -63,7 +66,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	}
 	there, err := s.anyCandidates(ctx, c.Tenant)
 	if err == nil && there {
-		decision, _, err = s.Decider.Explain(ctx, s.Candidates, c)
+		decision, _, err = s.Decider.Explain(ctx, c, s.Rules, s.Candidates)
 		resp.CandidatePolicy, resp.CandidateLevel = decision.Verdict.String(), decision.Level.String()
 	}
 	if err != nil {

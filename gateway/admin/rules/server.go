@@ -21,7 +21,7 @@ import (
 // Decider decides about the calls of this replica. It learns of a change before the request succeeds, and so
 // before the change feed delivers it.
 type Decider interface {
-	Explain(ctx context.Context, rules policy.Store, c *call.Call) (policy.Decision, []policy.Evaluation, error)
+	Explain(ctx context.Context, c *call.Call, rules ...policy.Store) (policy.Decision, []policy.Evaluation, error)
 	Invalidate(policy.Change)
 }
 

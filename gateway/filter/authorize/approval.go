@@ -25,8 +25,15 @@ type Approver interface {
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
 }
 
-// Describe returns a tool's description and the hash of its schema, from memory: "" and zero where they are not known.
-type Describe func(capability, tool string) (string, toolschema.Hash)
+// Describe returns what people are told of a tool, from memory: the zero value if it is not known.
+type Describe func(capability, tool string) Description
+
+// Description is what people are told of a tool.
+type Description struct {
+	Description string
+	Change      string          // how it differs from its accepted version; "": it does not
+	Schema      toolschema.Hash // of the tool
+}
 
 // Metadata in which a client names a call's approval. It goes no further.
 const (
@@ -189,7 +196,8 @@ func (f *Filter) approvalRequest(m *request) *approvals.Request {
 		r.Context = append(r.Context, [2][]byte{e.Name, e.Value})
 	}
 	if f.cfg.Describe != nil {
-		r.Description, r.Schema = f.cfg.Describe(m.call.Capability, m.call.Tool)
+		of := f.cfg.Describe(m.call.Capability, m.call.Tool)
+		r.Description, r.Change, r.Schema = of.Description, of.Change, of.Schema
 	}
 	if m.decision.Drifted && m.why == "" {
 		r.Why = "the tool has changed since it was last accepted"

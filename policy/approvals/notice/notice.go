@@ -12,6 +12,8 @@ import (
 const (
 	maxValue = 200 // of a name
 	maxWords = 600 // of a description, a reason or a comment
+	// maxChange bounds the difference of a tool from its accepted version.
+	maxChange = 1200
 )
 
 // Notice is an event of an approval in words. Its texts are visible, bounded, and not escaped.
@@ -74,6 +76,7 @@ func New(kind approvals.Kind, a *approvals.Approval) Notice {
 	n.add("Answered by", a.By, maxValue)
 	n.add("Comment", a.Comment, maxWords)
 	n.add("Why", a.Why, maxWords)
+	n.add("Tool changed", a.Change, maxChange)
 	n.add("Description", a.Description, maxWords)
 	n.add("Approval", a.ID, maxValue)
 	if n.Arguments = visible(a.Preview, true); a.Excerpt {

@@ -100,6 +100,9 @@ type Approval struct {
 	AlsoAnswered int32 `protobuf:"varint,38,opt,name=also_answered,json=alsoAnswered,proto3" json:"also_answered,omitempty"`
 	// Only there: further approvals that it covers may be pending, because there are too many, or of an error.
 	MoreMayWait bool `protobuf:"varint,39,opt,name=more_may_wait,json=moreMayWait,proto3" json:"more_may_wait,omitempty"`
+	// How the tool differs from its accepted version, in lines: the first says that it has changed, then "- " begins a
+	// line that was removed, and "+ " one that was added. An excerpt, if it is long. Empty: it is the accepted one.
+	ToolChange string `protobuf:"bytes,40,opt,name=tool_change,json=toolChange,proto3" json:"tool_change,omitempty"`
 	// The longest valid_for of an answer for session or always. Unset: no limit but the gateway's own.
 	MaxValidity *durationpb.Duration `protobuf:"bytes,33,opt,name=max_validity,json=maxValidity,proto3" json:"max_validity,omitempty"`
 	// The end of an answer for session or always. Unset: the answer is for this call, or does not end.
@@ -395,6 +398,13 @@ func (x *Approval) GetMoreMayWait() bool {
 		return x.MoreMayWait
 	}
 	return false
+}
+
+func (x *Approval) GetToolChange() string {
+	if x != nil {
+		return x.ToolChange
+	}
+	return ""
 }
 
 func (x *Approval) GetMaxValidity() *durationpb.Duration {
@@ -1149,7 +1159,7 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\v\n" +
+	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\v\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1197,7 +1207,9 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x11arguments_excerpt\x18$ \x01(\bR\x10argumentsExcerpt\x12-\n" +
 	"\x13may_not_approve_why\x18% \x01(\tR\x10mayNotApproveWhy\x12#\n" +
 	"\ralso_answered\x18& \x01(\x05R\falsoAnswered\x12\"\n" +
-	"\rmore_may_wait\x18' \x01(\bR\vmoreMayWait\x12<\n" +
+	"\rmore_may_wait\x18' \x01(\bR\vmoreMayWait\x12\x1f\n" +
+	"\vtool_change\x18( \x01(\tR\n" +
+	"toolChange\x12<\n" +
 	"\fmax_validity\x18! \x01(\v2\x19.google.protobuf.DurationR\vmaxValidity\x12;\n" +
 	"\vvalid_until\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"validUntil\"\xb2\x01\n" +

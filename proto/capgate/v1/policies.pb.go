@@ -557,7 +557,7 @@ type ExplainPolicyRequest struct {
 	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
 	// Required.
 	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Explain the decision of the candidates.
+	// Explain the decision after the candidates are put in effect.
 	Candidate bool `protobuf:"varint,6,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	// Explain even if the tenant, the capability or the tool does not exist.
 	Force         bool `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`
@@ -651,7 +651,7 @@ type ExplainPolicyResponse struct {
 	// The level that decided: user+agent, user, tenant+agent, tenant, global, manifest, fleet or default.
 	Level string                        `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	Looks []*ExplainPolicyResponse_Look `protobuf:"bytes,3,rep,name=looks,proto3" json:"looks,omitempty"`
-	// The decision of the candidates, and the level that decided. Empty if the tenant has no candidates and there
+	// The decision after the candidates are put in effect, and the level that decided. Empty if the tenant has no candidates and there
 	// are no global ones, and if the request is for the candidates.
 	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`

@@ -40,8 +40,9 @@ const (
 // manifest's recommendation decides, and then the fleet's policy.
 //
 // Besides the rules in force there may be candidates, a second set. With policies.shadow in the
-// configuration, the gateway counts the decisions that would change if the candidates replaced the
-// rules. Requests with candidate apply to these.
+// configuration, the gateway counts the decisions that would change if the candidates were put in effect:
+// each takes the place of the rule with its subject, and all other rules stay. Requests with candidate
+// apply to these.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
 // (POLICIES_OFF) if the configuration has no policies block, INVALID_ARGUMENT (POLICY_INVALID, with
@@ -136,8 +137,9 @@ func (c *policiesClient) ComparePolicies(ctx context.Context, in *ComparePolicie
 // manifest's recommendation decides, and then the fleet's policy.
 //
 // Besides the rules in force there may be candidates, a second set. With policies.shadow in the
-// configuration, the gateway counts the decisions that would change if the candidates replaced the
-// rules. Requests with candidate apply to these.
+// configuration, the gateway counts the decisions that would change if the candidates were put in effect:
+// each takes the place of the rule with its subject, and all other rules stay. Requests with candidate
+// apply to these.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
 // (POLICIES_OFF) if the configuration has no policies block, INVALID_ARGUMENT (POLICY_INVALID, with

@@ -8,6 +8,7 @@ import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/use";
 import { Arguments } from "./Arguments";
 import { ApprovalsContext } from "./feed";
+import { ToolChange } from "./ToolChange";
 import { useWhole } from "./whole";
 import { byOf, stateInWords, toolInWords } from "./words";
 
@@ -61,6 +62,7 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
       {over ? <Conflict of={a} state={state} /> : (
         <form class="stack" onSubmit={(e) => { e.preventDefault(); void send(); }}>
           <p class="dim small"><Untrusted text={a.capability} mono most={80} /> · <Untrusted text={a.tool} mono most={80} /></p>
+          <ToolChange of={a} all />
           <div class="whole" tabIndex={0} role="region" aria-label="All arguments"><Arguments of={all.of} all /></div>
           {!all.whole && !a.may_not_approve_why && !all.problem && <p class="note">Reading all arguments…</p>}
           {all.problem && <Failure problem={all.problem} retry={all.retry} />}

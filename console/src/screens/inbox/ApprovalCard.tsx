@@ -11,6 +11,7 @@ import { mode } from "../../api/client";
 import { AnswerDialog } from "./Answer";
 import { Arguments } from "./Arguments";
 import { stateOf } from "./feed";
+import { ToolChange } from "./ToolChange";
 import { useWhole } from "./whole";
 import { byOf, policyOf, rememberedAs, stateInWords, toolInWords } from "./words";
 
@@ -48,6 +49,7 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
       </header>
       <Asker of={a} />
       <p class="about">{a.description ? <Untrusted text={a.description} most={220} /> : "The catalog has no description of this tool."}</p>
+      <ToolChange of={a} all={alone} />
       <Arguments of={all.of} all={alone} />
       {!alone && a.arguments_excerpt && <p class="small"><a href={addressOf(a)}>View the whole call</a></p>}
       <p class="policy small"><Icon name="policies" /><span><Untrusted text={policyOf(a)} most={240} /></span></p>

@@ -21,12 +21,12 @@ export function Compare({ turn }: { turn: unknown }) {
   const { value, error, reload } = useGet<Compared>("/v1/policies:compare", { tenant });
   useEffect(reload, [turn]);
   return (
-    <Card title="What the candidates would change">
+    <Card title="What putting the candidates in effect would change">
       <Trouble problem={error} retry={reload} what="comparisons" />
       {!value && !error && <Loading />}
       {value && (
         <>
-          <p class="dim">{(value.compared ?? 0).toLocaleString("en")} decisions of recent callers and tools are compared{value.truncated && ". There are more than one comparison shows: choose a tenant"}.</p>
+          <p class="dim">Each candidate takes the place of the rule for the same calls. All other rules stay. {(value.compared ?? 0).toLocaleString("en")} decisions of recent callers and tools are compared{value.truncated && ". There are more than one comparison shows: choose a tenant"}.</p>
           <Table label="What would change" columns={columns} rows={value.changes ?? []} keyOf={(c) => [c.tenant, c.user, c.agent, c.capability, c.tool].join("\n")}
             empty={value.candidates ? "The candidates would change nothing." : "No candidate applies to recent calls."} />
         </>

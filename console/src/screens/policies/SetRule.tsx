@@ -27,7 +27,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
   const run = async () => {
     const { tenant, user, agent, capability, tool } = of;
     const subject = global ? { global } : { tenant, user, agent };
-    await send("PUT", pathOf("/v1/policies", { force: force || undefined }), { ...subject, capability, tool, policy, candidate: asCandidate });
+    await send("PUT", pathOf("/v1/policies", { force: force || undefined }), { ...subject, capability, tool, policy, expire_time: rule?.expire_time, candidate: asCandidate });
     say(`${policy}: calls of ${inWords(tool, 60)} of ${inWords(capability, 60)}${asCandidate ? ", as a candidate" : ""}.`);
     onDone();
   };

@@ -6,12 +6,13 @@ import { Ask, Trouble } from "../../parts/ask";
 import { allTenants, useMay } from "../../parts/roles";
 import { Card, Loading } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet, useSession } from "../../parts/use";
+import { type Loaded, useSession } from "../../parts/use";
 import { diff, pretty, type Line } from "./diff";
 
-export function Drift({ capability, tool, onAccept }: { capability: string; tool: string; onAccept(): void }) {
+interface Props { of: Loaded<CatalogEntry>; capability: string; tool: string; onAccept(): void }
+
+export function Drift({ of: { value, error, reload }, capability, tool, onAccept }: Props) {
   const { say } = useSession();
-  const { value, error, reload } = useGet<CatalogEntry>("/v1/capabilities/" + encodeURIComponent(capability));
   const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState(false);
   const now = value?.tools?.find((t) => t.name === tool);

@@ -1,11 +1,11 @@
 // One tool: its policy for a caller, what changed, and a call as a user or an agent.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PlaygroundTool } from "../../api/types";
+import type { CatalogEntry, PlaygroundTool } from "../../api/types";
 import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
 import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
 import { allTenants, can, Needs, useMay } from "../../parts/roles";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useGet, useList, useSession } from "../../parts/use";
 import { explainAddress } from "../policies/address";
 import { Drift } from "./Drift";
 import { invoke, type Caller, type Told } from "./invoke";
@@ -27,7 +27,9 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   const t = known.current;
   const [args, setArgs] = useState("{}");
   useEffect(() => setWho((w) => ({ ...w, tenant: mine })), [mine]); // the choice at the top of the page
-  const drifted = can(me, "viewer", allTenants) && t?.drifted, changes = useRef<HTMLDivElement>(null);
+  // Whether a tool has changed does not depend on a tenant.
+  const entry = useGet<CatalogEntry>(can(me, "viewer", allTenants) ? "/v1/capabilities/" + encodeURIComponent(capability) : undefined);
+  const drifted = entry.value?.tools?.find((e) => e.name === tool)?.drifted, changes = useRef<HTMLDivElement>(null);
   const missing = error?.reason === "TENANT_REQUIRED";
   const put = (field: keyof Caller) => (text: string) => setWho((w) => ({ ...w, [field]: text }));
   return (
@@ -57,7 +59,7 @@ export function Playground({ capability, tool }: { capability: string; tool: str
             <Programs who={who} capability={capability} tool={tool} args={args} />
           </div>
         </div>
-        {drifted && <div ref={changes}><Drift capability={capability} tool={tool} onAccept={reload} /></div>}
+        {drifted && <div ref={changes}><Drift of={entry} capability={capability} tool={tool} onAccept={reload} /></div>}
       </div>
     </Screen>
   );
