@@ -1,6 +1,6 @@
 // The small parts that screens are made of.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { inWords } from "./Untrusted";
@@ -140,11 +140,12 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the next key belongs to the dialog
     const back = document.activeElement as HTMLElement | null;
-    dialog.current?.showModal();
+    const shown = dialog.current;
+    shown?.showModal();
     heading.current?.focus();
-    return () => back?.focus?.();
+    return () => { shown?.close(); back?.focus?.(); }; // behind an open dialog nothing takes the focus
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose(); }}

@@ -1,5 +1,5 @@
 // Hooks that screens share.
-import { useCallback, useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { createContext } from "preact";
 import { get, now, Problem, type Params } from "../api/client";
 import { follow, type FeedState, type ServerEvent } from "../api/events";
@@ -209,10 +209,10 @@ let second = 0;
 export function useKeys(keys: Record<string, () => void>, chords?: Record<string, () => void>) {
   const current = useRef({ keys, chords });
   current.current = { keys, chords };
-  useEffect(() => {
+  useLayoutEffect(() => { // what is shown has its keys
     const pressed = (e: KeyboardEvent) => {
       const at = e.target as HTMLElement;
-      if (e.ctrlKey || e.metaKey || e.altKey || at.closest("input, textarea, select, dialog")) return;
+      if (e.ctrlKey || e.metaKey || e.altKey || at.closest("input, textarea, select") || document.querySelector("dialog[open]")) return;
       const now = current.current;
       if (Date.now() < second) {
         if (!now.chords) return;

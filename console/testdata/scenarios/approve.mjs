@@ -58,6 +58,7 @@ export default async ({ context, args, phone }) => {
   await desk.getByRole("dialog").getByLabel(/Reason/).fill("not today");
   await desk.getByRole("dialog").getByRole("button", { name: "Deny once" }).click();
   saw.reason = await (await third).text();
+  await desk.getByRole("dialog").waitFor({ state: "hidden" });
   await tile.getByText("None waiting").waitFor();
   await desk.keyboard.press("?");
   await desk.getByRole("dialog", { name: "Keys" }).waitFor();

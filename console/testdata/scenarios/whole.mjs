@@ -15,12 +15,12 @@ export default async ({ context, args }) => {
     await page.keyboard.press("j");
     await page.keyboard.press("a");
     const dialog = page.getByRole("dialog");
-    await dialog.getByText(args.last).first().waitFor();
+    const button = dialog.getByRole("button", { name: "Approve once" });
+    await dialog.locator("button.approve:enabled").waitFor(); // all is read
     one.focused = await page.evaluate(() => document.activeElement.tagName);
     one.whole = await dialog.getByRole("region", { name: "All arguments" }).innerText();
     for (const key of ["Space", "Enter", "y", "Space"]) await page.keyboard.press(key);
     one.afterKeys = await card.getAttribute("data-state");
-    const button = dialog.getByRole("button", { name: "Approve once" });
     const box = await button.boundingBox();
     one.inSight = box !== null && box.y + box.height <= viewport.height;
     await dialog.getByLabel(/Comment/).fill("seen");
@@ -28,6 +28,7 @@ export default async ({ context, args }) => {
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     one.status = (await call).status;
+    await dialog.waitFor({ state: "hidden" });
 
     // A denial whose reason begins at once.
     const second = invoke(args.public, "caps", { second: viewport.width });

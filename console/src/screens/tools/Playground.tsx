@@ -1,5 +1,5 @@
 // One tool: its policy for a caller, what changed, and a call as a user or an agent.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
 import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
 import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
@@ -26,7 +26,7 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   known.current = found ?? known.current;
   const t = known.current;
   const [args, setArgs] = useState("{}");
-  useEffect(() => setWho((w) => ({ ...w, tenant: mine })), [mine]); // the choice at the top of the page
+  useLayoutEffect(() => setWho((w) => ({ ...w, tenant: mine })), [mine]); // the choice at the top of the page
   // Whether a tool has changed does not depend on a tenant.
   const entry = useGet<CatalogEntry>(can(me, "viewer", allTenants) ? "/v1/capabilities/" + encodeURIComponent(capability) : undefined);
   const drifted = entry.value?.tools?.find((e) => e.name === tool)?.drifted, changes = useRef<HTMLDivElement>(null);
