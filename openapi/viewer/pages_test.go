@@ -1,0 +1,40 @@
+package viewer_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/capgate/capgate/openapi/viewer"
+)
+
+// counter counts the bytes that a page writes.
+type counter struct {
+	*httptest.ResponseRecorder
+	written int
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	c.written += len(p)
+	return len(p), nil
+}
+
+// TestHeadUnpacksNothing: a request for the head of a packed page, by a client that takes no compression, has the page's
+// headers and no body.
+func TestHeadUnpacksNothing(t *testing.T) {
+	t.Parallel()
+	serve := viewer.Pages()["/docs/swagger-ui-bundle.js"]
+	ask := func(method string) *counter {
+		w := &counter{ResponseRecorder: httptest.NewRecorder()}
+		serve(w, httptest.NewRequestWithContext(t.Context(), method, "/docs/swagger-ui-bundle.js", nil))
+		return w
+	}
+	head, get := ask(http.MethodHead), ask(http.MethodGet)
+	if head.written != 0 || get.written < 1<<20 {
+		t.Errorf("HEAD unpacked %d bytes, GET %d", head.written, get.written)
+	}
+	if tag := head.Header().Get("ETag"); tag == "" || tag != get.Header().Get("ETag") {
+		t.Errorf("HEAD has the tag %q, GET %q", tag, get.Header().Get("ETag"))
+	}
+}
