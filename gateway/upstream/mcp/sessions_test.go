@@ -68,7 +68,15 @@ func TestServersThatRejectUnknownSessions(t *testing.T) {
 func TestServersOfBothEras(t *testing.T) {
 	t.Parallel()
 	both := newRemote(t, false)
-	served := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return both.mcp }, nil))
+	withoutSessions := *both.handler.Load()
+	older := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return both.mcp }, nil)
+	served := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" { // it has sessions in the older revisions alone
+			withoutSessions.ServeHTTP(w, q)
+			return
+		}
+		older.ServeHTTP(w, q)
+	}))
 	both.handler.Store(&served)
 	w := start(t, withSessions, both.URL)
 	w.wantResult(t, in("a"), `{"calls":1}`)
