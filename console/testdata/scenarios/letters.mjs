@@ -1,4 +1,4 @@
-// A dead letter is delivered again, after a question. A viewer sees why it may not.
+// A dead letter is queued again, after a question. A viewer sees why it may not.
 import { settled } from "../check.mjs";
 
 export default async ({ context, args }) => {
@@ -8,7 +8,7 @@ export default async ({ context, args }) => {
   const sent = page.waitForRequest((r) => r.method() === "POST" && r.url().includes("/v1/webhooks/dead/"));
   await page.getByRole("dialog").getByRole("button", { name: "Retry" }).click();
   const path = new URL((await sent).url()).pathname;
-  await page.getByText("The event is delivered again.").waitFor();
+  await page.getByText("The event waits for another delivery.").waitFor();
   await page.route("**/v1/me", (route) => route.fulfill({ json: { name: "eve", roles: ["viewer"] } }));
   await page.reload();
   await settled(page);
