@@ -29,16 +29,18 @@ func (w *witness) reason(err error) string {
 	if words := w.words.Load(); words != nil {
 		return *words
 	}
-	if text := err.Error(); strings.Contains(text, "malformed HTTP response") {
-		if strings.Contains(text, `malformed HTTP response "\x00\x00`) { // the settings of HTTP/2
-			return "the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc for a gRPC service, and no " +
-				"protocol for a capability, each with HOST:PORT as the backend"
-		}
+	switch text := err.Error(); {
+	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // the settings of HTTP/2
+		strings.Contains(text, "readLoopPeekFailLocked: %!w(<nil>)"): // the same, before the request was sent
+		return "the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc for a gRPC service, and no " +
+			"protocol for a capability, each with HOST:PORT as the backend"
+	case strings.Contains(text, "malformed HTTP response"):
 		return "the server does not speak HTTP, and so not MCP"
-	} else if strings.Contains(text, "server gave HTTP response to HTTPS client") {
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return "the server does not use TLS; the backend's URL begins with http://"
+	default:
+		return text
 	}
-	return err.Error()
 }
 
 // noteStatus notes a response that is no success, with the beginning of its body.
