@@ -57,12 +57,12 @@ func (c *cache) holds(e *entry, k *Key) bool {
 func (c *cache) generation(k *Key) uint64 { return c.generations.of(k) }
 
 // put stores a query's result, unless the key is longer than any that rules can name.
-func (c *cache) put(key string, r matches, until int64, generation uint64) {
+func (c *cache) put(key string, r matches, read, until int64, generation uint64) {
 	if len(key) > maxKey {
 		return
 	}
 	e := newEntry(key)
-	e.hash, e.matches, e.until, e.generation = maphash.String(c.seed, key), r, until, generation
+	e.hash, e.matches, e.read, e.until, e.generation = maphash.String(c.seed, key), r, read, until, generation
 	e.checked.Store(never)
 	c.shards[e.hash%shardCount].put(e)
 }
@@ -74,6 +74,13 @@ func (c *cache) invalidate(change Change) {
 		for _, p := range c.shards {
 			p.clear()
 		}
+	}
+}
+
+// dropSince removes the entries that were read at a time or later.
+func (c *cache) dropSince(at int64) {
+	for _, p := range c.shards {
+		p.dropSince(at)
 	}
 }
 

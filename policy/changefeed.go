@@ -6,13 +6,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
-// Feed delivers changes of the rules.
-type Feed = changefeed.Feed[Change]
-
 // Watch keeps the cache in sync with a feed until ctx ends. A gap in the feed is noticed within a second
-// and invalidates everything. If the store has lost its rules, cached entries stay valid for MaxStale.
+// and invalidates everything. If the store has lost its rules, cached entries stay valid for MaxStale, and all other
+// calls are rejected until the rules are restored, or an operator accepts the loss.
 func (d *Decider) Watch(ctx context.Context, feed Feed) {
-	changefeed.Run(ctx, feed, feedAdapter{d}, changefeed.Options{Patience: d.opts.Timeout, MaxStale: d.opts.MaxStale})
+	changefeed.Run(ctx, &lossDetector{Feed: feed, d: d}, feedAdapter{d}, changefeed.Options{Patience: d.opts.Timeout, MaxStale: d.opts.MaxStale})
 }
 
 // feedAdapter adapts a Decider to package changefeed.
@@ -28,4 +26,9 @@ func (c feedAdapter) Invalidate(change Change) { c.Decider.Invalidate(change) }
 
 func (c feedAdapter) Synced(at int64) { c.synced(at) }
 
-func (c feedAdapter) StoreLost(lost bool) { c.storeLost.Store(lost) }
+// StoreLost is told of no loss: a lossDetector notices it before.
+func (c feedAdapter) StoreLost(lost bool) {
+	if c.storeLost.Swap(lost) && !lost {
+		c.opts.Lost(false)
+	}
+}

@@ -15,7 +15,8 @@ import (
 // feed is a policy.Feed that a test controls.
 type feed struct {
 	mu          sync.Mutex
-	version     uint64
+	revision    policy.Revision
+	marked      []string // epochs
 	unavailable bool
 	told        func(uint64, policy.Change)
 	connected   func()
@@ -28,20 +29,28 @@ func (f *feed) Watch(ctx context.Context, told func(uint64, policy.Change), conn
 	<-ctx.Done()
 }
 
-func (f *feed) Version(context.Context) (uint64, error) {
+func (f *feed) Revision(context.Context) (policy.Revision, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.unavailable {
-		return 0, errUnavailable
+		return policy.Revision{}, errUnavailable
 	}
-	return f.version, nil
+	return f.revision, nil
+}
+
+func (f *feed) MarkLost(_ context.Context, epoch string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision.Lost = epoch
+	f.marked = append(f.marked, epoch)
+	return nil
 }
 
 // change sets a rule, and publishes it unless the message is to be lost.
 func (f *feed) change(tell bool, c policy.Change) {
 	f.mu.Lock()
-	f.version++
-	version := f.version
+	f.revision.Version++
+	version := f.revision.Version
 	f.mu.Unlock()
 	if tell {
 		f.told(version, c)
@@ -51,14 +60,24 @@ func (f *feed) change(tell bool, c policy.Change) {
 func (f *feed) set(version uint64, unavailable bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.version, f.unavailable = version, unavailable
+	f.revision.Version, f.unavailable = version, unavailable
+}
+
+// become replaces what is stored of the revision.
+func (f *feed) become(r policy.Revision) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision = r
 }
 
 // following is a decider that follows a feed; aCall is allowed by a rule, and cached.
-func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed)) {
+func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed), from ...policy.Revision) {
 	t.Helper()
 	check.Bubble(t, func(t *testing.T) {
-		store, news := &memory{}, &feed{version: 7}
+		store, news := &memory{}, &feed{revision: policy.Revision{Version: 7, Epoch: "first"}}
+		if len(from) > 0 {
+			news.revision = from[0]
+		}
 		store.set("acme", tenantAllows, call.Allow)
 		d, err := policy.New(policy.Options{Store: store, TTL: time.Hour, MaxStale: 10 * time.Minute})
 		check.Must(t, err)
@@ -167,15 +186,19 @@ func TestSteadyStateKeepsTheCache(t *testing.T) {
 	})
 }
 
-// TestLostRules: Redis restarted without data. For a time cached decisions are used and other calls rejected; then
-// the rules count as deleted.
+// TestLostRules: Redis restarted without data. For a time cached decisions are used, and all other calls are rejected.
+// The rules do not count as deleted, neither later nor after a change, until an operator accepts the loss.
 func TestLostRules(t *testing.T) {
 	t.Parallel()
 	other := aCall
 	other.Tool = "alerts"
 	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {
+		elapse(time.Second)
 		store.remove("acme", tenantAllows)
-		news.set(0, false)
+		news.become(policy.Revision{})
+		if got, refusal := d.Fetch(t.Context(), &other); refusal != nil || got.Verdict != call.Block {
+			t.Errorf("before it is noticed: %+v, %v", got, refusal)
+		}
 		elapse(2 * time.Second)
 		if _, refusal := d.Fetch(t.Context(), &other); !known(d) || refusal == nil || !d.Stats().Lost {
 			t.Errorf("just lost: known %v, unknown %v, %+v", known(d), refusal, d.Stats())
@@ -184,11 +207,81 @@ func TestLostRules(t *testing.T) {
 		if _, refusal := d.Fetch(t.Context(), &other); !known(d) || refusal == nil {
 			t.Errorf("lost: known %v, unknown %v", known(d), refusal)
 		}
-		elapse(6 * time.Minute)
+		news.become(policy.Revision{Version: 1, Epoch: "second", Lost: "first"}) // somebody sets a rule
+		elapse(24 * time.Hour)
+		if _, refusal := d.Fetch(t.Context(), &aCall); known(d) || refusal == nil || refusal.Reason != "POLICY_UNKNOWN" ||
+			!d.Stats().Lost {
+			t.Errorf("a day later: known %v, %v, %+v", known(d), refusal, d.Stats())
+		}
+		news.become(policy.Revision{Version: 2, Epoch: "second", Accepted: []string{"first"}})
+		elapse(time.Second)
 		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Block || d.Stats().Lost {
-			t.Errorf("given up: %+v, %v, %+v", got, refusal, d.Stats())
+			t.Errorf("accepted: %+v, %v, %+v", got, refusal, d.Stats())
+		}
+		if len(news.marked) != 1 || news.marked[0] != "first" {
+			t.Errorf("marked as lost: %q", news.marked)
 		}
 	})
+}
+
+// TestAReplicaThatStartsAfterALoss: it knows by the mark that there were rules, and decides nothing.
+func TestAReplicaThatStartsAfterALoss(t *testing.T) {
+	t.Parallel()
+	for name, now := range map[string]policy.Revision{
+		"empty":         {Lost: "before"},
+		"another rule":  {Version: 3, Epoch: "after", Lost: "before"},
+		"of an old one": {Lost: "-"},
+	} {
+		check.Bubble(t, func(t *testing.T) {
+			var told []bool
+			d, err := policy.New(policy.Options{Store: &memory{}, Lost: func(lost bool) { told = append(told, lost) }})
+			check.Must(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			news := &feed{revision: now}
+			running.Go(func() { d.Watch(ctx, news) })
+			synctest.Wait()
+			if _, refusal := d.Fetch(t.Context(), &aCall); refusal == nil || d.Stats().Read {
+				t.Errorf("%s: %v, read %v", name, refusal, d.Stats().Read)
+			}
+			restored := policy.Revision{Version: 9, Epoch: now.Lost, Lost: now.Lost}
+			if now.Lost == "-" {
+				restored.Epoch = ""
+			}
+			news.become(restored)
+			elapse(time.Second)
+			if _, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || !d.Stats().Read || len(news.marked) != 0 {
+				t.Errorf("%s, restored: %v, read %v, marked %q", name, refusal, d.Stats().Read, news.marked)
+			}
+			if len(told) != 2 || !told[0] || told[1] {
+				t.Errorf("%s: told %v", name, told)
+			}
+			cancel()
+			running.Wait()
+		})
+	}
+}
+
+// TestFirstEpoch: rules of a gateway without epochs get one with their next change. This is no loss, but an emptied
+// store with a first change is.
+func TestFirstEpoch(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		then policy.Revision
+		lost bool
+	}{
+		"next change":            {policy.Revision{Version: 8, Epoch: "first"}, false},
+		"emptied":                {policy.Revision{}, true},
+		"emptied, then a change": {policy.Revision{Version: 1, Epoch: "other"}, true},
+	} {
+		following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
+			news.become(test.then)
+			elapse(2 * time.Second)
+			if d.Stats().Lost != test.lost {
+				t.Errorf("%s: lost %v", name, d.Stats().Lost)
+			}
+		}, policy.Revision{Version: 7})
+	}
 }
 
 // TestLostRulesWarmNothing: a replica that starts does not learn from a store without rules that there are none.
@@ -197,7 +290,7 @@ func TestLostRulesWarmNothing(t *testing.T) {
 	other := aCall
 	other.Tool = "alerts"
 	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
-		news.set(0, false)
+		news.become(policy.Revision{})
 		elapse(2 * time.Second)
 		if n, err := d.Warm(t.Context(), &remembered{keys: []policy.Key{keyOf(&other)}}); n != 0 || err == nil {
 			t.Errorf("%d, %v", n, err)
@@ -227,9 +320,10 @@ func TestAFailoverTakesAChangeBack(t *testing.T) {
 func TestRestoredRules(t *testing.T) {
 	t.Parallel()
 	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {
-		news.set(0, false)
+		elapse(time.Second)
+		news.become(policy.Revision{})
 		elapse(2 * time.Second)
-		news.set(7, false)
+		news.become(policy.Revision{Version: 7, Epoch: "first"})
 		elapse(2 * time.Second)
 		other := aCall
 		other.User = "bob"

@@ -27,6 +27,10 @@ type Options struct {
 	MaxStale time.Duration // time for which entries stay valid after the last sync with the store; default 10 min
 	Timeout  time.Duration // of one query to the store; default 1 s
 
+	// Lost is called when the store has lost its rules, and when they are back or their loss was accepted; nil: nothing is
+	// called.
+	Lost func(lost bool)
+
 	// Changed is called after rules may have changed. It must not block; nil: nothing is called.
 	Changed func(Change)
 
@@ -43,6 +47,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Changed == nil {
 		o.Changed = func(Change) {}
+	}
+	if o.Lost == nil {
+		o.Lost = func(bool) {}
 	}
 	if o.Entries == 0 {
 		o.Entries = 100_000
@@ -168,7 +175,10 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 	if !received {
 		return Decision{}, errRulesUnavailable
 	}
-	k := parseKey(text)
+	k, refusal := parseKey(text), errRulesUnavailable
+	if errors.Is(r.Err, errLost) {
+		refusal = errRulesLost
+	}
 	if r.Err != nil {
 		d.counters.failures.Add(1)
 		if e := d.cache.get(&k); e != nil && !e.ended(d.now()) &&
@@ -177,7 +187,7 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 			decision.Cached = true
 			return decision, nil
 		}
-		return Decision{}, errRulesUnavailable
+		return Decision{}, refusal
 	}
 	found, _ := r.Val.(matches)
 	return decide(found, d.opts.Source, k.Capability, k.Tool), nil
@@ -205,14 +215,18 @@ var errRulesUnavailable = &call.Refusal{
 	RetryAfter: time.Second,
 }
 
+// errRulesLost is the refusal while the store is without its rules.
+var errRulesLost = &call.Refusal{
+	Kind: call.Unavailable, Reason: "POLICY_UNKNOWN",
+	Message:    "the rules are lost; an operator has to restore them, or to accept their loss",
+	RetryAfter: time.Second,
+}
+
 // load queries the store, and caches the result.
 func (d *Decider) load(key string, generation uint64) (matches, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Timeout)
 	defer cancel()
 	d.counters.misses.Add(1)
-	if d.storeLost.Load() {
-		return matches{}, errLost
-	}
 	k := parseKey(key)
 	list, found, err := d.findRules(ctx, d.opts.Store, k)
 	if err != nil {
@@ -229,8 +243,20 @@ func (d *Decider) load(key string, generation uint64) (matches, error) {
 			d.endBy(&r, end)
 		}
 	}
-	d.cache.put(key, r, d.expiry(), generation)
+	if err := d.remember(key, r, generation); err != nil {
+		return matches{}, err
+	}
 	return r, nil
+}
+
+// remember caches matches, unless the store turned out to have lost rules while they were read.
+func (d *Decider) remember(key string, r matches, generation uint64) error {
+	d.cache.put(key, r, d.now(), d.expiry(), generation)
+	if d.storeLost.Load() {
+		d.cache.dropSince(d.lastSync.Load())
+		return errLost
+	}
+	return nil
 }
 
 // expiry returns the expiry of an entry that is loaded now.
@@ -238,8 +264,6 @@ func (d *Decider) expiry() int64 {
 	jitter := 0.8 + 0.4*rand.Float64()
 	return d.now() + int64(float64(d.opts.TTL)*jitter)
 }
-
-var errLost = errors.New("the store has lost rules")
 
 // findRules finds every rule of a store that may apply to a call.
 func (d *Decider) findRules(ctx context.Context, store Store, k Key) (list []leveled, found []Found, err error) {

@@ -11,7 +11,8 @@ import (
 // are never copied.
 type entry struct {
 	hash       uint64
-	until      int64  // nanoseconds of the decider's clock
+	read       int64  // nanoseconds of the decider's clock
+	until      int64  // likewise
 	generation uint64 // of its key, before the query
 	// checked is the number of changes at the last check of the generation.
 	checked atomic.Uint64
@@ -31,7 +32,7 @@ type (
 	entry128  = withRoom[[128 - unsafe.Sizeof(entry{})]byte]
 	entry192  = withRoom[[192 - unsafe.Sizeof(entry{})]byte]
 	entry320  = withRoom[[320 - unsafe.Sizeof(entry{})]byte]
-	entry1152 = withRoom[[1152 - unsafe.Sizeof(entry{})]byte]
+	entry1280 = withRoom[[1280 - unsafe.Sizeof(entry{})]byte]
 )
 
 type withRoom[Room any] struct {
@@ -40,7 +41,7 @@ type withRoom[Room any] struct {
 }
 
 // maxKey bounds the cached keys, and so the memory that long names can take.
-const maxKey = len(entry1152{}.room)
+const maxKey = len(entry1280{}.room)
 
 // newEntry returns an entry with a key made by Key.append.
 func newEntry(key string) (e *entry) {
@@ -52,7 +53,7 @@ func newEntry(key string) (e *entry) {
 	case n <= len(entry320{}.room):
 		e = &new(entry320).entry
 	default:
-		e = &new(entry1152).entry
+		e = &new(entry1280).entry
 	}
 	e.length = uint32(copy(unsafe.Slice(e.room(), len(key)), key))
 	return e

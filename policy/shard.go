@@ -131,6 +131,22 @@ func (p *shard) clear() {
 	p.list.Purge()
 }
 
+// dropSince removes the entries that were read at a time or later.
+func (p *shard) dropSince(at int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var hashes []uint64
+	p.list.Each(func(hash uint64, e *entry) bool {
+		if e.read >= at {
+			hashes = append(hashes, hash)
+		}
+		return true
+	})
+	for _, hash := range hashes {
+		p.list.Remove(hash)
+	}
+}
+
 // recent returns the entries that have not expired.
 func (p *shard) recent(now int64) (entries []*entry) {
 	p.mu.RLock()

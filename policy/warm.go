@@ -78,9 +78,6 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 	for i := range keys {
 		generations[i] = d.cache.generation(&keys[i])
 	}
-	if d.storeLost.Load() {
-		return errLost
-	}
 	ruled, err := d.findRulesOfKeys(ctx, d.opts.Store, keys)
 	if err != nil {
 		return err
@@ -99,7 +96,9 @@ func (d *Decider) warm(ctx context.Context, keys []Key) error {
 			r.candidate, r.shadow = c.match, true
 			d.endBy(&r, c.end)
 		}
-		d.cache.put(string(keys[i].append(nil)), r, d.expiry(), generations[i])
+		if err := d.remember(string(keys[i].append(nil)), r, generations[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

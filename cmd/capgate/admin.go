@@ -55,7 +55,7 @@ func (p *process) adminServices() (mount func(*guard.Mux), err error) {
 	cfg.Recent = p.recentSamples
 	if p.rules != nil {
 		cfg.Rules, cfg.Candidates, cfg.FilterTenants = p.rules, p.rules.Candidates(), p.filterRuleTenants
-		cfg.RuleTenants = p.rules.RuleTenants
+		cfg.RuleTenants, cfg.AcceptLoss = p.rules.RuleTenants, p.rules.AcceptLoss
 	}
 	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, append(p.recentServices(),
 		registration.New(p.registry, gateway.GRPCStatus, p.audit), rules.New(cfg),

@@ -15,6 +15,14 @@ import (
 func (p *process) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (err error) {
 	o := policy.Options{Source: p.tools, Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale,
 		Changed: func(c policy.Change) { p.toolsChanged.Send(viewChangeOf(c)) }}
+	o.Lost = func(lost bool) {
+		if lost {
+			p.log.Error("redis has lost the rules: calls whose decision is not in memory are rejected until the rules are " +
+				"restored, or \"capgate policy accept-loss\" accepts the loss")
+			return
+		}
+		p.log.Info("the rules are back, or their loss was accepted")
+	}
 	if cfg.Enabled {
 		p.rules = p.store.Policies()
 		o.Store = p.rules

@@ -41,7 +41,9 @@ func newPolicyCommand(std stdio) *cobra.Command {
 			c.forceFlag, c.addFlags),
 		overAdmin("rm CAPABILITY TOOL", "delete a rule", requestTimeout, c.remove, c.callFlags, c.globalFlag, c.addFlags),
 		overAdmin("explain CAPABILITY TOOL", "show what decides on a call, and every rule that was looked at",
-			requestTimeout, c.explain, c.callFlags, c.forceFlag, c.addFlags))
+			requestTimeout, c.explain, c.callFlags, c.forceFlag, c.addFlags),
+		overAdmin("accept-loss", "decide by the rules that Redis has, after it has lost rules", requestTimeout, c.acceptLoss,
+			c.addFlags))
 }
 
 func (c *policyCommand) callFlags(fs *pflag.FlagSet) {
@@ -83,6 +85,14 @@ func (c *policyCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface
 		return err
 	}
 	return c.data(r, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", about(r)) })
+}
+
+func (c *policyCommand) acceptLoss(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	r, err := capgatepb.NewPoliciesClient(conn).AcceptLoss(cmd.Context(), new(capgatepb.AcceptLossRequest))
+	if err != nil {
+		return err
+	}
+	return c.data(r, func(w io.Writer) { fmt.Fprintln(w, "accepted: calls are decided by the rules that Redis has now") })
 }
 
 // about describes the calls that a rule applies to.

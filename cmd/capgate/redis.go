@@ -80,8 +80,12 @@ func redisStats(s *redisstore.Store) func() telemetry.Redis {
 }
 
 // redisWarnings are what operators should change about a store.
-func redisWarnings(s *redisstore.Store) func() []string {
+func (p *process) redisWarnings() func() []string {
+	s := p.store
 	return func() (all []string) {
+		if p.decider.Stats().Lost {
+			all = append(all, "redis has lost the rules: restore them, or accept the loss with capgate policy accept-loss")
+		}
 		if !s.Replicated() {
 			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an "+
 				"approval may be used twice")

@@ -204,7 +204,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Loads:         func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:         redisState(p.store),
 		Unread:        p.unread(s.cfg.Redis.ReadyWithout),
-		Warnings:      redisWarnings(p.store),
+		Warnings:      p.redisWarnings(),
 		Operators:     routes,
 		Guard:         p.operators.guard,
 		Inbox:         p.persons.inbox,

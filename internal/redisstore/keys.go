@@ -46,6 +46,9 @@ import "strings"
 //	{TENANT:candidates}:…                      the same for candidate rules
 //	{policies}:tenants        set      none    tenants that have, or had, rules
 //	{policies}:version        string   none    number of changes of rules
+//	{policies}:epoch          string   none    names the rules; an emptied Redis gets another with its first change
+//	{policies}:lost           string   none    epoch whose rules a replica found lost
+//	{policies}:accepted       string   none    the last 16 epochs whose loss an operator has accepted
 //	{policies}:recent         sorted   24h     tenant, user, agent, capability, tool of the latest decisions, by about
 //	                                           their ms
 //	{catalog}:state           hash     none    epoch: changes when everything was lost; version: number of changes

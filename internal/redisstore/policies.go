@@ -2,8 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -35,8 +35,6 @@ func (p *Policies) ruleKeys(tenant string, n policy.Name) []string {
 	t := p.tag(tenant)
 	return []string{p.key(t, "rules"), p.key(t, "names"), p.key(t, "about", n.Capability, n.Tool)}
 }
-
-func (p *Policies) versionKey() string { return p.key(tag{"policies"}, "version") }
 
 // ruleField is a rule's name. Sorted, they are by user, agent, capability and tool.
 func ruleField(n policy.Name) string {
@@ -194,13 +192,9 @@ func (p *Policies) write(ctx context.Context, tenant string, n policy.Name, verd
 // publishChange publishes a change. If it fails after the write, replicas see the change when their cache entries
 // expire.
 func (p *Policies) publishChange(ctx context.Context, c policy.Change) error {
-	var version int64
-	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		version, err = r.Incr(ctx, p.versionKey()).Result()
-		return err
-	})
+	version, err := p.run(ctx, countChangeScript, []string{p.versionKey(), p.epochKey()}, rand.Text()).Int()
 	if err == nil {
-		message := joinWords([]string{strconv.FormatInt(version, 10), c.Tenant, c.User, c.Agent, c.Capability, c.Tool})
+		message := joinWords([]string{strconv.Itoa(version), c.Tenant, c.User, c.Agent, c.Capability, c.Tool})
 		err = p.publish(ctx, p.channel("policies"), message)
 	}
 	if err != nil {
@@ -277,19 +271,6 @@ func (p *Policies) Watch(ctx context.Context, changed func(uint64, policy.Change
 		p.malformed(channel)
 		connected() // a change was lost
 	}, connected)
-}
-
-// Version implements policy.Feed.
-func (p *Policies) Version(ctx context.Context) (uint64, error) {
-	var version uint64
-	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		version, err = r.Get(ctx, p.versionKey()).Uint64()
-		return err
-	})
-	if errors.Is(err, redis.Nil) {
-		return 0, nil
-	}
-	return version, err
 }
 
 var (

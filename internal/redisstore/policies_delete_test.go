@@ -30,7 +30,7 @@ func TestRulesOfAToolAreDeleted(t *testing.T) {
 			set(t, p, r)
 		}
 		set(t, p.Candidates(), gone[1])
-		before, err := p.Version(t.Context())
+		before, err := p.Revision(t.Context())
 		check.Must(t, err)
 		for range 2 { // the second time has no effect
 			check.Must(t, p.DeleteTool(t.Context(), "weather", "forecast"))
@@ -38,8 +38,8 @@ func TestRulesOfAToolAreDeleted(t *testing.T) {
 		if found := find(t, p.Candidates(), gone[1].Tenant, gone[1].Name); found[0].Present {
 			t.Error("a candidate is there")
 		}
-		if after, err := p.Version(t.Context()); err != nil || after <= before {
-			t.Errorf("version %d after %d, %v", after, before, err)
+		if after, err := p.Revision(t.Context()); err != nil || after.Version <= before.Version {
+			t.Errorf("version %d after %d, %v", after.Version, before.Version, err)
 		}
 		for _, r := range gone {
 			if found := find(t, p, r.Tenant, r.Name); found[0].Present {

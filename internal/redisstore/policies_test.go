@@ -270,8 +270,8 @@ func TestRulesAreFollowed(t *testing.T) {
 			b.Watch(ctx, func(v uint64, c policy.Change) { told <- news{v, c} }, func() { connected <- struct{}{} })
 		})
 		check.Received(t, connected, "the subscription")
-		if v, err := b.Version(t.Context()); v != 0 || err != nil {
-			t.Errorf("version %d, %v", v, err)
+		if r, err := b.Revision(t.Context()); r.Version != 0 || r.Epoch != "" || err != nil {
+			t.Errorf("%+v, %v", r, err)
 		}
 		plain := policy.Name{Capability: "weather", Tool: "forecast"}
 		set(t, a, rule("acme", odd, call.Ask))
@@ -288,8 +288,8 @@ func TestRulesAreFollowed(t *testing.T) {
 			delete(want, got.change)
 			last = max(last, got.version)
 		}
-		if v, err := b.Version(t.Context()); last < 2 || v < last || err != nil {
-			t.Errorf("version %d after %d, %v", v, last, err)
+		if r, err := b.Revision(t.Context()); last < 2 || r.Version < last || r.Epoch == "" || err != nil {
+			t.Errorf("%+v after %d, %v", r, last, err)
 		}
 		cancel()
 		check.Ended(t, &watching, "the watches to stop")

@@ -91,7 +91,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		probe := s.Probe()
 		places := s.Permits("a").Key("pin", "a:1") // a key that begins with the tenant's name and "pin"
 		check.Must(t, probe.Set(ctx, places, "1"))
-		before, err := s.Policies().Version(ctx)
+		before, err := s.Policies().Revision(ctx)
 		check.Must(t, err)
 		if err := tenants.DeleteTenant(ctx, gone, 0, false); !errors.Is(err, tenant.ErrTenantHasKeys) {
 			t.Fatalf("with a key: %v", err)
@@ -100,8 +100,8 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		if left := under(t, s, gone); len(left) != 1 || left[0] != places {
 			t.Errorf("left: %q", left)
 		}
-		if after, err := s.Policies().Version(ctx); err != nil || after <= before {
-			t.Errorf("no event of the rules: version %d after %d, %v", after, before, err)
+		if after, err := s.Policies().Revision(ctx); err != nil || after.Version <= before.Version {
+			t.Errorf("no event of the rules: version %d after %d, %v", after.Version, before.Version, err)
 		}
 		if k, err := tenants.FindKey(ctx, key.ID); k != nil || err != nil {
 			t.Errorf("its key: %v, %v", k, err)

@@ -98,6 +98,7 @@ var routes = map[string]Access{
 	"/capgate.v1.Policies/ComparePolicies": view,
 	"/capgate.v1.Policies/SetPolicy":       administer,
 	"/capgate.v1.Policies/DeletePolicy":    administer,
+	"/capgate.v1.Policies/AcceptLoss":      adminAll,
 
 	"/capgate.v1.Registry/RegisterBackend": operateAll,
 	"/capgate.v1.Registry/WithdrawBackend": operateAll,

@@ -34,9 +34,11 @@ type Rules interface {
 // Config has the dependencies of the service. Rules and Candidates are nil if the configuration has none.
 type Config struct {
 	Rules, Candidates Rules // the rules in force, and the candidates
-	Decider           Decider
-	Tenants           *tenant.Roster // nil: there is only tenant.Default
-	FilterTenants     FilterTenants  // nil: every tenant is searched for rules
+	// AcceptLoss accepts that the store has lost rules, and reports whether a replica had found that; nil without Rules.
+	AcceptLoss    func(ctx context.Context) (was bool, err error)
+	Decider       Decider
+	Tenants       *tenant.Roster // nil: there is only tenant.Default
+	FilterTenants FilterTenants  // nil: every tenant is searched for rules
 	// RuleTenants may be nil: rules of unknown tenants are then listed only by the tenant's name.
 	RuleTenants RuleTenants
 	// Recent has the recent calls, to which candidates are applied; nil: none are known.
@@ -63,7 +65,7 @@ func New(cfg Config) admin.Service {
 			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux.ServeMux, s)
 		},
 		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain",
-			"GET /v1/policies:compare"},
+			"GET /v1/policies:compare", "POST /v1/policies:acceptLoss"},
 	}
 }
 
@@ -146,6 +148,26 @@ func (s *server) DeletePolicy(ctx context.Context,
 	s.record(ctx, "deleted", &r, req.GetCandidate())
 	return new(capgatepb.DeletePolicyResponse), nil
 }
+
+// AcceptLoss implements capgatepb.PoliciesServer.
+func (s *server) AcceptLoss(ctx context.Context, _ *capgatepb.AcceptLossRequest) (*capgatepb.AcceptLossResponse,
+	error) {
+	if s.Rules == nil {
+		return nil, s.refused(refusedOff)
+	}
+	was, err := s.Config.AcceptLoss(ctx)
+	switch {
+	case err != nil:
+		return nil, s.refused(err)
+	case !was:
+		return nil, s.refused(refusedNotLost)
+	}
+	s.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, operator.Authenticated(ctx)), What: "rules.loss_accepted"})
+	return new(capgatepb.AcceptLossResponse), nil
+}
+
+var refusedNotLost = &call.Refusal{Kind: call.FailedPrecondition, Reason: "RULES_NOT_LOST",
+	Message: "no replica has found that rules are lost"}
 
 // record writes a change of a rule to the audit log.
 func (s *server) record(ctx context.Context, what string, r *policy.Rule, candidate bool) {

@@ -415,6 +415,78 @@ func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
 	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{4}
 }
 
+type AcceptLossRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptLossRequest) Reset() {
+	*x = AcceptLossRequest{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptLossRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptLossRequest) ProtoMessage() {}
+
+func (x *AcceptLossRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptLossRequest.ProtoReflect.Descriptor instead.
+func (*AcceptLossRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{5}
+}
+
+type AcceptLossResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptLossResponse) Reset() {
+	*x = AcceptLossResponse{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptLossResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptLossResponse) ProtoMessage() {}
+
+func (x *AcceptLossResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptLossResponse.ProtoReflect.Descriptor instead.
+func (*AcceptLossResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{6}
+}
+
 type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty or "-": all tenants. Not with global.
@@ -431,7 +503,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[5]
+	mi := &file_capgate_v1_policies_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +515,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[5]
+	mi := &file_capgate_v1_policies_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +528,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{5}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListPoliciesRequest) GetTenant() string {
@@ -505,7 +577,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[6]
+	mi := &file_capgate_v1_policies_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +589,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[6]
+	mi := &file_capgate_v1_policies_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +602,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{6}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -567,7 +639,7 @@ type ExplainPolicyRequest struct {
 
 func (x *ExplainPolicyRequest) Reset() {
 	*x = ExplainPolicyRequest{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[7]
+	mi := &file_capgate_v1_policies_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +651,7 @@ func (x *ExplainPolicyRequest) String() string {
 func (*ExplainPolicyRequest) ProtoMessage() {}
 
 func (x *ExplainPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[7]
+	mi := &file_capgate_v1_policies_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +664,7 @@ func (x *ExplainPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ExplainPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{7}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainPolicyRequest) GetTenant() string {
@@ -666,7 +738,7 @@ type ExplainPolicyResponse struct {
 
 func (x *ExplainPolicyResponse) Reset() {
 	*x = ExplainPolicyResponse{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[8]
+	mi := &file_capgate_v1_policies_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +750,7 @@ func (x *ExplainPolicyResponse) String() string {
 func (*ExplainPolicyResponse) ProtoMessage() {}
 
 func (x *ExplainPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[8]
+	mi := &file_capgate_v1_policies_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +763,7 @@ func (x *ExplainPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ExplainPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{8}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainPolicyResponse) GetPolicy() string {
@@ -753,7 +825,7 @@ type ComparePoliciesRequest struct {
 
 func (x *ComparePoliciesRequest) Reset() {
 	*x = ComparePoliciesRequest{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[9]
+	mi := &file_capgate_v1_policies_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +837,7 @@ func (x *ComparePoliciesRequest) String() string {
 func (*ComparePoliciesRequest) ProtoMessage() {}
 
 func (x *ComparePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[9]
+	mi := &file_capgate_v1_policies_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +850,7 @@ func (x *ComparePoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparePoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ComparePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{9}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ComparePoliciesRequest) GetTenant() string {
@@ -804,7 +876,7 @@ type ComparePoliciesResponse struct {
 
 func (x *ComparePoliciesResponse) Reset() {
 	*x = ComparePoliciesResponse{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[10]
+	mi := &file_capgate_v1_policies_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +888,7 @@ func (x *ComparePoliciesResponse) String() string {
 func (*ComparePoliciesResponse) ProtoMessage() {}
 
 func (x *ComparePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[10]
+	mi := &file_capgate_v1_policies_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +901,7 @@ func (x *ComparePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ComparePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{10}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ComparePoliciesResponse) GetChanges() []*ComparePoliciesResponse_PolicyChange {
@@ -879,7 +951,7 @@ type ExplainPolicyResponse_Look struct {
 
 func (x *ExplainPolicyResponse_Look) Reset() {
 	*x = ExplainPolicyResponse_Look{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[11]
+	mi := &file_capgate_v1_policies_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +963,7 @@ func (x *ExplainPolicyResponse_Look) String() string {
 func (*ExplainPolicyResponse_Look) ProtoMessage() {}
 
 func (x *ExplainPolicyResponse_Look) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[11]
+	mi := &file_capgate_v1_policies_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +976,7 @@ func (x *ExplainPolicyResponse_Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPolicyResponse_Look.ProtoReflect.Descriptor instead.
 func (*ExplainPolicyResponse_Look) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{8, 0}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{10, 0}
 }
 
 func (x *ExplainPolicyResponse_Look) GetLevel() string {
@@ -978,7 +1050,7 @@ type ComparePoliciesResponse_PolicyChange struct {
 
 func (x *ComparePoliciesResponse_PolicyChange) Reset() {
 	*x = ComparePoliciesResponse_PolicyChange{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	mi := &file_capgate_v1_policies_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1062,7 @@ func (x *ComparePoliciesResponse_PolicyChange) String() string {
 func (*ComparePoliciesResponse_PolicyChange) ProtoMessage() {}
 
 func (x *ComparePoliciesResponse_PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	mi := &file_capgate_v1_policies_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1075,7 @@ func (x *ComparePoliciesResponse_PolicyChange) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ComparePoliciesResponse_PolicyChange.ProtoReflect.Descriptor instead.
 func (*ComparePoliciesResponse_PolicyChange) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{10, 0}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{12, 0}
 }
 
 func (x *ComparePoliciesResponse_PolicyChange) GetTenant() string {
@@ -1118,7 +1190,9 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"capability\x12\x12\n" +
 	"\x04tool\x18\x06 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tcandidate\x18\a \x01(\bR\tcandidate\"\x16\n" +
-	"\x14DeletePolicyResponse\"\x9f\x01\n" +
+	"\x14DeletePolicyResponse\"\x13\n" +
+	"\x11AcceptLossRequest\"\x14\n" +
+	"\x12AcceptLossResponse\"\x9f\x01\n" +
 	"\x13ListPoliciesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x1b\n" +
@@ -1179,13 +1253,15 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\x10candidate_policy\x18\b \x01(\tR\x0fcandidatePolicy\x12'\n" +
 	"\x0fcandidate_level\x18\t \x01(\tR\x0ecandidateLevel\x12\x14\n" +
 	"\x05calls\x18\n" +
-	" \x01(\x05R\x05calls2\xba\x04\n" +
+	" \x01(\x05R\x05calls2\xab\x05\n" +
 	"\bPolicies\x12n\n" +
 	"\tSetPolicy\x12\x1c.capgate.v1.SetPolicyRequest\x1a\x1d.capgate.v1.SetPolicyResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x06policyb\x06policy\x1a\f/v1/policies\x12g\n" +
 	"\fDeletePolicy\x12\x1f.capgate.v1.DeletePolicyRequest\x1a .capgate.v1.DeletePolicyResponse\"\x14\x82\xd3\xe4\x93\x02\x0e*\f/v1/policies\x12g\n" +
 	"\fListPolicies\x12\x1f.capgate.v1.ListPoliciesRequest\x1a .capgate.v1.ListPoliciesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/policies\x12r\n" +
 	"\rExplainPolicy\x12 .capgate.v1.ExplainPolicyRequest\x1a!.capgate.v1.ExplainPolicyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:explain\x12x\n" +
-	"\x0fComparePolicies\x12\".capgate.v1.ComparePoliciesRequest\x1a#.capgate.v1.ComparePoliciesResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:compareB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\x0fComparePolicies\x12\".capgate.v1.ComparePoliciesRequest\x1a#.capgate.v1.ComparePoliciesResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:compare\x12o\n" +
+	"\n" +
+	"AcceptLoss\x12\x1d.capgate.v1.AcceptLossRequest\x1a\x1e.capgate.v1.AcceptLossResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/policies:acceptLossB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_policies_proto_rawDescOnce sync.Once
@@ -1199,44 +1275,48 @@ func file_capgate_v1_policies_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_policies_proto_rawDescData
 }
 
-var file_capgate_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_capgate_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_capgate_v1_policies_proto_goTypes = []any{
 	(*Policy)(nil),                               // 0: capgate.v1.Policy
 	(*SetPolicyRequest)(nil),                     // 1: capgate.v1.SetPolicyRequest
 	(*SetPolicyResponse)(nil),                    // 2: capgate.v1.SetPolicyResponse
 	(*DeletePolicyRequest)(nil),                  // 3: capgate.v1.DeletePolicyRequest
 	(*DeletePolicyResponse)(nil),                 // 4: capgate.v1.DeletePolicyResponse
-	(*ListPoliciesRequest)(nil),                  // 5: capgate.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),                 // 6: capgate.v1.ListPoliciesResponse
-	(*ExplainPolicyRequest)(nil),                 // 7: capgate.v1.ExplainPolicyRequest
-	(*ExplainPolicyResponse)(nil),                // 8: capgate.v1.ExplainPolicyResponse
-	(*ComparePoliciesRequest)(nil),               // 9: capgate.v1.ComparePoliciesRequest
-	(*ComparePoliciesResponse)(nil),              // 10: capgate.v1.ComparePoliciesResponse
-	(*ExplainPolicyResponse_Look)(nil),           // 11: capgate.v1.ExplainPolicyResponse.Look
-	(*ComparePoliciesResponse_PolicyChange)(nil), // 12: capgate.v1.ComparePoliciesResponse.PolicyChange
-	(*timestamppb.Timestamp)(nil),                // 13: google.protobuf.Timestamp
+	(*AcceptLossRequest)(nil),                    // 5: capgate.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),                   // 6: capgate.v1.AcceptLossResponse
+	(*ListPoliciesRequest)(nil),                  // 7: capgate.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),                 // 8: capgate.v1.ListPoliciesResponse
+	(*ExplainPolicyRequest)(nil),                 // 9: capgate.v1.ExplainPolicyRequest
+	(*ExplainPolicyResponse)(nil),                // 10: capgate.v1.ExplainPolicyResponse
+	(*ComparePoliciesRequest)(nil),               // 11: capgate.v1.ComparePoliciesRequest
+	(*ComparePoliciesResponse)(nil),              // 12: capgate.v1.ComparePoliciesResponse
+	(*ExplainPolicyResponse_Look)(nil),           // 13: capgate.v1.ExplainPolicyResponse.Look
+	(*ComparePoliciesResponse_PolicyChange)(nil), // 14: capgate.v1.ComparePoliciesResponse.PolicyChange
+	(*timestamppb.Timestamp)(nil),                // 15: google.protobuf.Timestamp
 }
 var file_capgate_v1_policies_proto_depIdxs = []int32{
-	13, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	13, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	13, // 2: capgate.v1.Policy.expire_time:type_name -> google.protobuf.Timestamp
+	15, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	15, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	15, // 2: capgate.v1.Policy.expire_time:type_name -> google.protobuf.Timestamp
 	0,  // 3: capgate.v1.SetPolicyRequest.policy:type_name -> capgate.v1.Policy
 	0,  // 4: capgate.v1.SetPolicyResponse.policy:type_name -> capgate.v1.Policy
 	0,  // 5: capgate.v1.ListPoliciesResponse.policies:type_name -> capgate.v1.Policy
-	11, // 6: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
-	12, // 7: capgate.v1.ComparePoliciesResponse.changes:type_name -> capgate.v1.ComparePoliciesResponse.PolicyChange
+	13, // 6: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
+	14, // 7: capgate.v1.ComparePoliciesResponse.changes:type_name -> capgate.v1.ComparePoliciesResponse.PolicyChange
 	1,  // 8: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
 	3,  // 9: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
-	5,  // 10: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
-	7,  // 11: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
-	9,  // 12: capgate.v1.Policies.ComparePolicies:input_type -> capgate.v1.ComparePoliciesRequest
-	2,  // 13: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
-	4,  // 14: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
-	6,  // 15: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
-	8,  // 16: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
-	10, // 17: capgate.v1.Policies.ComparePolicies:output_type -> capgate.v1.ComparePoliciesResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
+	7,  // 10: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
+	9,  // 11: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
+	11, // 12: capgate.v1.Policies.ComparePolicies:input_type -> capgate.v1.ComparePoliciesRequest
+	5,  // 13: capgate.v1.Policies.AcceptLoss:input_type -> capgate.v1.AcceptLossRequest
+	2,  // 14: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
+	4,  // 15: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
+	8,  // 16: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
+	10, // 17: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
+	12, // 18: capgate.v1.Policies.ComparePolicies:output_type -> capgate.v1.ComparePoliciesResponse
+	6,  // 19: capgate.v1.Policies.AcceptLoss:output_type -> capgate.v1.AcceptLossResponse
+	14, // [14:20] is the sub-list for method output_type
+	8,  // [8:14] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -1253,7 +1333,7 @@ func file_capgate_v1_policies_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_policies_proto_rawDesc), len(file_capgate_v1_policies_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

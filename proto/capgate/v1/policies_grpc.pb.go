@@ -26,6 +26,7 @@ const (
 	Policies_ListPolicies_FullMethodName    = "/capgate.v1.Policies/ListPolicies"
 	Policies_ExplainPolicy_FullMethodName   = "/capgate.v1.Policies/ExplainPolicy"
 	Policies_ComparePolicies_FullMethodName = "/capgate.v1.Policies/ComparePolicies"
+	Policies_AcceptLoss_FullMethodName      = "/capgate.v1.Policies/AcceptLoss"
 )
 
 // PoliciesClient is the client API for Policies service.
@@ -65,6 +66,9 @@ type PoliciesClient interface {
 	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
 	// would be another one.
 	ComparePolicies(ctx context.Context, in *ComparePoliciesRequest, opts ...grpc.CallOption) (*ComparePoliciesResponse, error)
+	// Accepts that the store has lost rules, so that calls are decided by those that it has now. Before that, calls whose
+	// rules are not in memory are rejected. FAILED_PRECONDITION (RULES_NOT_LOST) if no replica has found a loss.
+	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
 }
 
 type policiesClient struct {
@@ -125,6 +129,16 @@ func (c *policiesClient) ComparePolicies(ctx context.Context, in *ComparePolicie
 	return out, nil
 }
 
+func (c *policiesClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcceptLossResponse)
+	err := c.cc.Invoke(ctx, Policies_AcceptLoss_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PoliciesServer is the server API for Policies service.
 // All implementations must embed UnimplementedPoliciesServer
 // for forward compatibility.
@@ -162,6 +176,9 @@ type PoliciesServer interface {
 	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
 	// would be another one.
 	ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error)
+	// Accepts that the store has lost rules, so that calls are decided by those that it has now. Before that, calls whose
+	// rules are not in memory are rejected. FAILED_PRECONDITION (RULES_NOT_LOST) if no replica has found a loss.
+	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
 	mustEmbedUnimplementedPoliciesServer()
 }
 
@@ -186,6 +203,9 @@ func (UnimplementedPoliciesServer) ExplainPolicy(context.Context, *ExplainPolicy
 }
 func (UnimplementedPoliciesServer) ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ComparePolicies not implemented")
+}
+func (UnimplementedPoliciesServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
 }
 func (UnimplementedPoliciesServer) mustEmbedUnimplementedPoliciesServer() {}
 func (UnimplementedPoliciesServer) testEmbeddedByValue()                  {}
@@ -298,6 +318,24 @@ func _Policies_ComparePolicies_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Policies_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptLossRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PoliciesServer).AcceptLoss(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Policies_AcceptLoss_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PoliciesServer).AcceptLoss(ctx, req.(*AcceptLossRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Policies_ServiceDesc is the grpc.ServiceDesc for Policies service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -324,6 +362,10 @@ var Policies_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ComparePolicies",
 			Handler:    _Policies_ComparePolicies_Handler,
+		},
+		{
+			MethodName: "AcceptLoss",
+			Handler:    _Policies_AcceptLoss_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/policy"
+)
+
+func (p *Policies) versionKey() string  { return p.key(tag{"policies"}, "version") }
+func (p *Policies) epochKey() string    { return p.key(tag{"policies"}, "epoch") }
+func (p *Policies) lostKey() string     { return p.key(tag{"policies"}, "lost") }
+func (p *Policies) acceptedKey() string { return p.key(tag{"policies"}, "accepted") }
+
+// countChangeScript counts a change, and returns its version. The first one begins an epoch.
+//
+// KEYS: version, epoch. ARGV: an epoch.
+var countChangeScript = newScript(`
+	redis.call('SETNX', KEYS[2], ARGV[1])
+	return redis.call('INCR', KEYS[1])`)
+
+// MarkLost implements policy.Feed.
+func (p *Policies) MarkLost(ctx context.Context, epoch string) error {
+	return p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.Set(ctx, p.lostKey(), epoch, 0).Err()
+	})
+}
+
+// Revision implements policy.Feed.
+func (p *Policies) Revision(ctx context.Context) (now policy.Revision, err error) {
+	var values []any
+	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		values, err = r.MGet(ctx, p.versionKey(), p.epochKey(), p.lostKey(), p.acceptedKey()).Result()
+		return err
+	})
+	if err != nil {
+		return now, err
+	}
+	if text := textAt(values, 0); text != "" {
+		if now.Version, err = strconv.ParseUint(text, 10, 64); err != nil {
+			p.malformed(p.versionKey())
+			return now, err
+		}
+	}
+	now.Epoch, now.Lost, now.Accepted = textAt(values, 1), textAt(values, 2), strings.Fields(textAt(values, 3))
+	return now, nil
+}
+
+// maxAccepted bounds the epochs whose loss was accepted: replicas that do not run meanwhile remember none.
+const maxAccepted = 16
+
+// acceptLossScript accepts the loss of the marked epoch, and returns whether there was one. What is stored counts as
+// changed, so that all replicas read it again.
+//
+// KEYS: version, epoch, lost, accepted. ARGV: an epoch, maximum of accepted ones.
+var acceptLossScript = newScript(`
+	local lost = redis.call('GET', KEYS[3])
+	if not lost then return 0 end
+	local all, n = lost, 1
+	for epoch in string.gmatch(redis.call('GET', KEYS[4]) or '', '%S+') do
+		if epoch ~= lost and n < tonumber(ARGV[2]) then
+			all, n = all .. ' ' .. epoch, n + 1
+		end
+	end
+	redis.call('SET', KEYS[4], all)
+	redis.call('DEL', KEYS[3])
+	redis.call('SETNX', KEYS[2], ARGV[1])
+	redis.call('INCR', KEYS[1])
+	return 1`)
+
+// AcceptLoss accepts that rules are lost: those that are stored count from now on. was: a replica had found a loss.
+func (p *Policies) AcceptLoss(ctx context.Context) (was bool, err error) {
+	n, err := p.run(ctx, acceptLossScript, []string{p.versionKey(), p.epochKey(), p.lostKey(), p.acceptedKey()},
+		rand.Text(), maxAccepted).Int()
+	return n == 1, err
+}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+)
+
+// Feed delivers changes of the rules.
+type Feed interface {
+	// Watch is that of changefeed.Feed.
+	Watch(ctx context.Context, changed func(version uint64, c Change), connected func())
+	// Revision returns the state of the stored rules. It must end with ctx.
+	Revision(ctx context.Context) (Revision, error)
+	// MarkLost stores that the rules of an epoch are lost, for replicas that start later. It must end with ctx.
+	MarkLost(ctx context.Context, epoch string) error
+}
+
+// Revision is the state of the stored rules.
+type Revision struct {
+	Version  uint64   // of the last change; 0: there never was one
+	Epoch    string   // of the rules: a store that was emptied begins another; "": there are none, or of an older gateway
+	Lost     string   // epoch that a replica found lost; "": none
+	Accepted []string // epochs whose loss an operator has accepted
+}
+
+// noEpoch is the epoch of rules that a gateway without epochs has written.
+const noEpoch = "-"
+
+// current returns the epoch of the stored rules; "": there are none.
+func (r *Revision) current() string {
+	if r.Version == 0 {
+		return r.Epoch
+	}
+	return cmp.Or(r.Epoch, noEpoch)
+}
+
+// unlessAccepted returns an epoch whose loss nobody has accepted, otherwise "".
+func (r *Revision) unlessAccepted(epoch string) string {
+	if slices.Contains(r.Accepted, epoch) {
+		return ""
+	}
+	return epoch
+}
+
+var errLost = errors.New("the store has lost rules")
+
+// lossDetector is a feed without a version while its rules are lost, so that nothing is decided by what is left of
+// them. Lost rules stay lost until they are restored, or an operator accepts the loss.
+type lossDetector struct {
+	Feed
+	d       *Decider
+	epoch   string // that was seen last; "": none
+	version uint64
+}
+
+// Version implements changefeed.Feed.
+func (l *lossDetector) Version(ctx context.Context) (uint64, error) {
+	now, err := l.Revision(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if lost := l.lost(&now); lost != "" {
+		l.d.lose()
+		if now.Lost != lost {
+			err = l.MarkLost(ctx, lost) // after an error the next round tries again
+		}
+		return 0, errors.Join(errLost, err)
+	}
+	l.epoch, l.version = now.current(), now.Version
+	return now.Version, nil
+}
+
+// lost returns the epoch whose rules are lost; "": none.
+func (l *lossDetector) lost(now *Revision) string {
+	current := now.current()
+	begun := l.epoch == noEpoch && now.Version > l.version // the first change that has an epoch
+	if l.epoch != "" && l.epoch != current && !begun {
+		if lost := now.unlessAccepted(l.epoch); lost != "" {
+			return lost
+		}
+	}
+	if now.Lost != current {
+		return now.unlessAccepted(now.Lost)
+	}
+	return "" // restored
+}
+
+// lose records that the store has lost rules. What was read from it since the last sync may be of the emptied store.
+func (d *Decider) lose() {
+	if d.storeLost.Swap(true) {
+		return
+	}
+	d.cache.dropSince(d.lastSync.Load())
+	d.opts.Lost(true)
+}
