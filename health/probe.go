@@ -92,7 +92,7 @@ func (c *client) failed(ctx context.Context, err error) Result {
 	}
 	if *dialed == nil && grpcerror.NoHTTP2(err) {
 		if words := c.protocol(ctx); words != "" {
-			r.Reason = words
+			r.Reason = clip(Mistaken(words, ""))
 		}
 		return r
 	}
@@ -128,7 +128,7 @@ func (c *client) probeOnce(ctx context.Context) (Result, error) {
 	}
 	if err == nil && r.OK {
 		if words := c.misfit(ctx); words != "" {
-			r = Result{Reason: words}
+			r = Result{Reason: clip(Mistaken(words, ""))}
 		}
 	}
 	return r, err

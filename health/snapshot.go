@@ -32,7 +32,7 @@ type Backend struct {
 	State   State        // Unknown until the first probe has ended
 	Refused bool         // Down, and the last connection was refused: the port is closed
 	Dialect call.Dialect // that answered or is configured; Auto: unknown
-	Reason  string       // why State is what it is; for operators, never for callers
+	Reason  string       // why State is what it is; for operators. Callers may read what Told returns
 	Since   time.Time    // when State began; zero while Unknown from the start
 	By      string       // the observing replica; empty: unknown, or there are no others
 }
@@ -40,6 +40,10 @@ type Backend struct {
 // Reasons that have a meaning. A backend that writes the same into its own reason deceives its own fleet only.
 const (
 	recovering = "recovering: " // the beginning
+	mistaken   = "wrong backend: "
+	incomplete = "incomplete: "
+	rejecting  = "the backend rejects the gateway: "
+	says       = "; it says: " // what follows is for operators
 	unresolved = "no connection: the host name does not exist"
 )
 
@@ -55,6 +59,9 @@ func (b *Backend) Absent() bool { return b.State == Down && (b.Refused || b.Reas
 // Unprobed reports whether no probe of the backend has ended yet, as far as is known.
 func (b *Backend) Unprobed() bool { return b.State == Unknown && b.Since.IsZero() }
 
+// Mistaken reports whether a backend is Down as it serves something else than its fleet expects.
+func (b *Backend) Mistaken() bool { return b.State == Down && strings.HasPrefix(b.Reason, mistaken) }
+
 // Cause is the kind of Reason of a backend that is Down. It is one of few texts of this package, unlike Reason, of
 // which a backend may have written a part.
 func (b Backend) Cause() string {
@@ -65,6 +72,8 @@ func (b Backend) Cause() string {
 		return "recovering"
 	case b.Absent():
 		return "unknown host name"
+	case b.Mistaken():
+		return "wrong backend"
 	case strings.HasSuffix(b.Reason, grpcerror.NoAnswer):
 		return grpcerror.NoAnswer
 	}

@@ -38,7 +38,7 @@ type hostSet struct {
 //
 // Normally the usable backends are those that are not down and not ejected. At most half of them are
 // ejected. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
-// to all backends except those with a closed port, according to the last probe or a later call (panic
+// to all backends except those with a closed port, or another protocol, according to the last probe or a later call (panic
 // routing).
 func (f *Fleet) rebuild(now time.Duration) *picker {
 	r := &hostSet{until: never}
@@ -116,7 +116,7 @@ func (f *Fleet) candidates(r *hostSet) []member {
 			r.draining++
 			m.availability.excluded = true
 		case seen && m.availability.excluded && state.State == health.Unknown && m.Dialect() == call.Auto:
-		case state.State.Usable(), r.panicked && !state.Refused:
+		case state.State.Usable(), r.panicked && !state.Refused && !state.Mistaken():
 			candidates = append(candidates, m)
 		default:
 			r.down++
@@ -239,5 +239,24 @@ func (f *Fleet) noBackend() *call.Refusal {
 	}
 	_, summary := f.health.Ready()
 	r.Message += ": " + summary
+	if told := told(f.states); told != "" {
+		r.Message += "; " + told
+	}
 	return r
+}
+
+// Told returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no such reason.
+func (f *Fleet) Told() string { return told(f.Health().Backends) }
+
+// told returns what callers may read of the reasons of backends, all of which are down.
+func told(states []health.Backend) string {
+	if slices.ContainsFunc(states, func(b health.Backend) bool { return b.State.Usable() }) {
+		return ""
+	}
+	for i := range states {
+		if words := states[i].Told(); words != "" {
+			return words
+		}
+	}
+	return ""
 }

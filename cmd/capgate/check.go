@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,13 +25,15 @@ is capgate.yaml, and - is standard input. Every problem prints as FILE:LINE: FIE
 
 With -o json or yaml, the result on standard output has the file, line and field of each problem.
 
-The command opens no connections. It warns about tenants in an embedded Redis, which loses them at a
+The command opens no connections without --connect, which probes each backend of a configuration once: a backend that
+is not ready, or serves something else than its fleet says, is a problem. It warns about tenants in an embedded Redis, which loses them at a
 restart, about open listeners, and about fleets whose tools are all blocked.`
 
 // newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
 func newCheckCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "check [FILE]...", Short: "check configurations or manifests", Long: checkHelp}
 	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")
+	connects := c.Flags().Bool("connect", false, "probe each backend of a configuration once")
 	o := output{stdio: std}
 	o.addFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
@@ -38,6 +41,9 @@ func newCheckCommand(std stdio) *cobra.Command {
 			return usageError("want FILE or --config, not both")
 		}
 		checked := checker{std: std}
+		if *connects {
+			checked.connects = c.Context()
+		}
 		if len(args) == 0 {
 			if err := missingConfig(*file, c.Flags().Changed("config")); err != nil {
 				return err
@@ -70,6 +76,7 @@ type checker struct {
 	std      stdio
 	ok       []string // summaries of valid files
 	problems []error
+	connects context.Context //nolint:containedctx // of the probes; nil: backends are not probed
 
 	paths []string             // of manifests
 	stdin []*manifest.Manifest // at most one
@@ -140,14 +147,20 @@ func (c *checker) file(name string) {
 // config checks the text of a configuration, if it could be read.
 func (c *checker) config(name string, data []byte, err error) {
 	var ok string
+	var s *settings
 	if err == nil {
-		ok, err = checkConfig(name, data, c.std.err)
+		ok, s, err = checkConfig(name, data, c.std.err)
 	}
 	if err != nil {
 		c.problems = append(c.problems, err)
 		return
 	}
 	c.ok = append(c.ok, ok)
+	if c.connects == nil {
+		return
+	}
+	ok, problems := connect(c.connects, name, s, c.std.err)
+	c.ok, c.problems = append(c.ok, ok), append(c.problems, problems...)
 }
 
 // manifests checks the manifests together: their ids differ.
@@ -185,17 +198,17 @@ func missingConfig(file string, named bool) error {
 }
 
 // checkConfig summarizes a valid configuration, and warns about state that a restart would lose.
-func checkConfig(file string, data []byte, warnings io.Writer) (string, error) {
+func checkConfig(file string, data []byte, warnings io.Writer) (string, *settings, error) {
 	c, err := config.Parse(file, data, protocols()...)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	s, err := withFiles(c, fingerprints{}, nil)
 	if err == nil {
 		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
 	}
 	if err != nil {
-		return "", inFile(file, err)
+		return "", nil, inFile(file, err)
 	}
 	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
 		fmt.Fprintf(warnings, "%s: warning: %s\n", file, forgets(c))
@@ -215,7 +228,7 @@ func checkConfig(file string, data []byte, warnings io.Writer) (string, error) {
 	for i := range c.Fleets {
 		backends += len(c.Fleets[i].Backends)
 	}
-	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), nil
+	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), s, nil
 }
 
 // allowsNothing returns the reason why no tool of a fleet can be called, or "". Neither its policy nor its manifest

@@ -65,7 +65,7 @@ const retryUnreachable = time.Second
 // Unreachable is the rejection of a call that no backend took. It provably did not start, so that the caller may try
 // again.
 func Unreachable(f *router.Fleet) *call.Refusal {
-	return &call.Refusal{
+	r := &call.Refusal{
 		Kind:     call.Unavailable,
 		Reason:   "BACKEND_UNREACHABLE",
 		Message:  "no backend of the capability " + f.Capability + " could be reached",
@@ -73,6 +73,10 @@ func Unreachable(f *router.Fleet) *call.Refusal {
 
 		RetryAfter: retryUnreachable,
 	}
+	if told := f.Told(); told != "" {
+		r.Message += ": " + told
+	}
+	return r
 }
 
 // ScopeMissing is the rejection of a call whose credential lacks a scope.

@@ -50,6 +50,19 @@ type endpoint struct {
 	weight int // relative to the name's other endpoints; plainWeight without a weight in DNS
 }
 
+// Lookup looks up a name once, and returns the backends that it stands for.
+func Lookup(ctx context.Context, r Resolver, t Target) ([]Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	found, err := lookup(ctx, r, t.Name)
+	members := make([]Member, len(found))
+	for i, e := range found {
+		members[i] = Member{Capability: t.Capability, Addr: e.addr.String(), ServerName: t.Name.serverName(),
+			Weight: t.Weight, Zone: t.Zone, Session: t.Session, Tenant: t.Tenant}
+	}
+	return members, err
+}
+
 // errNoAddress means that a name has no address.
 var errNoAddress = errors.New("the name has no address")
 

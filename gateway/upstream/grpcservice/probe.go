@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
@@ -57,29 +58,97 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	default:
 		return health.Result{}, err
 	}
-	if f.Definitions != nil {
-		return health.Result{OK: true, Reason: reason}, nil
-	}
-	missing := ""
+	var has serving
 	err = withReflection(ctx, conn, maxReply, func(r *reflection) error {
-		listed, err := r.exchange(&reflectionpb.ServerReflectionRequest{
-			MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
-		if status.Code(err) == codes.ResourceExhausted { // it is a long list
-			return nil
-		}
-		missing = missingOf(f.Methods, listed.GetListServicesResponse().GetService())
+		has, err = r.serving(f.Methods)
 		return err
 	})
-	if err == errNoReflection { //nolint:errorlint // it is not wrapped
-		return health.Result{Reason: err.Error()}, nil
+	switch {
+	case err == nil && has.wrong != "":
+		return health.Result{Reason: health.Mistaken(has.wrong, "")}, nil
+	case err == nil && has.incomplete != "":
+		return health.Result{OK: true, Reason: health.Incomplete(has.incomplete)}, nil
+	case err == nil, f.Definitions != nil: // it need not have reflection
+		return health.Result{OK: true, Reason: reason}, nil
+	case err == errNoReflection: //nolint:errorlint // it is not wrapped
+		return health.Result{Reason: health.Mistaken(err.Error(), "")}, nil
+	}
+	return health.Result{}, err
+}
+
+// serving is how a backend differs from its fleet.
+type serving struct {
+	wrong      string // why it has none of the methods; "": it may have one
+	incomplete string // the methods that it lacks; "": none is known
+}
+
+// serving finds out which of the methods a backend has.
+func (r *reflection) serving(methods []string) (serving, error) {
+	listed, err := r.exchange(&reflectionpb.ServerReflectionRequest{
+		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	if status.Code(err) == codes.ResourceExhausted { // it is a long list
+		return serving{}, nil
 	}
 	if err != nil {
-		return health.Result{}, err
+		return serving{}, err
 	}
-	if missing != "" {
-		return health.Result{Reason: missing}, nil
+	if wrong := missingOf(methods, listed.GetListServicesResponse().GetService()); wrong != "" {
+		return serving{wrong: wrong}, nil
 	}
-	return health.Result{OK: true, Reason: reason}, nil
+	var lacks []string
+	for _, entry := range methods {
+		service, method, _ := strings.Cut(entry, "/")
+		if method == "*" {
+			continue
+		}
+		has, known, err := r.methods(service)
+		if err != nil || !known {
+			return serving{}, err
+		}
+		if !slices.Contains(has, method) {
+			lacks = append(lacks, "no method "+entry+"; it has "+strings.Join(has[:min(len(has), maxNamed)], ", "))
+		}
+	}
+	switch {
+	case len(lacks) == 0:
+		return serving{}, nil
+	case len(lacks) == len(methods):
+		return serving{wrong: "the backend has " + lacks[0]}, nil
+	}
+	return serving{incomplete: "the backend has " + lacks[0]}, nil
+}
+
+// maxNamed is how many methods of a service a reason names.
+const maxNamed = 4
+
+// methods returns the methods of a service, sorted. known is false for a service without a description, or a long one.
+func (r *reflection) methods(service string) (names []string, known bool, _ error) {
+	find := func() *descriptorpb.ServiceDescriptorProto {
+		for _, file := range r.files {
+			for _, s := range file.GetService() {
+				if strings.TrimPrefix(file.GetPackage()+"."+s.GetName(), ".") == service {
+					return s
+				}
+			}
+		}
+		return nil
+	}
+	found := find()
+	if found == nil {
+		err := r.ask(&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}})
+		if code := status.Code(err); code == codes.ResourceExhausted || code == codes.NotFound {
+			return nil, false, nil
+		} else if err != nil {
+			return nil, false, err
+		}
+		found = find()
+	}
+	for _, m := range found.GetMethod() {
+		names = append(names, m.GetName())
+	}
+	slices.Sort(names)
+	return names, found != nil, nil
 }
 
 // missingOf returns what is wrong with a backend that lists none of the services whose methods are tools; "": it has

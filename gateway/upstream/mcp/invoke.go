@@ -100,7 +100,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	trace := first(md, tracing.Traceparent)
-	ctx = withTrace(ctx, trace)
+	ctx, seen := withWitness(withTrace(ctx, trace))
 	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
 	for again := true; ; again = false {
@@ -111,7 +111,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 		if told != nil {
 			params.SetProgressToken(strconv.FormatUint(v.tokens.Add(1), 10))
 		}
-		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), params, told)
+		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), params, told, seen)
 		if !lost || !again {
 			return result, err
 		}
@@ -120,7 +120,8 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 
 // attempt is one tools/call. lost: the server provably did not begin it, as it does not know the session any more or
 // the session is over, and a new one may be better.
-func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte) (
+func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte,
+	seen *witness) (
 	_ *toolResult, lost bool, _ error) {
 	s, release := v.lease(key)
 	defer release()
@@ -161,7 +162,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	case refused != nil && code != 0:
 		return nil, false, status.Error(codes.Internal, refused.Error())
 	}
-	return nil, false, ex.failureStatus()
+	return nil, false, ex.failureStatus(seen)
 }
 
 // notStarted is the error of a call that the server did not get.
@@ -174,7 +175,7 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 }
 
 // failureStatus is the status of a request that the server may have begun, and did not answer with a result.
-func (ex *exchange) failureStatus() error {
+func (ex *exchange) failureStatus(seen *witness) error {
 	ex.mu.Lock()
 	code, failure := ex.status, ex.failure
 	ex.mu.Unlock()
@@ -182,19 +183,20 @@ func (ex *exchange) failureStatus() error {
 		return status.Error(codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
 			upstream.Clip(failure.Message, maxError)))
 	}
+	words := seen.words(code)
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return status.Errorf(codes.FailedPrecondition, "the MCP server rejects the gateway's credential: HTTP %d", code)
+		return status.Error(codes.FailedPrecondition, "the MCP server rejects the gateway or its credential: "+words)
 	case code == http.StatusNotFound:
-		return status.Error(codes.Unimplemented, "the backend's URL is not that of an MCP server: HTTP 404")
+		return status.Error(codes.Unimplemented, "the backend's URL is not that of an MCP server: "+words)
 	case code == http.StatusTooManyRequests:
-		return status.Error(codes.ResourceExhausted, "the MCP server has too much to do: HTTP 429")
+		return status.Error(codes.ResourceExhausted, "the MCP server has too much to do: "+words)
 	case code >= 300 && code < 400:
-		return status.Errorf(codes.FailedPrecondition, "the MCP server redirects to another URL: HTTP %d", code)
+		return status.Error(codes.FailedPrecondition, "the MCP server redirects to another URL: "+words)
 	case code >= 400 && code < 500:
-		return status.Errorf(codes.Internal, "the MCP server rejects the request: HTTP %d", code)
+		return status.Error(codes.Internal, "the MCP server rejects the request: "+words)
 	case code >= 500:
-		return status.Errorf(codes.Unavailable, "the MCP server fails: HTTP %d", code)
+		return status.Error(codes.Unavailable, "the MCP server fails: "+words)
 	}
 	return status.Error(codes.Unavailable, "the MCP server ended the response without a result")
 }

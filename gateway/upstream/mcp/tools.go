@@ -116,6 +116,7 @@ func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]j
 
 // page asks for one page of the list.
 func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string) ([]byte, error) {
+	ctx, seen := withWitness(ctx)
 	ex, end := begin(ctx, "tools/list", nil)
 	defer end()
 	_, _ = cs.ListTools(ex.ctx, &sdk.ListToolsParams{Cursor: cursor})
@@ -128,7 +129,7 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 	case refused != nil && code != 0:
 		return nil, status.Error(codes.Internal, refused.Error())
 	}
-	return nil, ex.failureStatus()
+	return nil, ex.failureStatus(seen)
 }
 
 // add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it.

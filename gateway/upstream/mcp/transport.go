@@ -75,7 +75,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	noteStatus(r, resp)
+	t.note(r, resp)
 	return t.noted(resp, ex), nil
 }
 
@@ -94,7 +94,7 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	noteStatus(r, resp)
+	t.note(r, resp)
 	if r.Method == http.MethodPost && resp.StatusCode/100 == 3 {
 		_ = resp.Body.Close()
 		return nil, redirected(resp)

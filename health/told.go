@@ -1,0 +1,71 @@
+package health
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+)
+
+// Mistaken returns the reason of a backend that serves something else than its fleet expects. words say what is there and
+// what to write. response, which may be "", is the backend's own text.
+func Mistaken(words, response string) string {
+	if response != "" {
+		words += says + response
+	}
+	return mistaken + words
+}
+
+// Incomplete returns the reason of a backend that is up, and serves less than its fleet expects.
+func Incomplete(words string) string { return incomplete + words }
+
+// Rejecting returns the reason of a backend that rejects the gateway's own requests, with a status. hint is what to do, and
+// response is the backend's own text; both may be "".
+func Rejecting(status, hint, response string) string {
+	if hint != "" {
+		return rejecting + status + ": " + hint + says + cmp.Or(response, "nothing")
+	}
+	return strings.TrimSuffix(rejecting+status+": "+response, ": ")
+}
+
+// Incomplete reports whether the backend is good, and serves less than its fleet expects.
+func (r *Result) Incomplete() bool { return r.OK && strings.HasPrefix(r.Reason, incomplete) }
+
+// Told returns the part of Reason that callers may read, "" if there is none: what a backend that is Down is instead of
+// what its fleet expects, or how it rejects the gateway.
+func (b *Backend) Told() string {
+	if b.Mistaken() {
+		told, _, _ := strings.Cut(b.Reason, says)
+		return told
+	}
+	words, is := strings.CutPrefix(b.Reason, rejecting)
+	if !is || b.State != Down {
+		return ""
+	}
+	told, response, hinted := strings.Cut(words, says)
+	if !hinted {
+		told, response, _ = strings.Cut(words, ": ")
+	}
+	return rejecting + told + ToldOf(response)
+}
+
+// ToldOf returns what callers may read of a response that rejects a request, after its status: the error that it has as
+// JSON for its client, or else where operators find the response.
+func ToldOf(response string) string {
+	var body struct {
+		ID    json.RawMessage `json:"id"`
+		Error json.RawMessage `json:"error"`
+	}
+	var text string
+	if json.Unmarshal([]byte(response), &body) == nil && (len(body.ID) == 0 || string(body.ID) == "null") {
+		var object struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(body.Error, &text) != nil && json.Unmarshal(body.Error, &object) == nil {
+			text = object.Message
+		}
+	}
+	if text == "" {
+		return "; capgate status has its response"
+	}
+	return ": " + text
+}
