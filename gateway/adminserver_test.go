@@ -1,53 +1,103 @@
 package gateway_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestAdminConnectionsAreBounded: beyond a number of connections of one network, the admin API closes further ones at
-// once, and takes others again when some have ended.
-func TestAdminConnectionsAreBounded(t *testing.T) {
-	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// guarded returns the guard of an admin API with one operator, and the operator's key.
+func guarded() (g *guard.Guard, key string) {
+	id, secret := tenant.NewCredential()
+	keys := guard.NewKeys(nil)
+	keys.Replace([]guard.Key{{ID: id, Hash: tenant.HashOf(secret, nil), Roles: operator.View}}, nil)
+	return guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}, Status: gateway.GRPCStatus,
+		HTTPStatus: gateway.HTTPStatus}), tenant.Credential(id, secret)
+}
+
+// dialFrom dials addr from another address of loopback, which is another network.
+func dialFrom(t *testing.T, local, addr string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}, Timeout: check.Patience}
+	nc, err := d.DialContext(t.Context(), "tcp", addr)
 	check.Must(t, err)
-	server := &http.Server{Handler: http.NotFoundHandler()} //nolint:gosec // of a test
-	check.Cleanup(t, func() { _ = server.Close() })
-	go func() { _ = server.Serve(gateway.BoundAdmin(ln)) }()
-	var open []net.Conn
-	check.Cleanup(t, func() {
-		for _, nc := range open {
-			_ = nc.Close()
-		}
-	})
-	for range 128 {
-		nc, err := net.Dial("tcp", ln.Addr().String())
-		check.Must(t, err)
-		open = append(open, nc)
+	check.Cleanup(t, func() { _ = nc.Close() })
+	return nc
+}
+
+// askAdmin sends a request over HTTP/1.1, and reads the head of the response.
+func askAdmin(nc net.Conn, path, key string) error {
+	err := nc.SetDeadline(time.Now().Add(check.Patience))
+	if err == nil {
+		_, err = fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", path, key)
 	}
-	ask := func() error {
-		nc, err := net.Dial("tcp", ln.Addr().String())
-		check.Must(t, err)
-		defer nc.Close()
-		if _, err = io.WriteString(nc, "GET / HTTP/1.0\r\n\r\n"); err == nil {
-			_, err = nc.Read(make([]byte, 1))
-		}
+	if err != nil {
 		return err
 	}
-	if ask() == nil {
-		t.Error("a connection beyond the limit is served")
+	b := make([]byte, 64<<10)
+	n, err := nc.Read(b)
+	if err == nil && !strings.HasPrefix(string(b[:n]), "HTTP/1.1 200") {
+		err = errors.New(string(b[:n]))
 	}
-	_ = open[0].Close()
-	check.Succeeds(t, "a connection after the end of another", ask)
+	return err
+}
+
+// TestAdminPortIsNotFilled: clients without a credential, of several networks and of the operator's own, take no
+// connection of an operator, and keep no operator out.
+func TestAdminPortIsNotFilled(t *testing.T) {
+	t.Parallel()
+	by, key := guarded()
+	g := gatewaytest.Start(t, gatewaytest.Options{Guard: by})
+	held := dialFrom(t, "127.0.0.1", g.AdminAddr)
+	check.Must(t, askAdmin(held, "/debug/pprof/cmdline", key))
+	for _, networks := range [][]string{{"127.0.0.2", "127.0.0.3"}, {"127.0.0.1"}} {
+		for _, local := range networks {
+			for range 150 {
+				dialFrom(t, local, g.AdminAddr)
+			}
+		}
+		if err := askAdmin(dialFrom(t, "127.0.0.1", g.AdminAddr), "/debug/pprof/cmdline", key); err != nil {
+			t.Errorf("a new connection of the operator, while %v have many: %v", networks, err)
+		}
+		if err := askAdmin(held, "/debug/pprof/cmdline", key); err != nil {
+			t.Errorf("the operator's connection, while %v have many: %v", networks, err)
+		}
+	}
+	want := `capgate_admin_connections_refused_total{reason="evicted"} `
+	if status, body := adminGet(t, g, "/metrics", key); status != http.StatusOK || !strings.Contains(body, want) ||
+		strings.Contains(body, want+"0\n") {
+		t.Errorf("/metrics: %d, without %s", status, want)
+	}
+	if !strings.Contains(g.Log.String(), "a connection without a credential was ended") {
+		t.Error("no line of the log says that connections were ended")
+	}
+}
+
+func adminGet(t *testing.T, g *gatewaytest.Gateway, path, key string) (code int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.AdminAddr+path, http.NoBody)
+	check.Must(t, err)
+	r.Header.Set("Authorization", "Bearer "+key)
+	resp, err := clienttest.HTTP.Do(r)
+	check.Must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	check.Must(t, err)
+	return resp.StatusCode, string(b)
 }
 
 // TestAdminHeadersAreBounded: a client without a credential gets no room for large headers, however few bytes HPACK needs
@@ -78,4 +128,45 @@ func TestAdminHeadersAreBounded(t *testing.T) {
 	if err != nil || got.Status() == "200" {
 		t.Errorf("headers of 300 KB over HTTP/2: %v, %v", got, err)
 	}
+}
+
+// TestAdminStreamsAreBounded: of a connection with many open requests, some are refused.
+func TestAdminStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := openCalls(t, 40, gatewaytest.Options{Operators: waitForBodies})
+	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypeGoAway })
+	if err != nil || f.Type != rawhttp2.TypeReset {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// TestAdminBodiesDoNotStall: requests end whose bodies do not come, those of gRPC too.
+func TestAdminBodiesDoNotStall(t *testing.T) {
+	t.Parallel()
+	c := openCalls(t, 1, gatewaytest.Options{Operators: waitForBodies, Stall: 50 * time.Millisecond})
+	if got, err := c.WaitResponse(1); err != nil || string(got.Body) != "i/o timeout" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// waitForBodies adds a method whose handler reads its request to the end, and answers with the error.
+func waitForBodies(m *guard.Mux) {
+	m.HandleRPC("POST /test.Service/Wait", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, err)
+	}))
+}
+
+// openCalls begins calls of that method over one connection.
+func openCalls(t *testing.T, n int, o gatewaytest.Options) *rawhttp2.Conn {
+	t.Helper()
+	c, err := rawhttp2.Dial(gatewaytest.Start(t, o).AdminAddr)
+	check.Must(t, err)
+	check.Cleanup(t, func() { _ = c.Close() })
+	check.Must(t, c.Greet())
+	for i := range n {
+		check.Must(t, c.Write(rawhttp2.Headers(uint32(2*i+1), false, c.Block(":method", "POST", ":scheme", "http",
+			":path", "/test.Service/Wait", ":authority", "localhost", "content-type", "application/grpc", "te", "trailers"))))
+	}
+	return c
 }

@@ -54,7 +54,7 @@ const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
 // Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Discovery, Loads,
-// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, Recent and Log are required.
+// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
 	Relay relay.Config
@@ -112,7 +112,11 @@ type Config struct {
 	Leaving   func()             // told when calls are to finish, for what would else go on; nil: nobody
 	Operators func(*guard.Mux)   // adds to what the operators' port serves; nil: nothing
 	Guard     *guard.Guard       // of the operators' port; nil: it asks nobody
-	Log       *slog.Logger       // nil: discard
+	AdminTLS  *tls.Config        // of the operators' port; nil: cleartext
+	// how long a client without a credential, or of the operators' port, may send nothing of a body, or read nothing of a
+	// response; default 30 s
+	Stall time.Duration
+	Log   *slog.Logger // nil: discard
 }
 
 // Drain is how a Gateway stops.
@@ -135,6 +139,7 @@ type Gateway struct {
 	guard      *engine.Guard
 	directory  *directory
 	operators  http.Handler // of the operators' port
+	admin      *relay.Relay // serves it
 	ports      listeners
 	draining   atomic.Bool
 	howToDrain atomic.Pointer[Drain]
@@ -175,6 +180,7 @@ func New(cfg Config) (*Gateway, error) {
 		g.Close()
 		return nil, err
 	}
+	g.admin = g.newAdminRelay(&cfg.Relay)
 	g.doors, g.inside = doors, inside
 	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS, cfg.Local)
 	g.tell()
@@ -202,6 +208,7 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 
 // fill sets what a Config may lack.
 func (c *Config) fill() {
+	c.Stall = cmp.Or(c.Stall, defaultStall)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -225,8 +232,8 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchUpstreams(g.directory.conns)
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.handler.shares.stats)
-	cfg.Metrics.WatchConnections(func() telemetry.ConnectionRejections {
-		return telemetry.ConnectionRejections(g.relay.Crowding())
+	cfg.Metrics.WatchConnections(func() (public, admin telemetry.ConnectionRejections) {
+		return telemetry.ConnectionRejections(g.relay.Crowding()), telemetry.ConnectionRejections(g.admin.Crowding())
 	})
 	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
 }
@@ -301,11 +308,10 @@ func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
 // finish as Config.Drain says. Nothing of the Gateway is left when it returns. It
 // closes all listeners.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
-	operators := newAdminServer(g.operators)
 	running := 2 + len(g.ports)
 	ended := make(chan error, running)
 	go func() {
-		ended <- wrap("serve operators", recovery.Do("serve", func() error { return operators.Serve(admin) }))
+		ended <- wrap("serve operators", recovery.Do("serve", func() error { return g.admin.Serve(admin) }))
 	}()
 	g.serve(public, ended)
 	var err error
@@ -316,7 +322,6 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 		running--
 	}
 	g.Close()
-	_ = operators.Close()
 	for ; running > 0; running-- {
 		err = errors.Join(err, <-ended)
 	}
@@ -332,6 +337,9 @@ func (g *Gateway) Close() {
 	g.handler.reader.Close()
 	g.handler.authorize.Close()
 	g.guard.Close()
+	if g.admin != nil {
+		g.admin.Close()
+	}
 }
 
 func wrap(what string, err error) error {

@@ -27,7 +27,14 @@ func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, door
 	}))
 	doors = h.holdResults(bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors))
 	account := func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }
-	return h.authenticateRequests(h.chargeRequests(full, h.checkHost(t.Handler(account, full, doors))))
+	handle := h.chargeRequests(full, h.checkHost(t.Handler(account, full, doors)))
+	return h.authenticateRequests(withStalls(h.cfg.Stall, isCaller, handle))
+}
+
+// isCaller reports whether a request is a caller's. The front doors bound how long its client may stall.
+func isCaller(r *http.Request) bool {
+	v := webRequestOf(r)
+	return v.share != strangers && !v.isInbox()
 }
 
 // holdResults charges what requests hold of responses to their tenants, until they end.

@@ -17,6 +17,7 @@ type shares struct {
 	strangers *fairshare.Pool // the same of clients that are no tenant's yet, by address
 
 	connections *fairshare.Pool // what clients' connections take that are no tenant's yet, by address
+	operators   *fairshare.Pool // what clients of the admin API hold, by address
 
 	process   *fairshare.Pool // the same of the process itself
 	upstreams *fairshare.Pool // what connections to backends hold, by their address
@@ -44,6 +45,7 @@ const (
 	keptPart      = 64 // for buffers that nobody uses, in all shards
 	processPart   = 16 // for what shards hold for all, and calls that the process makes for itself
 	upstreamsPart = 8
+	operatorsPart = 8
 )
 
 // bodyCopies is how often the body of a request over HTTP is there before its call begins: as it came, unpacked, as a
@@ -54,7 +56,7 @@ func newShares(cfg *Config) *shares {
 	all := fairshare.New("memory", cmp.Or(cfg.MaxMemory, heldMemory))
 	m := all.Limit()
 	shards := int64(cfg.Relay.Shards)
-	own := shards*relay.ShardCost(keptOf(m, shards)) + m/processPart
+	own := (shards+1)*relay.ShardCost(keptOf(m, shards)) + m/processPart // one more for the admin API
 	process := fairshare.New("process", own, fairshare.Unshared())
 	if !all.Of("").Reserve(own) {
 		cfg.Log.Error("there is less memory than the gateway itself needs: set a larger overload.max_memory or fewer "+
@@ -68,6 +70,7 @@ func newShares(cfg *Config) *shares {
 		process:   process,
 
 		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.AsOwner("connections of "+strangers)),
+		operators:   all.Sub("operators", max(m/operatorsPart, 1<<20), fairshare.AsOwner("clients of the admin API")),
 
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
@@ -80,7 +83,7 @@ func newShares(cfg *Config) *shares {
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []telemetry.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.process, p.upstreams, p.bodies,
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.process, p.upstreams, p.bodies,
 		p.results, p.inflating, p.deciding, p.unready} {
 		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
 			Refused: of.Refused()})
@@ -109,6 +112,14 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 // connection is relay.Config.ConnAccount. Requests of strangers at an address do not take the room for its connections.
 func (p *shares) connection(peer *relay.Peer) relay.Account {
 	return p.connections.Of(clientaddr.NetworkName(clientaddr.AddrOf(peer.Addr)))
+}
+
+// operator is relay.Config.Account and ConnAccount of the admin API.
+func (p *shares) operator(peer *relay.Peer) relay.Account {
+	if peer == nil || peer.Internal {
+		return p.process.Of("")
+	}
+	return p.operators.Of(clientaddr.NetworkName(clientaddr.AddrOf(peer.Addr)))
 }
 
 func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }

@@ -65,17 +65,16 @@ func (p *process) newOperators(s *settings) error {
 	if p.auth.all != nil { // last, because it takes any bearer credential
 		cfg.Authenticators = append(cfg.Authenticators, guard.NewTenants(p.auth.all))
 	}
-	p.admin = gateway.BoundAdmin(p.admin)
 	o.guard = guard.New(cfg)
 	o.set(s)
-	if s.adminTLS != nil {
-		p.admin = tls.NewListener(p.admin, p.adminTLSConfig())
-	}
 	return nil
 }
 
-// adminTLSConfig is TLS of the admin API, whose certificates follow the configuration.
+// adminTLSConfig returns TLS of the admin API, whose certificates follow the configuration; nil: cleartext.
 func (p *process) adminTLSConfig() *tls.Config {
+	if p.operators.secure.Load() == nil {
+		return nil
+	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			now := p.operators.secure.Load().Clone()

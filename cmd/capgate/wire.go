@@ -207,6 +207,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Warnings:      p.redisWarnings(),
 		Operators:     routes,
 		Guard:         p.operators.guard,
+		AdminTLS:      p.adminTLSConfig(),
 		Inbox:         p.persons.inbox,
 		Approver:      p.approvals,
 		Answers:       p.idempotency,

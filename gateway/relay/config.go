@@ -39,6 +39,11 @@ type Config struct {
 	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard
 	// locked. It may set and drop headers, and set Stream.Value for ValueOf, and do nothing else.
 	Web func(*Stream)
+	// WebOnly has the http.Handler answer all requests, those of gRPC too. No Handler is needed then.
+	WebOnly bool
+	// Evict ends the oldest connection without a credential, of the network with the most of them, to make room for a new
+	// connection at the limits MaxConns and MaxNetworkConns. See Relay.Authenticated.
+	Evict bool
 	// Panicked is told of each panic that did not end the process, by the deferred function that recovered it:
 	// the stack is still there. A shard may be locked. nil: a line in Log.
 	Panicked func(where string, v any)
@@ -54,9 +59,11 @@ type Config struct {
 	// value is nothing.
 	Cleartext Page
 
-	Shards          int // locks over the connections; default GOMAXPROCS
-	MaxConns        int // client connections at once; default 16384; more wait in the listener's backlog
-	MorePorts       int // ports besides the public one, see Port; each may have one connection more while it accepts
+	Shards   int // locks over the connections; default GOMAXPROCS
+	MaxConns int // client connections at once; default 16384; more wait in the listener's backlog
+	// ports besides the public one, see Port; each may have one connection more while it accepts. With Evict it is the
+	// number of connections that may be closing besides MaxConns.
+	MorePorts       int
 	MaxNetworkConns int // of these, from one network; default a quarter; more are closed at once
 	// TLS handshakes of one network that wait for a processor; default 512; of more the oldest is ended
 	MaxHandshakes int

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -18,10 +19,16 @@ type crowds struct {
 	crowded  atomic.Int64 // connections that were closed, by reason
 	reserved atomic.Int64
 	roomless atomic.Int64
+
+	// With Config.Evict.
+	all     int
+	guests  guests
+	evicted atomic.Int64
 }
 
 var (
 	errCrowded  = errors.New("its network has as many connections as it may have")
+	errFull     = errors.New("there are as many connections as there may be, all with a credential")
 	errReserved = errors.New("what is left of the connections is for networks of which a client has authenticated")
 )
 
@@ -31,6 +38,7 @@ type Crowding struct {
 	Reserved  int64 // closed: too many of networks of which no client has authenticated
 	Handshake int64 // closed: too many handshakes of the same network waited
 	Memory    int64 // closed: their owner had no room for another
+	Evicted   int64 // closed without a credential, to make room for another
 	Waiting   int   // TLS handshakes that wait for a processor
 }
 
@@ -38,11 +46,11 @@ type Crowding struct {
 func (r *Relay) Crowding() Crowding {
 	waiting, dropped := r.gate.stats()
 	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped,
-		Memory: r.crowds.roomless.Load(), Waiting: waiting}
+		Memory: r.crowds.roomless.Load(), Evicted: r.crowds.evicted.Load(), Waiting: waiting}
 }
 
 // join counts a connection whose address is known, or says why there is no room for it.
-func (r *Relay) join(p *Peer) error {
+func (r *Relay) join(p *Peer, nc net.Conn) error {
 	if r.cfg.Network == nil {
 		return nil
 	}
@@ -53,11 +61,19 @@ func (r *Relay) join(p *Peer) error {
 	c := &r.crowds
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r.cfg.Evict {
+		if out := c.makeRoom(network, r.cfg.MaxConns, r.cfg.MaxNetworkConns); out != nil {
+			r.refused.tell(r, out.nc, "a connection without a credential was ended: a new one needed the room")
+		}
+	}
 	unknown := !c.known.has(network, time.Now())
 	switch {
 	case c.of[network] >= r.cfg.MaxNetworkConns:
 		c.crowded.Add(1)
 		return errCrowded
+	case r.cfg.Evict && c.all >= r.cfg.MaxConns:
+		c.crowded.Add(1)
+		return errFull
 	case unknown && c.unknown >= r.cfg.MaxConns-r.cfg.ReservedConns:
 		c.reserved.Add(1)
 		return errReserved
@@ -66,8 +82,12 @@ func (r *Relay) join(p *Peer) error {
 		c.of = map[netip.Prefix]int{}
 	}
 	c.of[network]++
+	c.all++
 	p.network = network
 	c.count(p, unknown)
+	if r.cfg.Evict {
+		c.guests.add(p, nc)
+	}
 	return nil
 }
 
@@ -106,10 +126,19 @@ func (r *Relay) part(p *Peer) {
 	c := &r.crowds
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.count(p, false)
 	if p.authenticated.Load() { // its client may come back
 		c.known.add(p.network, time.Now())
 	}
+	if g := p.guest; g == nil || !g.evicted {
+		c.leave(p)
+	}
+}
+
+// leave takes a connection off the counts.
+func (c *crowds) leave(p *Peer) {
+	c.count(p, false)
+	c.guests.drop(p)
+	c.all--
 	if c.of[p.network]--; c.of[p.network] == 0 {
 		delete(c.of, p.network)
 	}
@@ -126,5 +155,8 @@ func (r *Relay) Authenticated(p *Peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known.add(p.network, time.Now())
-	c.count(p, false)
+	if g := p.guest; g == nil || !g.evicted {
+		c.count(p, false)
+		c.guests.drop(p)
+	}
 }

@@ -23,7 +23,7 @@ const (
 	handshakeRecord = 0x16
 )
 
-// mistakes are clients that do not speak what the port does.
+// mistakes are connections that are closed for a reason of their clients, such as not speaking what the port does.
 type mistakes struct {
 	next   atomic.Int64 // when one may be logged again, Unix nanoseconds
 	others atomic.Int64 // since one was logged

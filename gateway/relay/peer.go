@@ -16,6 +16,7 @@ import (
 // Peer is whose a client connection is. It stays the same as long as the connection lives.
 type Peer struct {
 	Addr     net.Addr             // the client's, which Config.Origin may know better than the socket
+	Local    net.Addr             // the address that the client has connected to; nil: the process itself
 	TLS      *tls.ConnectionState // nil: cleartext
 	Internal bool                 // the process itself, which has no connection
 	Port     *Port                // that the connection came in by; nil: the process itself
@@ -24,6 +25,7 @@ type Peer struct {
 	network       netip.Prefix // that it counts to; not valid: none
 	unknown       bool         // it counts as one of an unknown network, under crowds.mu
 	authenticated atomic.Bool  // see Relay.Authenticated
+	guest         *guest       // see Config.Evict; under crowds.mu
 	adopted       atomic.Bool  // see Relay.Adopt
 	hold          hold         // of what the connection takes
 	once          sync.Once
@@ -180,6 +182,14 @@ func PeerOf(ctx context.Context) *Peer {
 		return c.peer
 	}
 	return nil
+}
+
+// ClientOf returns the Peer of a request of the http.Handler; nil: the request came from elsewhere.
+func ClientOf(ctx context.Context) *Peer {
+	if e, ok := ctx.Value(webKey{}).(*webEnd); ok {
+		return e.peer
+	}
+	return PeerOf(ctx)
 }
 
 // withCarrier is the server's ConnContext.

@@ -42,6 +42,7 @@ type Relay struct {
 	self     *Peer // see process
 
 	mistakes mistakes
+	refused  mistakes // connections for which there was no room
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -156,7 +157,7 @@ func (r *Relay) shard() *shard {
 // greet finds out what a new connection speaks and serves it. Its slot is given back
 // when an HTTP/2 connection has ended, or by the web server for its own (web.go).
 func (r *Relay) greet(nc net.Conn, port *Port) {
-	p, given := &Peer{Port: port}, false
+	p, given := &Peer{Port: port, Local: nc.LocalAddr()}, false
 	defer func() {
 		if !given {
 			r.part(p)
@@ -169,10 +170,11 @@ func (r *Relay) greet(nc net.Conn, port *Port) {
 		r.unset(nc, err)
 		return
 	}
-	if err = r.join(p); err == nil {
+	if err = r.join(p, nc); err == nil {
 		err = r.takeIn(p)
 	}
 	if err != nil {
+		r.refused.tell(r, nc, "a connection was closed: "+err.Error())
 		r.unset(nc, err)
 		return
 	}

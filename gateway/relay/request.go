@@ -41,7 +41,7 @@ func (s *Stream) checkRequest() bool {
 		case nameAuthority:
 			s.authority = f.Value
 		case nameContentType:
-			s.grpc = s.grpc || f.Tag&tagGRPC != 0
+			s.grpc = s.grpc || f.Tag&tagGRPC != 0 && !s.sh.relay.cfg.WebOnly
 			s.proto = f.Tag&tagProto != 0
 		case nameHost:
 			if hasHost {

@@ -260,6 +260,8 @@ func (c *webContext) Value(key any) any {
 	switch key {
 	case webKey{}:
 		return c.end
+	case http.LocalAddrContextKey:
+		return c.end.peer.Local
 	case http.ServerContextKey:
 		return c.end.sh.relay.webSrv
 	}

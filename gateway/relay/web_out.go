@@ -47,10 +47,13 @@ func (e *webEnd) hold(p []byte) (kept bool, err error) {
 	return true, nil
 }
 
-// held is a copy of the beginning of what hold has added, before the head.
+// held is a copy of the beginning of what hold has added, before the head. Of a stream that has ended it is nothing.
 func (e *webEnd) held() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if len(e.out) < frameHeaderLen {
+		return nil
+	}
 	return append([]byte(nil), e.out[frameHeaderLen:]...)
 }
 

@@ -53,7 +53,7 @@ type Metrics struct {
 	leases      *polled[Leases]
 	members     *polled[Registry]
 	memory      *polled[[]MemoryPool]
-	connections *polled[ConnectionRejections]
+	connections *polled[[2]ConnectionRejections]
 	overload    *polled[Overload]
 	proxies     *polled[uint64]
 	redis       *polled[Redis]

@@ -57,6 +57,7 @@ type Guard struct {
 	cfg         Config
 	openMetrics atomic.Bool
 	attempts    *Attempts
+	accepted    atomic.Pointer[func(*http.Request)]
 
 	mu    sync.Mutex
 	known *simplelru.LRU[[sha256.Size]byte, struct{}] // digests of credentials that were accepted
@@ -81,6 +82,9 @@ func Insecure(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes
 
 // OpenMetrics changes whether /metrics is open.
 func (g *Guard) OpenMetrics(open bool) { g.openMetrics.Store(open) }
+
+// OnAccepted has f called for each request with a good credential, from the goroutine of the request.
+func (g *Guard) OnAccepted(f func(*http.Request)) { g.accepted.Store(&f) }
 
 // Unnamed is the operator of every request of an insecure admin API.
 var unnamed = &operator.Identity{Name: operator.Unnamed, Roles: operator.Admin, Via: operator.ViaInsecure}
@@ -144,6 +148,9 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 			Message: "too many credentials from this address were wrong; try again later"}
 	}
 	who, refusal := g.identify(r)
+	if f := g.accepted.Load(); refusal == nil && f != nil {
+		(*f)(r)
+	}
 	switch {
 	case !given: // a session that has ended is no attempt
 	case refusal == nil:

@@ -3,6 +3,7 @@ package signin_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -332,10 +333,27 @@ func TestLimit(t *testing.T) {
 	if r = b.get(p.URL + "/signin/oidc/corp"); r.StatusCode != 429 {
 		t.Errorf("the issuer: %d", r.StatusCode)
 	}
+	if code := signInSlowly(t, p, b.network); code != 429 {
+		t.Errorf("a form that does not come: %d", code)
+	}
 	b.network = "10.0.0.2"
 	if r = b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {goodKey}}); r.StatusCode != 303 {
 		t.Errorf("another client: %d", r.StatusCode)
 	}
+}
+
+// signInSlowly sends a form that never comes, and returns the status of the response.
+func signInSlowly(t *testing.T, p *port, network string) int {
+	t.Helper()
+	form, end := io.Pipe()
+	check.Cleanup(t, func() { _ = end.Close() })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/signin/key", form)
+	check.Must(t, err)
+	req.Header.Set("X-Test-Network", network)
+	resp, err := p.Client().Do(req)
+	check.Must(t, err)
+	defer resp.Body.Close()
+	return resp.StatusCode
 }
 
 // TestRevokedElsewhere: a session that one replica revokes ends at the other one.

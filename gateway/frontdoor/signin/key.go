@@ -15,15 +15,18 @@ const maxForm = 8 << 10
 
 // signInWithKey begins the session of the holder of a key.
 func (h *Handler) signInWithKey(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if r.ParseForm() != nil {
-		h.fail(w, r, h.cfg.Home, refusedForm)
-		return
-	}
-	next := h.next(r.PostForm.Get("next"))
-	refusal := h.safe(r)
+	next, refusal := h.cfg.Home, h.safe(r)
 	if refusal == nil {
-		refusal = h.attempt(r)
+		refusal = h.attempt(r) // before the form is read, which may take long
+	}
+	if refusal != nil {
+		w.Header().Set("Connection", "close") // else the response would wait for the form
+	} else {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if r.ParseForm() != nil {
+			refusal = refusedForm
+		}
+		next = h.next(r.PostForm.Get("next"))
 	}
 	var s *session.Session
 	if refusal == nil {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/engine"
 	enginemetrics "github.com/capgate/capgate/gateway/engine/metrics"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
@@ -74,6 +75,10 @@ type Options struct {
 	MCP       gateway.MCP       // default none
 	Discovery gateway.Discovery // as gateway.Config's
 	CORS      cors.Config       // default: no page of another site may call
+
+	Guard     *guard.Guard     // of the admin API; default: it asks nobody
+	Operators func(*guard.Mux) // as gateway.Config's; default no services
+	Stall     time.Duration    // as gateway.Config's
 
 	Hosts gateway.Hosts // accepted host names; default loopback and addresses
 
@@ -237,6 +242,9 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Discovery:     o.Discovery,
 		CORS:          o.CORS,
 		Hosts:         o.Hosts,
+		Guard:         o.Guard,
+		Operators:     o.Operators,
+		Stall:         o.Stall,
 		Listeners:     o.Listeners,
 		Log:           logger,
 	}

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+)
+
+// defaultStall is Config.Stall.
+const defaultStall = 30 * time.Second
+
+// withStalls ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The argument
+// exempt reports requests whose handlers bound that themselves.
+func withStalls(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if exempt(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		out := bodybudget.WriteTimeout(w, stall)
+		out.End() // the request before it on the connection may have left a deadline
+		bodied := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
+		if bodied {
+			r.Body = bodybudget.StallTimeout(w, r.Body, stall)
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(stall)) // also where the handler reads nothing
+		}
+		next.ServeHTTP(out, r)
+		// The server writes the end of the response, and reads the rest of a body that the handler has not read.
+		control, by := http.NewResponseController(w), time.Now().Add(stall)
+		_ = control.SetWriteDeadline(by)
+		if bodied {
+			_ = control.SetReadDeadline(by)
+		}
+	})
+}
