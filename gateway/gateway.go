@@ -164,6 +164,9 @@ func New(cfg Config) (*Gateway, error) {
 	g.registerServices()
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
 	h.configure(&cfg.Relay, cfg.ClientAddr)
+	if cfg.Overload != nil {
+		cfg.Overload.SetUse(h.use)
+	}
 	web := h.middleware(queue, g.bodies,
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))

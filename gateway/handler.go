@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	overloads "github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -108,6 +109,15 @@ func (h *handler) accesslog(gateway bool) accesslog.Filter {
 // authenticate makes the filter that finds out who calls. metrics counts calls by tenant; nil: they are not counted.
 func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
 	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.authenticated})
+}
+
+// use returns what a tenant uses, for overload.Shedder.
+func (h *handler) use(tenant string) overloads.Use {
+	own := h.shares
+	return overloads.Use{
+		Doors: own.bodies.Held(tenant) + own.results.Held(tenant),
+		Held:  own.memory.Held(tenant), Moved: h.bandwidth.Moved(tenant),
+	}
 }
 
 // newRatelimit makes the filter of tenants' limits. Without a limiter it limits nothing.

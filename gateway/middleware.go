@@ -16,18 +16,21 @@ import (
 const (
 	waitingRequests = 1024      // Config.MaxWaiting
 	heldBodies      = 256 << 20 // Config.MaxBodies
+	requestWork     = 4 << 10   // work of a request besides its body and its call, in bytes of a body
 )
 
 // middleware returns the front doors behind authentication, the checks of hosts, the fair queue, and the budget of
 // bodies.
 func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, doors http.Handler) http.Handler {
-	full := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := webRequestOf(r)
-		problem.Write(w, r, problem.Of(v.refuse(filter.TooMany(v.Identity), 0), HTTPStatus))
-	}))
+	full := func(limit string) http.Handler {
+		return problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v := webRequestOf(r)
+			problem.Write(w, r, problem.Of(v.shed(filter.TooMany(v.Identity), limit, 0), HTTPStatus))
+		}))
+	}
 	doors = h.holdResults(bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors))
 	account := func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }
-	handle := h.chargeRequests(full, h.checkHost(t.Handler(account, full, doors)))
+	handle := h.chargeRequests(full(filter.ByPools), h.checkHost(t.Handler(account, full(filter.ByQueue), doors)))
 	return h.authenticateRequests(withStalls(h.cfg.Stall, isCaller, handle))
 }
 
@@ -41,8 +44,9 @@ func isCaller(r *http.Request) bool {
 func (h *handler) holdResults(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := webRequestOf(r)
-		v.results.begin(h.shares.results, v.share, v.from)
+		v.results.begin(v, h.shares.results)
 		defer v.results.end()
+		v.Charge(requestWork)
 		next.ServeHTTP(w, frontdoor.With(r, frontdoor.ResultsKey(), &v.results))
 	})
 }

@@ -15,18 +15,19 @@ import (
 type results struct {
 	mu      sync.Mutex
 	account *fairshare.Account // nil: the request has ended, or not begun
+	owner   *webRequest
 	held    int64
 }
 
 // begin selects the account: of the tenant, or of the network of a client that has none yet.
-func (r *results) begin(pool *fairshare.Pool, share, from string) {
+func (r *results) begin(v *webRequest, pool *fairshare.Pool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	owner := cmp.Or(share, tenant.Default)
-	if share == strangers {
-		owner = strangers + from
+	owner := cmp.Or(v.share, tenant.Default)
+	if v.share == strangers {
+		owner = strangers + v.from
 	}
-	r.account = pool.Of(owner)
+	r.owner, r.account = v, pool.Of(owner)
 }
 
 // Reserve implements frontdoor.Results.
@@ -37,6 +38,7 @@ func (r *results) Reserve(n int64) bool {
 		return false
 	}
 	r.held += n
+	r.owner.Charge(n)
 	return true
 }
 

@@ -42,7 +42,10 @@ func (v *serving) tell(t *callState, r *relay.Result) {
 		t.Reason = v.explained
 	case t.Reason != "":
 	case refusal != nil && r.Upstream && r.Code == uint32(codeOf(refusal.Kind)):
-		t.Reason, t.Shed = refusal.Reason, refusal.Reason == filter.Overloaded.Reason
+		t.Reason = refusal.Reason
+		if refusal.Reason == filter.Overloaded.Reason {
+			t.Shed, t.ShedBy = true, filter.ByQueue
+		}
 	case v.code == r.Code:
 		t.Reason = v.reason
 	}

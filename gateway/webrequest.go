@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -170,10 +171,30 @@ func (v *webRequest) Authenticate(context.Context) error {
 	return v.refuse(v.Refusal, 0)
 }
 
+// Admit implements bodybudget.Owner.
+func (v *webRequest) Admit(length int64) error {
+	shedder := v.h.cfg.Overload
+	if shedder == nil || v.share == strangers {
+		return nil
+	}
+	verdict, limit := shedder.AdmitBody(v.share, length)
+	if verdict == overload.Admitted {
+		return nil
+	}
+	return v.shed(filter.TooMany(v.Identity), limit.String(), 0)
+}
+
+// Charge implements bodybudget.Owner.
+func (v *webRequest) Charge(n int64) {
+	if shedder := v.h.cfg.Overload; shedder != nil && v.share != strangers {
+		shedder.Charge(v.share, n)
+	}
+}
+
 // Exceeded implements bodybudget.Owner.
 func (v *webRequest) Exceeded(read int64) error {
 	refusal := filter.TooMany(v.Identity)
-	if err := v.refuse(refusal, read); read == 0 {
+	if err := v.shed(refusal, filter.ByBodies, read); read == 0 {
 		return err
 	}
 	return GRPCStatus(refusal).Err() // of an upload, a backend may have got what was read
@@ -181,9 +202,14 @@ func (v *webRequest) Exceeded(read int64) error {
 
 // refuse records a rejected request, and returns the status of its answer.
 func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
+	return v.shed(refusal, "", bytesIn)
+}
+
+// shed is refuse, for a limit of overload; "": another reason.
+func (v *webRequest) shed(refusal *call.Refusal, limit string, bytesIn int64) error {
 	st := status.FromProto(protoOf(refusal, notStarted))
-	shed := refusal == filter.OverFairShare || refusal == filter.Overloaded
-	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: shed})
+	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: limit != "",
+		ShedBy: limit})
 	return st.Err()
 }
 

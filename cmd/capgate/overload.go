@@ -62,7 +62,8 @@ func (p *process) newShedder(whole *config.Config) (live int64) {
 	if cfg.Off {
 		return live
 	}
-	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay}
+	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay,
+		Log: p.log}
 	if limits.MaxDelay == 0 {
 		if limits.MaxDelay = singleDelay; whole.Multi {
 			limits.MaxDelay = sharedDelay

@@ -40,6 +40,7 @@ type Call struct {
 	Span  *tracing.Span     // nil: the call is not traced
 	Trace telemetry.TraceID // that it belongs to, also where it is not traced here
 	Marks
+	ShedBy  string            // limit for which it was shed; "": it was not
 	Outcome telemetry.Outcome // of the tool, as its answer says
 	held    uint16            // see Held, in units of heldUnit: each open stream has one
 	Reason  string            // of the gateway's rejection

@@ -39,9 +39,16 @@ var (
 	CallOver = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 )
 
+// Limits of overload, beside those of package overload.
+const (
+	ByPools  = "pools"  // memory that an owner may hold
+	ByBodies = "bodies" // the same of bodies at the front doors
+	ByQueue  = "queue"  // requests that wait at the front doors
+)
+
 // OutOfMemory is the rejection of a call for whose owner the gateway has no memory left. The call counts as shed.
 func (c *Call) OutOfMemory() *call.Refusal {
-	c.Shed = true
+	c.Shed, c.ShedBy = true, ByPools
 	switch {
 	case c.Principal.Settings != nil:
 		return OverMemoryShare

@@ -56,6 +56,7 @@ func (s *Stream) passFrame(h *half, frame []byte) bool {
 	n := len(frame) - frameHeaderLen
 	h.recvWin -= n
 	h.got += int64(n)
+	s.moved(n)
 	if s.limit != nil {
 		if before, f := s.count(h, frame[frameHeaderLen:]); f != NoFailure {
 			s.endExceeded(h, frame, frameHeaderLen, before, f)

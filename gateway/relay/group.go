@@ -28,7 +28,8 @@ type groupShard struct {
 	paid        int    // bytes that are paid for, and that any stream of the group may bring
 	first, last *meter
 	timer       timer
-	_           [16]byte
+	moved       atomic.Int64 // bytes of DATA, both ways together, since the start
+	_           [8]byte
 }
 
 const (
@@ -54,6 +55,21 @@ func (r *Relay) NewGroup(slowed func(), account Account) *Group {
 		g.shards[i].timer.expired = func() { g.serve(sh) }
 	}
 	return g
+}
+
+// Moved returns the bytes of DATA that the group's streams brought and got, both ways together, since the start.
+func (g *Group) Moved() (n int64) {
+	for i := range g.shards {
+		n += g.shards[i].moved.Load()
+	}
+	return n
+}
+
+// moved counts n bytes of DATA that went on.
+func (s *Stream) moved(n int) {
+	if s.group != nil {
+		s.group.shards[s.sh.index].moved.Add(int64(n))
+	}
 }
 
 // SetRate lets so many bytes of DATA come a second, both ways together; 0: any number. With
@@ -140,6 +156,7 @@ func (g *Group) late(now int64) bool { return g.nanos.Load() != 0 && g.due.Load(
 func (s *Stream) Join(g *Group) {
 	s.group = g
 	g.shards[s.sh.index].held += int64(s.held)
+	s.moved(int(s.result.BytesIn))
 	if g.nanos.Load() != 0 {
 		s.limits().group = g
 		s.limit.in.arrived(len(s.up.queue.buf))

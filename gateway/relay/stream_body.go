@@ -63,6 +63,7 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 			return
 		}
 	}
+	s.moved(n)
 	if h == &s.up {
 		if s.tap != nil && !s.callBody(buf[pos:pos+n]) {
 			s.fail(Panicked)

@@ -36,3 +36,31 @@ func (s *Shedder) adjustBounds(used float64) {
 	s.bound.Store(min(max(bound, least), s.cfg.inFlight()))
 	s.boundForSmall.Store(min(brim, s.cfg.inFlight()))
 }
+
+// markHogs marks the tenants that hold more than their fair share of a memory that is short: of nine tenths of what all
+// hold, by max-min fairness. They are shed first. Unless memory is far too short, others are not shed for it.
+func (s *Shedder) markHogs(used float64) {
+	use := s.use.Load()
+	switch {
+	case use == nil || used < memoryEnough:
+		s.each(func(_ string, t *Share) { t.hog.Store(false) })
+		s.sparing.Store(false)
+		return
+	case used <= 1:
+		return
+	}
+	found := false
+	var all []demand
+	s.each(func(tenant string, t *Share) {
+		if !t.only {
+			all = append(all, demand{t, float64((*use)(tenant).Held)})
+		}
+	})
+	level := waterLevel(all, shrink*total(all))
+	for _, d := range all {
+		hog := len(all) > 1 && d.calls > level
+		d.share.hog.Store(hog)
+		found = found || hog
+	}
+	s.sparing.Store(found && used < memoryShort)
+}

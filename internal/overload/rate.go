@@ -12,6 +12,7 @@ const (
 	idleShare = 0.5 // a demand below this share of the rate for a second is no overload
 	smoothing = 0.2 // weight of a tick's demand in the average
 	burst     = 0.2 // burst of a tenant, in seconds of its rate
+	maxDebt   = 10. // largest debt of a tenant, in seconds of its rate
 
 	leastBurst      = 8.0 // least burst of a tenant, in calls
 	token           = 1e6 // of a call: a tick may grant less than one
@@ -20,12 +21,13 @@ const (
 	dropAfter       = 500 // ticks without calls after which a tenant is dropped
 )
 
-// rate is the admitted rate of calls while the process is too slow for all. As with CoDel (RFC 8289) only a
+// rate is the admitted rate of work, in calls, while the process is too slow for all. As with CoDel (RFC 8289) only a
 // standing delay counts.
 type rate struct {
 	limit    float64 // calls a second of all tenants; 0: unlimited
 	floor    float64 // of limit
-	admitted float64 // calls a second, averaged over the last ticks
+	began    float64 // calls a second, averaged over the last ticks
+	admitted float64 // the same, and the work that tenants hold
 	late     int     // consecutive ticks with too long delays
 	calm     int     // consecutive ticks with far less demand than the limit
 }
@@ -48,8 +50,12 @@ func (s *Shedder) Tick(now Signals) {
 	if now.Memory > 0 {
 		u.Memory = ratio(now.Memory, s.cfg.MaxMemory)
 		s.adjustBounds(u.Memory)
+		s.markHogs(u.Memory)
 	}
 	s.usage.Store(u)
+	if s.ticks++; s.ticks%reportEvery == 0 && s.cfg.Log != nil {
+		s.report()
+	}
 }
 
 func ratio[T int64 | time.Duration](of, limit T) float64 {
@@ -61,15 +67,20 @@ func ratio[T int64 | time.Duration](of, limit T) float64 {
 
 // measureDemand measures each tenant's demand since the last tick, and drops tenants without any.
 func (s *Shedder) measureDemand() (demands []demand) {
-	var admitted float64
+	var admitted, holds float64
 	perSecond := 1 / Tick.Seconds()
+	use := s.use.Load()
+	if s.rate.limit == 0 && s.rate.late == 0 {
+		use = nil // it takes time
+	}
 	s.each(func(tenant string, t *Share) {
-		started, refused := t.started.Load(), t.refused.Load()
-		came := started - t.wasStarted
-		admitted += float64(came)
-		came += refused - t.wasRefused
-		t.wasStarted, t.wasRefused = started, refused
-		t.demand += smoothing * (float64(came)*perSecond - t.demand)
+		now := t.counters()
+		unfinished := t.observe(use, tenant)
+		began, came := now.since(t.was)
+		began, came = began+t.moved, came+t.moved
+		t.was = now
+		admitted += began
+		t.demand += smoothing * (came*perSecond - t.demand)
 		if t.idle++; came > 0 {
 			t.idle = 0
 		}
@@ -77,9 +88,11 @@ func (s *Shedder) measureDemand() (demands []demand) {
 			s.shares.Delete(tenant)
 			return
 		}
-		demands = append(demands, demand{t, t.demand})
+		holds += unfinished
+		demands = append(demands, demand{t, t.demand + unfinished})
 	})
-	s.rate.admitted += smoothing * (admitted*perSecond - s.rate.admitted)
+	s.rate.began += smoothing * (admitted*perSecond - s.rate.began)
+	s.rate.admitted = s.rate.began + holds
 	return demands
 }
 
@@ -121,7 +134,7 @@ func (s *Shedder) distribute(demands []demand) {
 	s.newTenantTokens.Store(tokens(burst * s.rate.limit / float64(len(demands)+1)))
 	for _, d := range demands {
 		most, have := tokens(burst*level), d.share.tokens.Load()
-		if fresh { // a tenant over its share has already had its burst
+		if have = max(have, -tokens(maxDebt*level)); fresh { // a tenant over its share has already had its burst
 			if have = most; d.calls > level {
 				have = 0
 			}

@@ -127,6 +127,29 @@ func TestFairRates(t *testing.T) {
 	}
 }
 
+// TestDebtIsBounded: a tenant whose one request has cost far more than its share waits, and not for ever.
+func TestDebtIsBounded(t *testing.T) {
+	t.Parallel()
+	p := newPlant(1000)
+	brings := map[string]int{"flood": 40, "large": 1}
+	p.run(3*time.Second, brings)
+	p.Charge("large", 1<<40)
+	if v, limit := p.AdmitBody("large", 1<<20); v != overload.OverShare || limit != overload.Delay {
+		t.Errorf("a tenant in debt: %v by the limit %v", v, limit)
+	}
+	if v, _ := p.AdmitBody("another", 1<<20); v != overload.Admitted {
+		t.Errorf("a tenant without a debt: %v", v)
+	}
+	p.run(time.Second, brings)
+	if p.admitted["large"] > 0 {
+		t.Errorf("%d calls of a tenant in debt were admitted", p.admitted["large"])
+	}
+	p.run(30*time.Second, brings)
+	if v, _ := p.AdmitBody("large", 1<<20); v != overload.Admitted {
+		t.Errorf("long after that: %v", v)
+	}
+}
+
 // TestBurstsAreNotFloods: who brings little, and all of it at once, is not turned away.
 func TestBurstsAreNotFloods(t *testing.T) {
 	t.Parallel()

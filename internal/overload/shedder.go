@@ -1,6 +1,7 @@
 package overload
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ type Config struct {
 	MaxInFlight int64         // concurrent calls in this process
 	MaxMemory   int64         // live bytes of the heap and of stacks
 	MaxDelay    time.Duration // delay of bytes by the process's own work, standing for a tenth of a second
+	Log         *slog.Logger  // logs what is shed; nil: discarded
 }
 
 // Verdict is the decision on a call.
@@ -23,6 +25,20 @@ const (
 	Full              // no call is admitted, or there is only one tenant
 )
 
+// Limit names the limit for which calls are shed.
+type Limit uint8
+
+// The limits.
+const (
+	NoLimit Limit = iota
+	InFlight
+	Memory
+	Delay
+	numLimits
+)
+
+func (l Limit) String() string { return [numLimits]string{"", "in_flight", "memory", "delay"}[l] }
+
 // Shedder admits or sheds calls (admission control).
 type Shedder struct {
 	cfg             Config
@@ -30,9 +46,12 @@ type Shedder struct {
 	bound           atomic.Int64 // of inFlight
 	boundForSmall   atomic.Int64 // of inFlight, for tenants with few calls
 	limited         atomic.Bool  // calls need tokens
+	sparing         atomic.Bool  // tenants that hold less than their share of the memory are not shed for it
 	newTenantTokens atomic.Int64 // tokens of a new tenant
 	rate            rate         // used by Tick only
+	ticks           int          // the same
 	usage           atomic.Pointer[Usage]
+	use             atomic.Pointer[func(tenant string) Use]
 
 	mu     sync.Mutex // held to add or remove shares
 	shares sync.Map   // tenant → *Share
@@ -40,6 +59,16 @@ type Shedder struct {
 
 // Usage is the used part of each limit, 1 being all of it; 0 without a limit.
 type Usage struct{ InFlight, Memory, Delay float64 }
+
+// Use is what a tenant uses, in bytes.
+type Use struct {
+	Doors int64 // bodies and results that the doors hold: work that is not finished
+	Held  int64 // memory, that of Doors included
+	Moved int64 // messages that the relay moved, since the start
+}
+
+// SetUse sets the source of what tenants use. It must not block. Without it only calls and charged bytes count.
+func (s *Shedder) SetUse(use func(tenant string) Use) { s.use.Store(&use) }
 
 // New returns a Shedder.
 func New(cfg Config) *Shedder {
@@ -63,30 +92,73 @@ func (c *Config) inFlight() int64 {
 // Admit begins a call of a tenant. If it is admitted, Share.Done must be called at its end. The tenant "" is a
 // single tenant: no capacity is reserved for others. Admit does not block, and does not keep the string.
 func (s *Shedder) Admit(tenant string) (*Share, Verdict) {
-	t := s.share(tenant)
-	running := s.inFlight.Add(1)
-	if v := s.decide(t, running); v != Admitted {
-		s.inFlight.Add(-1)
-		t.refused.Add(1)
-		return nil, v
-	}
-	t.started.Add(1)
-	return t, Admitted
+	t, v, _ := s.AdmitCall(tenant)
+	return t, v
 }
 
-func (s *Shedder) decide(t *Share, running int64) Verdict {
-	free := s.bound.Load() - running
+// AdmitCall is Admit, and returns the limit for which the call is shed.
+func (s *Shedder) AdmitCall(tenant string) (*Share, Verdict, Limit) {
+	t := s.share(tenant)
+	running := s.inFlight.Add(1)
+	if v, limit := s.decide(t, running); v != Admitted {
+		s.inFlight.Add(-1)
+		t.refused[limit].Add(1)
+		return nil, v, limit
+	}
+	t.started.Add(1)
+	return t, Admitted, NoLimit
+}
+
+// AdmitBody decides whether the body of a tenant's request may be read and decoded, before its call begins. bytes is
+// its expected length. An admitted body is charged to the tenant, by Charge.
+func (s *Shedder) AdmitBody(tenant string, bytes int64) (Verdict, Limit) {
+	t := s.share(tenant)
+	var limit Limit
 	switch {
-	case free < 0 && (t.only || t.running() >= alwaysAllowed || running > s.boundForSmall.Load()):
-		return Full
-	case free >= 0 && !t.only && t.running() >= reserve*(free+1):
-		return OverShare
-	case !s.limited.Load() || t.take():
-		return Admitted
-	case t.only:
+	case t.hog.Load():
+		limit = Memory
+	case s.limited.Load() && t.tokens.Load() <= 0:
+		limit = Delay
+	default:
+		return Admitted, NoLimit
+	}
+	t.refused[limit].Add(1)
+	t.rejected.Add(max(bytes, 0))
+	return t.verdict(), limit
+}
+
+// Charge counts the work of so many bytes for a tenant. It never blocks or rejects.
+func (s *Shedder) Charge(tenant string, bytes int64) { s.share(tenant).charge(bytes) }
+
+func (t *Share) verdict() Verdict {
+	if t.only {
 		return Full
 	}
 	return OverShare
+}
+
+func (s *Shedder) decide(t *Share, running int64) (Verdict, Limit) {
+	free, hog := s.bound.Load()-running, t.hog.Load()
+	spared := !hog && s.sparing.Load()
+	switch {
+	case hog && t.running() >= alwaysAllowed:
+		return OverShare, Memory
+	case free < 0 && (t.only || t.running() >= alwaysAllowed && !spared || running > s.boundForSmall.Load()):
+		return Full, s.boundedBy()
+	case free >= 0 && !t.only && !spared && t.running() >= reserve*(free+1):
+		return OverShare, s.boundedBy()
+	case !s.limited.Load() || t.take():
+		return Admitted, NoLimit
+	}
+	return t.verdict(), Delay
+}
+
+// boundedBy returns the limit that the bound of calls in flight stands for.
+func (s *Shedder) boundedBy() Limit {
+	if s.bound.Load() < s.cfg.inFlight() {
+		return Memory
+	}
+	return InFlight
 }
 
 // Usage returns the result of the last Tick.

@@ -198,6 +198,42 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestWhoHoldsTheMemory: while memory is short, the tenant that holds it is shed, however few calls it has, and its
+// bodies are not read. One that holds little is not shed, however many calls it has.
+func TestWhoHoldsTheMemory(t *testing.T) {
+	t.Parallel()
+	c := newCallers(overload.Config{MaxInFlight: 10_000, MaxMemory: 1000})
+	holds := map[string]int64{"heavy": 900, "light": 30}
+	c.SetUse(func(tenant string) overload.Use { return overload.Use{Held: holds[tenant]} })
+	c.bring("heavy", 20)
+	c.bring("light", 60)
+	c.Tick(overload.Signals{Memory: 990})
+	if heavy, light := c.bring("heavy", 10), c.bring("light", 10); heavy != 10 || light != 10 {
+		t.Errorf("with enough memory %d and %d of 10 calls are admitted", heavy, light)
+	}
+	body := func(tenant string) overload.Verdict {
+		v, _ := c.AdmitBody(tenant, 1<<20)
+		return v
+	}
+	for _, used := range []int64{1050, 1010, 950} { // the last is not yet enough
+		c.Tick(overload.Signals{Memory: used})
+		if heavy, light := c.bring("heavy", 10), c.bring("light", 1); heavy != 0 || light != 1 {
+			t.Errorf("short of memory, %d calls of the heavy tenant are admitted, %d of 1 of the light one", heavy, light)
+		}
+		if heavy, light := body("heavy"), body("light"); heavy != overload.OverShare || light != overload.Admitted {
+			t.Errorf("short of memory, bodies: %v and %v", heavy, light)
+		}
+	}
+	_, _, limit := c.AdmitCall("heavy")
+	if limit != overload.Memory {
+		t.Errorf("shed by the limit %v", limit)
+	}
+	c.Tick(overload.Signals{Memory: 500})
+	if heavy := c.bring("heavy", 1); heavy != 1 || body("heavy") != overload.Admitted {
+		t.Error("not admitted with enough memory again")
+	}
+}
+
 func TestNoLimits(t *testing.T) {
 	t.Parallel()
 	c := newCallers(overload.Config{})

@@ -48,6 +48,7 @@ func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte
 		b = strconv.AppendBool(w.key(b, `,"replayed":`), true)
 	}
 	b = w.str(b, `,"reason":`, rec.Reason)
+	b = w.str(b, `,"shed_by":`, rec.ShedBy)
 	b = w.str(b, `,"limit_shadow":`, rec.Shadowed)
 	b = w.str(b, `,"failure":`, rec.Failure)
 	b = w.num(b, `,"bytes_in":`, rec.BytesIn)

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,12 @@ type TenantMetrics struct {
 	limits  [call.NumLimits]atomic.Bool // limits of the tenant
 }
 
+// numShedLimits is the number of values of the label limit of tenant_shed_total.
+const numShedLimits = 7
+
+// shedLimits are the values of Record.ShedBy. The first one is for all others.
+var shedLimits = [numShedLimits]string{"other", "in_flight", "memory", "delay", "pools", "bodies", "queue"}
+
 // tenantCell holds the counts of one goroutine. It fills whole cache lines.
 type tenantCell struct {
 	inFlight atomic.Int64
@@ -34,7 +41,8 @@ type tenantCell struct {
 	bytesOut atomic.Int64
 	codes    [numCodes]atomic.Int64
 	shed     atomic.Int64
-	_        [24]byte
+	shedBy   [numShedLimits]atomic.Int64
+	_        [32]byte
 }
 
 // Label returns the value of the label tenant, "" for nil. There are at most MetricsConfig.Tenants + 1 values.
@@ -64,6 +72,7 @@ func (t *TenantMetrics) count(rec *Record) {
 	c.bytesOut.Add(rec.BytesOut)
 	if rec.Shed {
 		c.shed.Add(1)
+		c.shedBy[max(slices.Index(shedLimits[:], rec.ShedBy), 0)].Add(1)
 	}
 }
 
@@ -177,7 +186,7 @@ type tenantMetrics struct {
 	metrics
 	from *tenants
 
-	calls, inFlight, bytes, shed, limited *prometheus.Desc
+	calls, inFlight, bytes, shed, shedBy, limited *prometheus.Desc
 }
 
 func newTenantMetrics(from *tenants) *tenantMetrics {
@@ -190,6 +199,8 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 		"tenant", "direction")
 	m.shed = m.add("shed_total", "Calls of a tenant that were rejected because of overload."+other,
 		"tenant")
+	m.shedBy = m.add("tenant_shed_total", "Calls of a tenant that were rejected because of overload, by the limit that "+
+		"rejected them."+other, "tenant", "limit")
 	m.limited = m.add("tenant_limited_total",
 		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant", "limit",
 		"mode")
@@ -216,6 +227,9 @@ func (m *tenantMetrics) emit(to emitter, t *TenantMetrics) {
 		sum.bytesIn.Add(c.bytesIn.Load())
 		sum.bytesOut.Add(c.bytesOut.Load())
 		sum.shed.Add(c.shed.Load())
+		for limit := range c.shedBy {
+			sum.shedBy[limit].Add(c.shedBy[limit].Load())
+		}
 		for code := range c.codes {
 			sum.codes[code].Add(c.codes[code].Load())
 		}
@@ -229,5 +243,10 @@ func (m *tenantMetrics) emit(to emitter, t *TenantMetrics) {
 	to.count(m.bytes, sum.bytesIn.Load(), t.label, "in")
 	to.count(m.bytes, sum.bytesOut.Load(), t.label, "out")
 	to.count(m.shed, sum.shed.Load(), t.label)
+	for limit := range sum.shedBy {
+		if n := sum.shedBy[limit].Load(); n > 0 {
+			to.count(m.shedBy, n, t.label, shedLimits[limit])
+		}
+	}
 	t.emitLimited(to, m.limited)
 }

@@ -63,6 +63,14 @@ func (f *Filter) of(settings *tenant.Settings) *flow {
 	return fl
 }
 
+// Moved returns the bytes that the relay moved for a tenant, since it is known.
+func (f *Filter) Moved(id string) int64 {
+	if known, ok := f.known.Load(id); ok {
+		return known.(*flow).group.Moved()
+	}
+	return 0
+}
+
 // update has streams that run follow settings that have changed since their tenant's last call.
 func (f *Filter) update(settings *tenant.Settings) {
 	if _, known := f.known.Load(settings.ID); known {

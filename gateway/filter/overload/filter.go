@@ -10,8 +10,8 @@ import (
 
 // Shedder says which calls are too much for the process, as *overload.Shedder does.
 type Shedder interface {
-	// Admit must not block. A call that it admits has a share until that is Done.
-	Admit(tenant string) (*overload.Share, overload.Verdict)
+	// AdmitCall must not block. A call that it admits has a share until that is Done.
+	AdmitCall(tenant string) (*overload.Share, overload.Verdict, overload.Limit)
 }
 
 // logLines is how many calls that were shed are logged in a second; all are counted.
@@ -43,11 +43,12 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		who = "" // there are no other tenants
 	}
 	var verdict overload.Verdict
-	s.share, verdict = f.shedder.Admit(who)
+	var limit overload.Limit
+	s.share, verdict, limit = f.shedder.AdmitCall(who)
 	if verdict == overload.Admitted {
 		return filter.Continue
 	}
-	c.Shed = true
+	c.Shed, c.ShedBy = true, limit.String()
 	if verdict == overload.OverShare {
 		return c.Reject(filter.OverFairShare)
 	}

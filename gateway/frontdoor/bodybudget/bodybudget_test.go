@@ -18,11 +18,14 @@ type owner struct {
 	tenant, is string // at first, and after the lookup
 	from       string
 	asked      int
+	charged    int64
 	nobody     bool
+	busy       bool // has more to do than its share
 }
 
 var (
 	errNobody  = errors.New("who is that?")
+	errBusy    = errors.New("too busy")
 	errTooMuch = errors.New("too much")
 )
 
@@ -36,6 +39,15 @@ func (o *owner) Authenticate(context.Context) error {
 	o.tenant = o.is
 	return nil
 }
+
+func (o *owner) Admit(int64) error {
+	if o.busy {
+		return errBusy
+	}
+	return nil
+}
+
+func (o *owner) Charge(n int64) { o.charged += n }
 
 func (o *owner) Exceeded(int64) error { return errTooMuch }
 
@@ -84,6 +96,23 @@ func TestRoomForOthers(t *testing.T) {
 		})
 		if err != nil || pool.Used() != 0 {
 			t.Errorf("%v, and %v is held in the end", err, pool.Used())
+		}
+	}
+}
+
+// TestBodiesAreCharged: the work of a body is its owner's, whether its length was announced or not. A long one of an
+// owner with more to do than its share is not read.
+func TestBodiesAreCharged(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{10 * kib, 300 * kib} {
+		who := &owner{tenant: "a", is: "a"}
+		if err := send(newPool(1000*kib), who, size, -1, nil); err != nil || who.charged != size {
+			t.Errorf("%v, %d bytes of %d are charged", err, who.charged, size)
+		}
+		who = &owner{tenant: "a", is: "a", busy: true}
+		if err := send(newPool(1000*kib), who, size, size, nil); (size > 64*kib) != errors.Is(err, errBusy) ||
+			err != nil && who.charged != 0 {
+			t.Errorf("a body of %d bytes: %v, %d are charged", size, err, who.charged)
 		}
 	}
 }

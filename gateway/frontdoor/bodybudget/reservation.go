@@ -24,6 +24,11 @@ type Owner interface {
 	Account() (tenant, from string)
 	// Authenticate authenticates the client if that has not been done. After an error nothing more is read.
 	Authenticate(context.Context) error
+	// Admit decides whether the body of an authenticated client may be read, of the announced length, or of an unknown
+	// one if that is negative.
+	Admit(length int64) error
+	// Charge counts the work of n more bytes of the body.
+	Charge(n int64)
 	// Exceeded returns the error for a body that exceeds the budget after a number of bytes.
 	Exceeded(read int64) error
 }
@@ -35,9 +40,12 @@ type Reservation struct {
 	w             http.ResponseWriter
 	r             *http.Request
 	authenticated bool
+	admitted      bool
 	tenant        string
 	account       *fairshare.Account // has reserved held bytes
 	read          int64              // bytes that were read and are still buffered
+	total         int64              // bytes that were read
+	charged       int64              // bytes of total, or of the announced length, that are charged
 	min           int64              // bytes that stay reserved to the end
 	held          int64
 	first         reader // that Reader returned
@@ -109,6 +117,8 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := r.ReadCloser.Read(p)
+	h.total += int64(n)
+	h.charge(h.total)
 	if h.read += int64(n); h.read > h.held {
 		if err := h.reserve(max(h.read, h.held+step)); err != nil {
 			return 0, err
@@ -120,10 +130,36 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// charge charges the owner for the work of a number of bytes in all.
+func (h *Reservation) charge(to int64) {
+	if to > h.charged {
+		h.owner.Charge(to - h.charged)
+		h.charged = to
+	}
+}
+
+// admit has the owner admit a long body. Its announced length is charged at once, so that further ones see it.
+func (h *Reservation) admit() error {
+	if h.admitted {
+		return nil
+	}
+	h.admitted = true
+	if err := h.owner.Admit(h.r.ContentLength); err != nil {
+		return h.fail(err)
+	}
+	h.charge(h.r.ContentLength)
+	return nil
+}
+
 // reserve extends the reservation to a number of bytes.
 func (h *Reservation) reserve(to int64) error {
 	if to > anonymousLimit && !h.authenticated {
 		if err := h.authenticate(); err != nil {
+			return err
+		}
+	}
+	if to > anonymousLimit {
+		if err := h.admit(); err != nil {
 			return err
 		}
 	}

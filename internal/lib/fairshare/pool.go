@@ -95,6 +95,14 @@ func (p *Pool) Of(owner string) *Account {
 	return a
 }
 
+// Held returns the amount that an owner holds. It makes no account.
+func (p *Pool) Held(owner string) int64 {
+	if a, ok := p.accounts.Load(owner); ok {
+		return a.(*Account).Held()
+	}
+	return 0
+}
+
 // sweep removes accounts that hold nothing. A caller that kept one may go on to use it. It still counts for the
 // pool, but not together with a new account of the same owner.
 func (p *Pool) sweep() {
