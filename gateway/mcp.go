@@ -29,7 +29,10 @@ type MCP struct {
 	Usable Usable // the tools of callers; nil: there is no MCP
 	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil: no tool is known.
 	Describe func(capability, tool string) (catalog.Tool, bool)
-	Version  string // of the program
+	// Absent reports whether a tool is not among the known ones of its capability, and no rule of the caller names it. It is
+	// listing.Server's; nil: the capability finds out.
+	Absent  func(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
+	Version string // of the program
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
 	Keys func(ctx context.Context) [][]byte
 	// Cancel has the other replicas call CancelMCP; nil: there is no other one. It may wait until ctx ends.
@@ -101,7 +104,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 	tools := toolsOf{MCP: cfg.MCP, router: cfg.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)}
 	tools.views = newViews(cfg.MCP.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
-		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus, Catalog: tools,
+		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus, Catalog: tools, Absent: tools.absent,
 		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Stall: cfg.MCP.Stall, Cancel: cfg.MCP.Cancel, Keys: cfg.MCP.Keys,
 		Tasks:  newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
@@ -233,6 +236,13 @@ func (t toolsOf) Sees(ctx context.Context, capability string) bool {
 func (t toolsOf) Has(ctx context.Context, capability, tool string) bool {
 	caller := &ctx.Value(webRequestKey{}).(*webRequest).Identity
 	return t.Known(capability, tool) && caller.Sees(capability) && t.Usable.May(ctx, caller, capability, tool)
+}
+
+// absent implements mcp.Config.Absent.
+func (t toolsOf) absent(ctx context.Context, capability, tool string) bool {
+	caller := &ctx.Value(webRequestKey{}).(*webRequest).Identity
+	return t.Absent != nil && !t.Known(capability, tool) && caller.Sees(capability) &&
+		t.Absent(ctx, caller, capability, tool)
 }
 
 // Known implements mcp.Catalog.

@@ -88,6 +88,20 @@ func (s *Server) May(ctx context.Context, caller *tenant.Identity, capability, t
 	return err != nil || d.Verdict != call.Block
 }
 
+// Absent reports whether the tools of a capability are known, a tool is not among them, and no rule names it. If the
+// rules are unavailable, it is false: a call finds out.
+func (s *Server) Absent(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
+	if _, known := s.tools.Tools(capability); !known {
+		return false
+	}
+	named, err := s.decide(ctx, *caller, capability, tool)
+	if err != nil {
+		return false
+	}
+	other, err := s.decide(ctx, *caller, capability, "") // no rule names it
+	return err == nil && named.Verdict == other.Verdict && named.Level == other.Level
+}
+
 func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (policy.Decision, error) {
 	d, refusal := s.fetch(ctx, &caller, capability, tool)
 	if refusal != nil {

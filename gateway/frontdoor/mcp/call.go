@@ -28,6 +28,7 @@ const maxReply = 16 << 20
 type invocation struct {
 	about
 	exchange  *exchange
+	name      string // of the tool, as the client has it
 	req       *docpb.InvokeRequest
 	told      *progress // tells of the progress
 	progress  any       // token of progress notifications; nil: none are asked for, or the client takes no events
@@ -79,6 +80,9 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 
 // answerOf returns the result of a call, or its JSON-RPC error.
 func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error) (sdk.Result, error) {
+	if h.hides(i, err) {
+		return nil, hidden(i.name, i.req.GetCapabilityId()).rpc(i.exchange.r)
+	}
 	switch {
 	case err == nil:
 		return h.resultOf(i, reply)
@@ -94,6 +98,29 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 		return nil, own.rpc(i.exchange.r)
 	}
 	return nil, h.refusalOf(i.exchange.r, err).rpc(i.exchange.r)
+}
+
+// hides reports whether an error would tell whether there is a tool that the caller may not call. Callers know of the
+// tools that are listed for them, and get the reason.
+func (h *Handler) hides(i *invocation, err error) bool {
+	switch ownInfo(err).GetReason() {
+	case toolBlocked, "SCHEMA_UNKNOWN":
+		return !h.cfg.Catalog.Has(i.exchange.r.Context(), i.req.GetCapabilityId(), i.req.GetToolName())
+	}
+	return false
+}
+
+const toolBlocked = "TOOL_BLOCKED"
+
+// hidden is the rejection of a call of a tool that does not exist, or that policy hides from the caller.
+func hidden(name, capability string) *refusal {
+	f := refused(http.StatusForbidden, codeRefused, toolBlocked, fmt.Sprintf("no tool %.64q may be called: there is none, "+
+		"or a policy blocks it; tools/list has the tools that you may call", name))
+	p := problem.Own(f.status, codes.PermissionDenied, toolBlocked, "").NotStarted()
+	f.data.Type, f.data.Code = p.Type, p.Code
+	f.data.Metadata = p.Metadata
+	f.data.Metadata["capability"] = capability
+	return f
 }
 
 // resultOf returns the result of a call, whose copies are charged before they are made.
@@ -135,6 +162,9 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "CAPABILITY_UNKNOWN",
 			fmt.Sprintf("there is no tool %.64q; tools/list has the tools that you may call", p.Name))
 	}
+	if h.cfg.Absent != nil && h.cfg.Absent(ctx, capability, tool) {
+		return nil, hidden(p.Name, capability)
+	}
 	args := bytes.TrimSpace(p.Arguments)
 	switch {
 	case len(args) == 0 || string(args) == "null":
@@ -147,7 +177,7 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	if refusal != nil {
 		return nil, refusal
 	}
-	i := &invocation{about: a, exchange: x, tasks: h.takesTasks(x),
+	i := &invocation{about: a, exchange: x, name: p.Name, tasks: h.takesTasks(x),
 		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
 		results: h.cfg.Catalog.Results(capability, tool),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: cmp.Or(a.session, x.session.ID),

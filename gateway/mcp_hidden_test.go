@@ -1,0 +1,49 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// TestMCPHiddenTools: a tool that policy hides from a caller answers as one that does not exist, whatever says that it is
+// blocked, whatever allows other tools, and whether arguments are checked. A tool that is listed says why a call is
+// blocked.
+func TestMCPHiddenTools(t *testing.T) {
+	t.Parallel()
+	suggests := tool(t, "suggests")
+	suggests.Recommends, suggests.Recommended = true, call.Block
+	tools := &manifest.Manifest{Tools: []manifest.Tool{tool(t, gatewaytest.Echo), tool(t, "hidden"), suggests}}
+	for name, declared := range map[string]catalog.Declaration{
+		"an open fleet":  {Fleet: call.Allow, Manifest: tools},
+		"a closed fleet": {Fleet: call.Block, Manifest: tools},
+		"arguments":      {Fleet: call.Allow, Validate: true, Manifest: tools},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startMCP(t, func(o *gatewaytest.Options) {
+				o.MCP.Absent = o.MCP.Usable.(*listing.Server).Absent //nolint:forcetypeassert // it is one
+			})
+			f.known.Replace(map[string]catalog.Declaration{"caps": declared})
+			invoke := func(tool string) string {
+				_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__`+tool+`"}}`,
+					"X-Request-Id", "r")
+				return text
+			}
+			absent := invoke("absent")
+			if !strings.Contains(absent, "TOOL_BLOCKED") || strings.Contains(absent, "level") {
+				t.Errorf("absent: %s", absent)
+			}
+			for _, hidden := range []string{"hidden", "suggests"} {
+				if got := strings.ReplaceAll(invoke(hidden), hidden, "absent"); got != absent {
+					t.Errorf("%s: %s, absent: %s", hidden, got, absent)
+				}
+			}
+		})
+	}
+}
