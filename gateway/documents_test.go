@@ -192,3 +192,35 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 		t.Errorf("%v, %v", doc.tools(), doc.LeftOut)
 	}
 }
+
+// TestDocumentsArePaced: a client that requests documents of many tools again and again has to wait, and so costs others
+// little. Documents of few tools are not limited.
+func TestDocumentsArePaced(t *testing.T) {
+	t.Parallel()
+	authors := map[string]catalog.Declaration{}
+	for name, n := range map[string]int{"few": 1, "many": 499} {
+		var tools []manifest.Tool
+		for i := range n {
+			tools = append(tools, tool(t, fmt.Sprintf("tool%d", i)))
+		}
+		authors[name] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: tools}}
+	}
+	g := cataloged(t, &ruled{}, authors)
+	for range 100 {
+		if resp, body := getJSON(t, g, "/openapi.json?capability=few"); resp.StatusCode != http.StatusOK {
+			t.Fatalf("a small document: %s %s", resp.Status, body)
+		}
+	}
+	for n := range 100 {
+		resp, body := getJSON(t, g, "/openapi.json?capability=many")
+		if resp.StatusCode == http.StatusOK {
+			continue
+		}
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" ||
+			!strings.Contains(body, "DOCUMENTS_LIMITED") || n < 8 {
+			t.Errorf("document %d: %s %v %s", n, resp.Status, resp.Header, body)
+		}
+		return
+	}
+	t.Error("there is no limit")
+}

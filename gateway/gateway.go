@@ -247,6 +247,7 @@ func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handl
 	cfg.REST.EventSource = func(capability, tool string) bool {
 		return cfg.Router.Table().Fleet(capability).EventSource(tool)
 	}
+	cfg.REST.Owner = func(r *http.Request) string { return webRequestOf(r).owner() }
 	api, err := rest.New(inside, HTTPStatus, cfg.REST)
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)

@@ -15,22 +15,26 @@ const defaultStall = 30 * time.Second
 func withStalls(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exempt(r) {
+			if r.ProtoMajor == 1 { // the request before it on the connection may have left a deadline
+				_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+			}
 			next.ServeHTTP(w, r)
 			return
 		}
 		out := bodybudget.WriteTimeout(w, stall)
-		out.End() // the request before it on the connection may have left a deadline
+		out.End()
 		bodied := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 		if bodied {
 			r.Body = bodybudget.StallTimeout(w, r.Body, stall)
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(stall)) // also where the handler reads nothing
 		}
 		next.ServeHTTP(out, r)
-		// The server writes the end of the response, and reads the rest of a body that the handler has not read.
+		// The server reads the rest of a body that the handler has not read, and then writes the end of the response.
 		control, by := http.NewResponseController(w), time.Now().Add(stall)
-		_ = control.SetWriteDeadline(by)
 		if bodied {
 			_ = control.SetReadDeadline(by)
+			by = by.Add(stall)
 		}
+		_ = control.SetWriteDeadline(by)
 	})
 }

@@ -163,6 +163,14 @@ func (v *webRequest) Account() (share, from string) {
 	return v.share, ""
 }
 
+// owner returns the UID of the tenant, or the network of a client without one. The names differ.
+func (v *webRequest) owner() string {
+	if v.share == strangers || v.share == "" {
+		return "network " + v.from
+	}
+	return "tenant " + v.Identity.Settings.UID()
+}
+
 // Authenticate implements bodybudget.Owner.
 func (v *webRequest) Authenticate(context.Context) error {
 	if v.Refusal == nil {

@@ -16,16 +16,14 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/openapi"
 	"github.com/capgate/capgate/openapi/viewer"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const (
-	listed = 200 // page size of capabilities: the maximum
-	asking = 4   // callers whose tools are gathered at once
-)
+const listed = 200 // page size of capabilities: the maximum
 
 // documents serves a caller's OpenAPI document. Each request lists the catalog with the caller's credentials; the
 // document is written only if its content is not cached.
@@ -34,7 +32,8 @@ type documents struct {
 	write   *openapi.Documents
 	open    *openapi.Documents // for callers who need no credential
 	kept    kept
-	places  chan struct{} // bounds concurrent listings
+	pace    *pace
+	owner   func(*http.Request) string // Config.Owner
 }
 
 // routeDocuments adds the OpenAPI documents, and the page that shows one.
@@ -44,10 +43,11 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 		return err
 	}
 	d := &documents{catalog: capgatepb.NewCatalogClient(inside{conn}), write: write,
-		open: write.WithoutKeys(), places: make(chan struct{}, asking)}
+		open: write.WithoutKeys(), pace: newPace(), owner: h.cfg.Owner}
 	for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
 		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
 			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+				w = bodybudget.WriteTimeout(w, h.cfg.Stall)
 				ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Catalog_ListTools_FullMethodName)
 				if err == nil {
 					err = d.answer(ctx, w, r, form)
@@ -60,7 +60,7 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	for path, serve := range viewer.Pages() {
 		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
 			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				serve(w, r)
+				serve(bodybudget.WriteTimeout(w, h.cfg.Stall), r)
 			}))
 	}
 	return err
@@ -68,8 +68,12 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 
 func (d *documents) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, form string) error {
 	keyed := r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != ""
-	text, tag, err := d.document(ctx, r.URL.Query().Get("capability"), form, keyed)
+	end, err := d.pace.begin(ctx, d.owner(r))
 	if err != nil {
+		return err
+	}
+	text, tag, tools, err := d.document(ctx, r.URL.Query().Get("capability"), form, keyed)
+	if end(tools); err != nil {
 		return err
 	}
 	head := w.Header()
@@ -80,19 +84,14 @@ func (d *documents) answer(ctx context.Context, w http.ResponseWriter, r *http.R
 	return nil
 }
 
-// document returns the document of the caller of ctx, and its ETag. A caller who needs no credential gets a document
-// that asks for none.
-func (d *documents) document(ctx context.Context, only, form string, keyed bool) (text []byte, tag string, err error) {
-	select {
-	case d.places <- struct{}{}:
-		defer func() { <-d.places }()
-	case <-ctx.Done():
-		return nil, "", status.FromContextError(ctx.Err()).Err()
-	}
+// document returns the document of the caller of ctx, its ETag, and the number of tools that were listed for it. A caller
+// who needs no credential gets a document that asks for none.
+func (d *documents) document(ctx context.Context, only, form string, keyed bool) (text []byte, tag string, tools int,
+	err error) {
 	g := &gathering{catalog: d.catalog, room: openapi.MaxBytes}
 	err = g.gather(ctx, only)
 	if err != nil && !nobody(err) {
-		return nil, "", err
+		return nil, "", g.listed(), err
 	}
 	write := d.open
 	if keyed || err != nil {
@@ -100,16 +99,16 @@ func (d *documents) document(ctx context.Context, only, form string, keyed bool)
 	}
 	tag = g.tag(write.Version(), form)
 	if text, ok := d.kept.get(tag); ok {
-		return text, tag, nil
+		return text, tag, g.listed(), nil
 	}
 	if text, err = write.Write(g.capabilities(), g.more); err == nil && form == "application/yaml" {
 		text, err = openapi.YAML(text)
 	}
 	if err != nil {
-		return nil, "", status.Error(codes.Internal, "the document cannot be written")
+		return nil, "", g.listed(), status.Error(codes.Internal, "the document cannot be written")
 	}
 	d.kept.put(tag, text)
-	return text, tag, nil
+	return text, tag, g.listed(), nil
 }
 
 // nobody reports whether a caller was rejected because it sent no credential. The fixed routes are public.
@@ -178,6 +177,14 @@ func (g *gathering) add(ctx context.Context, id string) error {
 	}
 	g.lists, g.tags = append(g.lists, listOf{id, list.GetTools()}), append(g.tags, list.GetEtag())
 	return nil
+}
+
+// listed returns the number of listed tools.
+func (g *gathering) listed() (n int) {
+	for _, list := range g.lists {
+		n += 1 + len(list.tools)
+	}
+	return n
 }
 
 // capabilities returns the listed tools for the document.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -28,6 +29,9 @@ type Config struct {
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // interval of heartbeats on idle streams; default 15 s
 	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
+	// Owner returns the tenant, or the network of a client without one, that pays for the document of a request. nil: all
+	// pay together.
+	Owner func(*http.Request) string
 	// Unary makes the calls of tools that bypass the mux; nil: none do.
 	Unary Unary
 	// Files bounds files.
@@ -53,6 +57,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.EventSource == nil {
 		c.EventSource = func(string, string) bool { return false }
+	}
+	if c.Owner == nil {
+		c.Owner = func(*http.Request) string { return "" }
 	}
 	c.Beat, c.Stall = cmp.Or(c.Beat, 15*time.Second), cmp.Or(c.Stall, time.Minute)
 	return c
@@ -106,7 +113,9 @@ func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Con
 	}
 	page := problem.Page()
 	if err := h.mux.HandlePath(http.MethodGet, problem.Path,
-		func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }); err != nil {
+		func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+			page.ServeHTTP(bodybudget.WriteTimeout(w, h.cfg.Stall), r)
+		}); err != nil {
 		return nil, fmt.Errorf("register the page of errors: %w", err)
 	}
 	if err := h.routeCalls(conn); err != nil {

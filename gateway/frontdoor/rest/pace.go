@@ -1,0 +1,90 @@
+package rest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/semaphore"
+)
+
+// Bounds of the work for documents.
+const (
+	gatheredAtOnce = 2    // of all owners; one of an owner
+	maxGathers     = 32   // of one owner that wait
+	toolsBurst     = 5000 // tools that an owner may have listed at once
+	toolsEvery     = time.Second / 200
+	maxPaced       = 4096 // owners; the one that has not been seen for the longest time is forgotten
+)
+
+// pace bounds how many tools are listed for the documents of each owner. A list costs some 25 µs of CPU a tool. It is
+// safe for concurrent use.
+type pace struct {
+	slots *semaphore.Semaphore
+
+	mu     sync.Mutex
+	owners *simplelru.LRU[string, time.Time] // when each has all of toolsBurst again
+}
+
+func newPace() *pace {
+	owners, _ := simplelru.NewLRU[string, time.Time](maxPaced, nil) // fails only without a size
+	return &pace{slots: semaphore.New(gatheredAtOnce, maxGathers), owners: owners}
+}
+
+// begin waits for the owner's turn. The caller must call end with the number of listed tools.
+func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), err error) {
+	if wait := p.wait(owner, time.Now()); wait > 0 {
+		return nil, tooManyDocuments(wait)
+	}
+	release, err := p.slots.Acquire(ctx, owner)
+	switch {
+	case ctx.Err() != nil:
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case err != nil:
+		return nil, tooManyDocuments(time.Second)
+	}
+	return func(tools int) {
+		release()
+		p.pay(owner, tools, time.Now())
+	}, nil
+}
+
+// wait returns how long an owner has to wait; 0: not at all.
+func (p *pace) wait(owner string, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	full, known := p.owners.Get(owner)
+	if !known {
+		return 0
+	}
+	return max(full.Sub(now)-toolsBurst*toolsEvery, 0)
+}
+
+func (p *pace) pay(owner string, tools int, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	full, known := p.owners.Get(owner)
+	if !known || full.Before(now) {
+		full = now
+	}
+	p.owners.Add(owner, full.Add(time.Duration(tools+1)*toolsEvery))
+}
+
+// tooManyDocuments returns the refusal of a request for a document.
+func tooManyDocuments(wait time.Duration) error {
+	const text = "too many OpenAPI documents were requested in a short time; keep the document for a while"
+	st, err := status.New(codes.ResourceExhausted, text).WithDetails(
+		&errdetails.ErrorInfo{Reason: "DOCUMENTS_LIMITED", Domain: problem.OwnDomain},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	if err != nil {
+		return status.Error(codes.ResourceExhausted, text)
+	}
+	return st.Err()
+}
