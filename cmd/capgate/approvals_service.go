@@ -18,7 +18,7 @@ import (
 // newApprovals returns the approvals service with its endpoints.
 func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err error) {
 	cfg := s.cfg.Approvals
-	o := approvals.Options{Current: p.current, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
+	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
 		MaxOpen: cfg.MaxPending}
 	o.Answered = func(a *approvals.Approval) { metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules != nil {

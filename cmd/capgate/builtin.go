@@ -61,6 +61,15 @@ func (p *process) toolNames(capability string) []string {
 	return names
 }
 
+// secretsOf returns what the schema of a tool says of secrets; nil: the tool has another schema now, or none is known.
+func (p *process) secretsOf(capability, tool string, schema toolschema.Hash) *toolschema.Secrets {
+	t, known := p.tools.Describe(capability, tool)
+	if !known || t.Hash != schema {
+		return nil
+	}
+	return t.Schema.Secrets()
+}
+
 // current returns the schema hash of a tool.
 func (p *process) current(capability, tool string) toolschema.Hash {
 	t, _ := p.tools.Describe(capability, tool)

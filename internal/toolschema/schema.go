@@ -32,6 +32,7 @@ type Schema struct {
 	compiled  *jsonschema.Schema
 	graph     *graph
 	canonical []byte
+	secrets   *Secrets
 }
 
 // Compile parses a JSON Schema (draft 2020-12 unless it names another). The error has the problem and its place in
@@ -71,7 +72,7 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled: compiled, graph: graph, canonical: canonical}, nil
+	return &Schema{compiled: compiled, graph: graph, canonical: canonical, secrets: secretsOf(doc, canonical)}, nil
 }
 
 // JSON is the schema as canonical JSON; nil of no schema. The caller must not change it.

@@ -48,6 +48,7 @@ type masker struct {
 type finder struct {
 	*regexp.Regexp
 	value  int                     // which group is the value
+	shape  bool                    // the text itself says that it is a secret, and no name before it
 	secret func(value string) bool // whether it is one; nil: it is
 }
 
@@ -57,20 +58,23 @@ func newMasker() *masker {
 		pairValues: setOf(pairValues),
 	}
 	find := func(value int, secret func(string) bool, pattern string) {
-		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, secret})
+		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, false, secret})
+	}
+	shape := func(value int, secret func(string) bool, pattern string) {
+		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, true, secret})
 	}
 	const bare = "[^\\s\"',;&|<>(){}$`\\\\]" // what ends no word, in no shell
-	find(1, looksRandom, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
-	find(0, nil, `\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*`) // JWT
+	shape(1, looksRandom, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
+	shape(0, nil, `\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*`) // JWT
 	find(1, credential,
 		`(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+
 			bare+`{4,})`)
 	find(1, nil, `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
 	find(1, opaque, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
 	// keys that say what they are
-	find(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w-]{6,}`)
-	find(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
-	find(0, nil, `\bAIza[\w-]{20,}`)
+	shape(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w-]{6,}`)
+	shape(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
+	shape(0, nil, `\bAIza[\w-]{20,}`)
 	find(1, nil, `://[\w.~%+-]*:([\w.~%+-]+)@`) // the password of a URL, before its host
 	spelled := strings.ReplaceAll(strings.Join(m.words, "|"), "key", "[-_. ]?key")
 	// The following match by the name before the value: assignments, then other forms.
@@ -146,9 +150,12 @@ func (m *masker) pair(object map[string]any) (value string) {
 	return value
 }
 
-// maskText masks likely secrets in a text.
-func (m *masker) maskText(text string) string {
+// maskText masks likely secrets in a text. shapes: only those that say themselves that they are secrets.
+func (m *masker) maskText(text string, shapes bool) string {
 	for _, f := range m.finders {
+		if shapes && !f.shape {
+			continue
+		}
 		var out strings.Builder
 		from := 0
 		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {

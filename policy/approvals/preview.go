@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // Bounds of the approver's view.
@@ -31,9 +33,11 @@ func excerpt() bounds { return bounds{all: maxPreview, string: maxString} }
 
 // preview formats arguments for a person, with secrets masked. It escapes characters that are invisible or
 // change how the rest reads. It reports whether everything is in the text.
-func (m *masker) preview(value any, b bounds) (text string, whole bool) {
-	p := &printer{masker: m, bounds: b}
-	p.value(value, "", showAll)
+//
+// secrets is what the tool's schema says of them; nil: it is unknown.
+func (m *masker) preview(value any, secrets *toolschema.Secrets, b bounds) (text string, whole bool) {
+	p := &printer{masker: m, bounds: b, known: secrets != nil}
+	p.value(value, secrets, "", showAll)
 	p.end()
 	return strings.Join(p.lines, "\n"), !p.full && !p.cut
 }
@@ -49,6 +53,7 @@ type printer struct {
 	cut   bool // a string is shortened
 	depth int  // of JSON inside strings
 	json  bool // what it writes is JSON, see masker.value
+	known bool // the schema says what is secret, and names do not
 }
 
 // end ends a line, if there is room.
@@ -73,18 +78,24 @@ const (
 	showAll             visibility = iota
 	maskLikelySecrets              // the value follows the name of a secret: likely secrets are masked
 	maskPossibleSecrets            // the value is paired with such a name: possible secrets are masked
-	maskAll                        // the value has the name of a secret
+	maskNamed                      // the value has the name of a secret: words are masked, and no command
+	maskSecret                     // the schema says that the value is a secret
 )
 
-func (p *printer) value(value any, indent string, show visibility) {
+func (p *printer) value(value any, secrets *toolschema.Secrets, indent string, show visibility) {
+	if secrets.Secret() {
+		show = maskSecret
+	}
 	switch v := value.(type) {
 	case map[string]any:
-		p.object(v, indent, show)
+		p.object(v, secrets, indent, show)
 	case []any:
-		p.array(v, indent, show)
+		p.array(v, secrets, indent, show)
 	case string:
 		switch {
-		case show == maskAll && v != "":
+		case show == maskSecret && v != "":
+			p.mask(maskOf(v, "by the tool's schema"))
+		case show == maskNamed && secretPhrase(v):
 			p.mask(maskOf(v, "by its name"))
 		case show == maskPossibleSecrets && secretPhrase(v), show == maskLikelySecrets && looksRandom(v):
 			p.mask(maskOf(v, "by the name beside it"))
@@ -93,7 +104,8 @@ func (p *printer) value(value any, indent string, show visibility) {
 		}
 	case json.Number:
 		if show != showAll {
-			p.mask(maskOf(string(v), "by a name, a number"))
+			p.mask(maskOf(string(v), map[bool]string{true: "by the tool's schema, a number",
+				false: "by a name, a number"}[show == maskSecret]))
 			return
 		}
 		p.cut = p.cut || p.shortens(len(v))
@@ -111,7 +123,7 @@ func literal(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (p *printer) object(o map[string]any, indent string, show visibility) {
+func (p *printer) object(o map[string]any, secrets *toolschema.Secrets, indent string, show visibility) {
 	if len(o) == 0 {
 		p.line.WriteString("{}")
 		return
@@ -131,12 +143,13 @@ func (p *printer) object(o map[string]any, indent string, show visibility) {
 		p.line.WriteString(": ")
 		of := show
 		switch {
+		case p.known:
 		case p.secret(name):
-			of = maskAll
+			of = max(show, maskNamed)
 		case pair != "" && name == pair:
 			of = max(show, maskPossibleSecrets)
 		}
-		p.value(o[name], indent+"  ", of)
+		p.value(o[name], secrets.Member(name), indent+"  ", of)
 		if i < len(o)-1 {
 			p.line.WriteString(",")
 		}
@@ -145,7 +158,7 @@ func (p *printer) object(o map[string]any, indent string, show visibility) {
 	p.line.WriteString(indent + "}")
 }
 
-func (p *printer) array(a []any, indent string, show visibility) {
+func (p *printer) array(a []any, secrets *toolschema.Secrets, indent string, show visibility) {
 	if len(a) == 0 {
 		p.line.WriteString("[]")
 		return
@@ -158,10 +171,10 @@ func (p *printer) array(a []any, indent string, show visibility) {
 		}
 		p.line.WriteString(indent + "  ")
 		of := show
-		if i > 0 && p.namesSecret(a[i-1]) {
+		if i > 0 && !p.known && p.namesSecret(a[i-1]) {
 			of = max(show, maskLikelySecrets)
 		}
-		p.value(v, indent+"  ", of)
+		p.value(v, secrets.Item(i), indent+"  ", of)
 		if i < len(a)-1 {
 			p.line.WriteString(",")
 		}
@@ -175,13 +188,13 @@ func (p *printer) string(s string) {
 	var text string
 	var whole bool
 	if inner, ok := embeddedJSON(s); ok && p.depth < maxDepth {
-		deeper := &printer{masker: p.masker, bounds: p.bounds, depth: p.depth + 1}
-		deeper.value(inner, "", showAll)
+		deeper := &printer{masker: p.masker, bounds: p.bounds, depth: p.depth + 1, known: p.known}
+		deeper.value(inner, nil, "", showAll)
 		deeper.end()
 		text, whole = strings.Join(deeper.lines, "\n"), !deeper.full && !deeper.cut
 	} else {
 		seen := p.window(s)
-		text, whole = p.maskText(escapeMasks(seen)), len(seen) == len(s)
+		text, whole = p.maskText(escapeMasks(seen), p.known), len(seen) == len(s)
 	}
 	shown := p.clip(text)
 	whole = whole && len(shown) == len(text)

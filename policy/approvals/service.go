@@ -37,6 +37,9 @@ type Options struct {
 	Answered func(*Approval)
 	// Current returns the current hash of a tool, from memory. nil: unknown.
 	Current func(capability, tool string) toolschema.Hash
+	// Secrets returns what the schema of a tool with this hash says of secrets, from memory. It returns nil for an unknown
+	// schema: names say then what is masked. nil: no schema is known.
+	Secrets func(capability, tool string, schema toolschema.Hash) *toolschema.Secrets
 	Now     func() time.Time // default time.Now
 	// Jitter returns a random duration below its argument; default rand.N.
 	Jitter func(time.Duration) time.Duration
@@ -56,6 +59,9 @@ func (o *Options) setDefaults() {
 		if *n == 0 {
 			*n = standard
 		}
+	}
+	if o.Secrets == nil {
+		o.Secrets = func(string, string, toolschema.Hash) *toolschema.Secrets { return nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -256,18 +262,18 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	d.CallSum = d.sum()
 	rule := k.AnswerRule(r.Tenant, r.Capability, r.Tool)
 	d.Escalates = rule.EscalateAfter
-	of := bounds{}
+	of, secrets := bounds{}, k.opts.Secrets(r.Capability, r.Tool, r.Schema)
 	if d.Whole = len(args.text) <= k.opts.MaxArgs; !d.Whole {
 		of = excerpt()
 	}
 	switch {
 	case !k.sealer.On():
-		d.Preview, _ = k.masker.preview(args.value, of)
-		d.Value = k.masker.value(args.value, of)
+		d.Preview, _ = k.masker.preview(args.value, secrets, of)
+		d.Value = k.masker.value(args.value, secrets, of)
 	case d.Whole:
 		d.Sealed = k.sealer.seal(&d.Approval, sealedArgs, args.text)
 	default:
-		text, _ := k.masker.preview(args.value, of)
+		text, _ := k.masker.preview(args.value, secrets, of)
 		d.Sealed = k.sealer.seal(&d.Approval, sealedPreview, []byte(text))
 	}
 	return d
@@ -299,8 +305,9 @@ func (k *Service) viewWithin(r *Record, b bounds) Approval {
 		return a
 	}
 	var whole bool
-	a.Preview, whole = k.masker.preview(args.value, b)
-	a.Value, a.Excerpt, a.Whole = k.masker.value(args.value, b), !whole, true
+	secrets := k.opts.Secrets(a.Capability, a.Tool, a.Schema)
+	a.Preview, whole = k.masker.preview(args.value, secrets, b)
+	a.Value, a.Excerpt, a.Whole = k.masker.value(args.value, secrets, b), !whole, true
 	return a
 }
 

@@ -4,14 +4,16 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode"
+
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // value formats arguments like preview, but as JSON for programs that show a table. A mask is a string. Characters that
 // are invisible, and brackets of texts that look like a mask, are spelled out as in the preview: a decoded text has
 // six visible characters in their place. It is "" if anything would be left out.
-func (m *masker) value(value any, b bounds) string {
-	p := &printer{masker: m, bounds: b, json: true}
-	p.value(value, "", showAll)
+func (m *masker) value(value any, secrets *toolschema.Secrets, b bounds) string {
+	p := &printer{masker: m, bounds: b, json: true, known: secrets != nil}
+	p.value(value, secrets, "", showAll)
 	p.end()
 	text := strings.Join(p.lines, "\n")
 	if p.full || !json.Valid([]byte(text)) {
