@@ -51,6 +51,38 @@ func TestNoTenantDelaysTheNoticesOfAnother(t *testing.T) {
 	})
 }
 
+// TestNoTenantFillsTheOutbox: a tenant whose events are not delivered leaves room for those of another.
+func TestNoTenantFillsTheOutbox(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		w, cursor := open().Webhooks(), map[string]string{}
+		put := func(tenant string, n int) (dropped int) {
+			var events []webhook.Event
+			for i := range n {
+				events = append(events, webhook.Event{ID: tenant + cursor[tenant] + "." + strconv.Itoa(i), Tenant: tenant,
+					Approval: "a", Kind: approvals.EventCreated, At: time.Now()})
+			}
+			next := cursor[tenant] + "1"
+			dropped, err := w.Put(t.Context(), tenant, cursor[tenant], next, events, 1000)
+			check.Must(t, err)
+			cursor[tenant] = next
+			return dropped
+		}
+		dropped := 0
+		for range 15 {
+			dropped += put("acme", 100)
+		}
+		if dropped != 1500-800 {
+			t.Errorf("%d of acme's events are dropped, want 700", dropped)
+		}
+		if dropped = put("globex", 150); dropped != 0 {
+			t.Errorf("%d of another tenant's events are dropped", dropped)
+		}
+		if dropped = put("acme", 10); dropped != 10 {
+			t.Errorf("%d more of acme's events are dropped, want 10", dropped)
+		}
+	})
+}
+
 // TestARetriedLetterDoesNotVanish: a dead letter whose approval is over is a dead letter again after a retry, with the
 // reason.
 func TestARetriedLetterDoesNotVanish(t *testing.T) {

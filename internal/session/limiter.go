@@ -16,8 +16,11 @@ const (
 	allBurst    = 500
 	allEvery    = 50 * time.Millisecond
 	maxClients  = 10_000
-	// firstAttempts are those of a network that the attempts of all others do not prevent.
+	// firstAttempts are those of a network that the further attempts of all others do not prevent. They have a bound of
+	// their own, as a client may have very many networks.
 	firstAttempts = 5
+	firstBurst    = 10_000
+	firstEvery    = 10 * time.Millisecond
 )
 
 // Limiter bounds the attempts to sign in of each client's network, and of all together. It forgets the network that
@@ -26,7 +29,8 @@ type Limiter struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	all     bucket
+	first   bucket // of the first attempts of all networks
+	all     bucket // of all others
 	clients *simplelru.LRU[string, *bucket]
 }
 
@@ -36,7 +40,7 @@ func NewLimiter(now func() time.Time) *Limiter {
 		now = time.Now
 	}
 	clients, _ := simplelru.NewLRU[string, *bucket](maxClients, nil) // the size is positive
-	return &Limiter{now: now, all: bucket{tokens: allBurst}, clients: clients}
+	return &Limiter{now: now, first: bucket{tokens: firstBurst}, all: bucket{tokens: allBurst}, clients: clients}
 }
 
 // bucket is a token bucket.
@@ -69,7 +73,9 @@ func (l *Limiter) Attempt(network string) *call.Refusal {
 	}
 	now := l.now()
 	wait := own.take(now, clientBurst, clientEvery)
-	if wait == 0 && own.tokens < clientBurst-firstAttempts {
+	switch {
+	case wait > 0:
+	case own.tokens < clientBurst-firstAttempts || l.first.take(now, firstBurst, firstEvery) > 0:
 		wait = l.all.take(now, allBurst, allEvery)
 	}
 	if wait == 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -303,6 +304,26 @@ func TestAttempts(t *testing.T) {
 		if n != test.want {
 			t.Errorf("%d attempts after %v, want %d", n, test.pause, test.want)
 		}
+	}
+}
+
+// TestAttemptsOfAllNetworks: clients of ever new networks have 10,500 attempts at once, and 120 more a second.
+func TestAttemptsOfAllNetworks(t *testing.T) {
+	t.Parallel()
+	c := clocktest.New(time.Now())
+	l, network := session.NewLimiter(c.Now), 0
+	for _, want := range []int{10_500, 120} {
+		n := 0
+		for ; n <= 2*want; n++ {
+			network++
+			if l.Attempt(strconv.Itoa(network)) != nil {
+				break
+			}
+		}
+		if n != want {
+			t.Errorf("%d attempts, want %d", n, want)
+		}
+		c.Add(time.Second)
 	}
 }
 

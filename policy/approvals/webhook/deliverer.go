@@ -29,8 +29,9 @@ type Options struct {
 	BackoffBase time.Duration // the longest wait after the first attempt; default 1 s; doubled by each attempt
 	BackoffMax  time.Duration // the longest wait, also for a receiver's Retry-After; default 10 min
 	Poll        time.Duration // interval of the polls for events without a notification; default 2 s
-	Outbox      int           // maximum number of waiting events of all tenants; default 10,000
-	Dead        int           // maximum number of dead letters; default 1,000
+	// maximum number of waiting events of all tenants, of which one has four fifths at the most; default 10,000
+	Outbox int
+	Dead   int // maximum number of dead letters; default 1,000
 
 	Tenants approvals.Tenants // that may have events which no notification told; default: none
 	Log     *slog.Logger      // default: none
