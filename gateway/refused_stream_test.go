@@ -16,9 +16,14 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// startRefusing serves a backend that answers every call with REFUSED_STREAM, after it has done what before does, as a
-// proxy does whose server ended. It returns its address, and counts calls.
-func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Conn, stream uint32) error) string {
+// resets refuses a stream alone, and disowns all streams of the connection.
+func resets(stream uint32) rawhttp2.Frame { return rawhttp2.Reset(stream, rawhttp2.RefusedStream) }
+func disowns(uint32) rawhttp2.Frame       { return rawhttp2.GoAway(0, 0) }
+
+// startRefusing serves a backend that refuses every call, after it has done what before does, as a proxy does whose
+// server ended. It returns its address, and counts calls.
+func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Conn, stream uint32) error,
+	refuse func(stream uint32) rawhttp2.Frame) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
@@ -41,7 +46,7 @@ func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Co
 						return
 					}
 					calls.Add(1)
-					if before(c, f.Stream) != nil || c.Write(rawhttp2.Reset(f.Stream, rawhttp2.RefusedStream)) != nil {
+					if before(c, f.Stream) != nil || c.Write(refuse(f.Stream)) != nil {
 						return
 					}
 				}
@@ -51,29 +56,39 @@ func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Co
 	return ln.Addr().String()
 }
 
-// TestRefusedCallsThatMayHaveRun: REFUSED_STREAM is trusted while nothing shows that the call was accepted. A call that
-// is refused late, or after credit for its stream, or by a proxy, is repeated only where that does no harm.
+// TestRefusedCallsThatMayHaveRun: REFUSED_STREAM, and a GOAWAY below the stream, are trusted while nothing shows that the
+// call was accepted. A call that is reset late, or refused after credit for its stream, or by a proxy, is repeated only
+// where that does no harm.
 func TestRefusedCallsThatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	atOnce := func(*rawhttp2.Conn, uint32) error { return nil }
+	late := func(*rawhttp2.Conn, uint32) error { <-time.After(300 * time.Millisecond); return nil }
+	credit := func(c *rawhttp2.Conn, stream uint32) error { return c.Write(rawhttp2.WindowUpdate(stream, 1)) }
 	for name, test := range map[string]struct {
 		before     func(*rawhttp2.Conn, uint32) error
+		refuse     func(stream uint32) rawhttp2.Frame
 		proxied    bool
 		idempotent []string
 		repeated   bool
 	}{
-		"at once":           {atOnce, false, nil, true},
-		"of a proxy":        {atOnce, true, nil, false},
-		"idempotent":        {atOnce, true, []string{gatewaytest.Echo}, true},
-		"late":              {func(*rawhttp2.Conn, uint32) error { <-time.After(300 * time.Millisecond); return nil }, false, nil, false},
-		"after more credit": {func(c *rawhttp2.Conn, stream uint32) error { return c.Write(rawhttp2.WindowUpdate(stream, 1)) }, false, nil, false},
+		"reset at once":                  {atOnce, resets, false, nil, true},
+		"reset by a proxy":               {atOnce, resets, true, nil, false},
+		"reset, idempotent":              {atOnce, resets, true, []string{gatewaytest.Echo}, true},
+		"reset late":                     {late, resets, false, nil, false},
+		"reset after more credit":        {credit, resets, false, nil, false},
+		"disowned at once":               {atOnce, disowns, false, nil, true},
+		"disowned late":                  {late, disowns, false, nil, true}, // servers drain as slowly as they like
+		"disowned by a proxy":            {atOnce, disowns, true, nil, false},
+		"disowned, idempotent":           {atOnce, disowns, true, []string{gatewaytest.Echo}, true},
+		"disowned after more credit":     {credit, disowns, false, nil, false},
+		"disowned, credited, idempotent": {credit, disowns, false, []string{gatewaytest.Echo}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int32
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc,
-				Backends: []string{startRefusing(t, &calls, test.before), startRefusing(t, &calls, test.before)}, Unprobed: true,
-				Retries: router.Retries{Proxy: test.proxied}, Idempotent: test.idempotent}}})
+				Backends: []string{startRefusing(t, &calls, test.before, test.refuse),
+					startRefusing(t, &calls, test.before, test.refuse)}, Unprobed: true, Retries: router.Retries{Proxy: test.proxied}, Idempotent: test.idempotent}}})
 			_, err := g.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`))
 			if n := calls.Load(); status.Code(err) != codes.Unavailable || (n > 1) != test.repeated {
 				t.Errorf("sent %d times, %v", n, err)

@@ -115,13 +115,18 @@ func (c *conn) onGoAway(fh frameHeader, p []byte) *connError {
 	}
 	c.pool.retire(c)
 	last, code := be32(p)&maxStreamID, errCode(be32(p[4:]))
-	if code == errInadequateSecurity { // RFC 9113 §9.2: such a connection carries no requests
+	insecure := code == errInadequateSecurity // RFC 9113 §9.2: such a connection carries no requests
+	if insecure {
 		last = 0
 	}
 	why := fmt.Errorf("%w (error %d: %q)", ErrGoAway, code, p[8:min(len(p), 8+maxDebugData)])
 	c.streams.each(func(h *half) {
-		if h.id > last {
+		switch {
+		case h.id <= last:
+		case insecure:
 			h.stream.unsent(why)
+		default:
+			h.stream.disowned(why)
 		}
 	})
 	c.closeIfDone()

@@ -41,6 +41,7 @@ func (c *conn) flush() {
 	if c.pool != nil {
 		c.pool.dispatch()
 	}
+	c.closeIfDone()
 }
 
 // relieve writes before the turn ends, if what the turn brought is already much, and
@@ -170,9 +171,10 @@ func (c *conn) streamGone() {
 	}
 }
 
-// closeIfDone closes a draining connection that has no streams left.
+// closeIfDone closes a draining connection that has no streams left, when its peer has taken all that was written: what
+// ends a call may wait for a peer that reads slowly.
 func (c *conn) closeIfDone() {
-	if c.draining && !c.ending && c.streams.count == 0 && c.drainPhase != drainAnnounced {
+	if c.draining && !c.ending && c.streams.count == 0 && c.drainPhase != drainAnnounced && c.out.size == 0 {
 		c.end(NoFailure, ErrGoAway)
 	}
 }

@@ -224,7 +224,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 
 // disowned says that the backend has said that it did not begin the call.
 func (s *side) disowned() bool {
-	return s.sentReset && s.sentCode == errRefusedStream && !s.late || s.id > s.e.lastGood
+	return !s.late && (s.sentReset && s.sentCode == errRefusedStream || s.id > s.e.lastGood)
 }
 
 // live says that the backend may still work on the call.

@@ -17,6 +17,8 @@ type endpoint struct {
 	c      *conn
 	link   *fakeLink
 	gone   bool   // the connection was cut
+	leaves bool   // the client is to connect again: GOAWAY came
+	left   bool   // the last GOAWAY came
 	wire   []byte // written, not delivered yet
 	rest   []byte // received, not yet a whole frame
 
@@ -57,7 +59,7 @@ type side struct {
 	status                       string  // grpc-status received
 	began                        int64   // when the backend got the call, as shard.clock
 	credited                     bool    // the backend has given credit for the request
-	late                         bool    // the backend refused the call although it had accepted it, by time or credit
+	late                         bool    // the backend refused or disowned the call although it had accepted it, by time or credit
 }
 
 func newEndpoint(m *machine, client bool) *endpoint {
@@ -226,7 +228,24 @@ func (e *endpoint) onFrame(fh frameHeader, p []byte) {
 	case framePing:
 		e.onPing(fh, p)
 	case frameGoAway:
-		t.Fatalf("GOAWAY %d: %s", be32(p[4:]), p[8:])
+		e.onGoAway(be32(p)&maxStreamID, errCode(be32(p[4:])), p[8:])
+	}
+}
+
+// onGoAway takes the two GOAWAY of a connection that is replaced: the first disowns nothing, and the second nothing that
+// the client began before it answered the PING between them.
+func (e *endpoint) onGoAway(last uint32, code errCode, why []byte) {
+	switch {
+	case !e.client || code != errNone || e.left:
+		e.m.t.Fatalf("client %v: GOAWAY %d: %s", e.client, code, why)
+	case !e.leaves:
+		if e.leaves = true; last != maxStreamID {
+			e.m.t.Fatalf("the first GOAWAY disowns streams above %d", last)
+		}
+	default:
+		if e.left = true; last != e.lastID {
+			e.m.t.Fatalf("the last GOAWAY takes streams up to %d, of %d", last, e.lastID)
+		}
 	}
 }
 

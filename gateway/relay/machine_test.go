@@ -3,7 +3,6 @@ package relay
 import (
 	"flag"
 	"fmt"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,7 +224,7 @@ func (m *machine) pass(d time.Duration) {
 // livingClient returns a client that is connected.
 func (m *machine) livingClient() *endpoint {
 	e := m.clients[m.rng.IntN(len(m.clients))]
-	if e.gone || e.c.closed || e.c.ending {
+	if e.gone || e.leaves || e.c.closed || e.c.ending {
 		e = m.addClient()
 	}
 	return e
@@ -283,99 +282,4 @@ func (m *machine) squeeze(e *endpoint) {
 	} else {
 		m.give(e, plenty-e.link.room)
 	}
-}
-
-// mischief is what happens seldom.
-func (m *machine) mischief() {
-	e := m.anyEnd()
-	if e == nil {
-		return
-	}
-	switch m.rng.IntN(9) {
-	case 0, 1:
-		if len(e.windows) < 40 {
-			e.window([]int{0, 1, 100, 5000, 65535, 100_000}[m.rng.IntN(6)])
-		}
-	case 2:
-		e.ping()
-	case 3:
-		e.frame(0x77, 0xff, uint32(m.rng.IntN(9)), make([]byte, m.rng.IntN(50)))
-	case 4, 5, 6:
-		if k := m.anyCall(); k != nil {
-			k.breakOff()
-		}
-	case 7:
-		if !e.client && m.rng.IntN(3) == 0 {
-			e.goAway()
-		}
-	case 8:
-		if m.rng.IntN(4) == 0 {
-			e.cut()
-		}
-	}
-}
-
-// breakOff resets the call from one end.
-func (k *call) breakOff() {
-	s := k.down
-	if k.m.rng.IntN(2) == 0 && len(k.ups) > 0 {
-		s = k.ups[len(k.ups)-1]
-		if !s.live() {
-			return
-		}
-		if !s.sentHead && k.m.rng.IntN(3) > 0 {
-			k.disturbed = k.disturbed || k.reqLen > k.m.sh.relay.cfg.MaxReplay
-			s.late = s.credited || k.m.sh.clock()-s.began > int64(refusedWithin)
-			s.e.reset(s, errRefusedStream)
-			return
-		}
-	}
-	if s == k.down && k.local != nil {
-		k.disturbed = k.disturbed || !s.gotEnd
-		k.local.Cancel()
-		return
-	}
-	if s.sentReset || s.gotReset || s.e.client && s.gotEnd {
-		return
-	}
-	k.disturbed = k.disturbed || s.e.client || s.sentHead || !k.startsAgain()
-	s.e.reset(s, errCancel)
-}
-
-// goAway disowns streams on which nothing was answered yet.
-func (e *endpoint) goAway() {
-	var last uint32
-	for id, s := range e.sides {
-		if s.sentHead || s.sentReset {
-			last = max(last, id)
-		}
-	}
-	if e.lastID > last {
-		last += uint32(e.m.rng.IntN(int(e.lastID - last + 1)))
-	}
-	e.lastGood = min(e.lastGood, last)
-	for id, s := range e.sides {
-		if id > e.lastGood && s.call.reqLen > e.m.sh.relay.cfg.MaxReplay {
-			s.call.disturbed = true
-		}
-	}
-	e.frame(frameGoAway, 0, 0, appendUint32(appendUint32(nil, e.lastGood), 0))
-}
-
-// cut ends a connection without a word.
-func (e *endpoint) cut() {
-	e.m.collect()
-	for _, s := range e.sides {
-		s.call.disturbed = s.call.disturbed || !s.gotReset && !s.sentReset && (e.client || s.sentHead ||
-			!s.call.startsAgain())
-	}
-	e.gone = true
-	e.m.sh.enter()
-	e.c.streams.each(func(h *half) {
-		if k := h.stream.Value.(*call); h == &h.stream.down || h.stream.started || !k.startsAgain() {
-			k.disturbed = true
-		}
-	})
-	e.c.lost(io.EOF)
-	e.m.sh.leave()
 }

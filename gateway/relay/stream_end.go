@@ -235,6 +235,18 @@ func (s *Stream) provesUnsent() bool {
 	return !s.started && !s.accepted && !s.doubts && s.sh.now-s.sentAt <= int64(refusedWithin)
 }
 
+// disowned is a GOAWAY of the upstream with a last stream below this one, which says that the upstream did not process
+// the stream (RFC 9113 §6.8). It proves nothing about a stream that the upstream has accepted, nor where refusals are
+// doubted: what may run is cancelled, and the call counts as one whose connection was lost.
+func (s *Stream) disowned(why error) {
+	if !s.started && (s.accepted || s.doubts) {
+		s.up.transport.cutShort(&s.up, errCancel)
+		s.lost(&s.up, UpstreamLost)
+		return
+	}
+	s.unsent(why)
+}
+
 // refused is the upstream's RST_STREAM.
 func (s *Stream) refused(code errCode) {
 	s.up.detach()
