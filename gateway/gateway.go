@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,7 @@ const maxMessage = 16 << 20
 // Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Discovery, Loads,
 // Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log are required.
 type Config struct {
-	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web and TooLong
+	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web, Leaving and TooLong
 	Relay relay.Config
 	// records who did what; whoever made it closes it, after the Gateway; nil: none
 	Audit      *audit.Log
@@ -167,6 +168,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Overload != nil {
 		cfg.Overload.SetUse(h.use)
 	}
+	cfg.Relay.Leaving = g.leaving
 	web := h.middleware(queue, g.bodies,
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
@@ -318,6 +320,11 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 		ended <- wrap("serve operators", recovery.Do("serve", func() error { return g.admin.Serve(admin) }))
 	}()
 	g.serve(public, ended)
+	moving, stopMoving := context.WithCancel(ctx)
+	var mover sync.WaitGroup
+	mover.Go(func() { g.moveClients(moving) })
+	defer mover.Wait()
+	defer stopMoving()
 	var err error
 	select {
 	case <-ctx.Done():

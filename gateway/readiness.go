@@ -1,5 +1,10 @@
 package gateway
 
+import (
+	"context"
+	"time"
+)
+
 // Readiness says whether the gateway wants calls, and which fleets can take them.
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
@@ -11,11 +16,11 @@ func (g *Gateway) Readiness() Readiness {
 	}
 	if g.cfg.Unread != nil {
 		r.Unread = g.cfg.Unread()
-		r.Ready = len(r.Unread) == 0
 	}
 	if g.cfg.Audit != nil && g.cfg.Audit.Stats().Failing {
-		r.Audit, r.Ready = "failing", r.Ready && !g.cfg.Audit.Blocked() // who refuses soonest would get the most calls
+		r.Audit = "failing"
 	}
+	r.Ready = !g.refusing(r.Unread)
 	for _, f := range g.cfg.Router.Table().Fleets() {
 		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
 		r.Fleets = append(r.Fleets, fr)
@@ -25,4 +30,45 @@ func (g *Gateway) Readiness() Readiness {
 		r.Config = &loads
 	}
 	return r
+}
+
+// refusing reports whether the gateway cannot serve calls. A replica that rejects them sooner than others serve them
+// would get the most.
+func (g *Gateway) refusing(unread []string) bool {
+	return len(unread) > 0 || g.cfg.Audit != nil && g.cfg.Audit.Blocked()
+}
+
+// leaving reports whether clients are to go to another replica.
+func (g *Gateway) leaving() bool {
+	if g.draining.Load() {
+		return true
+	}
+	var unread []string
+	if g.cfg.Unread != nil {
+		unread = g.cfg.Unread()
+	}
+	return g.refusing(unread)
+}
+
+// lookAtReadiness is the interval of moveClients.
+const lookAtReadiness = 500 * time.Millisecond
+
+// moveClients has clients over HTTP/2 go elsewhere while the gateway cannot serve calls, until ctx ends. A client may come
+// back to this replica until its load balancer sees that it is not ready, which takes Drain.Delay. Connections younger
+// than that stay, or they would be replaced for each call. When the gateway drains, the relay moves clients.
+func (g *Gateway) moveClients(ctx context.Context) {
+	ticker := time.NewTicker(lookAtReadiness)
+	defer ticker.Stop()
+	for since := time.Now(); ; {
+		select {
+		case now := <-ticker.C:
+			if delay := g.howToDrain.Load().Delay; g.draining.Load() || !g.leaving() {
+				since = now
+			} else if now.Sub(since) >= delay {
+				g.relay.Move(delay)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }

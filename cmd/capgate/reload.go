@@ -252,6 +252,8 @@ func needsRestart(started, next *config.Config) []string {
 		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
 		{"rest", started.REST != next.REST},
 		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
+		{"max_connection_age", started.MaxAge != next.MaxAge},
+		{"max_connection_age_grace", started.AgeGrace != next.AgeGrace},
 		{"client_limits", !reflect.DeepEqual(started.ClientLimits, next.ClientLimits)},
 		{"overload", started.Overload != next.Overload},
 		{"audit", started.Audit != next.Audit},

@@ -239,7 +239,7 @@ func (p *process) relayConfig(s *settings, share memoryPools) relay.Config {
 	c := relay.Config{
 		TLS: s.server, Log: p.log, MaxBuffered: share.shard,
 		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections,
-		MaxHandshakes: of.NetworkHandshakes,
+		MaxHandshakes: of.NetworkHandshakes, MaxAge: s.cfg.MaxAge, Grace: s.cfg.AgeGrace,
 	}
 	if c.ReservedConns == 0 {
 		c.ReservedConns = -1 // none

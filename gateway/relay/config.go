@@ -86,6 +86,16 @@ type Config struct {
 	PingTimeout  time.Duration // a PING must be answered within it; default 20 s
 	// taken off the deadline told upstream, so that its answer can still travel; default 1 ms
 	DeadlineMargin time.Duration
+
+	// MaxAge is the age at which a client connection is to be replaced: a client over HTTP/2 gets GOAWAY, a response over
+	// HTTP/1.1 has Connection: close. Ages differ by up to a tenth. 0 means no limit.
+	MaxAge time.Duration
+	// Grace is the time after MaxAge for the calls of a connection over HTTP/2, which get the Handler's answer to Draining
+	// when it is over. 0 means no limit.
+	Grace time.Duration
+	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is asked for
+	// each response, from any goroutine. If it is nil, clients leave when the relay stops.
+	Leaving func() bool
 }
 
 // DefaultMaxConns is the default of Config.MaxConns.

@@ -80,8 +80,9 @@ type conn struct {
 	backlog []byte // input that was read already when the conn stalled, or its turn was over
 
 	drainPhase drainPhase
-	draining   bool // no new streams: GOAWAY was sent or received
-	ending     bool // input is ignored; closed once the output is written
+	moves      int64 // when drain is due, and then the end of the calls that are left; 0: never
+	draining   bool  // no new streams: GOAWAY was sent or received
+	ending     bool  // input is ignored; closed once the output is written
 	closed     bool
 	left       bool // its pool does not count on it any more
 
@@ -90,6 +91,7 @@ type conn struct {
 	traffic traffic
 
 	timer    timer
+	began    int64 // when the connection did
 	since    int64 // when what has SetupTimeout or lingerTime began
 	heard    int64 // when bytes came last
 	quiet    int64 // when the last stream ended
@@ -121,10 +123,14 @@ func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
 		recvWin:        sh.relay.cfg.ConnWindow,
 		peerMaxStreams: ^uint32(0),
 		peerWindow:     initialWindow,
+		began:          sh.now,
 		since:          sh.now,
 		heard:          sh.now,
 		quiet:          sh.now,
 		books:          books{guard: guard{since: sh.now}},
+	}
+	if p == nil {
+		c.moves = sh.relay.lifetime(sh.now)
 	}
 	c.timer.expired = c.expire
 	sh.conns[c] = struct{}{}
@@ -366,32 +372,6 @@ func (c *conn) credit(n int) {
 		c.writeWindowUpdate(0, c.owed)
 		c.owed = 0
 	}
-}
-
-// resetIDs remembers the last few streams that we reset.
-type resetIDs struct {
-	ids  []uint32
-	next int
-}
-
-const rememberResets = 64
-
-func (r *resetIDs) add(id uint32) {
-	if len(r.ids) < rememberResets {
-		r.ids = append(r.ids, id)
-		return
-	}
-	r.ids[r.next] = id
-	r.next = (r.next + 1) % rememberResets
-}
-
-func (r *resetIDs) has(id uint32) bool {
-	for _, x := range r.ids {
-		if x == id {
-			return true
-		}
-	}
-	return false
 }
 
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }

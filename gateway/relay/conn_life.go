@@ -258,6 +258,9 @@ func (c *conn) setTimer() {
 			when = min(when, c.quiet+int64(cfg.IdleTimeout))
 		}
 	}
+	if c.moves != 0 && !c.ending {
+		when = min(when, c.moves)
+	}
 	// A timer that fires early looks again; only one that fires late would be wrong.
 	if c.timer.when == 0 || when < c.timer.when {
 		c.sh.wheel.set(&c.timer, max(when, c.sh.now+tick))
@@ -274,6 +277,9 @@ func (c *conn) keepAlive() time.Duration {
 func (c *conn) expire() {
 	cfg := &c.sh.relay.cfg
 	now := c.sh.now
+	if c.moves != 0 && now >= c.moves && c.settled && !c.ending {
+		c.move()
+	}
 	switch {
 	case c.ending:
 		if now-c.since >= lingerTime {

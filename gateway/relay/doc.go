@@ -55,6 +55,7 @@
 //	unary.go                    the same for one message each way
 //	web*.go                     requests that are not gRPC: the http.Handler, for one that came over HTTP/2
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
+//	age.go                      clients that are to connect again, at another replica
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections
 //	guard.go, usage.go          abuse: what a peer may make us do; what is held for it
 //

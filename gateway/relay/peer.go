@@ -81,10 +81,20 @@ type carrier struct {
 	peer   *Peer
 	first  []byte          // read already, to tell the protocol
 	ctx    context.Context //nolint:containedctx // net.Conn has none; it ends with the relay
+	until  time.Time       // when it is to be replaced; zero: never
 	unread atomic.Bool     // the client may be sending a request that is answered already
 	heads  heads
 
 	tooMuch *Page // Config.TooMuch
+}
+
+// carry returns the connection of a client of which first was read.
+func (r *Relay) carry(nc net.Conn, p *Peer, first []byte) *carrier {
+	c := &carrier{Conn: nc, peer: p, first: first, ctx: r.ctx, tooMuch: &r.cfg.TooMuch}
+	if age := r.spread(); age > 0 {
+		c.until = time.Now().Add(age)
+	}
+	return c
 }
 
 func (c *carrier) Read(p []byte) (int, error) {

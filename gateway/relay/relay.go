@@ -186,7 +186,7 @@ func (r *Relay) greet(nc net.Conn, port *Port) {
 			r.meet(p)
 			if nc = tc; state.NegotiatedProtocol != "h2" {
 				given = true
-				r.webLn.give(&carrier{Conn: nc, peer: p, ctx: r.ctx, tooMuch: &r.cfg.TooMuch})
+				r.webLn.give(r.carry(nc, p, nil))
 				return
 			}
 		}
@@ -195,7 +195,7 @@ func (r *Relay) greet(nc net.Conn, port *Port) {
 		if r.meet(p); string(first) != preface {
 			given = true
 			r.tlsToCleartext(nc, first)
-			r.webLn.give(&carrier{Conn: nc, peer: p, first: first, ctx: r.ctx, tooMuch: &r.cfg.TooMuch})
+			r.webLn.give(r.carry(nc, p, first))
 			return
 		}
 	}

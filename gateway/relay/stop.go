@@ -66,12 +66,15 @@ func (r *Relay) cutOff() {
 	r.awaitWeb()
 	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
 	defer cancel()
-	_ = r.await(ctx, func(c *conn) {
-		c.streams.each(func(h *half) { h.stream.fail(Draining) })
-		if !c.ending {
-			c.end(Draining, ErrClosed)
-		}
-	})
+	_ = r.await(ctx, (*conn).cutOff)
+}
+
+// cutOff ends the connection's calls with the Handler's answer to Draining, and then the connection.
+func (c *conn) cutOff() {
+	c.streams.each(func(h *half) { h.stream.fail(Draining) })
+	if !c.ending {
+		c.end(Draining, ErrClosed)
+	}
 }
 
 // awaitWeb lets the http.Handler answer requests whose calls were cut off: a client whose connection ends without an

@@ -16,7 +16,7 @@ func (r *Relay) startWeb(h http.Handler) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	r.webSrv = &http.Server{
-		Handler:           heard(r.bounded(h)),
+		Handler:           heard(r.leaves(r.bounded(h))),
 		Protocols:         protocols,
 		ReadHeaderTimeout: r.cfg.SetupTimeout,
 		IdleTimeout:       r.cfg.IdleTimeout,

@@ -78,6 +78,8 @@ fleets:
 client_limits:
   {connections: 100, network_connections: 30, reserved_connections: 0, network_handshakes: 7, open_calls: 50,
    network_open_calls: 20, connection_open_calls: 5, exempt: []}
+max_connection_age: 5m
+max_connection_age_grace: 1h
 `))
 	check.Must(t, err)
 	plain := config.DefaultFleet("plain", "localhost:1")
@@ -101,10 +103,11 @@ client_limits:
 			Hops: 2, Header: "forwarded",
 		},
 		ProxyProtocol: "v2",
-		Drain:         config.Drain{Timeout: time.Minute},
-		Log:           config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics:       config.Metrics{Tenants: 7},
-		REST:          config.REST{HTTPErrors: true},
+		MaxAge:        5 * time.Minute, AgeGrace: time.Hour,
+		Drain:   config.Drain{Timeout: time.Minute},
+		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics: config.Metrics{Tenants: 7},
+		REST:    config.REST{HTTPErrors: true},
 		CORS: config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"},
 			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
 		ClientLimits: config.ClientLimits{

@@ -91,6 +91,11 @@ func TestParseErrors(t *testing.T) {
 		"drain": {"drain: {delay: 5, timeout: -1s}\n" + fleet,
 			[]string{`f:1: drain.delay: "5" is not possible; it must be a duration, as in 500ms, 5s or 2m`,
 				`f:1: drain.timeout: "-1s" is not possible; it must be a duration`}},
+		"max_connection_age": {"max_connection_age: 100ms\nmax_connection_age_grace: -1s\n" + fleet, []string{
+			`f:1: max_connection_age: 100ms is too short; 1s is the least`,
+			`f:2: max_connection_age_grace: "-1s" is not possible`}},
+		"max_connection_age_grace": {"max_connection_age: 0s\nmax_connection_age_grace: 1s\n" + fleet, []string{
+			`f:2: max_connection_age_grace: it has no effect without max_connection_age`}},
 		"log": {"log: {level: loud, format: xml}\n" + fleet,
 			[]string{`f:1: log.level: "loud" is not possible; it must be debug, info, warn or error`,
 				`f:1: log.format: "xml" is not possible; it must be text or json`}},

@@ -87,6 +87,7 @@ type Options struct {
 	Approver authorize.Approver   // default nobody
 	Answers  *idempotency.Service // of calls with idempotency keys; default none
 	Leaving  func()               // as gateway.Config's; default nobody
+	Unread   func() []string      // as gateway.Config's; default none
 	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
 	Expedited func(capability string)
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
@@ -231,6 +232,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Services:      o.Services,
 		Local:         o.Local,
 		Leaving:       o.Leaving,
+		Unread:        o.Unread,
 		Router:        routing,
 		Metrics:       metrics,
 		Recorder:      telemetry.NewRecorder(metrics, g.accessLog),
