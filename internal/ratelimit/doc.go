@@ -18,7 +18,9 @@
 // permits of long calls cannot be redistributed when other calls come.
 //
 // While the store does not respond within a tenth of a second, each replica uses its share: the limit divided by the
-// last known number of replicas, and the last known rest of a budget, divided likewise; of an unknown budget a tenth
-// of its share. The store learns of that use when it is back. A replica that dies takes a lease with it: its permits
+// last known number of replicas, and the last known rest of a budget or a token bucket, divided likewise; of an unknown
+// one a tenth of its share. The store learns of that use when it is back, and charges it: the bound of a rate holds
+// also if the store comes and goes. Only a replica that lacks the store alone exceeds it, by its share, until it
+// reports. A replica that dies takes a lease with it: its permits
 // return after five seconds, and leased calls of budgets are lost.
 package ratelimit

@@ -166,6 +166,7 @@ func (a *tenantState) settle(scopes []*scope, demands []Demand, grants []Grant, 
 		if failed {
 			l.counts.failed.Add(1)
 			s.unreported += demands[i].Unleased // Returned is not restored: the store may have it
+			demands[i].Unleased = 0
 			if !late {
 				a.grantLocally(s, &demands[i])
 			}

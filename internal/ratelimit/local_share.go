@@ -12,8 +12,10 @@ const unknownFraction = 10
 
 // localShare is the share of a scope that a replica grants itself while the store does not respond.
 type localShare struct {
+	bucket     Bucket        // of the store at the last contact
+	heard      time.Duration // time of bucket
 	tokens     float64
-	at         time.Duration // time of tokens; 0: never
+	at         time.Duration // time of tokens; 0: not since the last contact
 	day, month budgetLeft
 	others     int64         // permits of other replicas
 	asOf       time.Duration // time of others; 0: never
@@ -30,6 +32,7 @@ type budgetLeft struct {
 func (s *scope) observe(got *Grant, now time.Duration, replicas int64) {
 	b := s.bounds.Load()
 	s.day, s.month, s.ends = got.Day, got.Month, 0
+	s.local.bucket, s.local.heard, s.local.at = got.Bucket, now, 0
 	s.local.others, s.local.asOf = got.Others, now
 	s.local.silent = 0
 	if b.PerMonth > 0 {
@@ -47,11 +50,8 @@ func (s *scope) localGrant(demand *Demand, now time.Duration, replicas int64) Gr
 	b, o := &demand.Bounds, &s.local
 	got := Grant{Calls: demand.Want}
 	if b.CallsPerSecond > 0 {
-		rate, burst := float64(b.CallsPerSecond)/float64(replicas), max(float64(b.Burst)/float64(replicas), 1)
-		if o.at == 0 {
-			o.tokens, o.at = burst, now
-		}
-		o.tokens, o.at = min(o.tokens+rate*(now-o.at).Seconds(), burst), now
+		rate := float64(b.CallsPerSecond) / float64(replicas)
+		s.refillLocally(demand, now, float64(replicas))
 		if can := int64(max(o.tokens, 0)); can < got.Calls {
 			got.Calls, got.Short = can, call.CallsPerSecond
 			got.Wait = time.Duration((1 - (o.tokens - float64(can))) / rate * float64(time.Second))
@@ -82,14 +82,31 @@ func (s *scope) localGrant(demand *Demand, now time.Duration, replicas int64) Gr
 	o.tokens -= float64(got.Calls)
 	o.day.left -= got.Calls
 	o.month.left -= got.Calls
-	if b.PerDay > 0 || b.PerMonth > 0 {
-		s.unreported += got.Calls
-	}
+	s.unreported += got.Calls
 	if b.Concurrent > 0 {
 		got.local, got.fair = true, o.permits(int64(b.Concurrent), now, replicas)
 		got.Permits = max(min(demand.Retain+demand.Need+demand.Spare, got.fair), demand.Used)
 	}
 	return got
+}
+
+// refillLocally updates the replica's share of a token bucket. The share begins as a part of what the bucket has if no
+// other replica used it since the last contact, but with no more than a lease: so the share and the leases in memory
+// together are at most one lease. Calls that the store does not know are taken from it.
+func (s *scope) refillLocally(demand *Demand, now time.Duration, replicas float64) {
+	b, o := &demand.Bounds, &s.local
+	rate, burst := float64(b.CallsPerSecond), float64(b.Burst)
+	if o.at > 0 {
+		o.tokens, o.at = min(o.tokens+rate/replicas*(now-o.at).Seconds(), max(burst/replicas, 1)), now
+		return
+	}
+	known := min(float64(o.bucket.Tokens)+rate*(now-o.heard).Seconds(), burst)
+	if o.bucket.Spills == 0 {
+		known = max(burst/unknownFraction, 1)
+	}
+	lease := max(b.CallsPerSecond/leaseOfRate, 1)
+	o.tokens = min(max(known/replicas, min(known, 1)), float64(max(int64(lease)-s.calls.left(), 0)))
+	o.tokens, o.at = o.tokens-float64(s.unreported+demand.Unleased), now
 }
 
 // permits returns a replica's share of a limit. Another replica may exceed its share until its calls have ended: so

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -31,8 +32,8 @@ type budget struct {
 }
 
 type bucket struct {
-	tokens float64
-	at     time.Time
+	tokens, spills float64
+	at             time.Time
 }
 
 type holder struct {
@@ -91,22 +92,20 @@ func (r replica) Exchange(_ context.Context, _ ratelimit.Owner, asks []ratelimit
 	return answers, nil
 }
 
-func (r replica) answer(a *ratelimit.Demand) ratelimit.Grant {
+func (r replica) answer(a *ratelimit.Demand) (got ratelimit.Grant) {
 	now := r.now()
-	got := ratelimit.Grant{Calls: a.Want}
+	got = ratelimit.Grant{Calls: a.Want}
 	if a.Bounds.CallsPerSecond > 0 {
-		b := r.buckets[a.Name]
-		if b == nil {
-			b = &bucket{float64(a.Bounds.Burst), now}
-			r.buckets[a.Name] = b
-		}
 		rate := float64(a.Bounds.CallsPerSecond)
-		b.tokens, b.at = min(b.tokens+now.Sub(b.at).Seconds()*rate+float64(a.Returned), float64(a.Bounds.Burst)), now
+		b := r.bucket(a, rate, now)
 		if b.tokens < float64(got.Calls) {
-			got.Calls = int64(b.tokens)
+			got.Calls = max(int64(b.tokens), 0)
 			got.Wait = time.Duration((1 - (b.tokens - float64(got.Calls))) / rate * float64(time.Second))
 		}
-		defer func() { b.tokens -= float64(got.Calls) }()
+		defer func() {
+			b.tokens -= float64(got.Calls)
+			got.Bucket = ratelimit.Bucket{Tokens: int64(math.Floor(b.tokens)), Spills: int64(math.Ceil(b.spills))}
+		}()
 	}
 	today := now.UTC().Truncate(24 * time.Hour)
 	month := today.AddDate(0, 0, 1-today.Day())
@@ -122,6 +121,29 @@ func (r replica) answer(a *ratelimit.Demand) ratelimit.Grant {
 		got.Permits, got.Sharing, got.Others = r.place(a, now)
 	}
 	return got
+}
+
+// bucket returns the bucket of a rate with what a demand reports.
+func (r replica) bucket(a *ratelimit.Demand, rate float64, now time.Time) *bucket {
+	b, aged := r.buckets[a.Name], rate*a.Age.Seconds()
+	switch {
+	case b != nil:
+		b.tokens += now.Sub(b.at).Seconds() * rate
+	case a.Bucket.Spills > 0:
+		b = &bucket{tokens: float64(a.Bucket.Tokens) + aged, spills: float64(a.Bucket.Spills)}
+	default:
+		b = &bucket{tokens: float64(a.Bounds.Burst) + aged, spills: 1}
+	}
+	r.buckets[a.Name] = b
+	seen := float64(a.Bucket.Spills)
+	if seen == 0 {
+		seen = max(b.spills-aged, 0)
+	}
+	paid := min(max(b.spills-seen, 0), float64(a.Unleased))
+	b.tokens += float64(a.Returned-a.Unleased) + paid
+	b.spills += max(b.tokens-float64(a.Bounds.Burst), 0) - paid
+	b.tokens, b.at = max(min(b.tokens, float64(a.Bounds.Burst)), -rate*ratelimit.DebtTime.Seconds()), now
+	return b
 }
 
 // spent returns the use of a budget with what a demand reports.

@@ -30,7 +30,7 @@ type scope struct {
 	second      secondWindow  // for Usage
 	need        int64         // waiting calls
 	returned    int64         // calls to return to the store
-	unreported  int64         // calls of budgets from the replica's share that the store does not know
+	unreported  int64         // calls from the replica's share that the store does not know
 	provisional int64         // calls from that share since the last response
 	ends        time.Duration // expiry of leased calls; 0: never
 
@@ -63,6 +63,7 @@ type denial struct {
 func newScope(of *tenantState, name Name, stripes int, b tenant.Bounds) *scope {
 	s := &scope{of: of, name: name, calls: newPermitPool(stripes), permits: newPermitPool(stripes)}
 	s.second.since = of.limiter.now()
+	s.local.heard = of.limiter.now()
 	s.bounds.Store(&b)
 	return s
 }
@@ -107,7 +108,7 @@ func (s *scope) target(b *tenant.Bounds) int64 {
 func (s *scope) demandOf(now time.Duration) Demand {
 	b := s.bounds.Load()
 	a := Demand{Name: s.name, Bounds: *b, Returned: s.returned, Unleased: s.unreported, Day: s.day, Month: s.month,
-		Seq: s.of.limiter.seq.Add(1)}
+		Bucket: s.local.bucket, Age: now - s.local.heard, Seq: s.of.limiter.seq.Add(1)}
 	a.Bounds.Burst = burst(b)
 	s.measure(now)
 	if counts(b) && (s.quiet == 0 || s.need > 0) {

@@ -41,6 +41,8 @@ type Demand struct {
 	Unleased int64     // calls made without a lease
 	Day      BudgetUse // the known use of budgets, in case the store has lost it
 	Month    BudgetUse
+	Bucket   Bucket        // the known token bucket, in case the store has lost it
+	Age      time.Duration // of Bucket
 
 	Used   int64 // permits in use
 	Retain int64 // permits that the replica keeps, at least Used; with all of these 0 it gives up everything
@@ -58,12 +60,24 @@ type BudgetUse struct {
 	Calls  int64 // including leased ones
 }
 
+// Bucket is the token bucket of a rate. While a replica uses its own share, the bucket of the store refills, and calls
+// of the share are charged to it later. Tokens that did not fit pay for them first: a bucket that was full all the time
+// has lost as many as it would have granted.
+type Bucket struct {
+	Tokens int64 // negative: a debt
+	Spills int64 // one, and the tokens that did not fit, less those that paid for calls without a lease; 0: unknown
+}
+
+// DebtTime is the longest time for which calls without a lease delay later calls of a rate. More of them are forgiven.
+const DebtTime = 5 * time.Second
+
 // Grant is the store's response to a Demand.
 type Grant struct {
 	Calls int64         // leased calls, at most Want
 	Short call.Limit    // the limit, if Calls < Want
 	Wait  time.Duration // until more are available
 
+	Bucket             Bucket
 	Day, Month         BudgetUse
 	DayEnds, MonthEnds time.Duration // from now
 

@@ -83,7 +83,9 @@ import "strings"
 //
 // Limits and idempotency:
 //
-//	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string  until full  tokens of the bucket, and their ms
+//	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string  until full  tokens of the bucket, and their ms; with a debt
+//	                                                               0, and when it is paid
+//	{TENANT:limits}:spills:PER:CAP:TOOL:VALUE  string  until full  tokens that did not fit into that bucket
 //	{TENANT:limits}:day:PER:CAP:TOOL           hash    the day     period: the day (UTC); value → its calls; at most
 //	                                                               10,000 values, further ones share one
 //	{TENANT:limits}:month:PER:CAP:TOOL         hash    the month   the same for the month

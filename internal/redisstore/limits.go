@@ -27,8 +27,8 @@ func (s *Store) Limits(replica string) *TenantLimits {
 }
 
 const (
-	limitKeys    = 4
-	limitNumbers = 10
+	limitKeys    = 5
+	limitNumbers = 12
 	// seenFor is the time for which a message that arrives again is known.
 	seenFor = time.Minute
 )
@@ -38,8 +38,8 @@ func (l *TenantLimits) Exchange(
 	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand,
 ) ([]ratelimit.Grant, error) {
 	keys := append(make([]string, 0, 1+limitKeys*len(asks)), l.keyOf(of, "seen", l.replica))
-	args := append(make([]any, 0, 6+17*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds(),
-		seqOf(asks), seenFor.Milliseconds())
+	args := append(make([]any, 0, 7+20*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds(),
+		seqOf(asks), seenFor.Milliseconds(), ratelimit.DebtTime.Milliseconds())
 	for i := range asks {
 		keys, args = l.keysOf(keys, of, &asks[i].Name), append(args, limitArgs(&asks[i])...)
 	}
@@ -62,7 +62,7 @@ func (l *TenantLimits) Exchange(
 			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
 			Day: ratelimit.BudgetUse{Period: a[3], Calls: a[4]}, Month: ratelimit.BudgetUse{Period: a[5], Calls: a[6]},
 			DayEnds: dayEnds, MonthEnds: monthEnds,
-			Permits: a[7], Sharing: a[8], Others: a[9],
+			Permits: a[7], Sharing: a[8], Others: a[9], Bucket: ratelimit.Bucket{Tokens: a[10], Spills: a[11]},
 		}
 	}
 	return answers, nil
@@ -117,7 +117,7 @@ func (l *TenantLimits) keysOf(keys []string, of ratelimit.Owner, n *ratelimit.Na
 		return l.keyOf(of, append([]string{kind, n.Per, n.Capability, n.Tool}, more...)...)
 	}
 	value := valueField(n)
-	return append(keys, key("rate", value), key("day"), key("month"), key("places", value))
+	return append(keys, key("rate", value), key("day"), key("month"), key("places", value), key("spills", value))
 }
 
 // valueField is the field of a value. It differs from the field of all other values together, and from that of the
@@ -134,7 +134,7 @@ func limitArgs(a *ratelimit.Demand) []any {
 	return []any{
 		valueField(&a.Name), a.Want, a.Returned, a.Unleased, b.CallsPerSecond, b.Burst,
 		b.PerDay, a.Day.Period, a.Day.Calls, b.PerMonth, a.Month.Period, a.Month.Calls,
-		b.Concurrent, a.Used, a.Retain, a.Need, a.Spare,
+		b.Concurrent, a.Used, a.Retain, a.Need, a.Spare, a.Bucket.Tokens, a.Bucket.Spills, a.Age.Milliseconds(),
 	}
 }
 

@@ -1,12 +1,14 @@
 package redisstore
 
 // limitsScript exchanges the demands of one tenant. The first key has the replica's last sequence number. Each demand
-// has four keys, and the arguments of limitArgs. Before them come the replica, the lifetime of its permits (ms), the
-// number of values with budgets of their own, the offset of the clock (ms), the sequence number, and the time for
-// which it is remembered (ms). The answer has ten numbers for each demand, and then the remaining time of the day and
+// has five keys, and the arguments of limitArgs. Before them come the replica, the lifetime of its permits (ms), the
+// number of values with budgets of their own, the offset of the clock (ms), the sequence number, the time for which it
+// is remembered (ms), and the longest debt of a rate (ms). The answer has twelve numbers for each demand, and then the remaining time of the day and
 // of the month (ms). It is empty, and nothing counts, if the message is not newer than the last one of the replica.
 //
-// The rate is a token bucket. A budget is the number of calls in a period. That is the current one by Redis' clock, or
+// The rate is a token bucket. With a debt it has no token, and a time in the future, when the debt is paid. Calls
+// without a lease are charged to it, less the tokens that did not fit into it since the replica's last message. If
+// Redis has lost the bucket, the replica's is used. A budget is the number of calls in a period. That is the current one by Redis' clock, or
 // a later one by the clock of a former master. If Redis has no number, it may have lost it, and the replica's number
 // is used. A field of the permits for concurrent calls is a replica's last report: permits, end of its demand for
 // more, and end of the report (ms). While a replica demands more, no other one gets more than its fair share.
@@ -15,6 +17,7 @@ local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonu
 if (tonumber(redis.call('GET', KEYS[1]) or '') or 0) >= tonumber(ARGV[5]) then return {} end
 redis.call('SET', KEYS[1], ARGV[5], 'PX', ARGV[6])
 
+local debt = tonumber(ARGV[7])
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000 + ahead
 local DAY = 86400000
@@ -90,23 +93,38 @@ local function places(key, limit, use, had, need, spare)
 	return held, waiting > 0 and sharing or 0, others
 end
 
+local function bucket(key, spillsKey, rate, burst, back, spent, known, seen, age)
+	local tokens, spills = 0, tonumber(redis.call('GET', spillsKey) or '') or math.max(seen, 1)
+	local had, at = string.match(redis.call('GET', key) or '', '^(%d+%.%d+) (%d+%.%d+)$')
+	if had then
+		local passed = now - tonumber(at)
+		if passed < -debt then passed = 0 end -- the clock of a promoted Redis is behind
+		tokens = tonumber(had) + passed * rate / 1000
+	else
+		tokens, spills = (seen > 0 and known or burst) + age * rate / 1000, math.max(seen, 1)
+	end
+	if seen == 0 then seen = math.max(spills - age * rate / 1000, 0) end
+	local paid = math.min(math.max(spills - seen, 0), spent)
+	tokens, spills = tokens + back - spent + paid, spills - paid
+	spills = spills + math.max(tokens - burst, 0)
+	return math.max(math.min(tokens, burst), -rate * debt / 1000), spills
+end
+
 local answer = {}
-for i = 0, (#KEYS - 1) / 4 - 1 do
-	local field, a = ARGV[7 + i * 17], {}
-	for j = 1, 16 do a[j] = tonumber(ARGV[7 + i * 17 + j]) end
+for i = 0, (#KEYS - 1) / 5 - 1 do
+	local field, a = ARGV[8 + i * 20], {}
+	for j = 1, 19 do a[j] = tonumber(ARGV[8 + i * 20 + j]) end
 	local want, back, spent, rate, burst = a[1], a[2], a[3], a[4], a[5]
 	local perDay, knownDay, dayCalls, perMonth, knownMonth, monthCalls = a[6], a[7], a[8], a[9], a[10], a[11]
-	local bucket, dayKey, monthKey, placesKey = KEYS[i * 4 + 2], KEYS[i * 4 + 3], KEYS[i * 4 + 4], KEYS[i * 4 + 5]
+	local k = i * 5 + 2
+	local bucketKey, dayKey, monthKey, placesKey, spillsKey = KEYS[k], KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
 
 	local got, short, wait = want, 0, 0
-	local tokens = 0
+	local tokens, spills = 0, 0
 	if rate > 0 then
-		tokens = burst
-		local had, at = string.match(redis.call('GET', bucket) or '', '^(%d+%.%d+) (%d+%.%d+)$')
-		if had then tokens = tonumber(had) + math.max(now - tonumber(at), 0) * rate / 1000 end
-		tokens = math.min(tokens + back, burst)
+		tokens, spills = bucket(bucketKey, spillsKey, rate, burst, back, spent, a[17], a[18], a[19])
 		if tokens < got then
-			got, short = math.floor(tokens), 0
+			got, short = math.max(math.floor(tokens), 0), 0
 			wait = (1 - (tokens - got)) * 1000 / rate
 		end
 	end
@@ -123,10 +141,12 @@ for i = 0, (#KEYS - 1) / 4 - 1 do
 		if knownMonth == itsMonth then thisOne = math.max(thisOne - back, 0) end
 		if math.max(perMonth - thisOne, 0) < got then got, short, wait = math.max(perMonth - thisOne, 0), 6, monthEnds end
 	end
-	if rate > 0 and (got > 0 or back > 0) then
+	if rate > 0 and (got + back + spent > 0 or tokens <= -rate * debt / 1000) then
 		tokens = tokens - got
+		local paid = now + math.max(-tokens, 0) * 1000 / rate
 		local ttl = math.ceil((burst - tokens) * 1000 / rate) + 1000
-		redis.call('SET', bucket, string.format('%.6f %.3f', tokens, now), 'PX', ttl)
+		redis.call('SET', bucketKey, string.format('%.6f %.3f', math.max(tokens, 0), paid), 'PX', ttl)
+		redis.call('SET', spillsKey, string.format('%.6f', spills), 'PX', ttl)
 	end
 	if perDay > 0 then
 		today = today + got
@@ -140,7 +160,8 @@ for i = 0, (#KEYS - 1) / 4 - 1 do
 	if a[12] > 0 or a[14] > 0 then
 		held, waiting, others = places(placesKey, a[12], a[13], a[14], a[15], a[16])
 	end
-	local numbers = {got, short, math.ceil(wait), itsDay, today, itsMonth, thisOne, held, waiting, others}
+	local numbers = {got, short, math.ceil(wait), itsDay, today, itsMonth, thisOne, held, waiting, others,
+		math.floor(tokens), math.ceil(spills)}
 	for _, n in ipairs(numbers) do table.insert(answer, n) end
 end
 table.insert(answer, math.ceil(dayEnds))

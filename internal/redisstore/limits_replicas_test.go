@@ -156,3 +156,60 @@ func TestLimitsWithoutRedis(t *testing.T) {
 		return stats.Granted+stats.Denied >= 3, fmt.Sprintf("%+v", stats)
 	})
 }
+
+// TestRatesWhileConnectionsBreak: connections to Redis that break again and again give no fresh burst, neither at a
+// replica nor in Redis. The rate is small, so that the time which the test takes hardly counts.
+func TestRatesWhileConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	const rate, burst, replicas = 1, 60, 2
+	server := redistest.Start(t)
+	s := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{CallsPerSecond: rate, Burst: burst}}}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	defer check.Ended(t, &running, "the background work to end")
+	defer stop()
+	var all []*ratelimit.Limiter
+	for i := range replicas {
+		store := open(t, redisstore.Config{URL: server.URL()})
+		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int {
+			return replicas
+		}})
+		running.Go(func() { l.Run(ctx) })
+		all = append(all, l)
+	}
+	begun, admitted := time.Now(), 0
+	calls := func(l *ratelimit.Limiter) {
+		for range 20 {
+			if admit(t, l, s) {
+				admitted++
+			}
+		}
+	}
+	for range 5 {
+		for _, l := range all {
+			last := l.Stats()
+			check.Until(t, "Redis to answer", func() (bool, string) {
+				calls(l)
+				is := l.Stats()
+				return is.Granted+is.Denied > last.Granted+last.Denied, fmt.Sprintf("%+v", is)
+			})
+		}
+		server.BlackHole()
+		server.Cut()
+		for _, l := range all {
+			last := l.Stats().OwnShare
+			check.Until(t, "the replica to use its own share", func() (bool, string) {
+				calls(l)
+				is := l.Stats()
+				return is.OwnShare > last, fmt.Sprintf("%+v", is)
+			})
+		}
+		server.Heal()
+	}
+	took := time.Since(begun)
+	most := burst + rate*took.Seconds() + 2*replicas // leases, and a share of one call that is not charged yet
+	t.Logf("%d calls in %v, %.1f at most", admitted, took, most)
+	if float64(admitted) > most || admitted < burst {
+		t.Errorf("%d calls in %v, want %v at most", admitted, took, most)
+	}
+}

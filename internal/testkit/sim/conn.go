@@ -137,8 +137,9 @@ func (c *Conn) expect() {
 		}
 		c.last = what
 	}
+	at := c.site.arrives()
 	c.pending = &Event{Key: c.name + " " + what, order: c.context() + string(p), cause: c.cause,
-		conn: c.number, run: c.arrive, held: c.site.holds}
+		conn: c.number, run: c.arrive, held: func() bool { return c.site.holds() || c.w.Now() < at }}
 	c.w.add(c.pending)
 }
 

@@ -19,8 +19,10 @@ type limitsLife = life[*ratelimit.Limiter]
 
 // admissions are the admitted calls of a run, and all by which there may be more of them than the limit.
 type admissions struct {
-	w      *sim.World
-	bounds tenant.Bounds
+	w        *sim.World
+	bounds   tenant.Bounds
+	together bool          // what happens to connections happens to those of all replicas
+	apart    time.Duration // between the first replica that Redis answers again and the last; they have used their shares
 
 	// These belong to the driver.
 	lives  map[*limitsLife]bool
@@ -170,7 +172,7 @@ const leaseKept = 3 * time.Second
 
 // rateAlone is the number of calls beyond a rate by own shares in a time.
 func (d *admissions) rateAlone(from, to time.Duration) (sum float64) {
-	rate, burst := float64(d.bounds.CallsPerSecond)/limitedReplicas, max(float64(d.burst())/limitedReplicas, 1)
+	rate, lease := float64(d.bounds.CallsPerSecond)/limitedReplicas, float64(max(d.bounds.CallsPerSecond/4, 1))
 	for _, grants := range d.alone {
 		n := 0
 		for _, at := range grants {
@@ -178,7 +180,7 @@ func (d *admissions) rateAlone(from, to time.Duration) (sum float64) {
 				n++
 			}
 		}
-		sum += min(float64(n*d.grant(d.bounds.CallsPerSecond, 4)), burst+rate*(to-from+leaseKept).Seconds())
+		sum += min(float64(n*d.grant(d.bounds.CallsPerSecond, 4)), lease+rate*(to-from+leaseKept).Seconds())
 	}
 	return sum
 }
@@ -194,7 +196,7 @@ func (d *admissions) checkRate() {
 		return
 	}
 	burst, rate := float64(d.burst()), float64(b.CallsPerSecond)
-	lease := float64(max(b.CallsPerSecond/4, 1) * limitedReplicas)
+	lease := max(rate/4, 1)*limitedReplicas + 1 // one, as calls are whole
 	slices.Sort(d.at)
 	for i, from := range d.at {
 		for j, to := range d.at[i:] {
@@ -207,7 +209,12 @@ func (d *admissions) checkRate() {
 					most += burst
 				}
 			}
-			if most += d.rateAlone(from, to); float64(j+1) > most {
+			if d.together {
+				most += rate * d.apart.Seconds() * (limitedReplicas - 1) / limitedReplicas
+			} else {
+				most += d.rateAlone(from, to)
+			}
+			if float64(j+1) > most {
 				d.w.Fail("%d calls in %v, want %v at most: %+v", j+1, to-from, most, b)
 				return
 			}

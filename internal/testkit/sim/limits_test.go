@@ -72,12 +72,13 @@ type limitsWorld struct {
 	settings *tenant.Settings
 	admitted *admissions
 	ended    bool // finally is done
+	rounds   int  // of each caller
 }
 
 func playLimits(w *sim.World) { playLimitsOf(w) }
 
 func playLimitsOf(w *sim.World) *limitsWorld {
-	p := &limitsWorld{settings: &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: boundsOf(w)}}}
+	p := &limitsWorld{settings: &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: boundsOf(w)}}, rounds: 12}
 	p.admitted = newAdmissions(w, p.settings.Limits.Bounds)
 	p.cluster = newCluster(w, limitedReplicas, func(_ context.Context, s *redisstore.Store, name string) (
 		*ratelimit.Limiter, func(context.Context),
@@ -92,9 +93,7 @@ func playLimitsOf(w *sim.World) *limitsWorld {
 		return p.faults(func(time.Time, int) { lost() }, lost)
 	}
 	w.Check = p.check
-	for i := range callers {
-		w.Go(fmt.Sprintf("caller%d", i), p.caller)
-	}
+	p.start()
 	w.Chaos(1500)
 	w.Settle(time.Minute)
 	w.Go("finally", p.finally)
@@ -127,9 +126,15 @@ func kindOf(b tenant.Bounds) string {
 	return "concurrent calls"
 }
 
+func (p *limitsWorld) start() {
+	for i := range callers {
+		p.Go(fmt.Sprintf("caller%d", i), p.caller)
+	}
+}
+
 // caller makes calls: some alone, some in a burst, some that last.
 func (p *limitsWorld) caller(a *sim.Actor) {
-	for range 12 {
+	for range p.rounds {
 		if !p.turn(a, "calls") {
 			return
 		}

@@ -41,7 +41,7 @@ func check(t *testing.T, play func(w *sim.World)) {
 // TestSameSeedSameTrace: two runs of a seed have the same trace, in every world.
 func TestSameSeedSameTrace(t *testing.T) {
 	for name, play := range map[string]func(w *sim.World){
-		"approvals": playApprovals, "limits": playLimits, "keys": playKeys, "health": playHealth,
+		"approvals": playApprovals, "limits": playLimits, "flaps": playFlaps, "keys": playKeys, "health": playHealth,
 	} {
 		t.Run(name, func(t *testing.T) {
 			traces := map[string]bool{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Site is a process with virtual sockets, such as a replica.
@@ -15,8 +16,9 @@ type Site struct {
 	name string
 
 	mu     sync.Mutex
-	silent bool // nothing arrives or leaves
-	dead   bool // no connection succeeds
+	silent bool                 // nothing arrives or leaves
+	late   func() time.Duration // for which each chunk is on its way; nil: none
+	dead   bool                 // no connection succeeds
 	conns  []*Conn
 	made   int // connections so far
 }
@@ -58,6 +60,26 @@ func (s *Site) holds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.silent
+}
+
+// Late sets the time for which each chunk is on its way, in either direction.
+func (s *Site) Late(by func() time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = by
+}
+
+// arrives returns when a chunk may arrive that is sent now.
+func (s *Site) arrives() time.Duration {
+	s.mu.Lock()
+	by := s.late
+	s.mu.Unlock()
+	if by == nil {
+		return 0
+	}
+	d := by()
+	s.w.After(d, func() {})
+	return s.w.Now() + d
 }
 
 // gone reports whether the process was killed: what it still does concerns nobody.
