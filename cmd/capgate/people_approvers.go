@@ -24,14 +24,14 @@ func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call
 		return nil, refusedInboxKey
 	}
 	c := tenant.Credentials{Credential: key}
-	_, known, refusal := a.of.auth.all.Lookup(c)
+	who, known, refusal := a.of.auth.all.Lookup(c)
 	if !known {
-		_, refusal = a.of.auth.all.Authenticate(ctx, c)
+		who, refusal = a.of.auth.all.Authenticate(ctx, c)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.of.auth.all.KeyName(id)}, nil
+	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.of.auth.all.KeyName(id), Of: who.Tenant}, nil
 }
 
 // Check implements signin.People.

@@ -174,3 +174,40 @@ func TestPeopleAfterAFailover(t *testing.T) {
 		}
 	})
 }
+
+// TestNoOwnerFillsTheRevocations: a tenant has a share of the revoked sessions, and other tenants can always end theirs.
+// A revocation of all sessions of a person takes room once. None is lost.
+func TestNoOwnerFillsTheRevocations(t *testing.T) {
+	t.Parallel()
+	ctx, p, until := t.Context(), open(t, redisstore.Config{}).People(), time.Now().Add(time.Hour)
+	revoke := func(owner string, from, n int) error {
+		var all []session.Revocation
+		for i := range n {
+			all = append(all, session.Revocation{Session: fmt.Sprint(owner, from+i), Until: until, Owner: owner})
+		}
+		return p.Revoke(ctx, all)
+	}
+	held := 0
+	for ; held <= session.MaxRevocations; held += 2000 {
+		if err := revoke("acme", held, 2000); errors.Is(err, session.ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held < session.MaxRevocations/2 || held > session.MaxRevocations*4/5 {
+		t.Errorf("one owner has %d revocations", held)
+	}
+	if err := revoke("globex", 0, 1000); err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	for i := range 5 {
+		at := time.Now().Add(time.Duration(i) * time.Second)
+		if err := p.Revoke(ctx, []session.Revocation{{Name: "ann", Before: at, Until: until}}); err != nil {
+			t.Errorf("all sessions of a person: %v", err)
+		}
+	}
+	if _, all, err := p.Revoked(ctx, session.Position{}); err != nil || len(all) != held+1000+1 {
+		t.Errorf("%d revocations, want %d; %v", len(all), held+1001, err)
+	}
+}

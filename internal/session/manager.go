@@ -182,6 +182,26 @@ func (m *Manager) End(ctx context.Context, id string, until time.Time) *call.Ref
 	return m.revoke(ctx, []Revocation{{Session: id, Until: until}})
 }
 
+// EndOwn revokes a session for the person or key of the session itself. Where the store has no room for more revocations
+// of its owner, it revokes all sessions of the person or key that were issued until now: that takes room once.
+func (m *Manager) EndOwn(ctx context.Context, s *Session) *call.Refusal {
+	now := m.now()
+	all := []Revocation{{Session: s.ID, Until: s.Expires, Owner: s.owner()}}
+	err := m.store.Revoke(ctx, all)
+	if errors.Is(err, ErrFull) {
+		before := now.Truncate(time.Millisecond).Add(-time.Millisecond) // the next session may begin at once
+		if s.Issued.After(before) {
+			before = s.Issued
+		}
+		return m.revoke(ctx, []Revocation{{Name: s.Name(), Before: before, Until: now.Add(MaxTTL)}})
+	}
+	m.revoked.add(all, now)
+	if err != nil {
+		return refusedUnrevoked
+	}
+	return nil
+}
+
 // EndAll revokes all sessions of a person or key that were issued until now.
 func (m *Manager) EndAll(ctx context.Context, name string) *call.Refusal {
 	now := m.now()

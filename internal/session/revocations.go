@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ type Revocation struct {
 	Name    string    // of the person or key
 	Before  time.Time // of sessions of Name: the last time of issue that is revoked
 	Until   time.Time // when the revoked sessions end by themselves
+	Owner   string    // to whose share in the store it counts; "": to nobody's. Revoked does not return it
 }
 
 // revocations are those that a replica knows. None is forgotten before its end.
@@ -20,6 +22,7 @@ type revocations struct {
 	mu       sync.RWMutex
 	sessions map[string]time.Time // ids, and until when
 	names    map[string]Revocation
+	sweepAt  int // number of sessions at which those that have ended are forgotten
 	changed  broadcast.Signal
 }
 
@@ -51,8 +54,15 @@ func (r *revocations) add(all []Revocation, now time.Time) {
 			r.names[v.Name] = known
 		}
 	}
+	if len(r.sessions) > r.sweepAt {
+		maps.DeleteFunc(r.sessions, func(_ string, until time.Time) bool { return !now.Before(until) })
+		r.sweepAt = max(2*len(r.sessions), leastSwept)
+	}
 	r.changed.Send()
 }
+
+// leastSwept is the number of revoked sessions up to which ended ones are kept.
+const leastSwept = 1000
 
 // has reports whether a session was revoked.
 func (r *revocations) has(s *Session) bool {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -48,6 +49,16 @@ type Session struct {
 	// id of the API key, or a digest of the start token; "" for a person
 	Key     string `json:"key,omitempty"`
 	KeyName string `json:"key_name,omitempty"` // for people, when the session began
+
+	Of string `json:"of,omitempty"` // tenant of the key; "": none
+}
+
+// owner is the tenant, or without one the person or key, to which the revocation of the session counts.
+func (s *Session) owner() string {
+	if of := cmp.Or(s.Of, s.Tenant); of != "" {
+		return "tenant " + of
+	}
+	return s.Name()
 }
 
 // Name names the person or the key in lists, in the audit log, and in revocations.

@@ -35,7 +35,8 @@ const (
 	MaxRecords     = 2000
 )
 
-// ErrFull is the error of a store that has MaxRevocations.
+// ErrFull is the error of a store that has MaxRevocations of sessions, or as many of people and keys, or as many of one
+// owner as its share allows: four times as many as there is room for.
 var ErrFull = errors.New("too many sessions were revoked")
 
 // Record is an issued session in the list for operators. It has no secret.

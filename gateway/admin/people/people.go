@@ -110,10 +110,12 @@ func (p *People) Key(ctx context.Context, key string) (*session.Session, *call.R
 		by = append(by, guard.NewTenants(p.cfg.Holders))
 	}
 	for _, one := range by {
-		if _, known, refusal := one.Authenticate(r); refusal != nil {
+		who, known, refusal := one.Authenticate(r)
+		if refusal != nil {
 			return nil, refusal
-		} else if known {
-			return &session.Session{Via: session.ViaKey, Key: id,
+		}
+		if known {
+			return &session.Session{Via: session.ViaKey, Key: id, Of: strings.Join(who.Names(), " "),
 				KeyName: cmp.Or(p.cfg.Keys.Name(id), p.cfg.Holders.KeyName(id))}, nil
 		}
 	}

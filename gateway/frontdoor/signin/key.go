@@ -78,7 +78,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
 
 // end revokes a session, and records that.
 func (h *Handler) end(ctx context.Context, s *session.Session) *call.Refusal {
-	refusal := h.cfg.Sessions.End(ctx, s.ID, s.Expires)
+	refusal := h.cfg.Sessions.EndOwn(ctx, s)
 	if refusal == nil {
 		h.record(s, "session.signed_out")
 	}

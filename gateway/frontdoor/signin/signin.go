@@ -108,7 +108,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Sessi
 		return refusal
 	}
 	if before, refusal := h.open(r); refusal == nil {
-		if refusal = h.cfg.Sessions.End(r.Context(), before.ID, before.Expires); refusal != nil {
+		if refusal = h.cfg.Sessions.EndOwn(r.Context(), before); refusal != nil {
 			h.cfg.Log.Warn("a session goes on after a new sign-in", "name", before.Name(), "error", refusal)
 		}
 	}
