@@ -30,6 +30,9 @@ func (f *Filter) Matches(c *Call) bool {
 		(f.Query == "" || same(f.Query, c.RequestID) || f.Query == c.Trace)
 }
 
+// selects is Matches of a filter that may be nil.
+func (f *Filter) selects(c *Call) bool { return f == nil || f.Matches(c) }
+
 // among reports whether a call or a change is of one of some tenants; nil: of any.
 func among(tenants []string, is string) bool {
 	return tenants == nil || slices.ContainsFunc(tenants, func(name string) bool { return cut(name) == is })

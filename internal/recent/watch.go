@@ -41,16 +41,23 @@ type hub struct {
 	order    []string           // of told, the oldest first
 }
 
-// watcher has what one watch has not read.
+// watcher has what one watch has not read. Watchers share the calls, which are not changed.
 type watcher struct {
-	calls  chan Call
+	filter *Filter // nil: all calls
+	calls  chan *Call
 	missed chan struct{} // capacity 1
 }
 
-// Watch passes calls on as they end, until ctx ends or f fails. With the id of a call, those that are kept and came
+// Watch passes all calls on as they end, until ctx ends or f fails. With the id of a call, those that are kept and came
 // after it come first.
 func (l *Log) Watch(ctx context.Context, after string, f func(Event) error) error {
-	w, ready := l.hub.join()
+	return l.WatchMatching(ctx, nil, after, f)
+}
+
+// WatchMatching is Watch for the calls that a filter selects; nil: all. No other calls take room among those that f has
+// not read. The filter must not be changed.
+func (l *Log) WatchMatching(ctx context.Context, filter *Filter, after string, f func(Event) error) error {
+	w, ready := l.hub.join(filter)
 	defer l.hub.leave(w)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -63,7 +70,7 @@ func (l *Log) Watch(ctx context.Context, after string, f func(Event) error) erro
 	if err := f(Event{Kind: Began}); err != nil {
 		return err
 	}
-	seen, err := l.resume(ctx, after, f)
+	seen, err := l.resume(ctx, filter, after, f)
 	for err == nil {
 		select {
 		case <-ctx.Done():
@@ -72,15 +79,16 @@ func (l *Log) Watch(ctx context.Context, after string, f func(Event) error) erro
 			err = f(Event{Kind: Missed})
 		case c := <-w.calls:
 			if !seen[c.ID] {
-				err = f(Event{Kind: Ended, Call: c})
+				err = f(Event{Kind: Ended, Call: *c})
 			}
 		}
 	}
 	return err
 }
 
-// resume passes on the calls after one, from the oldest to the newest, and returns their ids.
-func (l *Log) resume(ctx context.Context, after string, f func(Event) error) (seen map[string]bool, err error) {
+// resume passes on the selected calls after one, from the oldest to the newest, and returns their ids.
+func (l *Log) resume(ctx context.Context, filter *Filter, after string, f func(Event) error) (seen map[string]bool,
+	err error) {
 	if after == "" {
 		return nil, nil
 	}
@@ -96,6 +104,9 @@ func (l *Log) resume(ctx context.Context, after string, f func(Event) error) (se
 	}
 	seen = map[string]bool{after: true}
 	for i := from - 1; i >= 0 && err == nil; i-- {
+		if !filter.selects(&calls[i]) {
+			continue
+		}
 		seen[calls[i].ID] = true
 		err = f(Event{Kind: Ended, Call: calls[i]})
 	}
@@ -103,8 +114,8 @@ func (l *Log) resume(ctx context.Context, after string, f func(Event) error) (se
 }
 
 // join adds a watcher. ready is closed when it gets all calls.
-func (h *hub) join() (w *watcher, ready <-chan struct{}) {
-	w = &watcher{calls: make(chan Call, maxUnread), missed: make(chan struct{}, 1)}
+func (h *hub) join(filter *Filter) (w *watcher, ready <-chan struct{}) {
+	w = &watcher{filter: filter, calls: make(chan *Call, maxUnread), missed: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watchers == nil {
@@ -182,12 +193,25 @@ func (h *hub) tell(calls []Call) {
 			delete(h.told, h.order[0])
 			h.order = h.order[1:]
 		}
-		for w := range h.watchers {
-			select {
-			case w.calls <- *c:
-			default:
-				w.miss()
-			}
+		h.pass(c)
+	}
+}
+
+// pass passes a copy of a call on to the watchers that it concerns. The caller holds mu.
+func (h *hub) pass(c *Call) {
+	var shared *Call
+	for w := range h.watchers {
+		if !w.filter.selects(c) {
+			continue
+		}
+		if shared == nil {
+			one := *c
+			shared = &one
+		}
+		select {
+		case w.calls <- shared:
+		default:
+			w.miss()
 		}
 	}
 }

@@ -31,12 +31,9 @@ func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 		return s.refused(err)
 	}
 	return s.refused(s.watchers.Hold(ctx, strings.Join(f.Tenants, " "), func(ctx context.Context) error {
-		return s.Recent.Watch(ctx, req.GetLastEventId(), func(e recent.Event) error {
+		return s.Recent.WatchMatching(ctx, &f, req.GetLastEventId(), func(e recent.Event) error {
 			m := &capgatepb.WatchCallsResponse{Event: e.Kind}
 			if e.Kind == recent.Ended {
-				if !f.Matches(&e.Call) {
-					return nil
-				}
 				m.Id, m.Call = e.Call.ID, s.message(&e.Call)
 			}
 			return tell(m)
