@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,12 +35,14 @@ type breaker struct {
 	since       time.Time        // of the last change
 	lastUp      time.Duration    // time for which Redis was available before it failed
 	changes     int              // number of state changes
+	doubtful    atomic.Int64     // Unix time in nanoseconds of the first doubtful timeout since an answer; 0: none
+	patience    time.Duration    // for which doubts count
 	back        broadcast.Signal // sent when Redis comes back
 	returned    []func()
 }
 
 func newBreaker(cfg *Config, ping func(context.Context) error) *breaker {
-	return &breaker{log: cfg.Log, ping: ping, random: cfg.Jitter, tripped: make(chan struct{}, 1)}
+	return &breaker{log: cfg.Log, ping: ping, random: cfg.Jitter, patience: maxDoubt * cfg.Timeout, tripped: make(chan struct{}, 1)}
 }
 
 // open reports whether commands fail without being sent.
@@ -79,6 +82,24 @@ func (b *breaker) trip(epoch int, why error) {
 	}
 }
 
+// answered records an answer of Redis.
+func (b *breaker) answered() {
+	if b.doubtful.Load() != 0 {
+		b.doubtful.Store(0)
+	}
+}
+
+// doubt records a timeout that the process itself may have caused. Too many without an answer between them trip.
+func (b *breaker) doubt(epoch int, why error) {
+	now := time.Now().UnixNano()
+	if b.doubtful.CompareAndSwap(0, now) {
+		return
+	}
+	if first := b.doubtful.Load(); first != 0 && now-first >= int64(b.patience) {
+		b.trip(epoch, why)
+	}
+}
+
 // inWords says why Redis cannot be reached. Errors that are not of the connection are shown as they are.
 func inWords(err error) string {
 	var op *net.OpError
@@ -99,6 +120,7 @@ func (b *breaker) change(unavailable bool) {
 	}
 	b.unavailable, b.since = unavailable, now
 	b.changes++
+	b.doubtful.Store(0)
 }
 
 // run probes Redis until ctx ends.
@@ -133,11 +155,23 @@ func (b *breaker) watch(ctx context.Context) bool {
 			return true
 		case <-ask.C:
 			epoch := b.epoch()
-			if err := b.ping(ctx); err != nil && ctx.Err() == nil {
-				b.trip(epoch, err)
-			}
+			b.judge(ctx, epoch, b.ping(ctx))
 			ask.Reset(b.jitter(idle))
 		}
+	}
+}
+
+// judge records the result of a ping.
+func (b *breaker) judge(ctx context.Context, epoch int, err error) {
+	var delayed *delayedError
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		b.answered()
+	case errors.As(err, &delayed):
+		b.doubt(epoch, err)
+	default:
+		b.trip(epoch, err)
 	}
 }
 

@@ -33,6 +33,9 @@ type Config struct {
 	// Before is called before each command and subscription, with what it does. A simulation orders them so. It returns
 	// when ctx ends; default nil: nothing is.
 	Before func(ctx context.Context, command string)
+	// Stalled returns for how long goroutines of the process have waited for a CPU since the start; default: measured,
+	// unless there is a Dialer. It must not block.
+	Stalled func() time.Duration
 	// Jitter returns a random duration below its argument; default rand.N.
 	Jitter func(time.Duration) time.Duration
 	Log    *slog.Logger // logs the loss and the return of Redis; nil: discarded

@@ -68,16 +68,19 @@ func (s *Store) Reload(cfg Config) { s.access.Store(newAccess(&cfg, &s.target)) 
 // dial connects with the newest TLS configuration.
 func (s *Store) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := s.connect(ctx, network, addr)
-	if err != nil || s.target.Kind != redisurl.Cluster {
-		return conn, err
+	if err != nil {
+		return nil, err
 	}
-	if raw, ok := conn.(syscall.Conn); ok { // by which the client looks whether an idle connection has ended
+	if s.target.Kind != redisurl.Cluster {
+		return prompt(conn), nil
+	}
+	if raw, ok := conn.(syscall.Conn); ok { // see prompt
 		return struct {
 			answersOnce
 			syscall.Conn
-		}{answersOnce{conn}, raw}, nil
+		}{answersOnce{prompt(conn)}, raw}, nil
 	}
-	return answersOnce{conn}, nil
+	return answersOnce{prompt(conn)}, nil
 }
 
 func (s *Store) connect(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -64,12 +64,18 @@ func (h hook) process(ctx context.Context, n int, send func() error) error {
 	}
 	epoch := b.epoch()
 	h.store.counts.commands[purpose].Add(int64(n))
+	stalled := h.store.cfg.Stalled()
 	err := send()
 	if !failed(err) {
+		b.answered()
 		return err
 	}
 	h.store.counts.errors.Add(1)
-	if purpose != Watch && unreachable(ctx, err) {
+	switch {
+	case purpose == Watch || !unreachable(ctx, err):
+	case h.store.delayed(err, stalled):
+		b.doubt(epoch, err)
+	default:
 		b.trip(epoch, err)
 	}
 	return err

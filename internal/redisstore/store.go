@@ -49,6 +49,14 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	if target.Kind == redisurl.Embedded {
 		cfg.Timeout, cfg.Dial = max(cfg.Timeout, embeddedTimeout), max(cfg.Dial, embeddedTimeout)
 	}
+	var own *stalls // nil: not measured
+	if cfg.Stalled == nil {
+		cfg.Stalled = func() time.Duration { return 0 }
+		if cfg.Dialer == nil && target.Kind != redisurl.Embedded {
+			own = newStalls()
+			cfg.Stalled = own.total
+		}
+	}
 	logging.Disable() // its errors are returned, and logged once
 	s := &Store{cfg: cfg, target: target, server: server,
 		signer: signer{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
@@ -66,6 +74,9 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	s.redis.AddHook(hook{s})
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
+	if own != nil {
+		s.running.Go(func() { own.run(ctx) })
+	}
 	if err := s.ping(ctx); err != nil {
 		s.breaker.trip(s.breaker.epoch(), err)
 	}
@@ -98,6 +109,7 @@ func (s *Store) ping(ctx context.Context) error {
 	ctx, cancel := withPurpose(ctx, Watch, s.cfg.Timeout)
 	defer cancel()
 	var err error
+	stalled := s.cfg.Stalled()
 	if cluster, ok := s.redis.(*redis.ClusterClient); ok {
 		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 			s.counts.commands[Watch].Add(1) // nodes have no hook
@@ -106,8 +118,11 @@ func (s *Store) ping(ctx context.Context) error {
 	} else {
 		err = s.redis.Ping(ctx).Err()
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		s.countReplicas(ctx)
+	case s.delayed(err, stalled):
+		return &delayedError{err}
 	}
 	return err
 }
