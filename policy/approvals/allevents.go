@@ -20,12 +20,12 @@ type listeners struct {
 }
 
 type listener struct {
-	notifications chan Notification
+	notifications chan *sharedNotification
 	lost          chan struct{} // capacity 1: notifications were lost
 }
 
 func (l *listeners) add() *listener {
-	one := &listener{notifications: make(chan Notification, listenerBuffer), lost: make(chan struct{}, 1)}
+	one := &listener{notifications: make(chan *sharedNotification, listenerBuffer), lost: make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {
@@ -45,9 +45,10 @@ func (l *listeners) remove(one *listener) {
 func (l *listeners) notify(n Notification) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	shared := &sharedNotification{Notification: n}
 	for one := range l.all {
 		select {
-		case one.notifications <- n:
+		case one.notifications <- shared:
 		default:
 			signal(one.lost)
 		}
@@ -80,21 +81,21 @@ func (k *Service) AllEvents(ctx context.Context, before bool, f func(Event) erro
 		case <-l.lost:
 			err = f(Event{ID: noEventID, Kind: EventsLost})
 		case n := <-l.notifications:
-			err = f(k.eventFor(ctx, &n))
+			err = f(n.load(func(n *Notification) (Event, bool) { return k.eventFor(ctx, n) }))
 		}
 	}
 	return err
 }
 
-// eventFor loads the approval of a notification.
-func (k *Service) eventFor(ctx context.Context, n *Notification) Event {
+// eventFor loads the approval of a notification. It returns false if that failed.
+func (k *Service) eventFor(ctx context.Context, n *Notification) (Event, bool) {
 	r, err := k.store.Get(ctx, n.Tenant, n.ID)
 	if err != nil && !errors.Is(err, ErrUnknown) {
-		return Event{ID: noEventID, Kind: EventsLost}
+		return Event{ID: noEventID, Kind: EventsLost}, false
 	}
 	if r.ID == "" { // it was deleted
 		r.ID, r.Tenant = n.ID, n.Tenant
-		return Event{ID: noEventID, Kind: n.Kind, Approval: r.Approval}
+		return Event{ID: noEventID, Kind: n.Kind, Approval: r.Approval}, true
 	}
-	return Event{ID: noEventID, Kind: n.Kind, Approval: k.view(&r)}
+	return Event{ID: noEventID, Kind: n.Kind, Approval: k.view(&r)}, true
 }

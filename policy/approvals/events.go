@@ -30,9 +30,11 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 		return ErrBusy
 	}
 	defer remove()
+	fd, leave := k.feeds.join(tenant)
+	defer leave()
 	for began := false; ; {
 		begin := after
-		events, last, err := k.store.Events(ctx, tenant, after, eventsPage)
+		events, last, err := fd.read(ctx, after, func() ([]Event, string, error) { return k.readEvents(ctx, tenant, after) })
 		if err == nil {
 			after = last
 		}
@@ -42,9 +44,8 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 				return err
 			}
 		}
-		for i := range events {
-			e := &events[i]
-			if err := f(Event{ID: e.ID, Kind: e.Kind, Approval: k.view(&e.Record)}); err != nil {
+		for _, e := range events {
+			if err := f(e); err != nil {
 				return err
 			}
 		}
@@ -61,6 +62,16 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 			return ctx.Err()
 		}
 	}
+}
+
+// readEvents reads a page of a tenant's events.
+func (k *Service) readEvents(ctx context.Context, tenant, after string) (all []Event, last string, err error) {
+	events, last, err := k.store.Events(ctx, tenant, after, eventsPage)
+	for i := range events {
+		e := &events[i]
+		all = append(all, Event{ID: e.ID, Kind: e.Kind, Approval: k.view(&e.Record)})
+	}
+	return all, last, err
 }
 
 // isEventID accepts "", "0", and two numbers with a hyphen.

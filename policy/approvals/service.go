@@ -80,6 +80,7 @@ type Service struct {
 	sessions     *sessions
 	waiters      *waiters
 	watches      watches
+	feeds        feeds
 	listeners    listeners
 	counters     counters
 	waiting      atomic.Int64
