@@ -27,6 +27,7 @@ type keyedGateways struct {
 	clients []docpb.CapabilityClient
 	publics []string
 	admins  []string
+	config  string // file
 }
 
 // startKeyed starts them, with more in their configuration.
@@ -36,6 +37,7 @@ func startKeyed(t *testing.T, more ...string) *keyedGateways {
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+
 		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\n"+strings.Join(more, "\n"), backend))
+	g.config = config
 	for range 3 {
 		_, public, admin := serve(t, nil, "--config", config)
 		g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public),

@@ -51,7 +51,7 @@ local function used(key, period, field, known, calls)
 	if redis.call('HLEN', key) > room then
 		return tonumber(redis.call('HGET', key, '*') or 0) or 0, '*', period
 	end
-	if known == period then return calls, field, period end
+	if known == period then return calls, field, period, calls > 0 end
 	return 0, field, period
 end
 
@@ -103,11 +103,11 @@ local function bucket(key, spillsKey, rate, burst, back, spent, known, seen, age
 	else
 		tokens, spills = (seen > 0 and known or burst) + age * rate / 1000, math.max(seen, 1)
 	end
-	if seen == 0 then seen = math.max(spills - age * rate / 1000, 0) end
-	local paid = math.min(math.max(spills - seen, 0), spent)
+	local from = seen > 0 and seen or math.max(spills - age * rate / 1000, 0)
+	local paid = math.min(math.max(spills - from, 0), spent)
 	tokens, spills = tokens + back - spent + paid, spills - paid
 	spills = spills + math.max(tokens - burst, 0)
-	return math.max(math.min(tokens, burst), -rate * debt / 1000), spills
+	return math.max(math.min(tokens, burst), -rate * debt / 1000), spills, not had and seen > 0
 end
 
 local answer = {}
@@ -120,9 +120,9 @@ for i = 0, (#KEYS - 1) / 5 - 1 do
 	local bucketKey, dayKey, monthKey, placesKey, spillsKey = KEYS[k], KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
 
 	local got, short, wait = want, 0, 0
-	local tokens, spills = 0, 0
+	local tokens, spills, lostRate, lostDay, lostMonth = 0, 0
 	if rate > 0 then
-		tokens, spills = bucket(bucketKey, spillsKey, rate, burst, back, spent, a[17], a[18], a[19])
+		tokens, spills, lostRate = bucket(bucketKey, spillsKey, rate, burst, back, spent, a[17], a[18], a[19])
 		if tokens < got then
 			got, short = math.max(math.floor(tokens), 0), 0
 			wait = (1 - (tokens - got)) * 1000 / rate
@@ -130,18 +130,18 @@ for i = 0, (#KEYS - 1) / 5 - 1 do
 	end
 	local today, dayField, itsDay, thisOne, monthField, itsMonth = 0, field, day, 0, field, thisMonth
 	if perDay > 0 then
-		today, dayField, itsDay = used(dayKey, day, field, knownDay, dayCalls)
+		today, dayField, itsDay, lostDay = used(dayKey, day, field, knownDay, dayCalls)
 		today = today + spent
 		if knownDay == itsDay then today = math.max(today - back, 0) end
 		if math.max(perDay - today, 0) < got then got, short, wait = math.max(perDay - today, 0), 5, dayEnds end
 	end
 	if perMonth > 0 then
-		thisOne, monthField, itsMonth = used(monthKey, thisMonth, field, knownMonth, monthCalls)
+		thisOne, monthField, itsMonth, lostMonth = used(monthKey, thisMonth, field, knownMonth, monthCalls)
 		thisOne = thisOne + spent
 		if knownMonth == itsMonth then thisOne = math.max(thisOne - back, 0) end
 		if math.max(perMonth - thisOne, 0) < got then got, short, wait = math.max(perMonth - thisOne, 0), 6, monthEnds end
 	end
-	if rate > 0 and (got + back + spent > 0 or tokens <= -rate * debt / 1000) then
+	if rate > 0 and (got + back + spent > 0 or lostRate or tokens <= -rate * debt / 1000) then
 		tokens = tokens - got
 		local paid = now + math.max(-tokens, 0) * 1000 / rate
 		local ttl = math.ceil((burst - tokens) * 1000 / rate) + 1000
@@ -150,11 +150,11 @@ for i = 0, (#KEYS - 1) / 5 - 1 do
 	end
 	if perDay > 0 then
 		today = today + got
-		if got + back + spent > 0 then keep(dayKey, itsDay, day, dayField, today, dayEnds) end
+		if got + back + spent > 0 or lostDay then keep(dayKey, itsDay, day, dayField, today, dayEnds) end
 	end
 	if perMonth > 0 then
 		thisOne = thisOne + got
-		if got + back + spent > 0 then keep(monthKey, itsMonth, thisMonth, monthField, thisOne, monthEnds) end
+		if got + back + spent > 0 or lostMonth then keep(monthKey, itsMonth, thisMonth, monthField, thisOne, monthEnds) end
 	end
 	local held, waiting, others = 0, 0, 0
 	if a[12] > 0 or a[14] > 0 then

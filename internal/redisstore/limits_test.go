@@ -143,6 +143,23 @@ func TestAnEmptyRedisIsTold(t *testing.T) {
 		if got := ask("globex", ratelimit.Demand{Bounds: tenant.Bounds{PerDay: 10}, Want: 5, Day: known}); got.Calls != 1 {
 			t.Errorf("%+v", got)
 		}
+		// A replica that gets nothing tells it to the others, too.
+		known.Calls = 60
+		second := open().Limits("b")
+		redisstore.SetAhead(second, noon(2027, 5, 5))
+		other := asking(t, second)
+		for name, b := range map[string]tenant.Bounds{"quota": {PerDay: 60}, "month": {PerMonth: 60},
+			"rate": {CallsPerSecond: 1, Burst: 60}} {
+			month := ask("any", ratelimit.Demand{Bounds: tenant.Bounds{PerMonth: 10}, Want: 1}).Month
+			month.Calls = 60
+			full := ratelimit.Demand{Bounds: b, Want: 1, Day: known, Month: month, Bucket: ratelimit.Bucket{Spills: 1}}
+			if got := ask(name, full); got.Calls != 0 {
+				t.Errorf("%s: %+v", name, got)
+			}
+			if got := other(name, ratelimit.Demand{Bounds: b, Want: 50}); got.Calls > 40 {
+				t.Errorf("%s, a replica that knows of no calls: %+v", name, got)
+			}
+		}
 	})
 }
 
