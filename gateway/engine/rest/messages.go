@@ -29,6 +29,7 @@ func (e *engines) sendMessage(x *rest.Exchange) error {
 		Call: func(ctx context.Context) (grpc.ServerStreamingClient[openparallaxv1.PipelineEvent], error) {
 			return e.clients.SendMessage(ctx, req, grpc.MaxCallRecvMsgSize(rest.MaxReply))
 		},
+		Header: "X-Session-Id", // of a message that names no session
 		Record: t.record, Verdict: t.verdict,
 		Failed: "failed", // some of an engine's own events are errors
 	})

@@ -40,7 +40,7 @@ const headers = "Accept, Authorization, Content-Disposition, Content-Encoding, C
 const exposed = "Allow, Content-Disposition, Digest, ETag, Idempotency-Replayed, Location, Preference-Applied, " +
 	"RateLimit, RateLimit-Limit, " +
 	"RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Repr-Digest, Retry-After, WWW-Authenticate, " +
-	"X-Capgate-Outcome, X-Request-Id"
+	"X-Capgate-Outcome, X-Request-Id, X-Session-Id"
 
 type policy struct {
 	Config

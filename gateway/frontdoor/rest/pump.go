@@ -52,6 +52,7 @@ type live struct {
 	slow    time.Duration // how long the client may take to read a slice
 	head    map[string]string
 	prelude string // before all
+	late    func() // sets headers when the response begins; may be nil
 	begun   bool
 }
 
@@ -71,6 +72,9 @@ func (o *live) write(part []byte) error {
 		o.begun = true
 		for name, value := range o.head {
 			o.w.Header().Set(name, value)
+		}
+		if o.late != nil {
+			o.late()
 		}
 		o.limit()
 		o.w.WriteHeader(http.StatusOK)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -81,14 +82,27 @@ type Pieces[T any] struct {
 	Record  func(*T) (event string, members []byte, err error) // members are those of a JSON object, without its braces
 	Verdict func() error                                       // of a stream that ended well: nil, or why it was not all
 	Failed  string                                             // event of the last record of a call that failed
+	Header  string                                             // metadata of the stream that is a header of the response; "": none
 }
 
 // ServeStream makes a call and answers with its messages, each a record. The response begins with the first of them;
 // an error before that is an HTTP status.
 func ServeStream[T any](ctx context.Context, e *Exchange, p Pieces[T]) {
 	to := e.h.recordsTo(e.w, e.form)
+	var header atomic.Pointer[string]
+	to.out.late = func() {
+		if value := header.Load(); value != nil {
+			e.w.Header().Set(p.Header, *value)
+		}
+	}
 	serveAnswer(ctx, e.h, e.w, e.r, to, func(ctx context.Context, tell func(*T) error) error {
 		stream, err := p.Call(ctx)
+		if err == nil && p.Header != "" {
+			md, _ := stream.Header() // Recv has the error
+			if values := md.Get(p.Header); len(values) == 1 {
+				header.Store(&values[0])
+			}
+		}
 		return received(stream, err, tell)
 	}, &pieces[T]{records: to, of: p})
 }
