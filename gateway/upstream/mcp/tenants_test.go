@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -31,9 +33,9 @@ func TestSessionsOfTenants(t *testing.T) {
 	}
 }
 
-func sessionsOfTenants(t *testing.T, bound bool) {
+// ofTenants runs a gateway with two tenants and an MCP server with sessions. The function calls the server's count.
+func ofTenants(t *testing.T, r *remote, bound bool) (count func(of, session string) (string, error)) {
 	t.Helper()
-	r := newRemote(t, true)
 	servers := mcp.New(mcp.Options{})
 	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound}})
 	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
@@ -54,17 +56,26 @@ func sessionsOfTenants(t *testing.T, bound bool) {
 		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return servers.Serve(f.Capability, addr) },
 	})
 	client := docpb.NewCapabilityClient(g.Conn(t))
+	return func(of, session string) (string, error) {
+		req := request("count", `{}`)
+		req.SessionId = session
+		got, err := client.Invoke(metadata.AppendToOutgoingContext(within(t), "authorization",
+			"Bearer "+credentials[of]), req)
+		return string(got.GetResultJson()), err
+	}
+}
+
+func sessionsOfTenants(t *testing.T, bound bool) {
+	t.Helper()
+	r := newRemote(t, true)
+	count := ofTenants(t, r, bound)
 	for _, test := range []struct{ of, session, want string }{
 		{"acme", "a", `{"calls":1}`}, {"globex", "a", `{"calls":1}`}, {"acme", "a", `{"calls":2}`},
 		{"acme", "b", `{"calls":1}`},
 		{"acme", "", `{"calls":1}`}, {"globex", "", `{"calls":1}`}, {"acme", "", `{"calls":2}`}, {"globex", "", `{"calls":2}`},
 	} {
-		req := request("count", `{}`)
-		req.SessionId = test.session
-		got, err := client.Invoke(metadata.AppendToOutgoingContext(within(t), "authorization",
-			"Bearer "+credentials[test.of]), req)
-		if err != nil || string(got.GetResultJson()) != test.want {
-			t.Errorf("%s, session %s: %s, %v; want %s", test.of, test.session, got.GetResultJson(), err, test.want)
+		if got, err := count(test.of, test.session); err != nil || got != test.want {
+			t.Errorf("%s, session %s: %s, %v; want %s", test.of, test.session, got, err, test.want)
 		}
 	}
 	r.mu.Lock()
@@ -73,6 +84,50 @@ func sessionsOfTenants(t *testing.T, bound bool) {
 		if got := r.headers.Values(name); len(got) > 0 {
 			t.Errorf("the server saw %s: %d values", name, len(got))
 		}
+	}
+}
+
+// TestSessionsAreBounded: a tenant has 1,000 sessions at a server. A further one ends its longest unused session, and none
+// of another tenant.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 1000
+	count := ofTenants(t, newRemote(t, true), true)
+	want := func(of, session, result string) {
+		if got, err := count(of, session); err != nil || got != result {
+			t.Errorf("%s, session %s: %s, %v; want %s", of, session, got, err, result)
+		}
+	}
+	want("globex", "kept", `{"calls":1}`)
+	want("acme", "0", `{"calls":1}`)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := 1 + worker; i < most; i += 8 {
+				want("acme", strconv.Itoa(i), `{"calls":1}`)
+			}
+		})
+	}
+	all.Wait()
+	want("acme", "0", `{"calls":2}`)
+	for i := range 10 {
+		want("acme", strconv.Itoa(most+i), `{"calls":1}`)
+	}
+	want("acme", "0", `{"calls":3}`)
+	want("acme", strconv.Itoa(most), `{"calls":2}`)
+	want("globex", "kept", `{"calls":2}`)
+	ended := 0
+	for i := 1; i <= 40; i++ { // the longest unused are among the first of each worker
+		got, err := count("acme", strconv.Itoa(i))
+		if err != nil {
+			t.Error(err)
+		}
+		if got == `{"calls":1}` {
+			ended++
+		}
+	}
+	if ended == 0 {
+		t.Error("no session of the tenant has ended")
 	}
 }
 
