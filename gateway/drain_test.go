@@ -63,8 +63,9 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 
 	f.gateway.Drain()
 	f.gateway.Log.Wait(t, `"msg":"draining","delay":"`)
+	f.gateway.Log.Wait(t, `"msg":"waiting for calls","fleets":[{"capability":"caps","calls":5}]`)
 	if code, body := f.gateway.Admin(t, "/readyz"); code != http.StatusServiceUnavailable ||
-		!strings.Contains(body, `"draining":true`) {
+		!strings.Contains(body, `"draining":true`) || !strings.Contains(body, `"waiting":[{"capability":"caps","calls":5}]`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
 	if code, _ := f.gateway.Admin(t, "/livez"); code != http.StatusOK {

@@ -39,18 +39,22 @@ func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunS
 	return stream, err
 }
 
-// TestAgentsOfAGatewayThatStops are not told OK, after which no engine starts its agent again.
+// TestAgentsOfAGatewayThatStops are not told OK, after which no engine starts its agent again. Their streams last as long
+// as the drain, which names their fleet.
 func TestAgentsOfAGatewayThatStops(t *testing.T) {
 	t.Parallel()
+	const timeout = 200 * time.Millisecond
 	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) {
-		o.Drain = &gateway.Drain{Timeout: time.Millisecond}
+		o.Drain = &gateway.Drain{Timeout: timeout}
 	})
 	stream, err := session(t, e.gateway)
 	check.Must(t, err)
+	began := time.Now()
 	e.gateway.Drain()
-	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable {
-		t.Errorf("the agent got %v, %v", d, err)
+	if d, err := stream.Recv(); status.Code(err) != codes.Unavailable || time.Since(began) < timeout {
+		t.Errorf("the agent got %v, %v after %v", d, err, time.Since(began))
 	}
+	e.gateway.Log.Wait(t, `"msg":"waiting for calls","fleets":[{"capability":"`)
 	check.Received(t, e.gateway.Stopped(), "the gateway to stop")
 }
 

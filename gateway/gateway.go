@@ -374,7 +374,12 @@ func (g *Gateway) drain() {
 	if g.cfg.Leaving != nil {
 		g.cfg.Leaving()
 	}
+	shut, stop := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() { g.logWaiting(shut) })
 	if err := g.relay.Shutdown(ctx); err != nil {
 		g.cfg.Log.Warn("calls were cut off", "after", how.Timeout)
 	}
+	stop()
+	telling.Wait()
 }

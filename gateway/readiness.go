@@ -8,6 +8,9 @@ import (
 // Readiness says whether the gateway wants calls, and which fleets can take them.
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
+	if r.Draining {
+		r.Waiting = g.waiting()
+	}
 	if g.cfg.Redis != nil {
 		r.Redis = g.cfg.Redis()
 	}

@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// FleetCalls are the calls of a fleet that a drain waits for. A stream of an agent or a watcher is one.
+type FleetCalls struct {
+	Capability string `json:"capability"`
+	Calls      int64  `json:"calls"`
+}
+
+// maxWaitedFor bounds the fleets that Readiness and the log name.
+const maxWaitedFor = 20
+
+// tellWaiting is the interval of log lines about calls that a drain waits for.
+const tellWaiting = 5 * time.Second
+
+// waiting returns the fleets whose backends have calls in flight, those with the most calls first.
+func (g *Gateway) waiting() []FleetCalls {
+	var all []FleetCalls
+	for _, f := range g.cfg.Router.Table().Fleets() {
+		calls := int64(0)
+		for _, b := range f.Backends {
+			calls += b.InFlight()
+		}
+		if calls > 0 {
+			all = append(all, FleetCalls{f.Capability, calls})
+		}
+	}
+	slices.SortFunc(all, func(a, b FleetCalls) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Capability, b.Capability))
+	})
+	return all[:min(len(all), maxWaitedFor)]
+}
+
+// logWaiting logs which calls a drain waits for, until ctx ends.
+func (g *Gateway) logWaiting(ctx context.Context) {
+	ticker := time.NewTicker(tellWaiting)
+	defer ticker.Stop()
+	for {
+		if fleets := g.waiting(); len(fleets) > 0 {
+			g.cfg.Log.Info("waiting for calls", "fleets", fleets)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
