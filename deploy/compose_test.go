@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -47,17 +48,34 @@ func TestCompose(t *testing.T) {
 	if admin, want := flagOf(services["gateway"], "--admin"), subnetOf(t, file, "default")+":8081"; admin != want {
 		t.Errorf("the admin API listens at %s, and its network is at %s", admin, want)
 	}
-	for _, name := range list(field(services["weather"], "networks")) {
-		if name == "default" {
-			t.Error("the capability is in the network of the admin API")
-		}
-	}
+	checkNetworks(t, services)
 	redis := fmt.Sprint(list(field(services["redis"], "command")))
 	if mounts := list(field(services["redis"], "volumes")); !strings.Contains(redis, "--dir /data ") ||
 		!strings.Contains(redis, "--appendonly yes") || !slices.Contains(mounts, "redis:/data") {
 		t.Errorf("Redis loses its data when its container is replaced: %s, %v", redis, mounts)
 	}
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
+}
+
+// checkNetworks checks who reaches the admin API and the store: each service is in the networks that it needs, and in no
+// other. One without networks is in the default one, which is that of the admin API.
+func checkNetworks(t *testing.T, services map[string]any) {
+	t.Helper()
+	want := map[string]string{"gateway": "capabilities default store", "weather": "capabilities", "redis": "store",
+		"haproxy": "default", "prometheus": "default", "grafana": "default"}
+	for name, service := range services {
+		networks := list(field(service, "networks"))
+		if named, is := field(service, "networks").(map[string]any); is {
+			networks = slices.Collect(maps.Keys(named))
+		}
+		if field(service, "networks") == nil {
+			networks = []string{"default"}
+		}
+		slices.Sort(networks)
+		if got := strings.Join(networks, " "); got != want[name] {
+			t.Errorf("%s is in the networks %q, want %q", name, got, want[name])
+		}
+	}
 }
 
 // flagOf returns the value of a flag in a service's command; "": it has none.

@@ -3,12 +3,14 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"unicode"
 
 	"github.com/capgate/capgate/gateway/upstream"
@@ -56,6 +58,8 @@ func (w *witness) reason(err error) string {
 	}
 	text := err.Error()
 	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens at this address"
 	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // the settings of HTTP/2
 		strings.Contains(text, "readLoopPeekFailLocked: %!w(<nil>)"): // the same, before the request was sent
 		return health.Mistaken("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc for a gRPC "+
