@@ -25,9 +25,10 @@ is capgate.yaml, and - is standard input. Every problem prints as FILE:LINE: FIE
 
 With -o json or yaml, the result on standard output has the file, line and field of each problem.
 
-The command opens no connections without --connect, which probes each backend of a configuration once: a backend that
-is not ready, or serves something else than its fleet says, is a problem. It warns about tenants in an embedded Redis, which loses them at a
-restart, about open listeners, and about fleets whose tools are all blocked.`
+The command opens no connections without --connect, which probes each backend of a configuration once: a
+backend that is not ready, or serves something else than its fleet says, is a problem. It warns about
+tenants in an embedded Redis, which loses them at a restart, about open listeners, and about fleets whose
+tools are all blocked.`
 
 // newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
 func newCheckCommand(std stdio) *cobra.Command {
