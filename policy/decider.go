@@ -175,10 +175,7 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 	if !received {
 		return Decision{}, errRulesUnavailable
 	}
-	k, refusal := parseKey(text), errRulesUnavailable
-	if errors.Is(r.Err, errLost) {
-		refusal = errRulesLost
-	}
+	k := parseKey(text)
 	if r.Err != nil {
 		d.counters.failures.Add(1)
 		if e := d.cache.get(&k); e != nil && !e.ended(d.now()) &&
@@ -187,7 +184,10 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 			decision.Cached = true
 			return decision, nil
 		}
-		return Decision{}, refusal
+		if errors.Is(r.Err, errLost) {
+			return Decision{}, errRulesLost
+		}
+		return Decision{}, errRulesUnavailable
 	}
 	found, _ := r.Val.(matches)
 	return decide(found, d.opts.Source, k.Capability, k.Tool), nil
