@@ -39,6 +39,7 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -273,6 +274,9 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 // SetTLS changes what the public port shows and asks, from the next handshake on. It is
 // only for a Gateway that was made with Config.Relay.TLS.
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
+
+// Sessions is the memory for sessions that the gateway has at backends, by the UIDs of tenants.
+func (g *Gateway) Sessions() *fairshare.Pool { return g.handler.shares.sessions }
 
 // Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.
 func (g *Gateway) Single(s *tenant.Settings) { g.handler.bandwidth.UpdateSingle(s) }

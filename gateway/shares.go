@@ -18,6 +18,7 @@ type shares struct {
 
 	connections *fairshare.Pool // what clients' connections take that are no tenant's yet, by address
 	operators   *fairshare.Pool // what clients of the admin API hold, by address
+	sessions    *fairshare.Pool // what sessions at backends hold, by the UIDs of tenants
 
 	process   *fairshare.Pool // the same of the process itself
 	upstreams *fairshare.Pool // what connections to backends hold, by their address
@@ -46,6 +47,7 @@ const (
 	processPart   = 16 // for what shards hold for all, and calls that the process makes for itself
 	upstreamsPart = 8
 	operatorsPart = 8
+	sessionsPart  = 16
 )
 
 // bodyCopies is how often the body of a request over HTTP is there before its call begins: as it came, unpacked, as a
@@ -71,6 +73,7 @@ func newShares(cfg *Config) *shares {
 
 		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.AsOwner("connections of "+strangers)),
 		operators:   all.Sub("operators", max(m/operatorsPart, 1<<20), fairshare.AsOwner("clients of the admin API")),
+		sessions:    all.Sub("sessions", max(m/sessionsPart, 1<<20), fairshare.AsOwner("sessions at backends")),
 
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
@@ -83,7 +86,7 @@ func newShares(cfg *Config) *shares {
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []telemetry.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.process, p.upstreams, p.bodies,
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.sessions, p.process, p.upstreams, p.bodies,
 		p.results, p.inflating, p.deciding, p.unready} {
 		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
 			Refused: of.Refused()})

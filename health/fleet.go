@@ -53,6 +53,7 @@ type Fleet struct {
 	Backends   []string     // host:port, unique; immutable afterwards
 	Asks       Question     // the kind of probe; nil: Healthcheck, else grpc.health.v1
 	Dialect    call.Dialect // of Healthcheck; Auto: detected, else the only one that is tried
+	Services   []string     // gRPC services that a backend may have instead of a capability's; immutable afterwards
 	TLS        *tls.Config  // nil: cleartext; an unchanged configuration is the same pointer
 	// Hosts are the names in the backends' certificates, by address, where TLS has no
 	// ServerName; default the host of the address. The map is immutable afterwards.
@@ -62,7 +63,7 @@ type Fleet struct {
 
 // same reports whether next, which has no defaults filled in, equals f.
 func (f *Fleet) same(next *Fleet) bool {
-	return f.Asks == next.Asks && f.Dialect == next.Dialect && f.TLS == next.TLS &&
+	return f.Asks == next.Asks && slices.Equal(f.Services, next.Services) && f.Dialect == next.Dialect && f.TLS == next.TLS &&
 		f.Config == next.Config.withDefaults() &&
 		slices.Equal(f.Backends, next.Backends) && maps.Equal(f.Hosts, next.Hosts)
 }
@@ -200,7 +201,8 @@ func (r *Replica) build(now time.Time, old *fleet, before map[string]*endpoint, 
 	}
 	for i, addr := range spec.Backends {
 		ep := before[addr]
-		if ep != nil && old.spec.Dialect == spec.Dialect && old.spec.Asks == spec.Asks {
+		if ep != nil && old.spec.Dialect == spec.Dialect && old.spec.Asks == spec.Asks &&
+			slices.Equal(old.spec.Services, spec.Services) {
 			delete(before, addr)
 			backends[i] = old.snap.Backends[ep.index]
 			r.retain(ep, spec)

@@ -21,6 +21,16 @@ func serviceOf(path string) string {
 	return service
 }
 
+// ServicesOf returns the services of a fleet that routes services, and methods as package.Service/Method.
+func ServicesOf(services, methods []string) []string {
+	all := slices.Clone(services)
+	for _, m := range methods {
+		service, _, _ := strings.Cut(m, "/")
+		all = append(all, service)
+	}
+	return all
+}
+
 // reflectionPaths are the paths of server reflection, the newest first. Their messages are the same.
 var reflectionPaths = [...]string{ //nolint:gochecknoglobals // a table
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -38,7 +48,7 @@ func (c *client) misfit(ctx context.Context) string {
 		return ""
 	}
 	c.listed, c.other = true, ""
-	if !known || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(capabilityServices[:], name) }) {
+	if !known || slices.ContainsFunc(names, c.serves) {
 		return ""
 	}
 	own := slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "grpc.") })
@@ -50,6 +60,11 @@ func (c *client) misfit(ctx context.Context) string {
 	c.other = fmt.Sprintf("a gRPC server without a capability service: %s is not one; if its methods are tools, "+
 		"set protocol: grpc", own[0])
 	return c.other
+}
+
+// serves reports whether the fleet has calls for a service.
+func (c *client) serves(service string) bool {
+	return slices.Contains(capabilityServices[:], service) || slices.Contains(c.services, service)
 }
 
 // listServices returns the services that reflection lists.

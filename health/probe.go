@@ -48,6 +48,7 @@ type client struct {
 	host     string      // ServerName where tls has none; "": the address' host
 	dial     func(context.Context, string) (net.Conn, error)
 	question Question     // nil: Healthcheck, else grpc.health.v1
+	services []string     // besides those of capabilities
 	dialect  call.Dialect // configured; Auto: detected
 	detected call.Dialect // the result of the last detection; Auto: none yet
 

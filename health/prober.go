@@ -181,7 +181,7 @@ func (p *Prober) probe(ctx context.Context, probe *Probe) {
 	if probe.client == nil {
 		probe.client = &client{
 			addr: probe.addr, tls: probe.spec.TLS, host: probe.spec.Hosts[probe.addr], dial: p.options.Dial,
-			question: probe.spec.Asks, dialect: probe.spec.Dialect,
+			question: probe.spec.Asks, dialect: probe.spec.Dialect, services: probe.spec.Services,
 		}
 	}
 	attempt, cancel := context.WithTimeout(ctx, probe.Timeout())

@@ -232,6 +232,6 @@ func orNone[T int | float64 | time.Duration](v T) T {
 func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 	return health.Fleet{
 		Capability: f.Capability, Backends: f.Addrs(), Asks: asksOf(f), Dialect: f.Dialect, TLS: secure,
-		Config: f.Health.Config,
+		Services: health.ServicesOf(f.Services, f.Methods), Config: f.Health.Config,
 	}
 }

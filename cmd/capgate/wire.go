@@ -221,6 +221,7 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 	})
 	if err == nil {
 		metrics.WatchOverload(p.overload)
+		p.upstreams.mcp.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
 		p.gateway.Single(s.single(s.cfg.Multi))
 	}
 	return err

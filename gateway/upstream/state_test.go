@@ -260,3 +260,20 @@ func TestReasonsOfBackends(t *testing.T) {
 		})
 	}
 }
+
+// TestServicesOfAFleet: a backend is up that has a service of its fleet alone, as an agent of A2A does.
+func TestServicesOfAFleet(t *testing.T) {
+	t.Parallel()
+	server := grpctest.Start(t, grpctest.Options{})
+	for name, fleet := range map[string]gatewaytest.Fleet{
+		"services": {Services: []string{"demo.v1.Demo"}},
+		"methods":  {Methods: []string{"demo.v1.Demo/*"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fleet.Capability, fleet.Backends = id, []string{server.Addr}
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
+			g.WaitHealth(t, id, func(s *health.Snapshot) bool { return s.Backends[0].State == health.Up })
+		})
+	}
+}

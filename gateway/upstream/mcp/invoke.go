@@ -123,7 +123,10 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte,
 	seen *witness) (
 	_ *toolResult, lost bool, _ error) {
-	s, release := v.lease(key)
+	s, release, err := v.lease(key)
+	if err != nil {
+		return nil, false, err
+	}
 	defer release()
 	cs, err := v.ready(ctx, key, s)
 	if errors.Is(err, errUnbound) {

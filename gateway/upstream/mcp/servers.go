@@ -47,6 +47,7 @@ func (f *Fleet) same(o *Fleet) bool {
 type Servers struct {
 	opts Options
 	work *semaphore.Semaphore // of the CPU work of discoveries, by fleet
+	room room
 
 	mu      sync.Mutex
 	fleets  map[string]*Fleet
@@ -128,7 +129,7 @@ func (s *Servers) server(capability, url string) (_ *server, release func()) {
 	key := serverKey{capability, url}
 	one := s.servers[key]
 	if one == nil {
-		one = newServer(s.opts, s.work, f, url)
+		one = newServer(s, f, url)
 		s.servers[key] = one
 	}
 	one.running.Add(1)

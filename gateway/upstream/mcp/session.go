@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
@@ -35,8 +36,9 @@ type session struct {
 	open  atomic.Pointer[sdk.ClientSession]
 	stale atomic.Bool // the tools that the SDK knows in it are former ones
 	works atomic.Bool // a request has succeeded in it
-	calls int         // under server.mu
-	used  time.Time   // under server.mu
+	held  *fairshare.Account
+	calls int       // under server.mu
+	used  time.Time // under server.mu
 }
 
 // server is one MCP server.
@@ -46,6 +48,7 @@ type server struct {
 	url       string
 	transport *transport
 	work      *semaphore.Semaphore // of all fleets
+	room      *room                // of all fleets
 	listed    atomic.Pointer[listed]
 	callers   *sdk.Client    // of calls
 	watcher   *sdk.Client    // of the session that hears of changes, see probe.go
@@ -62,14 +65,14 @@ type server struct {
 	watch    watch
 }
 
-func newServer(o Options, work *semaphore.Semaphore, f *Fleet, url string) *server {
+func newServer(all *Servers, f *Fleet, url string) *server {
 	v := &server{
-		opts: o, work: work, fleet: f, url: url, sessions: map[sessionKey]*session{}, tenants: map[string]int{},
+		opts: all.opts, work: all.work, room: &all.room, fleet: f, url: url, sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
 		transport: newTransport(f.TLS, headersOf(f.Headers), f.MaxMessage),
 	}
 	v.watch.turn = make(chan struct{}, 1)
-	self := &sdk.Implementation{Name: "capgate", Version: o.Version}
+	self := &sdk.Implementation{Name: "capgate", Version: all.opts.Version}
 	// Without handlers, and with no capability, servers are refused what they ask of a client.
 	v.callers = sdk.NewClient(self, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -142,8 +145,9 @@ func (v *server) keyOf(tenant, session, own string) sessionKey {
 	return sessionKey{tenant, cmp.Or(session, own)}
 }
 
-// lease returns the session of a key. release is to be called after the call.
-func (v *server) lease(key sessionKey) (_ *session, release func()) {
+// lease returns the session of a key. release is to be called after the call. The error is a gRPC status: there is no
+// memory for a session more.
+func (v *server) lease(key sessionKey) (_ *session, release func(), _ error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
@@ -151,7 +155,11 @@ func (v *server) lease(key sessionKey) (_ *session, release func()) {
 	s := v.sessions[key]
 	if s == nil {
 		v.makeRoom(key.tenant)
-		s = &session{turn: make(chan struct{}, 1)}
+		held, err := v.charge(key)
+		if err != nil {
+			return nil, nil, err
+		}
+		s = &session{turn: make(chan struct{}, 1), held: held}
 		v.sessions[key] = s
 		v.tenants[key.tenant]++
 	}
@@ -161,7 +169,7 @@ func (v *server) lease(key sessionKey) (_ *session, release func()) {
 		defer v.mu.Unlock()
 		s.calls--
 		s.used = time.Now()
-	}
+	}, nil
 }
 
 // sweep ends sessions that had no call for long. The caller holds mu.
@@ -191,6 +199,11 @@ func (v *server) makeRoom(tenant string) {
 	default:
 		return
 	}
+	v.removeOldest(tenant)
+}
+
+// removeOldest ends the longest unused session of a tenant, and reports whether there was one. The caller holds mu.
+func (v *server) removeOldest(tenant string) bool {
 	var oldest sessionKey
 	var since *session
 	for key, s := range v.sessions {
@@ -201,6 +214,7 @@ func (v *server) makeRoom(tenant string) {
 	if since != nil {
 		v.remove(oldest, since)
 	}
+	return since != nil
 }
 
 // remove ends a session. The caller holds mu.
@@ -209,6 +223,7 @@ func (v *server) remove(key sessionKey, s *session) {
 	if v.tenants[key.tenant]--; v.tenants[key.tenant] == 0 {
 		delete(v.tenants, key.tenant)
 	}
+	s.free()
 	v.abandon(s.open.Load())
 }
 
@@ -291,6 +306,7 @@ func (v *server) closeAll(ctx context.Context) {
 	var all []*sdk.ClientSession
 	for key, s := range v.sessions {
 		delete(v.sessions, key)
+		s.free()
 		if cs := s.open.Load(); cs != nil {
 			all = append(all, cs)
 		}

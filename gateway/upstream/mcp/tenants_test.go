@@ -5,15 +5,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -36,7 +40,11 @@ func TestSessionsOfTenants(t *testing.T) {
 // ofTenants runs a gateway with two tenants and an MCP server with sessions. The function calls the server's count.
 func ofTenants(t *testing.T, r *remote, bound bool) (count func(of, session string) (string, error)) {
 	t.Helper()
-	servers := mcp.New(mcp.Options{})
+	return tenantsOf(t, r, bound, mcp.New(mcp.Options{}))
+}
+
+func tenantsOf(t *testing.T, r *remote, bound bool, servers *mcp.Servers) func(of, session string) (string, error) {
+	t.Helper()
 	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound}})
 	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
 	grants, err := tenant.ParseGrants([]string{"*"})
@@ -128,6 +136,42 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	if ended == 0 {
 		t.Error("no session of the tenant has ended")
+	}
+}
+
+// TestSessionsAreCharged: sessions hold the memory of their tenant until they end. A tenant without room loses its own.
+func TestSessionsAreCharged(t *testing.T) {
+	t.Parallel()
+	const each = 18 << 10
+	pool := fairshare.New("sessions", 10*each)
+	servers := mcp.New(mcp.Options{})
+	servers.Charge(pool, gateway.GRPCStatus)
+	count := tenantsOf(t, newRemote(t, true), true, servers)
+	want := func(of, session, result string) {
+		if got, err := count(of, session); err != nil || got != result {
+			t.Errorf("%s, session %s: %s, %v; want %s", of, session, got, err, result)
+		}
+	}
+	want("globex", "kept", `{"calls":1}`)
+	for i := range 20 {
+		want("acme", strconv.Itoa(i), `{"calls":1}`)
+	}
+	want("globex", "kept", `{"calls":2}`)
+	want("acme", "19", `{"calls":2}`)
+	want("acme", "0", `{"calls":1}`)
+	want("globex", "another", `{"calls":1}`)
+	if used := pool.Used(); used < 9*each || used > 10*each {
+		t.Errorf("%d bytes are held", used)
+	}
+	none := fairshare.New("sessions", each/2)
+	servers.Charge(none, gateway.GRPCStatus)
+	_, err := count("acme", "more")
+	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(fmt.Sprint(s.Details()), "SESSIONS_FULL") {
+		t.Errorf("without any memory: %v %v", err, s.Details())
+	}
+	servers.Close()
+	if pool.Used() != 0 || none.Used() != 0 {
+		t.Errorf("all have ended: %d and %d bytes are held", pool.Used(), none.Used())
 	}
 }
 

@@ -38,7 +38,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			f.Health.Timeout = check.Patience / 2
 		}
 		probes = append(probes, health.Fleet{Capability: f.Capability, Backends: f.Backends, Dialect: f.Dialect,
-			Config: f.Health, Asks: f.Asks})
+			Services: health.ServicesOf(f.Services, f.Methods), Config: f.Health, Asks: f.Asks})
 	}
 	return routes, probes
 }
