@@ -206,25 +206,31 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Unread:        p.unread(s.cfg.Redis.ReadyWithout),
 		Warnings:      p.redisWarnings(),
 		Operators:     routes,
-		Guard:         p.operators.guard, AdminTLS: p.adminTLSConfig(),
-		Inbox:    p.persons.inbox,
-		Approver: p.approvals,
-		Answers:  p.idempotency,
-		Engines:  p.engines,
-		Limits:   p.quotas,
-		Describe: p.describe,
-		Tools:    p.toolNames,
-		Services: p.registerBuiltins,
-		Leaving:  p.leave,
-		Recent:   p.recent,
-		Log:      p.log,
+		Guard:         p.operators.guard,
+		AdminTLS:      p.adminTLSConfig(),
+		Inbox:         p.persons.inbox,
+		Approver:      p.approvals,
+		Answers:       p.idempotency,
+		Engines:       p.engines,
+		Limits:        p.quotas,
+		Describe:      p.describe,
+		Tools:         p.toolNames,
+		Services:      p.registerBuiltins,
+		Leaving:       p.leave,
+		Recent:        p.recent,
+		Log:           p.log,
 	})
 	if err == nil {
-		metrics.WatchOverload(p.overload)
-		p.upstreams.mcp.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
-		p.gateway.Single(s.single(s.cfg.Multi))
+		p.bindGateway(s, metrics)
 	}
 	return err
+}
+
+// bindGateway passes the new gateway on to what was there before it.
+func (p *process) bindGateway(s *settings, metrics *telemetry.Metrics) {
+	metrics.WatchOverload(p.overload)
+	p.upstreams.mcp.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
+	p.gateway.Single(s.single(s.cfg.Multi))
 }
 
 // leave ends what would go on after the last call.
