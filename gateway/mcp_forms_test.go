@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -31,19 +32,19 @@ func (d *desk) Approve(ctx context.Context, tenant, id string, answer approvals.
 }
 
 // selfApproval has a gateway serve answers of callers who may approve their own calls of echo.
-func (d *desk) selfApproval(t *testing.T, wait time.Duration) (f *mcpFront, credentials map[string]string) {
+func (d *desk) selfApproval(t *testing.T, wait time.Duration, change ...func(*gatewaytest.Options)) (f *mcpFront, credentials map[string]string) {
 	t.Helper()
 	ring, self := newKeyring(), true
 	d.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: gatewaytest.Echo, Self: &self}})
 	asserts := func(k *tenant.Key) { k.Asserts = tenant.User }
 	ring.issue("self", "acme", tenant.Invoke|tenant.Read|tenant.Approve, asserts)
 	ring.issue("plain", "acme", tenant.Invoke|tenant.Read, asserts)
-	return startMCP(t, askingMCP(d, wait), func(o *gatewaytest.Options) {
+	return startMCP(t, append(change, askingMCP(d, wait), func(o *gatewaytest.Options) {
 		o.Authenticator = ring.authenticator()
 		answers := approval.New(approval.Config{Approvals: d, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 			Log: slog.New(slog.DiscardHandler)})
 		o.Leaving, o.Services = answers.Leave, func(g grpc.ServiceRegistrar) { answers.Register(g) }
-	}), ring.credentials
+	})...), ring.credentials
 }
 
 // TestMCPForms: a caller that may approve its own call does so in a form, where its client shows forms, and policy
@@ -106,6 +107,34 @@ func TestMCPForms(t *testing.T) {
 					t.Errorf("%s: %d calls, %d forms", what, n, forms.Load())
 				}
 			}
+		}
+	}
+}
+
+// TestMCPFormsShowTheChange: a form says how a changed tool differs from its accepted version, before the arguments.
+func TestMCPFormsShowTheChange(t *testing.T) {
+	t.Parallel()
+	const change = "it has changed since its version was accepted:\ndescription:\n+ Sends it to everybody.\n- Repeats it."
+	changes := map[string]string{gatewaytest.Echo: change}
+	f, credentials := openDesk(t).selfApproval(t, check.Patience, func(o *gatewaytest.Options) {
+		o.Describe = func(_, tool string) authorize.Description { return authorize.Description{Change: changes[tool]} }
+	})
+	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+		shown := ""
+		s := f.session(t, revision, &sdk.ClientOptions{
+			Capabilities: &sdk.ClientCapabilities{
+				Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
+			ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+				shown = r.Params.Message
+				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
+			},
+		}, "X-Api-Key", credentials["self"], "X-User-Id", "ann", "X-Session-Id", revision)
+		if _, err := s.CallTool(t.Context(), echo("x")); err != nil {
+			t.Errorf("%s: %v", revision, err)
+		}
+		want := "Run echo of caps? Note that " + change + "\nIts arguments are:\n"
+		if !strings.HasPrefix(shown, want) || !strings.Contains(shown, `"x"`) {
+			t.Errorf("%s: the form says %q, want %q", revision, shown, want)
 		}
 	}
 }

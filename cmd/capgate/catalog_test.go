@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
@@ -23,12 +24,18 @@ func capgateCatalog(t *testing.T, admin string, args ...string) (exit int, stdou
 	return runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"catalog"}, args...)...)
 }
 
+// changeConfig has a webhook and a notice of approvals.
+const changeConfig = "approvals: {webhook: {url: '%s/signed', secret_file: %s}, notices: " +
+	"[{name: slack, format: slack, url_file: %s}]}\n"
+
 // TestAToolIsAccepted: a manifest changes a tool, which needs approval until an operator accepts it.
 func TestAToolIsAccepted(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
 	manifest := writeConfig(t, manifestOf("allow"))
-	file := writeConfig(t, strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow",
+	url, posts := channels(t)
+	told := fmt.Sprintf(changeConfig, url, writeConfig(t, strings.Repeat("secret", 5)), writeConfig(t, url+"/slack"))
+	file := writeConfig(t, strings.Replace(configOf(told, capability.Serve(t, call.Doc).Addr), "policy: allow",
 		"manifest: "+manifest, 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
@@ -41,6 +48,7 @@ func TestAToolIsAccepted(t *testing.T) {
 	check.Must(t, os.WriteFile(manifest, []byte(changed), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
 	approverSeesTheChange(t, public, admin)
+	noticesTellTheChange(t, posts)
 	exit, out, errs := capgateCatalog(t, admin, "list")
 	if exit != 0 || !regexp.MustCompile(`(?m)^caps +\d+ +1 +manifest +- +-$`).MatchString(out) {
 		t.Errorf("list: %d %s%s", exit, out, errs)
@@ -73,11 +81,30 @@ func TestAToolIsAccepted(t *testing.T) {
 	p.stop(t)
 }
 
+// changeOfEcho is what approvers are told of the changed tool.
+const changeOfEcho = "it has changed since its version was accepted:\ndescription:\n+ Changed. d\n- d"
+
+// noticesTellTheChange reads the posts of a webhook and of Slack until one of each says what has changed.
+func noticesTellTheChange(t *testing.T, posts <-chan channelPost) {
+	t.Helper()
+	inJSON, err := json.Marshal(changeOfEcho)
+	check.Must(t, err)
+	wants := map[string]string{
+		"/signed": `"tool_change":` + string(inJSON),
+		"/slack":  `*Tool changed*\n` + "`" + strings.ReplaceAll(changeOfEcho, "\n", `\\n`) + "`",
+	}
+	for len(wants) > 0 {
+		got := check.Received(t, posts, fmt.Sprintf("posts with %q", wants))
+		if want, open := wants[got.path]; open && strings.Contains(strings.ReplaceAll(got.body, `": "`, `":"`), want) {
+			delete(wants, got.path)
+		}
+	}
+}
+
 // approverSeesTheChange makes calls of a changed tool until the approval of one, in the API and on the command line, says
 // what has changed.
 func approverSeesTheChange(t *testing.T, public, admin string) {
 	t.Helper()
-	const want = "it has changed since its version was accepted:\ndescription:\n+ Changed. d\n- d"
 	var found capgatepb.Approval
 	n := 0
 	check.Until(t, "an approval that says what has changed", func() (bool, string) {
@@ -91,10 +118,10 @@ func approverSeesTheChange(t *testing.T, public, admin string) {
 		check.Must(t, protojson.Unmarshal([]byte(text), &page))
 		proto.Reset(&found)
 		proto.Merge(&found, page.GetApprovals()[0])
-		return found.GetToolChange() == want, text
+		return found.GetToolChange() == changeOfEcho, text
 	})
 	_, out, errs := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, "approvals", "show", found.GetId())
-	if !strings.Contains(out, "tool changed:\n  "+strings.ReplaceAll(want, "\n", "\n  ")) {
+	if !strings.Contains(out, "tool changed:\n  "+strings.ReplaceAll(changeOfEcho, "\n", "\n  ")) {
 		t.Errorf("%s%s", out, errs)
 	}
 }

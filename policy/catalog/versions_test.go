@@ -13,8 +13,9 @@ import (
 
 // versions are the stored versions of the tools of a capability.
 type versions struct {
-	mu  sync.Mutex
-	all map[string]catalog.Version
+	mu    sync.Mutex
+	all   map[string]catalog.Version
+	loads chan struct{} // held while versions are loaded; nil: they are loaded at once
 }
 
 func (v *versions) Save(_ context.Context, _ string, some map[string]catalog.Version) error {
@@ -25,6 +26,10 @@ func (v *versions) Save(_ context.Context, _ string, some map[string]catalog.Ver
 }
 
 func (v *versions) Load(context.Context, string, []string) (map[string]catalog.Version, error) {
+	if v.loads != nil {
+		v.loads <- struct{}{}
+		defer func() { <-v.loads }()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return maps.Clone(v.all), nil
@@ -68,6 +73,42 @@ func TestVersionsOfADriftedTool(t *testing.T) {
 		if got := c.AcceptedVersions(t.Context(), kept, "weather")["x"].Description; got != "a third" {
 			t.Errorf("after its acceptance: %q", got)
 		}
+		stop()
+		keeping.Wait()
+	})
+}
+
+// TestChangesAreOfTheVersionsAsTheyAre: the change of a newer version is unknown until it was computed, and so is the
+// change from a stored version that is not the accepted one.
+func TestChangesAreOfTheVersionsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		store, kept := &memory{}, &versions{all: map[string]catalog.Version{}, loads: make(chan struct{}, 1)}
+		c := catalog.New(catalog.Options{Store: store, Rules: store})
+		ctx, stop := context.WithCancel(t.Context())
+		var keeping sync.WaitGroup
+		keeping.Go(func() { c.KeepVersions(ctx, kept) })
+		changes := func(description, want string) {
+			t.Helper()
+			c.Replace(static(tool(t, "x", description, "n")))
+			c.Read(t.Context())
+			<-time.After(time.Minute)
+			if got := c.Change("weather", "x"); got != want {
+				t.Errorf("the change to %q: %q, want %q", description, got, want)
+			}
+		}
+		const from = "it has changed since its version was accepted"
+		changes("one", "")
+		changes("another", from+":\ndescription:\n+ another\n- one")
+		kept.loads <- struct{}{} // the stored versions are not there yet
+		changes("a third", from+"; what has changed is not known here")
+		<-kept.loads
+		changes("a third", from+":\ndescription:\n+ a third\n- one")
+		if err := kept.Save(ctx, "weather", map[string]catalog.Version{
+			"x": {Description: "a harmless one", Schema: kept.all["x"].Schema}}); err != nil {
+			t.Error(err)
+		}
+		changes("a fourth", from+"; what has changed is not known here")
 		stop()
 		keeping.Wait()
 	})

@@ -160,7 +160,7 @@ func TestApprovalsByJSON(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	one := p.ask(t, approvals.Request{User: "ann", Agent: "bot", Session: "s1", Description: "Sends a letter.",
-		RequestID: "r1", Level: "tenant",
+		RequestID: "r1", Level: "tenant", Change: "it has changed:\n+ new",
 		Why: "the tool has changed", Args: []byte(`{"to":"bob","password":"hunter2"}`)})
 	two := p.ask(t, approvals.Request{User: "bob", Tool: "read"})
 	other := p.ask(t, approvals.Request{Tenant: "acme", User: "ann"})
@@ -177,7 +177,7 @@ func TestApprovalsByJSON(t *testing.T) {
 		{"GET", "/" + one.ID, "", 200, []string{`"id":"` + one.ID + `"`,
 			`"name":"tenants/default/approvals/` + one.ID + `"`, `"update_time":"20`, `"user":"ann"`,
 			`"agent":"bot"`, `"tool":"send"`, `"description":"Sendsaletter."`,
-			`"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`,
+			`"tool_change":"ithaschanged:\n+new"`, `"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`,
 			`"state":"pending"`, `\"to\":\"bob\"`, `[masked:1to8characters,byitsname]`, `"expire_time":"20`}},
 		{"GET", "/" + other.ID, "", 404, []string{"APPROVAL_UNKNOWN"}},
 		{"GET", "/" + other.ID + "?tenant=acme", "", 200, []string{`"state":"pending"`}},

@@ -27,8 +27,13 @@ func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.Elici
 		return nil
 	}
 	message := "Run " + i.req.GetToolName() + " of " + i.req.GetCapabilityId() + "?"
+	before := " "
+	if change := a.GetToolChange(); change != "" { // lines of the tool's own texts begin with + or -
+		message += " Note that " + change
+		before = "\n"
+	}
 	if a.GetArguments() != "" {
-		message += " Its arguments are:\n" + a.GetArguments()
+		message += before + "Its arguments are:\n" + a.GetArguments()
 	}
 	return &sdk.ElicitParams{Mode: "form", Message: message, RequestedSchema: json.RawMessage(formSchema)}
 }

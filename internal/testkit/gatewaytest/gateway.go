@@ -85,6 +85,7 @@ type Options struct {
 	Listeners []gateway.Listener // besides the public port; default none
 
 	Approver authorize.Approver   // default nobody
+	Describe authorize.Describe   // of tools, for approvers; default: nothing is known
 	Answers  *idempotency.Service // of calls with idempotency keys; default none
 	Leaving  func()               // as gateway.Config's; default nobody
 	Unread   func() []string      // as gateway.Config's; default none
@@ -225,6 +226,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Exempt:        o.Exempt,
 		Decider:       decider,
 		Approver:      o.Approver,
+		Describe:      o.Describe,
 		Answers:       o.Answers,
 		Engines:       o.Engines,
 		Limits:        o.Limits,
