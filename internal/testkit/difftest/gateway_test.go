@@ -110,6 +110,7 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 			check.Must(t, os.WriteFile(file, fmt.Appendf(nil, manifest, id), 0o600))
 			fmt.Fprintf(&b, "  - {capability: %s, dialect: %s, manifest: %s, policy: %s, validate_arguments: %v, "+
 				"enforce_credentials: %v, methods: [%s],\n"+
+				"     health: {interval: 20s, timeout: 20s, wait_for_ready: 30s},\n"+ // for a busy machine
 				"     backends: ['%s', {addr: '%s', session: mine, tenant: ours}]}\n", id, d, file,
 				map[string]string{live: "block", doc: "allow", legacy: "allow"}[d], d != doc, d != doc,
 				backend.methods, backend.addr(0), backend.addr(1))
