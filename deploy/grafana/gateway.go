@@ -57,8 +57,11 @@ func callersRow() row {
 			per("issuer, result", "capgate_issuer_fetches_total"+ofReplica)),
 		chart("Connections refused", "cps",
 			"network: too many of one address; reserved: the rest is for addresses of authenticated "+
-				"clients; handshake: too many of one address waited; memory: their owner has used up its share.",
-			per("reason", "capgate_connections_refused_total"+ofReplica)),
+				"clients; handshake: too many of one address waited; memory: their owner has used up its share; evicted: one "+
+				"without a credential made room for another.",
+			per("reason", "capgate_connections_refused_total"+ofReplica),
+			query{"sum by (reason) (rate(capgate_admin_connections_refused_total" + ofReplica + "[$__rate_interval]))",
+				"admin API: {{reason}}"}),
 		chart("Waiting TLS handshakes", "short",
 			"They wait for a processor: networks alternate, and the newest of a network is first.",
 			gauge("instance", "capgate_connections_handshakes_waiting"+ofReplica)),
