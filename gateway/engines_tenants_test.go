@@ -298,6 +298,22 @@ func TestFleetOfEngines(t *testing.T) {
 	}
 }
 
+// TestMessagesBesideABusyHistory: the engine need not say that it has no session which the gateway has just made.
+func TestMessagesBesideABusyHistory(t *testing.T) {
+	t.Parallel()
+	ring := newKeyring()
+	ring.issue("a", "acme", tenant.EngineChat, nil)
+	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{BusyHistory: true}, withKeys(t, ring))
+	attendDirectly(t, e.addr)
+	ctx := bearer(patient(t), ring.credentials["a"])
+	if got, err := e.say(ctx, "", "hello"); err != nil || got != "You said: hello" {
+		t.Errorf("without a session: %q, %v", got, err)
+	}
+	if _, err := e.say(ctx, "chosen", "hello"); status.Code(err) != codes.Unavailable {
+		t.Errorf("with a session that the client chose: %v", err)
+	}
+}
+
 // TestMessagesWithoutASession: an engine has one session for all messages that name none. Each gets a session of its
 // own from the gateway, which the client is told, and nobody else can read it.
 func TestMessagesWithoutASession(t *testing.T) {

@@ -59,6 +59,7 @@ type Call struct {
 	Fleet       string // capability id
 	Backend     string // address of the picked engine
 	Session     string // "": none
+	Opened      bool   // the gateway has made the session for this call: no engine has it
 	Settings    *Settings
 	MaxDuration time.Duration     // of a message, whatever its caller's deadline
 	Failed      func(failed bool) // reports the outcome of an answer with status OK

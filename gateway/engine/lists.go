@@ -29,7 +29,7 @@ func (g *Guard) claimSession(ctx context.Context, p *Call, session string) *call
 	if err != nil {
 		return refusedUnavailable
 	}
-	if known[0] == "" && session == p.Session { // otherwise the engine has just created it
+	if known[0] == "" && session == p.Session && !p.Opened { // otherwise the engine has just created it
 		if refusal := g.checkUnused(ctx, p); refusal != nil {
 			return refusal
 		}

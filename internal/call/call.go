@@ -82,4 +82,5 @@ type Call struct {
 	Capability string  // routing key; "" until it is known
 	Tool       string  // tool_name; "" if the RPC has none
 	Session    string  // session_id, or metadata x-session-id for RPCs without the field; "" if there is none
+	Opened     bool    // the gateway has made the session for this call
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -61,9 +62,14 @@ func (e *Engine) ListSessions(_ context.Context,
 	return &openparallaxv1.ListSessionsResponse{Sessions: e.history.list(limit, offset)}, nil
 }
 
+var errBusy = errors.New("database is locked")
+
 // GetHistory returns the messages of a session; with a limit, the last ones.
 func (e *Engine) GetHistory(_ context.Context,
 	r *openparallaxv1.GetHistoryRequest) (*openparallaxv1.GetHistoryResponse, error) {
+	if e.cfg.BusyHistory {
+		return nil, errBusy
+	}
 	limit := int(r.GetLimit())
 	if e.cfg.IgnorePages {
 		limit = 0

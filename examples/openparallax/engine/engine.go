@@ -30,6 +30,7 @@ type Config struct {
 	SeedModes   bool // modes of sessions are numbered as documented: NORMAL 0, OTR 1
 	KeepStreams bool // SendMessage ends when its client goes away, not with the answer, as in older versions
 	ApprovalIDs bool // questions are events with an id, as documented; published engines send neither type nor content
+	BusyHistory bool // GetHistory fails, as in published engines while they write their memory
 	IgnorePages bool // ListSessions and GetHistory ignore limit and offset, as in older versions
 }
 

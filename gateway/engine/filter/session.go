@@ -25,7 +25,7 @@ func ReadSession(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) {
 // sends them.
 func NewSession(c *filter.Call) {
 	if method(c).Opens && c.Info.Session == "" {
-		c.Info.Session = c.Keep(rand.Text())
+		c.Info.Session, c.Info.Opened = c.Keep(rand.Text()), true
 	}
 }
 
