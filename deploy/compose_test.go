@@ -45,10 +45,9 @@ func TestCompose(t *testing.T) {
 		t.Errorf("stop_grace_period: %v", grace)
 	}
 	checkComposed(t, services)
-	if admin, want := flagOf(services["gateway"], "--admin"), subnetOf(t, file, "default")+":8081"; admin != want {
-		t.Errorf("the admin API listens at %s, and its network is at %s", admin, want)
+	for _, fault := range networkFaults(file) {
+		t.Error(fault)
 	}
-	checkNetworks(t, services)
 	redis := fmt.Sprint(list(field(services["redis"], "command")))
 	if mounts := list(field(services["redis"], "volumes")); !strings.Contains(redis, "--dir /data ") ||
 		!strings.Contains(redis, "--appendonly yes") || !slices.Contains(mounts, "redis:/data") {
@@ -57,12 +56,13 @@ func TestCompose(t *testing.T) {
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
 }
 
-// checkNetworks checks who reaches the admin API and the store: each service is in the networks that it needs, and in no
-// other. One without networks is in the default one, which is that of the admin API.
-func checkNetworks(t *testing.T, services map[string]any) {
-	t.Helper()
+// networkFaults says who reaches the admin API or the store that should not: each service is in the networks that it
+// needs, and in no other, and the admin API listens in one of them alone. A service without networks is in the default
+// one, which is that of the admin API.
+func networkFaults(file any) (faults []string) {
 	want := map[string]string{"gateway": "capabilities default store", "weather": "capabilities", "redis": "store",
 		"haproxy": "default", "prometheus": "default", "grafana": "default"}
+	services := asMap(field(file, "services"))
 	for name, service := range services {
 		networks := list(field(service, "networks"))
 		if named, is := field(service, "networks").(map[string]any); is {
@@ -73,7 +73,43 @@ func checkNetworks(t *testing.T, services map[string]any) {
 		}
 		slices.Sort(networks)
 		if got := strings.Join(networks, " "); got != want[name] {
-			t.Errorf("%s is in the networks %q, want %q", name, got, want[name])
+			faults = append(faults, fmt.Sprintf("%s is in the networks %q, want %q", name, got, want[name]))
+		}
+	}
+	all, _ := field(file, "networks", "default", "ipam", "config").([]any)
+	if len(all) != 1 {
+		return append(faults, fmt.Sprintf("the default network has %d subnets", len(all)))
+	}
+	subnet, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "subnet")))
+	if admin := flagOf(services["gateway"], "--admin"); err != nil || admin != subnet.String()+":8081" {
+		faults = append(faults, fmt.Sprintf("the admin API listens at %q, and its network is at %v (%v)", admin, subnet, err))
+	}
+	return faults
+}
+
+// TestComposeNetworksAreChecked: an edit of the compose file that lets others reach the admin API or the store is
+// noticed.
+func TestComposeNetworksAreChecked(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("compose/compose.yaml")
+	check.Must(t, err)
+	for _, edit := range [][2]string{
+		{`"172.28.5.0/24:8081"`, `":8081"`},
+		{`"172.28.5.0/24:8081"`, `"0.0.0.0/0:8081"`},
+		{`, --admin, "172.28.5.0/24:8081"`, ""},
+		{"{subnet: 172.28.5.0/24}", "{subnet: 172.28.0.0/16}"},
+		{" {ipam: {config: [{subnet: 172.28.5.0/24}]}}", " {}"},
+		{"networks: [capabilities]", "networks: [capabilities, default]"},
+		{"networks: [capabilities]", "networks: [capabilities, store]"},
+		{"    networks: [capabilities]\n", ""},
+		{"networks: [store]", "networks: [store, capabilities]"},
+		{"    networks: [store]\n", ""},
+		{"    depends_on: [prometheus]\n", "    networks: [default, store]\n"},
+	} {
+		var file any
+		check.Must(t, yaml.Unmarshal([]byte(replace(t, string(text), edit[0], edit[1])), &file))
+		if len(networkFaults(file)) == 0 {
+			t.Errorf("nothing notices that %q has become %q", edit[0], edit[1])
 		}
 	}
 }
@@ -85,18 +121,6 @@ func flagOf(service any, flag string) string {
 		return command[i+1]
 	}
 	return ""
-}
-
-// subnetOf returns the only subnet of a network.
-func subnetOf(t *testing.T, file any, network string) string {
-	t.Helper()
-	all, _ := field(file, "networks", network, "ipam", "config").([]any)
-	if len(all) != 1 {
-		t.Fatalf("the network %s has %d subnets", network, len(all))
-	}
-	subnet, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "subnet")))
-	check.Must(t, err)
-	return subnet.String()
 }
 
 // checkCompose checks that a compose file is what its specification describes, and that what it names is there.
