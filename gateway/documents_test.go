@@ -13,6 +13,8 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -194,7 +196,7 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 }
 
 // TestDocumentsArePaced: a client that requests documents of many tools again and again has to wait, and so costs others
-// little. Documents of few tools are not limited.
+// little. Documents of few tools are not limited, nor are those of another tenant.
 func TestDocumentsArePaced(t *testing.T) {
 	t.Parallel()
 	authors := map[string]catalog.Declaration{}
@@ -205,20 +207,34 @@ func TestDocumentsArePaced(t *testing.T) {
 		}
 		authors[name] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: tools}}
 	}
-	g := cataloged(t, &ruled{}, authors)
+	ring, settings := newKeyring(), map[string]*tenant.Settings{}
+	grants, err := tenant.ParseGrants([]string{"*"})
+	check.Must(t, err)
+	for _, id := range []string{"acme", "globex"} {
+		settings[id] = &tenant.Settings{ID: id, Capabilities: grants}
+	}
+	keys := tenant.NewKeys(nil)
+	keys.Replace(ring.keys, settings, nil)
+	g := catalogedFor(t, keys, &ruled{}, authors)
+	get := func(of, path string) (*http.Response, string) {
+		return getJSON(t, g, path, "Authorization", "Bearer "+ring.credentials[of])
+	}
 	for range 100 {
-		if resp, body := getJSON(t, g, "/openapi.json?capability=few"); resp.StatusCode != http.StatusOK {
+		if resp, body := get("acme", "/openapi.json?capability=few"); resp.StatusCode != http.StatusOK {
 			t.Fatalf("a small document: %s %s", resp.Status, body)
 		}
 	}
 	for n := range 100 {
-		resp, body := getJSON(t, g, "/openapi.json?capability=many")
+		resp, body := get("acme", "/openapi.json?capability=many")
 		if resp.StatusCode == http.StatusOK {
 			continue
 		}
 		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" ||
 			!strings.Contains(body, "DOCUMENTS_LIMITED") || n < 8 {
 			t.Errorf("document %d: %s %v %s", n, resp.Status, resp.Header, body)
+		}
+		if resp, body := get("globex", "/openapi.json?capability=many"); resp.StatusCode != http.StatusOK {
+			t.Errorf("of another tenant: %s %s", resp.Status, body)
 		}
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/manifest"
@@ -41,6 +42,13 @@ func tool(t testing.TB, name string) manifest.Tool {
 func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declaration,
 	engines ...string) *gatewaytest.Gateway {
 	t.Helper()
+	return catalogedFor(t, nil, rules, tools, engines...)
+}
+
+// catalogedFor is cataloged for callers with credentials.
+func catalogedFor(t testing.TB, callers authenticate.Authenticator, rules policy.Store,
+	tools map[string]catalog.Declaration, engines ...string) *gatewaytest.Gateway {
+	t.Helper()
 	known := catalog.New(catalog.Options{})
 	known.Replace(tools)
 	options := policy.Options{Store: rules, Source: known, Timeout: check.Patience}
@@ -49,7 +57,7 @@ func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declar
 	b := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
-		Policy: options,
+		Policy: options, Authenticator: callers,
 		Services: func(g grpc.ServiceRegistrar) {
 			all := listing.New(known, decider, gateway.GRPCStatus)
 			capgatepb.RegisterCatalogServer(g, enginelisting.New(all, func() []string { return engines }))

@@ -168,7 +168,7 @@ func (v *webRequest) owner() string {
 	if v.share == strangers || v.share == "" {
 		return "network " + v.from
 	}
-	return "tenant " + v.Identity.Settings.UID()
+	return "tenant " + v.share + "/" + v.Identity.Settings.UID() // there is none of a tenant of the file
 }
 
 // Authenticate implements bodybudget.Owner.
