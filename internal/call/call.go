@@ -79,8 +79,8 @@ type Call struct {
 	Service    string  // "package.Service", the middle of Path
 	Method     Method  // kind of RPC
 	Dialect    Dialect // dialect of the caller; Auto if Method is Other
+	Opened     bool    // the gateway has made Session for this call
 	Capability string  // routing key; "" until it is known
 	Tool       string  // tool_name; "" if the RPC has none
 	Session    string  // session_id, or metadata x-session-id for RPCs without the field; "" if there is none
-	Opened     bool    // the gateway has made the session for this call
 }
