@@ -32,7 +32,8 @@ func (d *desk) Approve(ctx context.Context, tenant, id string, answer approvals.
 }
 
 // selfApproval has a gateway serve answers of callers who may approve their own calls of echo.
-func (d *desk) selfApproval(t *testing.T, wait time.Duration, change ...func(*gatewaytest.Options)) (f *mcpFront, credentials map[string]string) {
+func (d *desk) selfApproval(t *testing.T, wait time.Duration,
+	change ...func(*gatewaytest.Options)) (f *mcpFront, credentials map[string]string) {
 	t.Helper()
 	ring, self := newKeyring(), true
 	d.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: gatewaytest.Echo, Self: &self}})
@@ -111,6 +112,36 @@ func TestMCPForms(t *testing.T) {
 	}
 }
 
+// formOf makes a call of echo that its user approves in the form, and returns the form's message.
+func (f *mcpFront) formOf(t *testing.T, revision, credential, text string) (shown string) {
+	t.Helper()
+	s := f.session(t, revision, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{
+			Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			shown = r.Params.Message
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
+		},
+	}, "X-Api-Key", credential, "X-User-Id", "ann", "X-Session-Id", revision)
+	if _, err := s.CallTool(t.Context(), echo(text)); err != nil {
+		t.Errorf("%s: %v", revision, err)
+	}
+	return shown
+}
+
+// TestMCPFormsShowTheWholeCall: a form has all arguments, also those that lists of approvals shorten.
+func TestMCPFormsShowTheWholeCall(t *testing.T) {
+	t.Parallel()
+	f, credentials := openDesk(t).selfApproval(t, check.Patience)
+	text := strings.Repeat("x ", 8000) + "and at the end, account 4711"
+	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+		shown := f.formOf(t, revision, credentials["self"], text)
+		if !strings.Contains(shown, text) {
+			t.Errorf("%s: the form shows %d bytes of %d: …%s", revision, len(shown), len(text), shown[max(len(shown)-80, 0):])
+		}
+	}
+}
+
 // TestMCPFormsShowTheChange: a form says how a changed tool differs from its accepted version, before the arguments.
 func TestMCPFormsShowTheChange(t *testing.T) {
 	t.Parallel()
@@ -120,18 +151,7 @@ func TestMCPFormsShowTheChange(t *testing.T) {
 		o.Describe = func(_, tool string) authorize.Description { return authorize.Description{Change: changes[tool]} }
 	})
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
-		shown := ""
-		s := f.session(t, revision, &sdk.ClientOptions{
-			Capabilities: &sdk.ClientCapabilities{
-				Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
-			ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-				shown = r.Params.Message
-				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
-			},
-		}, "X-Api-Key", credentials["self"], "X-User-Id", "ann", "X-Session-Id", revision)
-		if _, err := s.CallTool(t.Context(), echo("x")); err != nil {
-			t.Errorf("%s: %v", revision, err)
-		}
+		shown := f.formOf(t, revision, credentials["self"], "x")
 		want := "Run echo of caps? Note that " + change + "\nIts arguments are:\n"
 		if !strings.HasPrefix(shown, want) || !strings.Contains(shown, `"x"`) {
 			t.Errorf("%s: the form says %q, want %q", revision, shown, want)
