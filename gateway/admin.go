@@ -27,7 +27,7 @@ type Readiness struct {
 	Unread   []string         // state of the store that was not read since the start
 	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
 	Warnings []string         // of what works, but not as it should; they make nothing unready
-	Waiting  []FleetCalls     // that have calls which a drain waits for; nil: it does not drain, or there are none
+	Waiting  []FleetCalls     // whose calls delay a drain; nil: there is no drain, or no such call
 	Fleets   []FleetReadiness // in any order
 	Config   *ConfigState     // nil: nothing is to be said of it
 }
@@ -172,7 +172,8 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	counts := readinessCounts{Ready: state.Ready && !state.Draining, Draining: state.Draining, Fleets: len(state.Fleets)}
 	body := readinessBody{
-		Redis: state.Redis, Unread: state.Unread, Audit: state.Audit, Warnings: state.Warnings, Waiting: state.Waiting, Without: []FleetReadiness{}, Config: state.Config,
+		Redis: state.Redis, Unread: state.Unread, Audit: state.Audit, Warnings: state.Warnings,
+		Waiting: state.Waiting, Without: []FleetReadiness{}, Config: state.Config,
 		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}
 	for _, f := range state.Fleets {

@@ -56,7 +56,8 @@ const maxMessage = 16 << 20
 
 // Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
 // Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Discovery, Loads,
-// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log are required.
+// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log
+// are required.
 type Config struct {
 	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web, Leaving and TooLong
 	Relay relay.Config
@@ -275,7 +276,7 @@ func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next
 // only for a Gateway that was made with Config.Relay.TLS.
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 
-// Sessions is the memory for sessions that the gateway has at backends, by the UIDs of tenants.
+// Sessions returns the pool of the memory for sessions at backends, whose owners are UIDs of tenants.
 func (g *Gateway) Sessions() *fairshare.Pool { return g.handler.shares.sessions }
 
 // Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.

@@ -86,7 +86,8 @@ func newShares(cfg *Config) *shares {
 
 // stats are the pools of bytes, for metrics.
 func (p *shares) stats() (pools []telemetry.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.sessions, p.process, p.upstreams, p.bodies,
+	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.sessions,
+		p.process, p.upstreams, p.bodies,
 		p.results, p.inflating, p.deciding, p.unready} {
 		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
 			Refused: of.Refused()})

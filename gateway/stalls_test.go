@@ -31,7 +31,7 @@ func TestNothingWaitsForStrangers(t *testing.T) {
 			t.Errorf("%s: a body that does not come: %v, %s", port, err, b)
 		}
 		unread := dialFrom(t, "127.0.0.1", addr)
-		for sent, err := 0, error(nil); err == nil; sent++ { // until the gateway takes no more, and closes
+		for sent, err := 0, error(nil); err == nil; sent++ { // until the gateway closes the connection
 			check.Must(t, unread.SetWriteDeadline(time.Now().Add(check.Patience)))
 			_, err = fmt.Fprint(unread, "GET /docs/errors HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n")
 			if err != nil && (strings.Contains(err.Error(), "timeout") || sent == 0) {

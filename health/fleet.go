@@ -63,7 +63,8 @@ type Fleet struct {
 
 // same reports whether next, which has no defaults filled in, equals f.
 func (f *Fleet) same(next *Fleet) bool {
-	return f.Asks == next.Asks && slices.Equal(f.Services, next.Services) && f.Dialect == next.Dialect && f.TLS == next.TLS &&
+	return f.Asks == next.Asks && f.Dialect == next.Dialect && f.TLS == next.TLS &&
+		slices.Equal(f.Services, next.Services) &&
 		f.Config == next.Config.withDefaults() &&
 		slices.Equal(f.Backends, next.Backends) && maps.Equal(f.Hosts, next.Hosts)
 }

@@ -10,7 +10,8 @@ import (
 // and invalidates everything. If the store has lost its rules, cached entries stay valid for MaxStale, and all other
 // calls are rejected until the rules are restored, or an operator accepts the loss.
 func (d *Decider) Watch(ctx context.Context, feed Feed) {
-	changefeed.Run(ctx, &lossDetector{Feed: feed, d: d}, feedAdapter{d}, changefeed.Options{Patience: d.opts.Timeout, MaxStale: d.opts.MaxStale})
+	changefeed.Run(ctx, &lossDetector{Feed: feed, d: d}, feedAdapter{d},
+		changefeed.Options{Patience: d.opts.Timeout, MaxStale: d.opts.MaxStale})
 }
 
 // feedAdapter adapts a Decider to package changefeed.

@@ -81,7 +81,7 @@ func TestAToolIsAccepted(t *testing.T) {
 	p.stop(t)
 }
 
-// changeOfEcho is what approvers are told of the changed tool.
+// changeOfEcho is the change of the tool that approvers see.
 const changeOfEcho = "it has changed since its version was accepted:\ndescription:\n+ Changed. d\n- d"
 
 // noticesTellTheChange reads the posts of a webhook and of Slack until one of each says what has changed.

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestMaxAge: a connection that is old enough is told to go elsewhere in two steps. Its calls finish, however long they
-// take, and then it ends.
+// TestMaxAge: the client of an old connection gets both GOAWAYs. The calls finish, however long they take, and then the
+// connection ends.
 func TestMaxAge(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(*world){

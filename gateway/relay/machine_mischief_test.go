@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// mischief is what happens seldom.
+// mischief makes one of the rare events.
 func (m *machine) mischief() {
 	e := m.anyEnd()
 	if e == nil {

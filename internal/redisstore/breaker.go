@@ -42,7 +42,8 @@ type breaker struct {
 }
 
 func newBreaker(cfg *Config, ping func(context.Context) error) *breaker {
-	return &breaker{log: cfg.Log, ping: ping, random: cfg.Jitter, patience: maxDoubt * cfg.Timeout, tripped: make(chan struct{}, 1)}
+	return &breaker{log: cfg.Log, ping: ping, random: cfg.Jitter, patience: maxDoubt * cfg.Timeout,
+		tripped: make(chan struct{}, 1)}
 }
 
 // open reports whether commands fail without being sent.

@@ -25,10 +25,10 @@ type Approver interface {
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
 }
 
-// Describe returns what people are told of a tool, from memory: the zero value if it is not known.
+// Describe returns the description of a tool for people, from memory; the zero value if it is not known.
 type Describe func(capability, tool string) Description
 
-// Description is what people are told of a tool.
+// Description describes a tool for people.
 type Description struct {
 	Description string
 	Change      string          // how it differs from its accepted version; "": it does not

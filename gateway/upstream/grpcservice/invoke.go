@@ -116,7 +116,8 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 	}
 	t := definitions.tools[req.GetToolName()]
 	if t == nil {
-		return false, status.Error(codes.NotFound, "the service has no method for this tool; grpc_service.methods names the ones that are tools")
+		return false, status.Error(codes.NotFound, "the service has no method for this tool; grpc_service.methods names "+
+			"the ones that are tools")
 	}
 	streams = t.method.IsStreamingServer()
 	msg, err := t.message(ctx, req.GetArgsJson())

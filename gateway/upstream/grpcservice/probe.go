@@ -76,7 +76,7 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	return health.Result{}, err
 }
 
-// serving is how a backend differs from its fleet.
+// serving describes the difference of a backend from its fleet.
 type serving struct {
 	wrong      string // why it has none of the methods; "": it may have one
 	incomplete string // the methods that it lacks; "": none is known

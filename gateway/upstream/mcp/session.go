@@ -67,7 +67,8 @@ type server struct {
 
 func newServer(all *Servers, f *Fleet, url string) *server {
 	v := &server{
-		opts: all.opts, work: all.work, room: &all.room, fleet: f, url: url, sessions: map[sessionKey]*session{}, tenants: map[string]int{},
+		opts: all.opts, work: all.work, room: &all.room, fleet: f, url: url,
+		sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
 		transport: newTransport(f.TLS, headersOf(f.Headers), f.MaxMessage),
 	}
