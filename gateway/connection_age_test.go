@@ -88,8 +88,8 @@ func ageing(t *testing.T) (*gatewaytest.Gateway, *gatewaytest.Capability) {
 	return f.gateway, f.capability
 }
 
-// steady runs callers over gRPC and HTTP/1.1 that call one after the other, until ctx ends, and returns their arguments.
-// A call that is lost is an error of the test.
+// steady runs callers over gRPC and HTTP/1.1 that call one after the other, until ctx ends, and returns their
+// arguments. A call that is lost is an error of the test.
 func steady(ctx context.Context, t *testing.T, addr string, running *sync.WaitGroup) (args []string) {
 	reach := &gatewaytest.Gateway{Addr: addr}
 	for i := range 6 {

@@ -195,8 +195,8 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestDocumentsArePaced: a client that requests documents of many tools again and again has to wait, and so costs others
-// little. Documents of few tools are not limited, nor are those of another tenant.
+// TestDocumentsArePaced: a client that requests documents of many tools again and again has to wait, and so costs
+// others little. Documents of few tools are not limited, nor are those of another tenant.
 func TestDocumentsArePaced(t *testing.T) {
 	t.Parallel()
 	authors := map[string]catalog.Declaration{}

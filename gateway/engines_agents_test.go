@@ -39,8 +39,8 @@ func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunS
 	return stream, err
 }
 
-// TestAgentsOfAGatewayThatStops are not told OK, after which no engine starts its agent again. Their streams last as long
-// as the drain, which names their fleet.
+// TestAgentsOfAGatewayThatStops are not told OK, after which no engine starts its agent again. Their streams last as
+// long as the drain, which names their fleet.
 func TestAgentsOfAGatewayThatStops(t *testing.T) {
 	t.Parallel()
 	const timeout = 200 * time.Millisecond

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestMessagesWithoutASessionByJSON: the response header names the session that the gateway has made, each event names it,
-// and a message that continues it is of the same conversation.
+// TestMessagesWithoutASessionByJSON: the response header names the session that the gateway has made, each event names
+// it, and a message that continues it is of the same conversation.
 func TestMessagesWithoutASessionByJSON(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{1, 2} {
@@ -42,7 +42,8 @@ func TestMessagesWithoutASessionByJSON(t *testing.T) {
 	}
 }
 
-// sessionOf sends a message and returns the session of its events, which the response header has if the message has none.
+// sessionOf sends a message and returns the session of its events, which the response header has if the message has
+// none.
 func (e *engineJSON) sessionOf(body string) (session string) {
 	e.t.Helper()
 	resp := e.begin("POST", "/engine-1/messages", body)

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// quitter connects an agent as published ones are: any end of its stream, an error too, is the end of its program, whose
-// exit status is 0, so that its engine does not start it again.
+// quitter connects an agent as published ones are: any end of its stream, an error too, is the end of its program,
+// whose exit status is 0, so that its engine does not start it again.
 func quitter(t *testing.T, g *gatewaytest.Gateway) (exited <-chan int) {
 	t.Helper()
 	stream, err := session(t, g)

@@ -116,8 +116,8 @@ type Config struct {
 	Operators func(*guard.Mux)   // adds to what the operators' port serves; nil: nothing
 	Guard     *guard.Guard       // of the operators' port; nil: it asks nobody
 	AdminTLS  *tls.Config        // of the operators' port; nil: cleartext
-	// how long a client without a credential, or of the operators' port, may send nothing of a body, or read nothing of a
-	// response; default 30 s
+	// how long a client without a credential, or of the operators' port, may send nothing of a body, or read nothing of
+	// a response; default 30 s
 	Stall time.Duration
 	Log   *slog.Logger // nil: discard
 }

@@ -29,8 +29,8 @@ type MCP struct {
 	Usable Usable // the tools of callers; nil: there is no MCP
 	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil: no tool is known.
 	Describe func(capability, tool string) (catalog.Tool, bool)
-	// Absent reports whether a tool is not among the known ones of its capability, and no rule of the caller names it. It is
-	// listing.Server's; nil: the capability finds out.
+	// Absent reports whether a tool is not among the known ones of its capability, and no rule of the caller names it.
+	// It is listing.Server's; nil: the capability finds out.
 	Absent  func(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
 	Version string // of the program
 	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMCPHiddenTools: a tool that policy hides from a caller answers as one that does not exist, whatever says that it is
-// blocked, whatever allows other tools, and whether arguments are checked. A tool that is listed says why a call is
+// TestMCPHiddenTools: a tool that policy hides from a caller answers as one that does not exist, whatever says that it
+// is blocked, whatever allows other tools, and whether arguments are checked. A tool that is listed says why a call is
 // blocked.
 func TestMCPHiddenTools(t *testing.T) {
 	t.Parallel()

@@ -56,9 +56,9 @@ func (g *Gateway) leaving() bool {
 // lookAtReadiness is the interval of moveClients.
 const lookAtReadiness = 500 * time.Millisecond
 
-// moveClients has clients over HTTP/2 go elsewhere while the gateway cannot serve calls, until ctx ends. A client may come
-// back to this replica until its load balancer sees that it is not ready, which takes Drain.Delay. Connections younger
-// than that stay, or they would be replaced for each call. When the gateway drains, the relay moves clients.
+// moveClients has clients over HTTP/2 go elsewhere while the gateway cannot serve calls, until ctx ends. A client may
+// come back to this replica until its load balancer sees that it is not ready, which takes Drain.Delay. Connections
+// younger than that stay, or they would be replaced for each call. When the gateway drains, the relay moves clients.
 func (g *Gateway) moveClients(ctx context.Context) {
 	ticker := time.NewTicker(lookAtReadiness)
 	defer ticker.Stop()

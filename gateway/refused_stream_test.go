@@ -56,9 +56,9 @@ func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Co
 	return ln.Addr().String()
 }
 
-// TestRefusedCallsThatMayHaveRun: REFUSED_STREAM, and a GOAWAY below the stream, are trusted while nothing shows that the
-// call was accepted. A call that is reset late, or refused after credit for its stream, or by a proxy, is repeated only
-// where that does no harm.
+// TestRefusedCallsThatMayHaveRun: REFUSED_STREAM, and a GOAWAY below the stream, are trusted while nothing shows that
+// the call was accepted. A call that is reset late, or refused after credit for its stream, or by a proxy, is repeated
+// only where that does no harm.
 func TestRefusedCallsThatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	atOnce := func(*rawhttp2.Conn, uint32) error { return nil }

@@ -10,8 +10,8 @@ import (
 // defaultStall is Config.Stall.
 const defaultStall = 30 * time.Second
 
-// withStalls ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The argument
-// exempt reports requests whose handlers bound that themselves.
+// withStalls ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The
+// argument exempt reports requests whose handlers bound that themselves.
 func withStalls(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exempt(r) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Mistaken returns the reason of a backend that serves something else than its fleet expects. words say what is there and
-// what to write. response, which may be "", is the backend's own text.
+// Mistaken returns the reason of a backend that serves something else than its fleet expects. words say what is there
+// and what to write. response, which may be "", is the backend's own text.
 func Mistaken(words, response string) string {
 	if response != "" {
 		words += says + response
@@ -18,8 +18,8 @@ func Mistaken(words, response string) string {
 // Incomplete returns the reason of a backend that is up, and serves less than its fleet expects.
 func Incomplete(words string) string { return incomplete + words }
 
-// Rejecting returns the reason of a backend that rejects the gateway's own requests, with a status. hint is what to do, and
-// response is the backend's own text; both may be "".
+// Rejecting returns the reason of a backend that rejects the gateway's own requests, with a status. hint is what to do,
+// and response is the backend's own text; both may be "".
 func Rejecting(status, hint, response string) string {
 	if hint != "" {
 		return rejecting + status + ": " + hint + says + cmp.Or(response, "nothing")

@@ -27,8 +27,8 @@ type Options struct {
 	MaxStale time.Duration // time for which entries stay valid after the last sync with the store; default 10 min
 	Timeout  time.Duration // of one query to the store; default 1 s
 
-	// Lost is called when the store has lost its rules, and when they are back or their loss was accepted; nil: nothing is
-	// called.
+	// Lost is called when the store has lost its rules, and when they are back or their loss was accepted; nil: nothing
+	// is called.
 	Lost func(lost bool)
 
 	// Changed is called after rules may have changed. It must not block; nil: nothing is called.

@@ -17,7 +17,8 @@ type Evaluation struct {
 
 // Explain decides as Fetch does, but by the rules of stores without the cache, and returns every evaluated level and
 // rule in order. A rule of a later store takes the place of the one with its name in the earlier ones: with the rules
-// and the candidates, the decision is the one after the candidates are put in effect. Without a store there are no rules.
+// and the candidates, the decision is the one after the candidates are put in effect. Without a store there are no
+// rules.
 func (d *Decider) Explain(ctx context.Context, c *call.Call, stores ...Store) (Decision, []Evaluation, error) {
 	var evaluations []Evaluation
 	ruled := match{}

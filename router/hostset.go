@@ -38,8 +38,8 @@ type hostSet struct {
 //
 // Normally the usable backends are those that are not down and not ejected. At most half of them are
 // ejected. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
-// to all backends except those with a closed port, or another protocol, according to the last probe or a later call (panic
-// routing).
+// to all backends except those with a closed port, or another protocol, according to the last probe or a later call
+// (panic routing).
 func (f *Fleet) rebuild(now time.Duration) *picker {
 	r := &hostSet{until: never}
 	candidates := f.candidates(r)
@@ -245,7 +245,8 @@ func (f *Fleet) noBackend() *call.Refusal {
 	return r
 }
 
-// Told returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no such reason.
+// Told returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no such
+// reason.
 func (f *Fleet) Told() string { return told(f.Health().Backends) }
 
 // told returns what callers may read of the reasons of backends, all of which are down.

@@ -101,8 +101,8 @@ func noticesTellTheChange(t *testing.T, posts <-chan channelPost) {
 	}
 }
 
-// approverSeesTheChange makes calls of a changed tool until the approval of one, in the API and on the command line, says
-// what has changed.
+// approverSeesTheChange makes calls of a changed tool until the approval of one, in the API and on the command line,
+// says what has changed.
 func approverSeesTheChange(t *testing.T, public, admin string) {
 	t.Helper()
 	var found capgatepb.Approval

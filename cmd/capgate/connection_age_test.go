@@ -19,8 +19,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestMaxConnectionAge: the age of the configuration holds for clients over HTTP/2 and HTTP/1.1, its grace for calls that
-// are left, and a change of it needs a restart.
+// TestMaxConnectionAge: the age of the configuration holds for clients over HTTP/2 and HTTP/1.1, its grace for calls
+// that are left, and a change of it needs a restart.
 func TestMaxConnectionAge(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b")

@@ -88,8 +88,8 @@ func (g *limitedGateways) ownShares(t *testing.T) (n int64) {
 }
 
 // TestThreeGatewaysKeepToADaysCalls: three processes together make exactly the calls of a day, no faster than their
-// rate. On a busy machine Redis is late, and a gateway then grants itself calls, a few each time. These are all by which
-// the calls may exceed the limits, and a round without them is tried for.
+// rate. On a busy machine Redis is late, and a gateway then grants itself calls, a few each time. These are all by
+// which the calls may exceed the limits, and a round without them is tried for.
 func TestThreeGatewaysKeepToADaysCalls(t *testing.T) {
 	t.Parallel()
 	for range 2 {

@@ -13,9 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestLostRulesBlock: after Redis has lost its data, no replica lets a call through that a rule blocked, neither one that
-// knew the rule, nor one that starts later, nor after another rule is set. An operator accepts the loss, or restores
-// the rules.
+// TestLostRulesBlock: after Redis has lost its data, no replica lets a call through that a rule blocked, neither one
+// that knew the rule, nor one that starts later, nor after another rule is set. An operator accepts the loss, or
+// restores the rules.
 func TestLostRulesBlock(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")

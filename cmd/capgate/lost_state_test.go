@@ -6,9 +6,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestALossAllowsNoCredential: after Redis has lost its data, a revoked key, and the keys of a disabled and of a deleted
-// tenant, are rejected by replicas that knew them and by one that starts later. Tenants made again under the same ids do
-// not get the former keys back.
+// TestALossAllowsNoCredential: after Redis has lost its data, a revoked key, and the keys of a disabled and of a
+// deleted tenant, are rejected by replicas that knew them and by one that starts later. Tenants made again under the
+// same ids do not get the former keys back.
 func TestALossAllowsNoCredential(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)

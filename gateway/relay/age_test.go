@@ -100,8 +100,8 @@ func TestMaxAgeGrace(t *testing.T) {
 	}
 }
 
-// TestHTTP1ConnectionsEnd: responses over HTTP/1.1 end their connections when these are old enough, and when clients are
-// to leave. That is decided as a response begins, not as its request does, and by all ways of writing one.
+// TestHTTP1ConnectionsEnd: responses over HTTP/1.1 end their connections when these are old enough, and when clients
+// are to leave. That is decided as a response begins, not as its request does, and by all ways of writing one.
 func TestHTTP1ConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	var leaving atomic.Bool

@@ -41,8 +41,8 @@ type Config struct {
 	Web func(*Stream)
 	// WebOnly has the http.Handler answer all requests, those of gRPC too. No Handler is needed then.
 	WebOnly bool
-	// Evict ends the oldest connection without a credential, of the network with the most of them, to make room for a new
-	// connection at the limits MaxConns and MaxNetworkConns. See Relay.Authenticated.
+	// Evict ends the oldest connection without a credential, of the network with the most of them, to make room for a
+	// new connection at the limits MaxConns and MaxNetworkConns. See Relay.Authenticated.
 	Evict bool
 	// Panicked is told of each panic that did not end the process, by the deferred function that recovered it:
 	// the stack is still there. A shard may be locked. nil: a line in Log.
@@ -87,14 +87,14 @@ type Config struct {
 	// taken off the deadline told upstream, so that its answer can still travel; default 1 ms
 	DeadlineMargin time.Duration
 
-	// MaxAge is the age at which a client connection is to be replaced: a client over HTTP/2 gets GOAWAY, a response over
-	// HTTP/1.1 has Connection: close. Ages differ by up to a tenth. 0 means no limit.
+	// MaxAge is the age at which a client connection is to be replaced: a client over HTTP/2 gets GOAWAY, a response
+	// over HTTP/1.1 has Connection: close. Ages differ by up to a tenth. 0 means no limit.
 	MaxAge time.Duration
-	// Grace is the time after MaxAge for the calls of a connection over HTTP/2, which get the Handler's answer to Draining
-	// when it is over. 0 means no limit.
+	// Grace is the time after MaxAge for the calls of a connection over HTTP/2, which get the Handler's answer to
+	// Draining when it is over. 0 means no limit.
 	Grace time.Duration
-	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is asked for
-	// each response, from any goroutine. If it is nil, clients leave when the relay stops.
+	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is asked
+	// for each response, from any goroutine. If it is nil, clients leave when the relay stops.
 	Leaving func() bool
 }
 

@@ -232,8 +232,8 @@ func (e *endpoint) onFrame(fh frameHeader, p []byte) {
 	}
 }
 
-// onGoAway takes the two GOAWAY of a connection that is replaced: the first disowns nothing, and the second nothing that
-// the client began before it answered the PING between them.
+// onGoAway takes the two GOAWAY of a connection that is replaced: the first disowns nothing, and the second nothing
+// that the client began before it answered the PING between them.
 func (e *endpoint) onGoAway(last uint32, code errCode, why []byte) {
 	switch {
 	case !e.client || code != errNone || e.left:

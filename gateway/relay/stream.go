@@ -221,8 +221,8 @@ func (s *Stream) Left() time.Duration {
 	return time.Duration(s.deadline - s.sh.now)
 }
 
-// DoubtRefusals declares that the upstream may send REFUSED_STREAM, or a GOAWAY below the stream, for a call that ran, as
-// some proxies do when their server ends. Call it before Forward.
+// DoubtRefusals declares that the upstream may send REFUSED_STREAM, or a GOAWAY below the stream, for a call that ran,
+// as some proxies do when their server ends. Call it before Forward.
 func (s *Stream) DoubtRefusals() { s.doubts = true }
 
 // TapResponse lets t see the response body. Call it before Forward.

@@ -238,9 +238,8 @@ type Retry struct {
 	Share float64 `yaml:"share" min:"0" max:"1" default:"0.1"`
 	// Retries per second that are permitted besides.
 	Floor int `yaml:"floor" min:"0" max:"10000" default:"10"`
-	// true: the backends are behind a proxy, such as haproxy, that may refuse a call with REFUSED_STREAM or GOAWAY although
-	// it ran.
-	// Such a call is only repeated if it is declared idempotent.
+	// true: the backends are behind a proxy, such as haproxy, that may refuse a call with REFUSED_STREAM or GOAWAY
+	// although it ran. Such a call is only repeated if it is declared idempotent.
 	Proxied bool `yaml:"proxied" default:"false"`
 }
 

@@ -3,15 +3,17 @@ package redisstore
 // limitsScript exchanges the demands of one tenant. The first key has the replica's last sequence number. Each demand
 // has five keys, and the arguments of limitArgs. Before them come the replica, the lifetime of its permits (ms), the
 // number of values with budgets of their own, the offset of the clock (ms), the sequence number, the time for which it
-// is remembered (ms), and the longest debt of a rate (ms). The answer has twelve numbers for each demand, and then the remaining time of the day and
-// of the month (ms). It is empty, and nothing counts, if the message is not newer than the last one of the replica.
+// is remembered (ms), and the longest debt of a rate (ms). The answer has twelve numbers for each demand, and then the
+// remaining time of the day and of the month (ms). It is empty, and nothing counts, if the message is not newer than
+// the last one of the replica.
 //
 // The rate is a token bucket. With a debt it has no token, and a time in the future, when the debt is paid. Calls
 // without a lease are charged to it, less the tokens that did not fit into it since the replica's last message. If
-// Redis has lost the bucket, the replica's is used. A budget is the number of calls in a period. That is the current one by Redis' clock, or
-// a later one by the clock of a former master. If Redis has no number, it may have lost it, and the replica's number
-// is used. A field of the permits for concurrent calls is a replica's last report: permits, end of its demand for
-// more, and end of the report (ms). While a replica demands more, no other one gets more than its fair share.
+// Redis has lost the bucket, the replica's is used. A budget is the number of calls in a period. That is the current
+// one by Redis' clock, or a later one by the clock of a former master. If Redis has no number, it may have lost it, and
+// the replica's number is used. A field of the permits for concurrent calls is a replica's last report: permits, end of
+// its demand for more, and end of the report (ms). While a replica demands more, no other one gets more than its fair
+// share.
 var limitsScript = newScript(`
 local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if (tonumber(redis.call('GET', KEYS[1]) or '') or 0) >= tonumber(ARGV[5]) then return {} end

@@ -60,8 +60,8 @@ func TestLimitsOfAnEmptiedRedis(t *testing.T) {
 	}
 }
 
-// TestALostAnswerAllowsNothing: after Redis has lost its data, calls that were denied, for a session too, and calls that
-// wait for an answer, are asked about again, by replicas that knew the answer and by one that starts later.
+// TestALostAnswerAllowsNothing: after Redis has lost its data, calls that were denied, for a session too, and calls
+// that wait for an answer, are asked about again, by replicas that knew the answer and by one that starts later.
 func TestALostAnswerAllowsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

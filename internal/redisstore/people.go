@@ -143,9 +143,10 @@ func decodeRevocation(text string) (v session.Revocation, ok bool) {
 // revokeScript stores revocations by their versions, and removes those whose sessions have ended by themselves. One of
 // all sessions of a person replaces an earlier one. It returns 1, or 0 if there are too many, or too many of one owner.
 //
-// KEYS: state, revocations by version, the same by their end, issued sessions, the same by their end, revocations by the
-// name of the person, owners by revocation, numbers of revocations by owner. ARGV: a new epoch, the channel, the bound;
-// then for each revocation its end in ms, its text, the id of its session or "", the name or "", and the owner or "".
+// KEYS: state, revocations by version, the same by their end, issued sessions, the same by their end, revocations by
+// the name of the person, owners by revocation, numbers of revocations by owner. ARGV: a new epoch, the channel, the
+// bound; then for each revocation its end in ms, its text, the id of its session or "", the name or "", and the owner
+// or "".
 var revokeScript = newScript(luaNextVersion + `
 	local t = redis.call('TIME')
 	local now = t[1] * 1000 + math.floor(t[2] / 1000)

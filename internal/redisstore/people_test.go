@@ -175,8 +175,8 @@ func TestPeopleAfterAFailover(t *testing.T) {
 	})
 }
 
-// TestNoOwnerFillsTheRevocations: a tenant has a share of the revoked sessions, and other tenants can always end theirs.
-// A revocation of all sessions of a person takes room once. None is lost.
+// TestNoOwnerFillsTheRevocations: a tenant has a share of the revoked sessions, and other tenants can always end
+// theirs. A revocation of all sessions of a person takes room once. None is lost.
 func TestNoOwnerFillsTheRevocations(t *testing.T) {
 	t.Parallel()
 	ctx, p, until := t.Context(), open(t, redisstore.Config{}).People(), time.Now().Add(time.Hour)

@@ -182,8 +182,9 @@ func (m *Manager) End(ctx context.Context, id string, until time.Time) *call.Ref
 	return m.revoke(ctx, []Revocation{{Session: id, Until: until}})
 }
 
-// EndOwn revokes a session for the person or key of the session itself. Where the store has no room for more revocations
-// of its owner, it revokes all sessions of the person or key that were issued until now: that takes room once.
+// EndOwn revokes a session for the person or key of the session itself. Where the store has no room for more
+// revocations of its owner, it revokes all sessions of the person or key that were issued until now: that takes room
+// once.
 func (m *Manager) EndOwn(ctx context.Context, s *Session) *call.Refusal {
 	now := m.now()
 	all := []Revocation{{Session: s.ID, Until: s.Expires, Owner: s.owner()}}

@@ -20,8 +20,8 @@ func (s fullStore) Revoke(ctx context.Context, all []session.Revocation) error {
 	return s.Store.Revoke(ctx, all)
 }
 
-// TestEndOwnWithoutRoom: a sign-out for which there is no room ends all sessions that the person has, at all replicas, and
-// none that begins later.
+// TestEndOwnWithoutRoom: a sign-out for which there is no room ends all sessions that the person has, at all replicas,
+// and none that begins later.
 func TestEndOwnWithoutRoom(t *testing.T) {
 	t.Parallel()
 	store, c := gatewaytest.OpenStore(t, "embedded"), clocktest.New(time.Now())

@@ -20,8 +20,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestHeadUnpacksNothing: a request for the head of a packed page, by a client that takes no compression, has the page's
-// headers and no body.
+// TestHeadUnpacksNothing: a request for the head of a packed page, by a client that takes no compression, has the
+// page's headers and no body.
 func TestHeadUnpacksNothing(t *testing.T) {
 	t.Parallel()
 	serve := viewer.Pages()["/docs/swagger-ui-bundle.js"]

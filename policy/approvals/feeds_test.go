@@ -31,8 +31,8 @@ func (c *counting) Get(ctx context.Context, tenant, id string) (approvals.Record
 	return c.memory.Get(ctx, tenant, id)
 }
 
-// TestEventsAreReadOnce: an event is read from the store once for all readers of a tenant, and once for all readers of all
-// tenants.
+// TestEventsAreReadOnce: an event is read from the store once for all readers of a tenant, and once for all readers of
+// all tenants.
 func TestEventsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

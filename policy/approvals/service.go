@@ -37,8 +37,8 @@ type Options struct {
 	Answered func(*Approval)
 	// Current returns the current hash of a tool, from memory. nil: unknown.
 	Current func(capability, tool string) toolschema.Hash
-	// Secrets returns what the schema of a tool with this hash says of secrets, from memory. It returns nil for an unknown
-	// schema: names say then what is masked. nil: no schema is known.
+	// Secrets returns what the schema of a tool with this hash says of secrets, from memory. It returns nil for an
+	// unknown schema: names say then what is masked. nil: no schema is known.
 	Secrets func(capability, tool string, schema toolschema.Hash) *toolschema.Secrets
 	Now     func() time.Time // default time.Now
 	// Jitter returns a random duration below its argument; default rand.N.

@@ -34,7 +34,8 @@ type Rules interface {
 // Config has the dependencies of the service. Rules and Candidates are nil if the configuration has none.
 type Config struct {
 	Rules, Candidates Rules // the rules in force, and the candidates
-	// AcceptLoss accepts that the store has lost rules, and reports whether a replica had found that; nil without Rules.
+	// AcceptLoss accepts that the store has lost rules, and reports whether a replica had found that; nil without
+	// Rules.
 	AcceptLoss    func(ctx context.Context) (was bool, err error)
 	Decider       Decider
 	Tenants       *tenant.Roster // nil: there is only tenant.Default

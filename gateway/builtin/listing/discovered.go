@@ -25,7 +25,8 @@ var refusedUnknown = &call.Refusal{Kind: call.Unavailable, Reason: "TOOLS_UNKNOW
 	Message: "the tools of this capability are not known yet: they are listed by the gateway, when a backend is up"}
 
 // Discovered returns the tools of a capability that a caller may use, as the capability's discovery tool lists them. It
-// reads the catalog alone. As with every call, the scope invoke is enough. The error is a *call.Refusal, or that of ctx.
+// reads the catalog alone. As with every call, the scope invoke is enough. The error is a *call.Refusal, or that of
+// ctx.
 func (s *Server) Discovered(ctx context.Context, caller tenant.Identity, id string) ([]byte, error) {
 	tools, known := s.tools.Tools(id)
 	if !known {

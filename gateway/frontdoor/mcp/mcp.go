@@ -28,8 +28,8 @@ type Config struct {
 	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the message.
 	Unary   func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 	Catalog Catalog
-	// Absent reports whether the tools of a capability are known, a tool is not among them, and no rule of the caller of
-	// ctx names it. It answers from memory. nil: calls find out.
+	// Absent reports whether the tools of a capability are known, a tool is not among them, and no rule of the caller
+	// of ctx names it. It answers from memory. nil: calls find out.
 	Absent func(ctx context.Context, capability, tool string) bool
 	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil: it is not.
 	Authenticate func(*http.Request) error

@@ -84,8 +84,8 @@ func (d *documents) answer(ctx context.Context, w http.ResponseWriter, r *http.R
 	return nil
 }
 
-// document returns the document of the caller of ctx, its ETag, and the number of tools that were listed for it. A caller
-// who needs no credential gets a document that asks for none.
+// document returns the document of the caller of ctx, its ETag, and the number of tools that were listed for it. A
+// caller who needs no credential gets a document that asks for none.
 func (d *documents) document(ctx context.Context, only, form string, keyed bool) (text []byte, tag string, tools int,
 	err error) {
 	g := &gathering{catalog: d.catalog, room: openapi.MaxBytes}

@@ -29,8 +29,8 @@ type Config struct {
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // interval of heartbeats on idle streams; default 15 s
 	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
-	// Owner returns the tenant, or the network of a client without one, that pays for the document of a request. nil: all
-	// pay together.
+	// Owner returns the tenant, or the network of a client without one, that pays for the document of a request. nil:
+	// all pay together.
 	Owner func(*http.Request) string
 	// Unary makes the calls of tools that bypass the mux; nil: none do.
 	Unary Unary

@@ -20,8 +20,8 @@ type charging struct {
 	status func(*call.Refusal) *status.Status
 }
 
-// Charge charges the sessions of tenants to a pool, by their UIDs. status encodes the refusal of a call whose tenant has
-// no room for another one.
+// Charge charges the sessions of tenants to a pool, by their UIDs. status encodes the refusal of a call whose tenant
+// has no room for another one.
 func (s *Servers) Charge(pool *fairshare.Pool, status func(*call.Refusal) *status.Status) {
 	s.room.of.Store(&charging{pool, status})
 }
@@ -30,8 +30,8 @@ var refusedSession = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIO
 	Message: "the sessions of this tenant at MCP servers fill its share of the memory: use fewer sessions, or wait until " +
 		"unused ones have ended"}
 
-// charge takes the memory of a new session; the tenant's longest unused ones at this server end for it. The caller holds
-// mu. nil: it is not charged.
+// charge takes the memory of a new session; the tenant's longest unused ones at this server end for it. The caller
+// holds mu. nil: it is not charged.
 func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
 	c := v.room.of.Load()
 	if c == nil || key == (sessionKey{}) {

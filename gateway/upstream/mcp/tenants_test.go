@@ -95,8 +95,8 @@ func sessionsOfTenants(t *testing.T, bound bool) {
 	}
 }
 
-// TestSessionsAreBounded: a tenant has 1,000 sessions at a server. A further one ends its longest unused session, and none
-// of another tenant.
+// TestSessionsAreBounded: a tenant has 1,000 sessions at a server. A further one ends its longest unused session, and
+// none of another tenant.
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 1000

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
-// TestChangedToolsAreShown: the notice of a call of a changed tool says what has changed in every format, and that there
-// is more of a long change.
+// TestChangedToolsAreShown: the notice of a call of a changed tool says what has changed in every format, and that
+// there is more of a long change.
 func TestChangedToolsAreShown(t *testing.T) {
 	t.Parallel()
 	const first = "it has changed since its version was accepted:"
