@@ -193,7 +193,7 @@ func TestLostRules(t *testing.T) {
 	other := aCall
 	other.Tool = "alerts"
 	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {
-		elapse(time.Second)
+		elapse(time.Second + time.Millisecond) // between two requests for the version
 		store.remove("acme", tenantAllows)
 		news.become(policy.Revision{})
 		if got, refusal := d.Fetch(t.Context(), &other); refusal != nil || got.Verdict != call.Block {
