@@ -7,8 +7,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=unknown COMMIT=unknown DATE=unknown
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-    -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT -X main.date=$DATE" \
+RUN CLI=github.com/capgate/capgate/internal/cli && CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+    -ldflags "-s -w -X $CLI.version=$VERSION -X $CLI.commit=$COMMIT -X $CLI.date=$DATE" \
     -o /out/capgate ./cmd/capgate
 
 FROM scratch

@@ -8,7 +8,8 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+CLI     := github.com/capgate/capgate/internal/cli
+LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE)
 
 FUZZTIME ?= 10s
 
@@ -76,16 +77,16 @@ test: setup ## every test, under the race detector, and without it where it dist
 	@tools/summary $(MAKE) --no-print-directory test-all
 
 test-all:
-	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./cmd/capgate $(FIRST)))
+	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large
 
 # Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
 # the browsers of test-program, and the builds and the browsers of test-raceless.
 .PHONY: test-program test-raced test-raceless test-large
 test-program:
-	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./cmd/capgate
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
-	$(RACE) -run '$(RACED)' ./cmd/capgate
+	$(RACE) -run '$(RACED)' ./internal/cli
 test-raceless:
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
 test-large:

@@ -16,10 +16,10 @@ import (
 func TestEachLostStateIsTested(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{ // as folder/TestName
-		"rules, and denials for always": {"cmd/capgate/TestLostRulesBlock", "policy/TestLostRules"},
-		"disabled and deleted tenants":  {"cmd/capgate/TestALossAllowsNoCredential"},
-		"revoked API keys":              {"cmd/capgate/TestALossAllowsNoCredential"},
-		"other API keys":                {"internal/tenant/TestTheStoreIsUnavailable", "cmd/capgate/TestKeysWhileRedisIsAway"},
+		"rules, and denials for always": {"internal/cli/TestLostRulesBlock", "policy/TestLostRules"},
+		"disabled and deleted tenants":  {"internal/cli/TestALossAllowsNoCredential"},
+		"revoked API keys":              {"internal/cli/TestALossAllowsNoCredential"},
+		"other API keys":                {"internal/tenant/TestTheStoreIsUnavailable", "internal/cli/TestKeysWhileRedisIsAway"},
 		"revoked sessions of people":    {"internal/session/TestLostRevocations", "internal/redisstore/TestPeopleLearn"},
 		"accepted tools":                {"policy/catalog/TestTheStoreIsEmptied"},
 		"drains":                        {"internal/redisstore/TestDrainsAreGivenBack", "internal/drains/TestLostStore"},

@@ -2,33 +2,9 @@
 package main
 
 import (
-	"context"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/capgate/capgate/internal/cli"
 )
 
-// stdio is where a command reads and writes.
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-func main() {
-	os.Exit(run(untilSignal(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
-}
-
-// untilSignal ends with the first SIGINT or SIGTERM. From then on the next one ends
-// the process at once.
-func untilSignal() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() { // ends with the process
-		<-signals
-		signal.Reset(os.Interrupt, syscall.SIGTERM) // before the first signal has any visible effect
-		cancel()
-	}()
-	return ctx
-}
+func main() { os.Exit(cli.Main()) }

@@ -1,6 +1,0 @@
-//go:build !race
-
-package main
-
-// raceMemory is how many times as much memory a process takes under the race detector.
-const raceMemory = 1

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// party is a tenant of a test; each world has its own.
+type party struct {
+	id       string
+	settings string // JSON
+	grants   string // permissions of its first key, JSON
+	key      string // of the configuration; "": the tenant and its first key are made in Redis
+	entry    string // of that key in the configuration
+}
+
+// newParty makes up a tenant with a limit of echo at caps. filed has it be in the configuration.
+func newParty(t *testing.T, id string, filed bool, capabilities, grants string, calls int) *party {
+	t.Helper()
+	p := &party{id: id, grants: grants, settings: fmt.Sprintf(`{"id": %q, "capabilities": [%s], "limits": {"each": [`+
+		`{"per": "user", "capability": "caps", "per_month": %d}, {"capability": "caps", "tool": "echo", "per_month": %[3]d}]}}`, id, capabilities, calls)}
+	if filed {
+		p.key, p.entry = makeKey(t)
+	}
+	return p
+}
+
+// line is the tenant in the configuration, which has it or not.
+func (p *party) line() string {
+	if p.key == "" {
+		return ""
+	}
+	return "  - " + strings.TrimSuffix(p.settings, "}") + `, "keys": [` + strings.TrimSuffix(p.entry, "}") + ", " +
+		strings.TrimPrefix(p.grants, "{") + "]}\n"
+}
+
+// join makes the tenant where the configuration has it not, and answers with its first key.
+func (p *party) join(t *testing.T, admin string) (key string) {
+	t.Helper()
+	if p.key != "" {
+		return p.key
+	}
+	if code, text := post(t, "http://"+admin+"/v1/tenants", p.settings); code != http.StatusOK {
+		t.Fatal(code, text)
+	}
+	code, text := post(t, "http://"+admin+"/v1/tenants/"+p.id+"/keys", p.grants)
+	if key = aCredential.FindString(text); code != http.StatusOK || key == "" {
+		t.Fatal(code, key)
+	}
+	return key
+}
+
+// at is the tenant at a port of a gateway. No operation ends its first key.
+func (p *party) at(t *testing.T, key string, w world, addr string) *stranger {
+	t.Helper()
+	s := newStranger(t, p.id, key, addr)
+	s.admin = w.admin
+	s.late() // from now on
+	kind := "own"
+	if p.key != "" {
+		kind = "key"
+	}
+	s.pools.add(kind, key[3:19])
+	return s
+}
+
+var (
+	aCredential = regexp.MustCompile(`cg_[a-z2-7]{16}_[a-z2-7]{32}`)
+	ofLength    = regexp.MustCompile(`(Content-Length|Etag):\[[^\]]*\] ?`)
+)
+
+const listKeys = "capgate.v1.Tenants.ListKeys"
+
+// keyList is a page of keys. They are by their ids, which each world draws at random.
+type keyList struct {
+	Keys []json.RawMessage `json:"keys"`
+	Next string            `json:"next_page_token"`
+}
+
+// readKeyList reads the page in an answer, and returns its position; an answer without a page is an error.
+func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
+	t.Helper()
+	from = strings.Index(told, "{")
+	if !strings.HasPrefix(told, "200 ") && from != 0 {
+		return list, 0, 0
+	}
+	answer := json.NewDecoder(strings.NewReader(told[from:]))
+	check.Must(t, answer.Decode(&list))
+	return list, from, from + int(answer.InputOffset())
+}
+
+// listed is an answer to ListKeys as all worlds have it: with all keys, as ask says, in the place of a page of
+// them. The page has to be the one that there is of these.
+func (s *stranger) listed(request, told string, ask func(request string) string) string {
+	s.t.Helper()
+	page, from, to := readKeyList(s.t, told)
+	s.pools.add("place", page.Next)
+	if to == 0 || !s.alone {
+		return told
+	}
+	fields := map[string]any{}
+	check.Must(s.t, json.Unmarshal([]byte(request), &fields))
+	size, _ := fields["page_size"].(float64)
+	token, _ := fields["page_token"].(string)
+	after, err := base64.RawURLEncoding.DecodeString(token)
+	check.Must(s.t, err)
+	fields["page_size"], fields["page_token"] = 1000, ""
+	text, err := json.Marshal(fields)
+	check.Must(s.t, err)
+	all, _, end := readKeyList(s.t, ask(string(text)))
+	if end == 0 || all.Next != "" || len(all.Keys) == 0 {
+		s.t.Fatalf("not all keys are told: %d keys, and then %q; a page: %t", len(all.Keys), all.Next, end != 0)
+	}
+	if want := all.page(int(cmp.Or(size, 100)), string(after)); !slices.EqualFunc(page.Keys, want.Keys,
+		slices.Equal) || page.Next != want.Next {
+		s.t.Errorf("%d keys after %q: %q, and then %q; of all they are %q, and then %q", int(size), after, page.Keys,
+			page.Next, want.Keys, want.Next)
+	}
+	keys := make([]string, len(all.Keys))
+	for i, k := range all.Keys {
+		keys[i] = s.normal(string(k))
+	}
+	slices.Sort(keys)
+	return ofLength.ReplaceAllString(told[:from], "") + strings.Join(keys, "\n") + told[to:]
+}
+
+// page returns the entries after an id, of a list of all.
+func (l *keyList) page(size int, after string) (page keyList) {
+	last := ""
+	for _, k := range l.Keys {
+		id := drawnKey.FindSubmatch(k)[1]
+		switch {
+		case string(id) <= after:
+			continue
+		case len(page.Keys) == size:
+			page.Next = base64.RawURLEncoding.EncodeToString([]byte(last))
+			return page
+		}
+		page.Keys = append(page.Keys, k)
+		last = string(id)
+	}
+	return page
+}
+
+// tellsTime reports whether an id is a page token of approvals, which depends on the time.
+func tellsTime(id string) bool {
+	text, err := base64.RawURLEncoding.DecodeString(id)
+	return err == nil && strings.Contains(string(text), ":apr_")
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// watchAgain is the pause before watch reconnects.
+const watchAgain = time.Second
+
+// watch prints events until ctx ends. After a disconnection it resumes after the last event.
+func (c *approvalsCommand) watch(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	ctx := cmd.Context()
+	c.client = capgatepb.NewApprovalsClient(conn)
+	req := &capgatepb.WatchApprovalsRequest{Tenant: c.filter.GetTenant()}
+	if c.old {
+		req.LastEventId = "0"
+	}
+	began, reported := false, false // reported: the disconnection was printed
+	for {
+		err := c.follow(ctx, req, func() {
+			if reported {
+				fmt.Fprintln(c.err, "capgate approvals watch: reconnected")
+			}
+			began, reported = true, false
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case !away(err) || !began:
+			return err
+		case !reported:
+			fmt.Fprintf(c.err, "capgate approvals watch: %s; reconnecting\n", lost(err))
+			reported = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchAgain):
+		}
+	}
+}
+
+// follow prints the events after an event, until the gateway ends the stream.
+func (c *approvalsCommand) follow(ctx context.Context, req *capgatepb.WatchApprovalsRequest, began func()) error {
+	stream, err := c.client.WatchApprovals(ctx, req)
+	if err != nil {
+		return err
+	}
+	for {
+		e, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if e.GetId() != "" {
+			req.LastEventId = e.GetId()
+		}
+		switch a := e.GetApproval(); {
+		case e.GetEvent() == "began":
+			began()
+		case a == nil: // missed
+			err = c.record(e, func(w io.Writer) {
+				fmt.Fprintf(w, "%-8s  earlier events are gone; list shows the current approvals\n", e.GetEvent())
+			})
+		case c.wants(a):
+			err = c.record(e, func(w io.Writer) {
+				fmt.Fprintf(w, "%-8s  %s  %s%s\n", e.GetEvent(), a.GetId(), callOf(a), answered(e))
+			})
+		}
+		if err != nil {
+			return err // standard output is gone
+		}
+	}
+}
+
+func (c *approvalsCommand) wants(a *capgatepb.Approval) bool {
+	f := c.filter
+	for _, w := range [][2]string{
+		{f.GetUser(), a.GetUser()}, {f.GetAgent(), a.GetAgent()}, {f.GetCapability(), a.GetCapability()},
+		{f.GetTool(), a.GetTool()},
+	} {
+		if w[0] != "" && w[0] != w[1] {
+			return false
+		}
+	}
+	return true
+}
+
+// answered returns the author of an answer.
+func answered(e *capgatepb.WatchApprovalsResponse) string {
+	a := e.GetApproval()
+	if e.GetEvent() != "approved" && e.GetEvent() != "denied" || a.GetAnsweredBy() == "" {
+		return ""
+	}
+	text := "; by " + word(a.GetAnsweredBy())
+	if a.GetComment() != "" {
+		text += ": " + word(a.GetComment())
+	}
+	return text
+}
+
+// lost describes the end of a stream, without the words of the transport.
+func lost(err error) string {
+	if infoOf(err) != nil {
+		return describeStatus(err)
+	}
+	return "the connection to the gateway was lost"
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// authentication authenticates callers.
+type authentication struct {
+	keys      *tenant.Keys   // of the file
+	stored    *tenant.Stored // in Redis; nil: no tenants in Redis
+	directory *tenant.Directory
+	peppered  atomic.Pointer[[]byte] // key of the hashes of secrets
+	tokens    *token.Verifier
+	certified *tenant.Certificates
+	metrics   *telemetry.Metrics
+	all       *tenant.Authenticators // nil: callers need no credential; only a restart changes that
+	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
+}
+
+// newAuthentication sets up authentication from the configuration.
+func (p *process) newAuthentication(s *settings, metrics *telemetry.Metrics) (err error) {
+	i := &p.auth
+	i.keys, i.metrics = tenant.NewKeys(nil), metrics
+	if cfg := s.cfg.Identity; cfg.Stored {
+		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
+		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
+			return err
+		}
+		i.directory = i.stored.Directory()
+		if p.store.Stats().Embedded {
+			p.log.Warn("new tenants and API keys end with this process, and other replicas do not see them: " +
+				"identity.store is redis, and redis is embedded")
+		}
+	} else {
+		i.directory = tenant.NewDirectory(nil)
+	}
+	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.cfg.Identity.Cache, Log: p.log}); err != nil {
+		return err
+	}
+	i.certified = tenant.NewCertificates(i.directory, nil)
+	i.set(s)
+	if s.cfg.Multi {
+		i.roster = &tenant.Roster{Directory: i.directory}
+		if i.stored != nil {
+			i.roster.Store = p.store.Tenants()
+		}
+	}
+	p.newTenantsAPI()
+	if s.cfg.Multi {
+		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
+			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
+		metrics.WatchIdentities(i.metric)
+		metrics.WatchIssuers(issuerStats(i.tokens))
+	}
+	return nil
+}
+
+// set applies a new configuration.
+func (i *authentication) set(s *settings) {
+	of := s.tenants()
+	i.directory.Replace(of)
+	if i.stored != nil {
+		i.stored.SetPepper(s.pepper)
+		i.stored.SetLimits(s.cfg.Limits)
+	}
+	i.keys.Replace(s.keys, of, s.pepper)
+	i.tokens.Replace(s.issuers)
+	i.certified.Replace(s.certificates())
+	i.peppered.Store(&s.pepper)
+	s.declareLimits(i.metrics)
+}
+
+func (i *authentication) pepper() []byte { return *i.peppered.Load() }
+
+// authenticator returns the authenticator of callers; nil: callers need no credential.
+func (i *authentication) authenticator() authenticate.Authenticator {
+	if i.all == nil {
+		return nil
+	}
+	return i.all
+}
+
+// follow keeps caches up to date with Redis and with the issuers of tokens until ctx ends.
+func (i *authentication) follow(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { i.tokens.Run(ctx) })
+	if i.stored != nil {
+		all.Go(func() { i.stored.Watch(ctx) })
+	}
+	if i.all != nil {
+		all.Go(func() { i.freeLabels(ctx) })
+	}
+	all.Wait()
+}
+
+func (i *authentication) metric() telemetry.Identities {
+	m := telemetry.Identities{Counts: map[telemetry.AuthResult]int64{}}
+	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
+		m.Counts[telemetry.AuthResult{Kind: k.String(), Result: r.String()}] = n
+	})
+	m.Entries = i.tokens.Len()
+	if i.stored != nil {
+		s := i.stored.Stats()
+		m.Entries += s.Entries
+		m.Shared, m.Age = true, s.Age
+	}
+	return m
+}
+
+// logTenancy logs the kinds of credentials in use.
+func (p *process) logTenancy(started *config.Config) {
+	for _, text := range append(listenerWarnings(started), started.Warnings()...) {
+		p.log.Warn(text)
+	}
+	if !started.Multi {
+		p.log.Info("single-tenant: no credentials are configured, so all callers belong to the tenant " + tenant.Default)
+		return
+	}
+	keys := 0
+	for i := range started.Tenants {
+		keys += len(started.Tenants[i].Keys)
+	}
+	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates",
+		len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
+}

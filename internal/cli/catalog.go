@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const catalogHelp = `A tool whose description or schema has changed has drifted: at all replicas, calls that would be
+allowed need approval until the tool is accepted.`
+
+// discoverTime is the timeout of discover: two calls of a discovery tool of 2 min each.
+const discoverTime = 5 * time.Minute
+
+// catalogCommand is capgate catalog.
+type catalogCommand struct{ output }
+
+// newCatalogCommand is capgate catalog.
+func newCatalogCommand(std stdio) *cobra.Command {
+	c := &catalogCommand{output{stdio: std}}
+	accept := overAdmin("accept CAPABILITY TOOL HASH", "accept a changed tool", requestTimeout, c.accept, c.addFlags)
+	accept.Long = "HASH is the hash that show prints, so that only a version that was shown can be accepted."
+	discover := overAdmin("discover CAPABILITY", "fetch the tools of a capability from a backend", discoverTime,
+		c.discover, c.addFlags)
+	discover.Long = "The capability's manifest has tool_source: dynamic."
+	return parent("catalog", "show tools, and accept changed ones", catalogHelp,
+		overAdmin("list", "list capabilities with the number of their tools", requestTimeout, c.list, c.addFlags),
+		overAdmin("show CAPABILITY", "show the tools of a capability", requestTimeout, c.show, c.addFlags),
+		accept, discover)
+}
+
+func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
+	all := new(capgatepb.ListCatalogResponse)
+	err := pages(func(token string) (string, error) {
+		page, err := capgatepb.NewCatalogAdminClient(conn).ListCatalog(cmd.Context(),
+			&capgatepb.ListCatalogRequest{PageSize: 1000, PageToken: token})
+		all.Capabilities = append(all.Capabilities, page.GetCapabilities()...)
+		return page.GetNextPageToken(), err
+	})
+	if err != nil {
+		return err
+	}
+	return c.data(all, func(w io.Writer) {
+		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
+		for _, e := range all.GetCapabilities() {
+			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()), whyNot(e))
+		}
+		t.print(w)
+	})
+}
+
+func toolCount(e *capgatepb.CatalogEntry) string {
+	if !e.GetKnown() {
+		return "-"
+	}
+	return fmt.Sprint(e.GetToolCount())
+}
+
+// whyNot returns the reason why the newest tools are not in effect.
+func whyNot(e *capgatepb.CatalogEntry) string {
+	if e.GetPending() != "" {
+		return e.GetPending()
+	}
+	return e.GetLastError()
+}
+
+func (c *catalogCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	answer, err := capgatepb.NewCatalogAdminClient(conn).ShowCatalog(cmd.Context(),
+		&capgatepb.ShowCatalogRequest{Capability: args[0]}, grpc.MaxCallRecvMsgSize(maxResponse))
+	if err != nil {
+		return err
+	}
+	return c.printTools(answer.GetCapability())
+}
+
+func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
+	return c.data(e, func(w io.Writer) {
+		if why := whyNot(e); why != "" {
+			fmt.Fprintf(w, "not current: %s\n\n", visible(why))
+		}
+		if !e.GetKnown() {
+			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; without a "+
+				"policy of its fleet or a rule, all calls are blocked\n\n")
+		}
+		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION")
+		t.color = colored(c.out)
+		for _, tool := range e.GetTools() {
+			state := "accepted"
+			if tool.GetDrifted() {
+				state = "drifted"
+			}
+			t.row(tool.GetName(), tool.GetRecommendedPolicy(), state, tool.GetHash(), beginning(tool.GetDescription(), 60))
+		}
+		t.print(w)
+	})
+}
+
+func (c *catalogCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	answer, err := capgatepb.NewCatalogAdminClient(conn).AcceptTool(cmd.Context(),
+		&capgatepb.AcceptToolRequest{Capability: args[0], Tool: args[1], Hash: args[2]},
+		grpc.MaxCallRecvMsgSize(maxResponse))
+	if err != nil {
+		return err
+	}
+	return c.data(answer, func(w io.Writer) { fmt.Fprintf(w, "accepted: %s of %s\n", args[1], args[0]) })
+}
+
+func (c *catalogCommand) discover(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	answer, err := capgatepb.NewCatalogAdminClient(conn).DiscoverTools(cmd.Context(),
+		&capgatepb.DiscoverToolsRequest{Capability: args[0]}, grpc.MaxCallRecvMsgSize(maxResponse))
+	if err != nil {
+		return err
+	}
+	if why := answer.GetCapability().GetLastError(); why != "" {
+		return refused("the known tools stay: %s", why)
+	}
+	return c.printTools(answer.GetCapability())
+}

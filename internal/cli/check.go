@@ -1,0 +1,323 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+const checkHelp = `FILE is a configuration or a manifest of a capability, which the command recognizes by its fields; a
+directory with a manifest.yaml; or a directory of such directories and of files *.yaml. Without FILE it
+is capgate.yaml, and - is standard input. Every problem prints as FILE:LINE: FIELD: problem.
+
+With -o json or yaml, the result on standard output has the file, line and field of each problem.
+
+The command opens no connections without --connect, which probes each backend of a configuration once: a
+backend that is not ready, or serves something else than its fleet says, is a problem. It warns about
+tenants in an embedded Redis, which loses them at a restart, about open listeners, and about fleets whose
+tools are all blocked.`
+
+// newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
+func newCheckCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "check [FILE]...", Short: "check configurations or manifests", Long: checkHelp}
+	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")
+	connects := c.Flags().Bool("connect", false, "probe each backend of a configuration once")
+	o := output{stdio: std}
+	o.addFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if len(args) > 0 && c.Flags().Changed("config") {
+			return usageError("want FILE or --config, not both")
+		}
+		checked := checker{std: std}
+		if *connects {
+			checked.connects = c.Context()
+		}
+		if len(args) == 0 {
+			if err := missingConfig(*file, c.Flags().Changed("config")); err != nil {
+				return err
+			}
+			data, err := fingerprints{}.read(*file)
+			checked.config(*file, data, err)
+		}
+		for _, name := range args {
+			checked.file(name)
+		}
+		checked.manifests()
+		problems := errors.Join(checked.problems...)
+		if problems == nil || o.format != tableFormat {
+			if err := o.data(checked.result(problems), func(w io.Writer) {
+				fmt.Fprintf(w, "ok: %s\n", strings.Join(checked.ok, ", "))
+			}); err != nil {
+				return err
+			}
+		}
+		if problems != nil {
+			return exitError{exitRefused, plainError{problems}}
+		}
+		return nil
+	}
+	return exits(c, "0 no problems; 1 problems; 2 wrong command line.")
+}
+
+// checker checks configurations and manifests.
+type checker struct {
+	std      stdio
+	ok       []string // summaries of valid files
+	problems []error
+	connects context.Context //nolint:containedctx // of the probes; nil: backends are not probed
+
+	paths []string             // of manifests
+	stdin []*manifest.Manifest // at most one
+}
+
+// checkResult is the result of capgate check as data.
+type checkResult struct {
+	OK       bool           `json:"ok"`
+	Checked  []string       `json:"checked"` // summaries of valid files
+	Problems []checkProblem `json:"problems"`
+}
+
+// checkProblem is a problem, with its place where that is known.
+type checkProblem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Problem string `json:"problem"`
+}
+
+func (c *checker) result(problems error) checkResult {
+	r := checkResult{OK: problems == nil, Checked: append([]string{}, c.ok...), Problems: []checkProblem{}}
+	if problems == nil {
+		return r
+	}
+	for _, problem := range problemsOf(problems) {
+		p := checkProblem{Problem: problem.Error()}
+		var at strictyaml.Error
+		if errors.As(problem, &at) {
+			p = checkProblem{File: at.File, Line: at.Line, Field: at.Path, Problem: at.Text}
+		}
+		r.Problems = append(r.Problems, p)
+	}
+	return r
+}
+
+// file checks a configuration, or takes note of a manifest.
+func (c *checker) file(name string) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		c.paths = append(c.paths, name)
+		return
+	}
+	var data []byte
+	var err error
+	if name == "-" {
+		name = "standard input"
+		data, err = io.ReadAll(c.std.in)
+	} else {
+		data, err = fingerprints{}.read(name)
+	}
+	switch {
+	case err != nil:
+		c.problems = append(c.problems, err)
+	case !isManifest(data):
+		c.config(name, data, nil)
+	case name == "standard input":
+		m, err := manifest.Parse(name, data)
+		if err != nil {
+			c.problems = append(c.problems, err)
+			return
+		}
+		c.stdin = append(c.stdin, m)
+	default:
+		c.paths = append(c.paths, name)
+	}
+}
+
+// config checks the text of a configuration, if it could be read.
+func (c *checker) config(name string, data []byte, err error) {
+	var ok string
+	var s *settings
+	if err == nil {
+		ok, s, err = checkConfig(name, data, c.std.err)
+	}
+	if err != nil {
+		c.problems = append(c.problems, err)
+		return
+	}
+	c.ok = append(c.ok, ok)
+	if c.connects == nil {
+		return
+	}
+	ok, problems := connect(c.connects, name, s, c.std.err)
+	c.ok, c.problems = append(c.ok, ok), append(c.problems, problems...)
+}
+
+// manifests checks the manifests together: their ids differ.
+func (c *checker) manifests() {
+	all, err := readManifests(c.paths, fingerprints{})
+	if err != nil {
+		c.problems = append(c.problems, err)
+	}
+	if all = append(all, c.stdin...); len(all) > 0 {
+		c.ok = append(c.ok, summaryOfManifests(all))
+	}
+}
+
+// isManifest reports whether the fields of a text are those of a manifest, and not those of a configuration.
+func isManifest(data []byte) bool {
+	var fields map[string]yaml.Node
+	if yaml.Unmarshal(data, &fields) != nil {
+		return false
+	}
+	for _, name := range []string{"id", "image", "tools", "tool_source", "class", "resources", "network"} {
+		if _, has := fields[name]; has {
+			return true
+		}
+	}
+	return false
+}
+
+// missingConfig returns the error for a configuration that no one named and that is not there; nil: it is.
+func missingConfig(file string, named bool) error {
+	if _, err := os.Stat(file); named || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return usageError("there is no configuration %s here: capgate init writes one, and an argument FILE names another",
+		file)
+}
+
+// checkConfig summarizes a valid configuration, and warns about state that a restart would lose.
+func checkConfig(file string, data []byte, warnings io.Writer) (string, *settings, error) {
+	c, err := config.Parse(file, data, protocols()...)
+	if err != nil {
+		return "", nil, err
+	}
+	s, err := withFiles(c, fingerprints{}, nil)
+	if err == nil {
+		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
+	}
+	if err != nil {
+		return "", nil, inFile(file, err)
+	}
+	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
+		fmt.Fprintf(warnings, "%s: warning: %s\n", file, forgets(c))
+	}
+	for _, text := range append(listenerWarnings(c), c.Warnings()...) {
+		fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+	}
+	for _, text := range answerRuleWarnings(c) {
+		fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+	}
+	for i := range c.Fleets {
+		if text := s.allowsNothing(&c.Fleets[i]); text != "" {
+			fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+		}
+	}
+	backends := 0
+	for i := range c.Fleets {
+		backends += len(c.Fleets[i].Backends)
+	}
+	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), s, nil
+}
+
+// allowsNothing returns the reason why no tool of a fleet can be called, or "". Neither its policy nor its manifest
+// allows a tool. Where rules may, only a fleet counts that has neither of the two.
+func (s *settings) allowsNothing(f *config.Fleet) string {
+	m := s.manifestOf(f)
+	if s.cfg.Policies.Enabled {
+		if ofEngines(f) || f.Own.Policy || m != nil || s.cfg.Registration.Manifests {
+			return ""
+		}
+		return fmt.Sprintf("fleet %s: all tools are blocked until a rule allows them: it has no policy and no manifest",
+			f.Capability)
+	}
+	if ofEngines(f) || f.Policy != call.Block || m != nil && m.Dynamic {
+		return ""
+	}
+	why := "it has no manifest"
+	if m != nil {
+		for i := range m.Tools {
+			if m.Tools[i].Recommended != call.Block {
+				return ""
+			}
+		}
+		why = "no tool of " + s.manifestFile(f) + " has recommended_policy: allow or ask"
+	} else if s.cfg.Registration.Manifests {
+		return "" // its backends may bring one
+	}
+	return fmt.Sprintf("fleet %s: all tools are blocked: its policy is block, %s, and there are no rules; set "+
+		"policy: allow or ask, or policies: {} for rules", f.Capability, why)
+}
+
+// forgets returns the state that a gateway with tenants loses at a restart, because its Redis is embedded.
+func forgets(c *config.Config) string {
+	if c.Identity.Stored {
+		return "redis is embedded: new tenants and API keys are lost at a restart, and other replicas do not see them"
+	}
+	return "redis is embedded: the usage of tenants' limits, their rules and their approvals are lost at a restart, " +
+		"and other replicas do not see them"
+}
+
+// inFile prefixes every problem of an error with its file, unless it has a position.
+func inFile(file string, err error) error {
+	var all []error
+	for _, problem := range problemsOf(err) {
+		var at strictyaml.Error
+		if !errors.As(problem, &at) {
+			problem = fmt.Errorf("%s: %w", file, problem)
+		}
+		all = append(all, problem)
+	}
+	return errors.Join(all...)
+}
+
+// checkAudit checks the folder of the audit log. The log itself is created when it is needed.
+func checkAudit(to string) error {
+	if to == "" || to == "stdout" {
+		return nil
+	}
+	folder := filepath.Dir(to)
+	switch is, err := os.Stat(folder); {
+	case errors.Is(err, fs.ErrNotExist):
+		return wrongFile(to, "audit.to: directory %s does not exist", folder)
+	case err != nil:
+		return wrongFile(to, "audit.to: directory %s cannot be accessed: %w", folder, err)
+	case !is.IsDir():
+		return wrongFile(to, "audit.to: %s is not a directory", folder)
+	}
+	return nil
+}
+
+func summaryOfManifests(all []*manifest.Manifest) string {
+	tools, dynamic := 0, 0
+	for _, m := range all {
+		tools += len(m.Tools)
+		if m.Dynamic {
+			dynamic++
+		}
+	}
+	text := count(len(all), "manifest") + ", " + count(tools, "tool")
+	if dynamic > 0 {
+		text += fmt.Sprintf(", %d with dynamic tools", dynamic)
+	}
+	return text
+}
+
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

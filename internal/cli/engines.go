@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/engine"
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
+	"github.com/capgate/capgate/gateway/engine/metrics"
+	"github.com/capgate/capgate/gateway/engine/probe"
+	enginerest "github.com/capgate/capgate/gateway/engine/rest"
+	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
+	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// protocols are those that fleets may speak besides Selu's.
+func protocols() []*config.Protocol {
+	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol(), grpcconfig.Protocol()}
+}
+
+// asksOf returns the probe of a fleet's backends; nil: Healthcheck.
+func asksOf(f *config.Fleet) health.Question {
+	if ofEngines(f) {
+		return probe.Of(f.Health.Probe)
+	}
+	return nil
+}
+
+// ofEngines reports whether a fleet is of engines, which keep their sessions on disk.
+func ofEngines(f *config.Fleet) bool {
+	_, is := f.Settings.(*engine.Settings)
+	return is
+}
+
+// newEngines makes what replicas share of OpenParallax engines, and what counts for them.
+func (p *process) newEngines(m *telemetry.Metrics) error {
+	counts := metrics.New(p.engineIDs, m)
+	p.engines = engine.Shared{
+		Turns:    turns.New(p.store.EngineTurns(), turns.Options{}),
+		Sessions: p.store.EngineSessions(), Approvals: p.approvals,
+		Questions: p.store.EngineQuestions(), Meters: counts.Of,
+	}
+	return m.Register(counts)
+}
+
+// withEngines adds engines to a catalog of capabilities.
+func (p *process) withEngines(c *listing.Server) *enginelisting.Catalog {
+	return enginelisting.New(c, p.engineIDs)
+}
+
+// engineRoutes are those of engines.
+func engineRoutes() []rest.Wing { return []rest.Wing{enginerest.Routes} }
+
+// engineIDs are those of all fleets of engines, sorted.
+func (p *process) engineIDs() []string { return engine.Fleets(p.routing.Table()) }

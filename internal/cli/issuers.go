@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// readIssuers reads the certificate authorities of the issuers of tokens.
+func (s *settings) readIssuers() (problems []error) {
+	for n := range s.cfg.Issuers {
+		i := &s.cfg.Issuers[n]
+		var roots *x509.CertPool
+		if i.CAFile != "" {
+			var err error
+			if roots, err = certPool(i.CAFile, s.files); err != nil {
+				problems = append(problems, fmt.Errorf("issuer %s: ca_file: %w", i.Name, err))
+			}
+		}
+		of := issuerOf(i, roots)
+		for _, c := range s.cfg.Operators.SignIn {
+			if c.Issuer == i.Name {
+				of.ClientIDs = append(of.ClientIDs, c.ClientID)
+			}
+		}
+		s.issuers = append(s.issuers, of)
+	}
+	return problems
+}
+
+func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
+	t := token.Issuer{
+		Name: i.Name, URL: i.URL, JWKS: i.JWKSURL, Audiences: i.Audiences, Algorithms: i.Algorithms,
+		Leeway: i.Leeway, MaxLifetime: i.MaxLifetime, IDTokens: i.IDTokens,
+		Claims: token.Claims{
+			Tenant: i.Claims.Tenant, FixedTenant: i.Tenant, User: i.Claims.User, Agent: i.Claims.Agent,
+			Scopes: i.Claims.Scopes, FixedScopes: i.Scopes, ScopeNames: i.ScopeNames, Asserts: i.Asserts,
+			Groups: i.Claims.Groups,
+		},
+		Source: token.Source{Refresh: i.Refresh, MaxStale: i.MaxStale, Roots: roots, Insecure: i.Insecure},
+	}
+	for _, claim := range slices.Sorted(maps.Keys(i.Required)) {
+		t.Required = append(t.Required, token.Required{Claim: claim, Value: i.Required[claim]})
+	}
+	return t
+}
+
+// issuerStats returns a verifier's statistics for a scrape.
+func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
+	return func() (all []telemetry.Issuer) {
+		for _, s := range tokens.Stats() {
+			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up,
+				Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
+		}
+		return all
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// openListeners opens the addresses of listeners. Those that are open after an error are p's, too.
+func (p *process) openListeners(s *settings) error {
+	for i := range s.cfg.Listeners {
+		l := &s.cfg.Listeners[i]
+		ln, err := openListener(l)
+		if err != nil {
+			return fmt.Errorf("listeners[%d]: address: %w", i, withAdvice(l.Address, err))
+		}
+		p.listeners = append(p.listeners, gateway.Listener{Of: callersAt(l), Socket: ln, TLS: s.listenerTLS[i]})
+	}
+	return nil
+}
+
+// withAdvice says what to do about an address that cannot be listened on.
+func withAdvice(addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is in use by another program; name another address", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is not an address of this machine; name one that it has", addr)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%s: its directory does not exist; create it first", addr)
+	}
+	return err
+}
+
+func openListener(l *config.Listener) (net.Listener, error) {
+	if path := l.Socket(); path != "" {
+		return listenUnix(path, l.Mode)
+	}
+	at, err := ownAddress(l.Address)
+	if err != nil {
+		return nil, err
+	}
+	return net.Listen("tcp", at)
+}
+
+// callersAt returns what a listener says of its callers and their calls.
+func callersAt(l *config.Listener) *tenant.Listener {
+	of := &tenant.Listener{
+		Name: l.Address, Capability: l.Capability, Dialect: l.Dialect, Session: l.Session,
+		Tenant: l.Tenant, User: l.User, Agent: l.Agent,
+		Scopes: l.Scopes, Limited: l.Scopes != 0, Asserts: l.Asserts,
+	}
+	if l.Waits {
+		of.ApprovalWait = &l.ApprovalWait
+	}
+	if l.Scopes == 0 {
+		of.Scopes = tenant.ListenerScopes
+	}
+	return of
+}
+
+// addresses are where a process listens besides its public port and its admin API.
+func (p *process) addresses() []string {
+	all := make([]string, len(p.listeners))
+	for i, l := range p.listeners {
+		if all[i] = l.Socket.Addr().String(); l.Socket.Addr().Network() == "unix" {
+			all[i] = "unix:" + all[i]
+		}
+	}
+	return all
+}
+
+// readListenerTLS reads the certificates of listeners. Unchanged ones are reused.
+func (s *settings) readListenerTLS(before *settings) error {
+	s.listenerTLS = make([]*tls.Config, len(s.cfg.Listeners))
+	var problems []error
+	for i := range s.cfg.Listeners {
+		t := s.cfg.Listeners[i].TLS
+		secure, err := serverTLS(t, s.files)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("listeners[%d]: %w", i, err))
+			continue
+		}
+		if before != nil && i < len(before.listenerTLS) && before.cfg.Listeners[i].TLS == t &&
+			s.files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+			secure = before.listenerTLS[i]
+		}
+		s.listenerTLS[i] = secure
+	}
+	return errors.Join(problems...)
+}
+
+// reloadListenerTLS has listeners show renewed certificates, those that stay as they were. Other changes need a
+// restart.
+func (r *reloader) reloadListenerTLS(s *settings) {
+	for i := range r.started.Listeners {
+		at := slices.IndexFunc(s.cfg.Listeners, func(l config.Listener) bool {
+			return l.Address == r.started.Listeners[i].Address
+		})
+		if at < 0 || s.listenerTLS[at] == nil || r.shown[i] == nil || s.listenerTLS[at] == r.shown[i] {
+			continue
+		}
+		r.shown[i] = s.listenerTLS[at]
+		r.process.gateway.SetListenerTLS(i, r.shown[i])
+	}
+}
+
+// sameListeners compares listeners without the files of their certificates, which are read again at any time.
+func sameListeners(a, b *config.Config) bool {
+	if len(a.Listeners) != len(b.Listeners) {
+		return false
+	}
+	for i := range a.Listeners {
+		one, other := a.Listeners[i], b.Listeners[i]
+		if (one.TLS.CertFile == "") != (other.TLS.CertFile == "") {
+			return false
+		}
+		one.TLS, other.TLS = config.ServerTLS{}, config.ServerTLS{}
+		if one != other {
+			return false
+		}
+	}
+	return true
+}
+
+// listenerWarnings says who the callers of open listeners are, and which tenants have to come from Redis.
+func listenerWarnings(c *config.Config) (all []string) {
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		if c.Anonymous(l) && !l.IsLocal() {
+			all = append(all, fmt.Sprintf("listeners[%d]: %s is open: every program that reaches it is %s", i, l.Address,
+				c.Everybody(l)))
+		}
+		if l.Tenant != "" && !slices.ContainsFunc(c.Tenants, func(t config.Tenant) bool { return t.ID == l.Tenant }) {
+			all = append(all, fmt.Sprintf("listeners[%d]: tenant %s is not in the file: calls are rejected unless Redis "+
+				"has it", i, l.Tenant))
+		}
+	}
+	return all
+}

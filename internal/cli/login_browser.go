@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// signInTime is how long capgate login waits for a person.
+const signInTime = 10 * time.Minute
+
+// signIn lets a person sign in with a browser, which gives this program a code (RFC 8252, RFC 7636).
+func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
+	l.access.anonymous = true
+	client, err := newAdminClient(l.access)
+	if err != nil {
+		return err
+	}
+	if l.access.secure == nil && !l.access.cleartext && !isLoopback(l.access.base.Hostname()) {
+		return usageError("the session would come without TLS, where the network can read it; use --admin https://%s, or "+
+			"--insecure-cleartext", l.access.base.Host)
+	}
+	ctx, cancel := context.WithTimeout(ctx, signInTime)
+	defer cancel()
+	verifier, state := rand.Text()+rand.Text(), rand.Text()[:8]
+	code, err := l.codeOf(ctx, client.base, verifier, state, remote)
+	if err != nil {
+		return refused("%w", err)
+	}
+	var made struct {
+		Credential string    `json:"credential"`
+		Expires    time.Time `json:"expire_time"`
+	}
+	if err := client.do(ctx, http.MethodPost, "/cli/token", map[string]string{"code": code, "verifier": verifier},
+		&made); err != nil {
+		return err
+	}
+	who, err := l.ask(ctx, made.Credential)
+	if err != nil {
+		return err
+	}
+	return l.store(storedCredential{Credential: made.Credential, Session: true, ExpireTime: &made.Expires}, who)
+}
+
+// codeOf returns the code that the browser gets.
+func (l *loginCommand) codeOf(ctx context.Context, base, verifier, state string, remote bool) (string, error) {
+	sum := sha256.Sum256([]byte(verifier))
+	query := url.Values{"port": {"0"}, "state": {state}, "challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}}
+	if remote {
+		fmt.Fprintf(l.err, "Open this address in a browser; it shows %s:\n\n  %s/cli?%s\n\nThe code: ", state, base,
+			query.Encode())
+		line, err := bufio.NewReader(l.in).ReadString('\n')
+		if code := strings.TrimSpace(line); code != "" {
+			return code, nil
+		}
+		return "", errors.Join(errors.New("no code was typed"), err)
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("the browser cannot answer here: %w; --no-browser needs no port", err)
+	}
+	codes := make(chan string, 1)
+	server := &http.Server{ReadHeaderTimeout: requestTimeout, Handler: receiver(state, codes)}
+	go func() { _ = server.Serve(ln) }() // ends with Close
+	defer func() { _ = server.Close() }()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	query.Set("port", port)
+	address := base + "/cli?" + query.Encode()
+	fmt.Fprintf(l.err, "Sign in with a browser of this machine; it shows %s:\n\n  %s\n\n", state, address)
+	openBrowser(ctx, address)
+	select {
+	case code := <-codes:
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = server.Shutdown(ctx) // the browser gets its page
+		return code, nil
+	case <-ctx.Done():
+		return "", errors.New("nobody has signed in")
+	}
+}
+
+// receiver takes the code of the browser's redirect.
+func receiver(state string, codes chan<- string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		code := r.URL.Query().Get("code")
+		if r.Method != http.MethodGet || r.URL.Path != "/" || code == "" ||
+			subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(state)) != 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintln(w, "This is not the answer that capgate login waits for.")
+			return
+		}
+		select {
+		case codes <- code:
+		default: // there is one already
+		}
+		fmt.Fprintln(w, "Return to the terminal: capgate login says there whether you are signed in. You may close this window.")
+	})
+}
+
+// openBrowser opens an address where there is a desktop; people can also copy it.
+func openBrowser(ctx context.Context, address string) {
+	name := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		name = "open"
+	} else if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return
+	}
+	_ = exec.CommandContext(context.WithoutCancel(ctx), name, address).Start() //nolint:gosec // our own address
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// installed is a program that tools/setup has installed.
+func installed(t *testing.T, path ...string) string {
+	t.Helper()
+	file, err := filepath.Abs(filepath.Join(append([]string{root, "bin"}, path...)...))
+	check.Must(t, err)
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("%v: run `make setup`", err)
+	}
+	return file
+}
+
+// beside makes a directory from which node finds its packages.
+func beside(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(installed(t, "node"), "test")
+	check.Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// tells runs a program and returns what it prints.
+func tells(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(cleanEnv(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "HOME="+dir)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", filepath.Base(name), args, err, out, stderr.String())
+	}
+	return string(out)
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+}
+
+// snippet is the tested block of docs/use/openapi.md in a language, for a gateway at addr.
+func snippet(t *testing.T, language, addr string) string {
+	t.Helper()
+	for _, b := range blocks(t, "docs/use/openapi.md") {
+		if b.info == language+" test" {
+			return strings.ReplaceAll(b.text, "localhost:8080", addr)
+		}
+	}
+	t.Fatalf("docs/use/openapi.md has no tested %s", language)
+	return ""
+}
+
+// External validators accept the document, in both of its forms.
+func TestOpenAPIIsValid(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, admin := addresses(greeting)
+	dir := beside(t)
+	// Where a summary says all, there is no description.
+	put(t, dir, "spectral.yaml", "extends: ['spectral:oas']\nrules: {operation-description: off}\n")
+	put(t, dir, "redocly.yaml", "extends: [recommended-strict]\n")
+	for _, name := range []string{"openapi.json", "openapi.yaml"} {
+		code, text := page(t, "http://"+public+"/"+name)
+		if code != 200 {
+			t.Fatalf("%d %s", code, text)
+		}
+		put(t, dir, name, text)
+		code, text = page(t, "http://"+admin+"/"+name)
+		if code != 200 {
+			t.Fatalf("%d %s", code, text)
+		}
+		put(t, dir, "admin-"+name, text)
+	}
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "redocly"), "lint", "--config", "redocly.yaml",
+		"openapi.json", "openapi.yaml", "admin-openapi.json", "admin-openapi.yaml")
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "spectral"), "lint", "--ruleset", "spectral.yaml",
+		"--fail-severity", "warn", "openapi.json", "openapi.yaml", "admin-openapi.json", "admin-openapi.yaml")
+}
+
+// The client that the documentation makes compiles strictly, and calls.
+func TestOpenAPIMakesATypeScriptClient(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	dir := beside(t)
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "openapi-typescript"),
+		"http://"+public+"/openapi.json", "--output", "capgate.d.ts")
+	client := snippet(t, "ts", public)
+	put(t, dir, "client.ts", client)
+	// Arguments are the tool's own.
+	put(t, dir, "wrong.ts", "export {};\n"+
+		strings.Replace(client, "  body: {", "  // @ts-expect-error\n  body: { place: 1,", 1))
+	tells(t, dir, installed(t, "node", "node_modules", ".bin", "tsc"), "--strict", "--target", "es2022", "--module",
+		"nodenext",
+		"--noUncheckedIndexedAccess", "--skipDefaultLibCheck", "client.ts", "wrong.ts")
+	if out := tells(t, dir, "node", "client.js"); !strings.Contains(out, "location: 'Berlin'") {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestPythonOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	if out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c",
+		snippet(t, "python", public)); !strings.Contains(out, "'location': 'Berlin'") {
+		t.Errorf("%s", out)
+	}
+}
+
+// browsed is what openapi/viewer/testdata/browser.mjs saw.
+type browsed struct {
+	Strange    []string // URLs that are not the gateway's
+	Complaints []string // of the browser
+	Wide       []string // pages that a phone has to scroll sideways
+	Said       []string // of wrong keys
+	Before     int      // tools without a key
+	After      int
+	Padlocks   int
+	First      string // heading of the operations
+	Dark       string // background of the page in the dark
+	Address    string // to which the root leads
+	Result     string
+}
+
+func browse(t *testing.T, args ...string) browsed {
+	t.Helper()
+	dir := beside(t)
+	put(t, dir, "browser.mjs", read(t, "openapi/viewer/testdata/browser.mjs"))
+	var saw browsed
+	if shots := os.Getenv("TEST_SCREENSHOTS"); shots != "" { // for people
+		args = append(append(args, "")[:2], shots)
+	}
+	check.Must(t, json.Unmarshal([]byte(tells(t, dir, "node",
+		append([]string{"browser.mjs", browsertest.Chromium(t), filepath.Join(dir, "profile")}, args...)...)), &saw))
+	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
+		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
+	}
+	if len(saw.Wide) > 0 || saw.Dark != "rgb(28, 32, 34)" || !strings.HasSuffix(saw.Address, "/docs") ||
+		!strings.HasPrefix(saw.First, "capability weather") {
+		t.Errorf("%+v", saw)
+	}
+	if !strings.Contains(saw.Result, `"location": "Berlin"`) {
+		t.Errorf("the tool answers %q", saw.Result)
+	}
+	return saw
+}
+
+func TestDocsInABrowser(t *testing.T) {
+	t.Parallel()
+	_, greeting := startDemo(t)
+	public, _ := addresses(greeting)
+	if saw := browse(t, "http://"+public); saw.Before != 3 || saw.After != 3 || saw.Padlocks != 0 {
+		t.Errorf("%+v", saw)
+	}
+}
+
+// With a key, the page shows the caller's tools.
+func TestDocsInABrowserWithAKey(t *testing.T) {
+	t.Parallel()
+	backends, stop, err := startReplicas()
+	check.Must(t, err)
+	t.Cleanup(stop)
+	id, secret := tenant.NewCredential()
+	manifest, err := filepath.Abs(filepath.Join(root, "examples", "weather", "manifest.yaml"))
+	check.Must(t, err)
+	file := filepath.Join(t.TempDir(), "capgate.yaml")
+	put(t, filepath.Dir(file), filepath.Base(file), fmt.Sprintf(`
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+overload: {max_delay: 10s}
+policies: {}
+tenants: [{id: acme, capabilities: ["*"], keys: [{id: %s, hash: "%s", scopes: [invoke, read]}]}]
+fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]
+`, id, tenant.HashOf(secret, nil), manifest, strings.Join(backends, `", "`)))
+	_, public, _ := serve(t, nil, "--config", file)
+	if saw := browse(t, "http://"+public, tenant.Credential(id, secret)); saw.Before != 0 || saw.After != 3 ||
+		saw.Padlocks == 0 || len(saw.Said) != 2 || !strings.Contains(saw.Said[1], "This key is not accepted: ") {
+		t.Errorf("%+v", saw)
+	}
+}

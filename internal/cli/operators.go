@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// operators authenticates those who use the admin API.
+type operators struct {
+	keys      *guard.Keys
+	certified *guard.Certificates
+	tokens    *guard.Tokens
+	guard     *guard.Guard
+	secure    atomic.Pointer[tls.Config] // TLS in force; nil: cleartext
+	token     string                     // printed at the start; "": there is none
+	forget    func()                     // removes the file with the token; nil: there is none
+}
+
+// readOperators reads the files of operators.
+func (s *settings) readOperators(before *settings) (problems []error) {
+	o := &s.cfg.Operators
+	var err error
+	if s.adminTLS, err = serverTLS(o.TLS, s.files); err != nil {
+		problems = append(problems, fmt.Errorf("operators: %w", err))
+	}
+	if before != nil && before.cfg.Operators.TLS == o.TLS &&
+		s.files.agree(before.files, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ClientCAFile) {
+		s.adminTLS = before.adminTLS
+	}
+	for i := range o.Keys {
+		k := &o.Keys[i]
+		hash, err := s.readHash(k.Hash, k.HashFile)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("operators, key %s: %w", k.ID, err))
+			continue
+		}
+		s.operatorKeys = append(s.operatorKeys,
+			guard.Key{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Hash: hash, Roles: k.Roles, Expires: k.Expires})
+	}
+	return problems
+}
+
+// newOperators sets up who may use the admin API. It fails where other machines could, and nobody would be asked.
+func (p *process) newOperators(s *settings) error {
+	o := &p.operators
+	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
+	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.cfg.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
+	if !cfg.Insecure && !s.cfg.Authenticates() {
+		if err := p.newStartToken(&cfg); err != nil {
+			return err
+		}
+	}
+	if err := p.newPersons(s, &cfg); err != nil {
+		return err
+	}
+	if p.auth.all != nil { // last, because it takes any bearer credential
+		cfg.Authenticators = append(cfg.Authenticators, guard.NewTenants(p.auth.all))
+	}
+	o.guard = guard.New(cfg)
+	o.set(s)
+	return nil
+}
+
+// adminTLSConfig returns TLS of the admin API, whose certificates follow the configuration; nil: cleartext.
+func (p *process) adminTLSConfig() *tls.Config {
+	if p.operators.secure.Load() == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			now := p.operators.secure.Load().Clone()
+			now.NextProtos = []string{"h2", "http/1.1"}
+			return now, nil
+		}}
+}
+
+// newStartToken makes the token of an admin API for this machine alone.
+func (p *process) newStartToken(cfg *guard.Config) error {
+	addr := p.admin.Addr().String()
+	if at, ok := p.admin.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return fmt.Errorf("admin: other machines reach %s, and the configuration does not say who may use the admin API; "+
+			"name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it ask nobody with operators: "+
+			"{insecure: true}, --admin-insecure or CAPGATE_ADMIN_INSECURE=1", addr)
+	}
+	p.operators.token = operator.NewStartToken()
+	cfg.Start = guard.NewStartToken(p.operators.token)
+	cfg.Authenticators = append(cfg.Authenticators, cfg.Start)
+	var err error
+	if p.operators.forget, err = operator.WriteStartToken(runtimeDir(), addr, p.operators.token); err != nil {
+		p.log.Warn("commands on this machine will not find the start token of the admin API", "error", err)
+	}
+	return nil
+}
+
+// startLink is the address of the admin API for a person, with the start token if there is one.
+func (p *process) startLink() string {
+	scheme := "http://"
+	if p.operators.secure.Load() != nil {
+		scheme = "https://"
+	}
+	link := scheme + reachable(p.admin.Addr())
+	if p.operators.token != "" {
+		link += "/?token=" + p.operators.token
+	}
+	return link
+}
+
+// set applies a new configuration.
+func (o *operators) set(s *settings) {
+	o.keys.Replace(s.operatorKeys, s.pepper)
+	rules := make([]guard.Certificate, len(s.cfg.Operators.Certificates))
+	for i, c := range s.cfg.Operators.Certificates {
+		rules[i] = guard.Certificate{Match: tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS}, Tenant: c.Tenant,
+			Roles: c.Roles}
+	}
+	o.certified.Replace(rules)
+	o.tokens.Replace(peopleOf(s))
+	o.guard.OpenMetrics(s.cfg.Operators.OpenMetrics)
+	if s.adminTLS != nil {
+		o.secure.Store(s.adminTLS)
+	}
+}
+
+func (o *operators) close() {
+	if o.forget != nil {
+		o.forget()
+	}
+}
+
+// sameOperators compares what only a restart changes: whether operators are asked at all, and whether by TLS.
+func sameOperators(a, b *config.Config) bool {
+	return a.Operators.Insecure == b.Operators.Insecure && a.Authenticates() == b.Authenticates() &&
+		(a.Operators.TLS.CertFile == "") == (b.Operators.TLS.CertFile == "")
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// The formats of --output.
+const (
+	tableFormat = "table"
+	jsonFormat  = "json"
+	yamlFormat  = "yaml"
+)
+
+// output prints what a command found, in the format of --output.
+type output struct {
+	stdio
+	format string
+}
+
+// addFlags adds --output.
+func (o *output) addFlags(fs *pflag.FlagSet) {
+	o.format = tableFormat
+	fs.VarP((*formatValue)(&o.format), "output", "o", "`format` of the output: table, json or yaml")
+}
+
+// formatValue is the value of --output.
+type formatValue string
+
+func (f *formatValue) String() string { return string(*f) }
+
+func (f *formatValue) Type() string { return "format" }
+
+func (f *formatValue) Set(v string) error {
+	if !slices.Contains([]string{tableFormat, jsonFormat, yamlFormat}, v) {
+		return fmt.Errorf("want %s, %s or %s", tableFormat, jsonFormat, yamlFormat)
+	}
+	*f = formatValue(v)
+	return nil
+}
+
+// completeOutput lets shells complete --output.
+func completeOutput(c *cobra.Command) {
+	if c.Flags().Lookup("output") != nil {
+		_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions( // it is registered once
+			[]string{tableFormat, jsonFormat, yamlFormat}, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// data prints a protobuf message, or a value of encoding/json, as an object. In the format for people, text prints
+// it.
+func (o *output) data(v any, text func(io.Writer)) error {
+	var b bytes.Buffer
+	if o.format == tableFormat {
+		text(&b)
+	} else if err := o.encode(&b, v, "  "); err != nil {
+		return err
+	}
+	_, err := o.out.Write(b.Bytes())
+	return err
+}
+
+// record prints one object of a sequence: as a line of JSON, or as a document of YAML.
+func (o *output) record(v any, text func(io.Writer)) error {
+	var b bytes.Buffer
+	if o.format == yamlFormat {
+		b.WriteString("---\n")
+	}
+	if o.format == tableFormat {
+		text(&b)
+	} else if err := o.encode(&b, v, ""); err != nil {
+		return err
+	}
+	_, err := o.out.Write(b.Bytes())
+	return err
+}
+
+// encode writes an object as JSON, indented or on one line, or as YAML with the fields in the same order.
+func (o *output) encode(b *bytes.Buffer, v any, indent string) error {
+	text, err := asJSON(v)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.format == yamlFormat:
+		text, err = asYAML(text)
+		b.Write(text)
+		return err
+	case indent == "":
+		err = json.Compact(b, text) // protojson varies its spaces
+	default:
+		err = json.Indent(b, text, "", indent)
+	}
+	b.WriteByte('\n')
+	return err
+}
+
+// asJSON encodes a message as the gateway's REST API does.
+func asJSON(v any) ([]byte, error) {
+	if m, ok := v.(proto.Message); ok {
+		return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+// asYAML converts JSON, which is YAML in another style.
+func asYAML(text []byte) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	var plain func(n *yaml.Node)
+	plain = func(n *yaml.Node) {
+		n.Style = 0
+		for _, c := range n.Content {
+			plain(c)
+		}
+	}
+	plain(&doc)
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&doc); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
+
+// pages calls list with the token of each page, until there is no next one.
+func pages(list func(token string) (next string, err error)) error {
+	for token := ""; ; {
+		next, err := list(token)
+		if err != nil || next == "" {
+			return err
+		}
+		token = next
+	}
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// colored reports whether text for w may have colors (https://no-color.org).
+func colored(w any) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"crypto/rand"
+
+	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// newQuotas makes what keeps tenants to their limits.
+func (p *process) newQuotas(s *settings, metrics *telemetry.Metrics) {
+	store := p.store.Limits(rand.Text())
+	cfg := ratelimit.Config{
+		Store: store, Budgets: store,
+		Meter: func(tenant string) ratelimit.Meter { return meter{metrics, tenant} },
+	}
+	cfg.Replicas = p.sharers()
+	p.quotas = ratelimit.New(cfg)
+	p.quotas.Single(s.single(s.cfg.Multi))
+	metrics.WatchLeases(func() telemetry.Leases { return telemetry.Leases(p.quotas.Stats()) })
+}
+
+// sharers counts the replicas that share the limits of tenants; nil: there is only this one.
+func (p *process) sharers() func() int {
+	if p.store.Stats().Embedded {
+		return nil
+	}
+	return func() int { return p.prober.Stats().Replicas } // there is a prober before it runs
+}
+
+// single are the settings of the one tenant of a gateway without tenants; nil where it has tenants.
+func (s *settings) single(multi bool) *tenant.Settings {
+	if multi {
+		return nil
+	}
+	return &tenant.Settings{ID: tenant.Default, Limits: s.cfg.Limits}
+}

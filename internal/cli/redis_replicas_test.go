@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/redistest"
+)
+
+// TestReadyzTellsOfReplicasThatNothingWaitsFor: it is a warning, which makes nobody unready.
+func TestReadyzTellsOfReplicasThatNothingWaitsFor(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartReplicated(t)
+	for more, warned := range map[string]bool{"": true, ", wait_replicas: 1, wait_timeout: 500ms": false} {
+		_, _, admin := serve(t, nil, "--config",
+			writeConfig(t, configOf("redis: {url: '"+redis.URL()+"'"+more+"}", taken(t))))
+		body := waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
+		if got := strings.Contains(body,
+			`"warnings":["redis has replicas and redis.wait_replicas is not set`); got != warned ||
+			strings.Contains(body, "degraded") {
+			t.Errorf("with %q: %s; got %+v", more, body, got)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/config"
+)
+
+const serveHelp = `FILE is capgate.yaml in the current directory if the line names none; capgate init writes one. The
+gateway runs until SIGTERM or Ctrl-C, then drains. Flags take precedence over CAPGATE_* environment
+variables, which take precedence over the file.`
+
+// overrides are the fields that a command line or the environment may change. The zero
+// value changes none.
+type overrides struct {
+	listen, admin, redis, level *string
+
+	insecure *bool
+}
+
+func addOverrides(fs *pflag.FlagSet) overrides {
+	return overrides{
+		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address` for all protocols (CAPGATE_LISTEN)"),
+		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
+		redis: fs.String("redis", os.Getenv("CAPGATE_REDIS"),
+			"`address` of the Redis that replicas share, or embedded; do not put a password here, because "+
+				"a command line is visible to other users (CAPGATE_REDIS)"),
+		insecure: fs.Bool("admin-insecure", isOn(os.Getenv("CAPGATE_ADMIN_INSECURE")),
+			"let the admin API ask nobody who they are (CAPGATE_ADMIN_INSECURE)"),
+		level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
+	}
+}
+
+func (o overrides) apply(cfg *config.Config) error {
+	for value, field := range map[*string]*string{o.listen: &cfg.Listen, o.admin: &cfg.Admin} {
+		if value != nil && *value != "" {
+			*field = *value
+		}
+	}
+	if o.insecure != nil && *o.insecure {
+		if cfg.Authenticates() {
+			return errors.New("admin-insecure: operators in the configuration says who may use the admin API; leave out " +
+				"one of the two")
+		}
+		cfg.Operators.Insecure = true
+	}
+	if o.redis != nil && *o.redis != "" {
+		if wrong := config.CheckRedis(*o.redis); wrong != "" {
+			return fmt.Errorf("redis: %s", wrong)
+		}
+		cfg.Redis.URL = *o.redis
+	}
+	if o.level == nil || *o.level == "" {
+		return nil
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(*o.level)); err != nil {
+		return fmt.Errorf("log-level %q: want debug, info, warn or error", *o.level)
+	}
+	cfg.Log.Level = level
+	return nil
+}
+
+// newServeCommand is capgate serve.
+func newServeCommand(std stdio) *cobra.Command {
+	c := &cobra.Command{Use: "serve [FILE]", Short: "run the gateway with a configuration file", Long: serveHelp}
+	file := c.Flags().String("config", envOr("CAPGATE_CONFIG", defaultConfig),
+		"the configuration `file`, in place of FILE (CAPGATE_CONFIG)")
+	over := addOverrides(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if c.Flags().Changed("config") {
+				return usageError("want FILE or --config, not both")
+			}
+			*file = args[0]
+		}
+		named := len(args) == 1 || c.Flags().Changed("config") || os.Getenv("CAPGATE_CONFIG") != ""
+		if err := missingConfig(*file, named); err != nil {
+			return err
+		}
+		return serveFile(c.Context(), *file, over, std)
+	}
+	return exits(c, "0 the gateway has ended; 1 it cannot run; 2 wrong command line or configuration.")
+}
+
+// defaultConfig is the configuration file of a command line that names none.
+const defaultConfig = "capgate.yaml"
+
+// serveFile serves until ctx ends.
+func serveFile(ctx context.Context, file string, over overrides, std stdio) error {
+	hangUp := make(chan os.Signal, 1)
+	signal.Notify(hangUp, syscall.SIGHUP) // before all that takes time: it would end the process
+	defer signal.Stop(hangUp)
+	s, err := loadSettings(file, over)
+	if err != nil {
+		return exitError{exitUsage, plainError{err}}
+	}
+	p, err := build(s, std.err)
+	if err != nil {
+		return err
+	}
+	if p.operators.token != "" {
+		fmt.Fprintf(std.err, "Who opens the admin API needs this link, which is valid until the gateway ends:\n  %s\n",
+			p.startLink())
+	} else {
+		fmt.Fprintf(std.err, "Operators open the console at:\n  %s\n", cmp.Or(s.cfg.AdminURL, p.startLink()))
+	}
+	if p.persons.inbox != nil {
+		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s%s\n", cmp.Or(s.cfg.PublicURL, s.publicURL(p.public.Addr())),
+			gateway.InboxPath)
+	}
+	p.reloader.file, p.reloader.over, p.reloader.hangUp = file, over, hangUp
+	return p.run(ctx)
+}
+
+// publicURL is the address of the public port for a browser on this machine.
+func (s *settings) publicURL(at net.Addr) string {
+	if s.server != nil {
+		return "https://" + reachable(at)
+	}
+	return "http://" + reachable(at)
+}
+
+// isOn reports whether a variable of the environment says yes.
+func isOn(value string) bool {
+	on, err := strconv.ParseBool(value)
+	return err == nil && on
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}

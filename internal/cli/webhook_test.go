@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
+)
+
+// told is a request of a webhook.
+type told struct {
+	signature string
+	signed    func(secret string) string // what the signature should be
+	body      struct {
+		Type string
+		Data struct{ ID, Tool, User, Arguments, State, Link string }
+	}
+}
+
+// A question is told, signed; what is refused for good is a dead letter that can be tried
+// again; another secret is taken without a restart.
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	requests, answers := make(chan told, 10), make(chan int, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		got := told{signature: r.Header.Get("webhook-signature"), signed: func(secret string) string {
+			mac := hmac.New(sha256.New, []byte(secret))
+			_, _ = fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), text)
+			return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		}}
+		if err := json.Unmarshal(text, &got.body); err != nil {
+			t.Error(err)
+		}
+		requests <- got
+		select {
+		case answer := <-answers:
+			w.WriteHeader(answer)
+		case <-r.Context().Done():
+		}
+	}))
+	defer receiver.Close()
+	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
+	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
+	config := strings.Replace(configOf("public_url: https://gate.example\napprovals: {webhook: {url: '"+receiver.URL+
+		"/?token=hidden', secret_file: SECRET}}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
+	var files configMap
+	put := func(secret string) {
+		files.put(t, map[string]string{"capgate.yaml": strings.Replace(config, "SECRET", files.file("secret"), 1),
+			"secret": secret})
+	}
+	files.dir = t.TempDir()
+	put(first + "\n")
+	p, public, port := serve(t, nil, "--config", files.file("capgate.yaml"))
+	ask := func(args string) {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann")
+		if _, err := dial(t, public).Invoke(ctx,
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)}); err == nil {
+			t.Error("nobody was asked")
+		}
+	}
+	next := func(secret, args string, answer int) {
+		t.Helper()
+		answers <- answer
+		got := check.Received(t, requests, "a request")
+		if d := got.body.Data; got.signature != got.signed(secret) || got.body.Type != "approval.asked" ||
+			!strings.HasPrefix(d.ID, "apr_") ||
+			d.Tool != gatewaytest.Echo || d.User != "ann" || d.State != "pending" || d.Arguments != args ||
+			d.Link != "https://gate.example/inbox#/default/"+d.ID {
+			t.Errorf("got %+v; d %+v", got, d)
+		}
+	}
+	ask(`{"password":"hunter2"}`)
+	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusGone)
+	dead := "http://" + port + "/v1/webhooks/dead"
+	var page admin.LettersPage
+	check.Must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
+	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" || page.Dead[0].To != "webhook" {
+		t.Fatalf("dead: %+v", page)
+	}
+	resp, err := clienttest.HTTP.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
+	check.Must(t, err)
+	resp.Body.Close()
+	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
+	waitPage(t, "http://"+port+"/metrics", "\ncapgate_webhook_events_total{destination=\"webhook\",result=\"delivered\"} 1\n")
+
+	put(second)
+	p.stderr.wait(t, p, `"msg":"configuration loaded"`)
+	ask(`{}`)
+	next(second, "{}", http.StatusOK)
+	p.stop(t)
+	if log := p.stderr.String(); strings.Contains(log, "hidden") || strings.Contains(log, "secret of all") ||
+		strings.Contains(log, "hunter2") {
+		t.Errorf("a secret is logged: %s", log)
+	}
+}
+
+// What is wrong with a secret is said when the configuration is checked.
+func TestWebhookNeedsASecret(t *testing.T) {
+	t.Parallel()
+	file := configFile(t, "127.0.0.1:1", "approvals: {webhook: {url: 'http://h', secret_file: /dev/null}}")
+	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
+	if exit == 0 || !strings.Contains(stderr, "approvals.webhook.secret_file: /dev/null: the file has no secret") {
+		t.Errorf("%d: %s", exit, stderr)
+	}
+}

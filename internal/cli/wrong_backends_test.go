@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/grpctest"
+)
+
+// wrongBackend is a fleet whose backend is something else than the fleet says.
+type wrongBackend struct {
+	name, fields, backend string
+	tool                  string // that is called
+	want                  []string
+}
+
+// wrongBackends starts the servers.
+func wrongBackends(t *testing.T) []wrongBackend {
+	t.Helper()
+	var none atomic.Value
+	none.Store("")
+	_, web := newMCPServer(t, &none)
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", web.Config.Handler)
+	web.Config.Handler = mux
+	web.Start()
+	mux.HandleFunc("/forbidden", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":"host not allowed: set ALLOWED_HOSTS"}`, http.StatusForbidden)
+	})
+	mux.HandleFunc("/secret", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "internal", http.StatusForbidden)
+	})
+	mux.HandleFunc("/repeats", func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "what is "+r.Header.Get("Authorization"), http.StatusUnauthorized)
+	})
+	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>welcome")
+	})
+	plain := grpctest.Start(t, grpctest.Options{})
+	silent := grpctest.Start(t, grpctest.Options{Reflection: grpctest.NoReflection})
+	descriptors := writeConfig(t, strings.ReplaceAll(string(grpctest.Descriptors), "demo.v1", "demo.v3"))
+	headers := writeConfig(t, "authorization: Bearer of-the-gateway\n")
+	grpcOf := func(methods string) string { return "protocol: grpc, grpc_service: {methods: [" + methods + "]}" }
+	mcpAt := strings.TrimPrefix(web.URL, "http://")
+	return []wrongBackend{
+		{"package", grpcOf("demo.v2.Demo/*"), plain.Addr, "Echo",
+			[]string{"no service demo.v2.Demo", "it has demo.v1.Demo"}},
+		{"package-in-file", "protocol: grpc, grpc_service: {methods: [demo.v3.Demo/Echo], descriptor_file: " + descriptors + "}",
+			plain.Addr, "Echo", []string{"no service demo.v3.Demo", "it has demo.v1.Demo"}},
+		{"plain", "policy: allow", plain.Addr, "Echo", []string{"demo.v1.Demo", "set protocol: grpc"}},
+		{"methods", grpcOf("demo.v1.Demo/Nope"), plain.Addr, "Nope",
+			[]string{"no method demo.v1.Demo/Nope", "it has", "Echo"}},
+		{"no-reflection", grpcOf("demo.v1.Demo/Echo"), silent.Addr, "Echo", []string{"grpc_service.descriptor_file"}},
+		{"mcp-as-grpc", "policy: allow", mcpAt, "weather", []string{"HTTP/1", "set protocol: mcp"}},
+		{"mcp-as-service", grpcOf("demo.v1.Demo/*"), mcpAt, "weather", []string{"HTTP/1", "set protocol: mcp"}},
+		{"grpc-as-mcp", "protocol: mcp", "http://" + plain.Addr, "Echo", []string{"HTTP/2", "set protocol: grpc"}},
+		{"path", "protocol: mcp", web.URL, "weather", []string{"HTTP 404", "most servers have it at /mcp"}},
+		{"forbidden", "protocol: mcp, mcp_server: {headers_file: " + headers + "}", web.URL + "/forbidden", "weather",
+			[]string{"HTTP 403", "host not allowed: set ALLOWED_HOSTS"}},
+		{"repeats", "protocol: mcp, mcp_server: {headers_file: " + headers + "}", web.URL + "/repeats", "weather",
+			[]string{"HTTP 401", "mcp_server.headers_file"}},
+		{"secret", "protocol: mcp", web.URL + "/secret", "weather", []string{"HTTP 403"}},
+		{"page", "protocol: mcp", web.URL + "/page", "weather", []string{"text/html", "most servers have it at /mcp"}},
+	}
+}
+
+// TestWrongBackends: the status, check --connect and the error of a call say what is at a backend's address, and what
+// to write. None of them has the gateway's credential, and no call has the address, or a text that is
+// not meant for a client.
+func TestWrongBackends(t *testing.T) {
+	t.Parallel()
+	all := wrongBackends(t)
+	text := ""
+	for _, w := range all {
+		policy := ", policy: allow"
+		if strings.Contains(w.fields, "policy:") {
+			policy = ""
+		}
+		text += fmt.Sprintf("  - {capability: %s, %s%s, backends: ['%s']}\n", w.name, w.fields, policy, w.backend)
+	}
+	file := writeConfig(t, mcpConfig("", text))
+	_, public, admin := serve(t, nil, "--config", file)
+	exit, _, checked := runProgram(t, nil, "check", "--connect", file)
+	if exit != exitRefused {
+		t.Errorf("check --connect: %d %s", exit, checked)
+	}
+	for _, w := range all {
+		t.Run(w.name, func(t *testing.T) {
+			var status string
+			check.Until(t, "the state of the backend", func() (bool, string) {
+				_, status, _ = runProgram(t, nil, "status", "--admin", admin)
+				status = lineOf(status, w.name+" ")
+				return strings.Contains(status, " down "), status
+			})
+			exit, out, failed := runProgram(t, nil, "invoke", "--addr", public, w.name, w.tool)
+			if exit == 0 || strings.Contains(failed, strings.TrimPrefix(w.backend, "http://")) ||
+				strings.Contains(failed, "internal") {
+				t.Errorf("invoke: %d %s%s", exit, out, failed)
+			}
+			for place, said := range map[string]string{
+				"status": status, "check": lineOf(checked, "fleet "+w.name+":"), "invoke": failed,
+			} {
+				for _, want := range w.want {
+					if !strings.Contains(said, want) {
+						t.Errorf("%s: %q, want %q", place, said, want)
+					}
+				}
+				if strings.Contains(said, "of-the-gateway") {
+					t.Errorf("%s has the credential: %q", place, said)
+				}
+			}
+		})
+	}
+}
+
+// TestConnect: a backend that serves what its fleet says is no problem, and one that is not there is.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
+	exit, out, errs := runProgram(t, nil, "check", "--connect", writeConfig(t, configOf("", backend)))
+	if exit != 0 || !strings.Contains(out, "1 of 1 backend ready") {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+	exit, out, errs = runProgram(t, nil, "check", "--connect", writeConfig(t, configOf("", backend, "127.0.0.1:1")))
+	if exit != exitRefused || !strings.Contains(errs, "fleet caps: backend 127.0.0.1:1: connection refused") {
+		t.Errorf("%d %s%s", exit, out, errs)
+	}
+}
+
+// lineOf returns the first line of a text that has a part; "": none has.
+func lineOf(text, part string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			return line
+		}
+	}
+	return ""
+}
