@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -47,41 +48,67 @@ type masker struct {
 // finder finds values inside a text.
 type finder struct {
 	*regexp.Regexp
+	marks  []string                // one of which is in the lower case of every match
 	value  int                     // which group is the value
 	shape  bool                    // the text itself says that it is a secret, and no name before it
 	secret func(value string) bool // whether it is one; nil: it is
 }
+
+// canMatch reports whether a text may have a match. It takes a small part of the time of a search.
+func (f *finder) canMatch(lowerCase string) bool {
+	return slices.ContainsFunc(f.marks, func(m string) bool { return strings.Contains(lowerCase, m) })
+}
+
+// lowerCase returns a text as (?i) compares it, for which the long s is an s.
+func lowerCase(text string) string { return strings.ReplaceAll(strings.ToLower(text), "\u017f", "s") }
 
 func newMasker() *masker {
 	m := &masker{
 		words: strings.Fields(secretWords), names: strings.Fields(secretNames), pairNames: setOf(pairNames),
 		pairValues: setOf(pairValues),
 	}
-	find := func(value int, secret func(string) bool, pattern string) {
-		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, false, secret})
+	add := func(f finder, marks, pattern string) {
+		f.Regexp, f.marks = regexp.MustCompile(pattern), strings.Fields(marks)
+		m.finders = append(m.finders, f)
 	}
-	shape := func(value int, secret func(string) bool, pattern string) {
-		m.finders = append(m.finders, finder{regexp.MustCompile(pattern), value, true, secret})
+	find := func(value int, secret func(string) bool, marks, pattern string) {
+		add(finder{value: value, secret: secret}, marks, pattern)
+	}
+	shape := func(value int, secret func(string) bool, marks, pattern string) {
+		add(finder{value: value, shape: true, secret: secret}, marks, pattern)
 	}
 	const bare = "[^\\s\"',;&|<>(){}$`\\\\]" // what ends no word, in no shell
-	shape(1, looksRandom, `-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
-	shape(0, nil, `\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*`) // JWT
-	find(1, credential,
+	shape(1, looksRandom, "-----begin",
+		`-----BEGIN [A-Z0-9 ]{1,40}-----\s*((?:[A-Za-z0-9+/=]{8,}(?:\r?\n|\\n|\s*\z|-----END))+)`)
+	shape(0, nil, "eyj", `\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*`) // JWT
+	find(1, credential, "authorization",
 		`(?i)\bauthorization["']?[ \t]*[:=][ \t]*["']?((?:(?:bearer|basic|digest|negotiate|token|apikey|ntlm)[ \t]+)?`+
 			bare+`{4,})`)
-	find(1, nil, `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
-	find(1, opaque, `(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
+	find(1, nil, "cookie", `(?i)\bcookie["']?[ \t]*[:=][ \t]*["']?([\w.-]+=`+bare+`+(?:;[ \t]*[\w.-]+=`+bare+`+)*)`)
+	find(1, opaque, "bearer basic digest negotiate",
+		`(?i)\b(?:bearer|basic|digest|negotiate)[ \t:=]+([\w.~+/=-]{6,})`)
 	// keys that say what they are
-	shape(0, looksRandom, `\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w-]{6,}`)
-	shape(0, nil, `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
-	shape(0, nil, `\bAIza[\w-]{20,}`)
-	find(1, nil, `://[\w.~%+-]*:([\w.~%+-]+)@`) // the password of a URL, before its host
+	shape(0, looksRandom, "sk- sk_ pk- pk_ rk- rk_ ghp gho ghu ghs ghr github_pat glpat xox hf- hf_",
+		`\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf)[-_][\w-]{6,}`)
+	shape(0, nil, "akia asia", `\b(?:AKIA|ASIA)[A-Z0-9]{12,}`)
+	shape(0, nil, "aiza", `\bAIza[\w-]{20,}`)
+	find(1, nil, "://", `://[\w.~%+-]*:([\w.~%+-]+)@`) // the password of a URL, before its host
 	spelled := strings.ReplaceAll(strings.Join(m.words, "|"), "key", "[-_. ]?key")
+	marks := strings.Join(m.words, " ")
+	for _, w := range m.words {
+		if strings.HasSuffix(w, "key") { // in some spellings a word of its own
+			marks = strings.ReplaceAll(marks, w, "key")
+		}
+	}
 	// The following match by the name before the value: assignments, then other forms.
-	find(1, opaque, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(`+bare+`+)`)
-	find(1, opaque, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`)
-	find(1, opaque, `(?i)(?:`+spelled+`)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`)
-	find(1, opaque, `(?i)(?:(?:`+spelled+`)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:`+spelled+`)[\w-]*)[\s=]+["']?(`+bare+`+)`)
+	for _, pattern := range []string{
+		`(?i)(?:` + spelled + `)[\w.-]*(?:\\*["']?\s*[:=]\s*)(` + bare + `+)`,
+		`(?i)(?:` + spelled + `)[\w.-]*(?:\\*["']?\s*[:=]\s*)(?:\\*"((?:[^"\\]|\\[^"])*)(?:\\*"|\\?\z))`,
+		`(?i)(?:` + spelled + `)[\w.-]*(?:\\*["']?\s*[:=]\s*)'([^']*)(?:'|\z)`,
+		`(?i)(?:(?:` + spelled + `)[\w.-]*\s+(?:is|-)|--?[\w-]*(?:` + spelled + `)[\w-]*)[\s=]+["']?(` + bare + `+)`,
+	} {
+		find(1, opaque, marks, pattern)
+	}
 	return m
 }
 
@@ -152,16 +179,17 @@ func (m *masker) pair(object map[string]any) (value string) {
 
 // maskText masks likely secrets in a text. shapes: only those that say themselves that they are secrets.
 func (m *masker) maskText(text string, shapes bool) string {
+	lower := lowerCase(text)
 	for _, f := range m.finders {
-		if shapes && !f.shape {
+		if shapes && !f.shape || !f.canMatch(lower) {
 			continue
 		}
 		var out strings.Builder
 		from := 0
 		for _, at := range f.FindAllStringSubmatchIndex(text, -1) {
 			begin, end := at[2*f.value], at[2*f.value+1]
-			if begin < from || begin == end || !bounded(text[:at[0]], text[at[0]:end], text[end:]) || strings.Contains(text[begin:end], maskPrefix) || f.secret != nil &&
-				!f.secret(text[begin:end]) {
+			if begin < from || begin == end || !bounded(text[:at[0]], text[at[0]:end], text[end:]) ||
+				strings.Contains(text[begin:end], maskPrefix) || f.secret != nil && !f.secret(text[begin:end]) {
 				continue
 			}
 			out.WriteString(text[from:begin])
@@ -170,6 +198,7 @@ func (m *masker) maskText(text string, shapes bool) string {
 		}
 		if from > 0 {
 			text = out.String() + text[from:]
+			lower = lowerCase(text)
 		}
 	}
 	return text

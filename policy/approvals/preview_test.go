@@ -59,6 +59,8 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 		`"postgres://ann:%s@db/x"`, `"password=%s&x=1"`, `"my password is %s"`, `"PASSWORD: '%s'"`, `"api_key=\"%s\""`,
 		`"{\"password\":\"%s\"}"`, `"{\"credentials\":{\"a\":\"%s\"}}"`, `"[\"{\\\"secret\\\":[\\\"%s\\\"]}\"]"`,
 		`{"sk-%s":1}`, `"x {\"password\": \"%s\""`,
+		`"pa\u017f\u017fword=%s"`, `"my to\u212aEN is %s"`, `"signing-key: '%s'"`, `"ENCRYPTION KEY=%s"`,
+		`"--connectionString %s"`, `"xoxp-%s"`, `"github_pat-%s"`, `"hf_%s"`, `"DIGEST %s"`,
 	} {
 		args = strings.ReplaceAll(args, "%s", hidden)
 		if got := preview(t, args); strings.Contains(got, hidden) || !strings.Contains(got, "[masked: ") {
