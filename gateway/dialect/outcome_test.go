@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -62,12 +63,18 @@ func TestOutcome(t *testing.T) {
 			dialect.OutcomeUnknown},
 		{"open group", call.Invoke, call.Doc, frame(0, tag(9, protowire.StartGroupType)), dialect.OutcomeUnknown},
 		{"closed group", call.Invoke, call.Doc, frame(0, tag(9, protowire.EndGroupType)), dialect.OutcomeUnknown},
+		{"groups without end", call.Invoke, call.Doc,
+			frame(0, wire(bytes.Repeat(tag(9, protowire.StartGroupType), protowire.DefaultRecursionLimit),
+				bytes.Repeat(tag(9, protowire.EndGroupType), protowire.DefaultRecursionLimit))), dialect.OutcomeUnknown},
 		{"stream", call.StreamInvoke, call.Doc,
 			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Done: true})), dialect.OK},
 		{"stream without done", call.StreamInvoke, call.Live,
 			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Data: big})), dialect.CutOff},
 		{"stream with done too early", call.StreamInvoke, call.Live,
 			wire(chunk(&docpb.InvokeChunk{Done: true}), chunk(&docpb.InvokeChunk{})), dialect.CutOff},
+		{"stream with data after done", call.StreamInvoke, call.Live,
+			wire(chunk(&docpb.InvokeChunk{Data: []byte("ab"), Done: true}), chunk(&docpb.InvokeChunk{Data: []byte("x")})),
+			dialect.CutOff},
 		{"stream of nothing", call.StreamInvoke, call.Live, nil, dialect.CutOff},
 		{"stream with an error", call.StreamInvoke, call.Doc,
 			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Error: "no"})), dialect.ToolError},

@@ -35,6 +35,7 @@ type broken struct {
 	calls   chan struct{} // of tools; only to delay others
 	second  chan struct{} // signals another call
 	working atomic.Int32  // calls of the tool
+	results atomic.Int32  // that change
 
 	mu    sync.Mutex
 	files map[string][]byte
@@ -130,7 +131,14 @@ func (b *broken) add(ctx context.Context, req *docpb.InvokeRequest) (*docpb.Invo
 	case b.rule == "concurrent" && b.crowded():
 		return nil, status.Error(codes.Unavailable, "busy")
 	}
-	return &docpb.InvokeResponse{ResultJson: []byte(goodResult)}, nil
+	result := goodResult
+	switch {
+	case b.rule == "another-result" && len(md["x-request-id"]) > 0:
+		result = `{"sum":4}`
+	case b.rule == "changing-result":
+		result = fmt.Sprintf(`{"sum":%d}`, b.results.Add(1))
+	}
+	return &docpb.InvokeResponse{ResultJson: []byte(result)}, nil
 }
 
 // crowded reports whether another call is there, after a short wait.
@@ -154,6 +162,12 @@ func (b *broken) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStream
 	if req.GetToolName() != tool {
 		if b.rule == "stream-error" {
 			return status.Error(codes.NotFound, "no such tool")
+		}
+		if b.rule == "more-after-an-error" {
+			if err := stream.Send(&docpb.InvokeChunk{Error: "no such tool"}); err != nil {
+				return err
+			}
+			return stream.Send(&docpb.InvokeChunk{Done: true})
 		}
 		return stream.Send(&docpb.InvokeChunk{Done: true, Error: "no such tool"})
 	}
@@ -230,6 +244,8 @@ func (b *broken) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest
 		return stream.Send(&docpb.ArtifactChunk{Done: true, Error: "no such file"})
 	case len(data) == 0 && b.rule == "download-empty":
 		return nil
+	case len(data) == 0 && b.rule == "bytes-of-nothing":
+		return stream.Send(&docpb.ArtifactChunk{Data: []byte("a"), Done: true})
 	case len(data) == 0:
 		return stream.Send(&docpb.ArtifactChunk{Filename: "conform.txt", MimeType: "text/plain", Done: true})
 	}

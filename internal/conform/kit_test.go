@@ -3,8 +3,10 @@ package conform_test
 import (
 	"context"
 	"fmt"
+	"net/http/httptrace"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,7 +36,14 @@ func runKit(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.
 			t.Errorf("%+v", r)
 		}
 	}
-	if told != len(report.Results) || report.Passed+report.Failed+report.Skipped+report.Noted != told {
+	counted := map[conform.Verdict]int{conform.Pass: report.Passed, conform.Fail: report.Failed,
+		conform.Skip: report.Skipped, conform.Note: report.Noted}
+	for verdict, n := range counted {
+		if n != len(by[verdict]) {
+			t.Errorf("%d results are %s: %+v", len(by[verdict]), verdict, report)
+		}
+	}
+	if told != len(report.Results) {
 		t.Errorf("%d told, %+v", told, report)
 	}
 	return report, by
@@ -101,6 +110,60 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLessObviousFaults: one fault of a kind that its rule's plainest test does not have makes that rule fail; results
+// that differ each time are no fault.
+func TestLessObviousFaults(t *testing.T) {
+	t.Parallel()
+	for fault, failed := range map[string][]string{
+		"another-result":      {"metadata"},
+		"changing-result":     nil,
+		"more-after-an-error": {"stream-error"},
+		"bytes-of-nothing":    {"download-empty"},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			report, by := runKit(t, kit(serveBroken(t, fault)))
+			if !slices.Equal(by[conform.Fail], failed) {
+				t.Errorf("failed: %q\n%s", by[conform.Fail], lines(report))
+			}
+		})
+	}
+}
+
+// TestAnInterruptedCheckEnds: no rule is checked after the end of the context.
+func TestAnInterruptedCheckEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	report := kit(serveBroken(t, "")).Run(ctx, func(one conform.Result) {
+		if one.Rule == "health" {
+			cancel()
+		}
+	})
+	if n := len(report.Results); n != 3 || report.Results[n-1].Rule != "health" {
+		t.Errorf("%d results:\n%s", n, lines(report))
+	}
+}
+
+// TestAContainerThatStartsLate: the kit waits for a container that refuses its first connection.
+func TestAContainerThatStartsLate(t *testing.T) {
+	t.Parallel()
+	port := gatewaytest.NewClosedPort(t)
+	var start sync.Once
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
+		if err != nil {
+			start.Do(func() {
+				gatewaytest.ServeOn(t, port.Listen(t), func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, brokenLive{}) })
+			})
+		}
+	}})
+	k := kit(port.Addr)
+	k.Harmless = conform.Call{}
+	if report := k.Run(ctx, func(conform.Result) {}); report.Failed > 0 || report.Passed < 3 {
+		t.Error(lines(report))
 	}
 }
 

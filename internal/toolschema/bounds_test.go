@@ -45,6 +45,7 @@ func TestCostlySchemas(t *testing.T) {
 		"cycle of 2": {`{"anyOf":[{"type":"string"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#"}}}}`,
 			"without end"},
 		"pattern": {`{"pattern":"` + strings.Repeat("(a{1000})", 6) + `"}`, "a pattern repeats too much"},
+		"at most": {`{"pattern":"` + strings.Repeat("(a{0,1000})", 6) + `"}`, "a pattern repeats too much"},
 		"classes": {`{"pattern":"(\\pL{500}){1}"}`, "a pattern repeats too much"},
 		"long":    {`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, "a pattern has 5000 bytes"},
 		"names":   {`{"patternProperties":{"(a{1000}){1000}":true}}`, "is not a JSON Schema"},
@@ -115,10 +116,11 @@ func TestCostlyResults(t *testing.T) {
 		result string
 		wrong  bool
 	}{
-		"some values": {`[0,0]`, true},
-		"many values": {`[0` + strings.Repeat(",0", toolschema.MaxValues) + `]`, false},
-		"not deep":    {nest(3), true},
-		"deep":        {nest(60), false},
+		"some values":  {`[0,0]`, true},
+		"many values":  {`[0` + strings.Repeat(",0", toolschema.MaxValues) + `]`, false},
+		"not deep":     {nest(3), true},
+		"another case": {`{"X":0}`, true},
+		"deep":         {nest(60), false},
 	} {
 		if v := s.CheckResult(t.Context(), []byte(test.result)); (v != nil) != test.wrong {
 			t.Errorf("%s: %+v", name, v)

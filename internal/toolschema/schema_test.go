@@ -60,6 +60,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestAViolationDoesNotRepeatTheValue: a value of a wrong format may be a secret.
+func TestAViolationDoesNotRepeatTheValue(t *testing.T) {
+	t.Parallel()
+	schema := compile(t, `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"to":{"format":"email"}}}`)
+	err := schema.Check(t.Context(), []byte(`{"to":"secret"}`))
+	if err == nil || err.Error() != `at "/to": is not a valid email` {
+		t.Error(err)
+	}
+}
+
 func TestAViolationHasItsPlace(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"properties": {"a/b": {"properties": {"~": {"type": "null"}}}}}`))

@@ -17,6 +17,8 @@ func TestSecrets(t *testing.T) {
 		"a reference":  `{"properties":{"x":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":` + password + `}}`,
 		"a loop":       `{"properties":{"x":{"$ref":"#/properties/x/anyOf/0","anyOf":[` + password + `]}}}`,
 		"combinations": `{"allOf":[{"properties":{"x":{"oneOf":[{"type":"null"},` + password + `]}}}]}`,
+		"a condition":  `{"if":{"required":["y"]},"then":{"properties":{"x":` + password + `}}}`,
+		"otherwise":    `{"if":{"required":["y"]},"else":{"properties":{"x":` + password + `}}}`,
 		"a pattern":    `{"patternProperties":{"^x$":` + password + `}}`,
 		"the rest":     `{"additionalProperties":` + password + `,"properties":{"y":{}}}`,
 	} {

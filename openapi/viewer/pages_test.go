@@ -3,6 +3,7 @@ package viewer_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/openapi/viewer"
@@ -36,5 +37,23 @@ func TestHeadUnpacksNothing(t *testing.T) {
 	}
 	if tag := head.Header().Get("ETag"); tag == "" || tag != get.Header().Get("ETag") {
 		t.Errorf("HEAD has the tag %q, GET %q", tag, get.Header().Get("ETag"))
+	}
+}
+
+// TestPagesLoadNothingFromElsewhere: every file forbids sources outside the gateway, and the packed ones say that their
+// form depends on the request.
+func TestPagesLoadNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
+	for path, serve := range viewer.Pages() {
+		w := httptest.NewRecorder()
+		serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodHead, path, nil))
+		head := w.Header()
+		if policy := head.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") {
+			t.Errorf("%s: the policy %q", path, policy)
+		}
+		packed := strings.Contains(path, "swagger-ui")
+		if varies := head.Get("Vary") == "Accept-Encoding"; varies != packed {
+			t.Errorf("%s: Vary: %q", path, head.Get("Vary"))
+		}
 	}
 }
