@@ -25,7 +25,7 @@ const (
 // public port's, with numbers of its own, and no calls: its handler answers gRPC too.
 func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	cfg := relay.Config{
-		TLS: g.cfg.AdminTLS, Log: public.Log, WebOnly: true, Evict: true, Network: adminNetwork, Meet: newClientConn,
+		TLS: g.cfg.AdminTLS, Log: public.Log, WebOnly: true, Evict: true, Network: adminNetwork, OnConnect: newClientConn,
 		Account: g.handler.shares.operator, ConnAccount: g.handler.shares.operator, MaxKept: public.MaxKept,
 		Panicked: public.Panicked, TooMuch: public.TooMuch, TooLong: public.TooLong, Cleartext: public.Cleartext,
 		Shards: 1, MaxConns: adminConns, MorePorts: adminClosing, MaxNetworkConns: adminNetworkConns,

@@ -23,7 +23,7 @@ type clientConn struct {
 	peer   *tenant.Peer // of a verified certificate; nil: there is none
 }
 
-// newClientConn returns the clientConn of a connection. It is relay.Config.Meet.
+// newClientConn returns the clientConn of a connection. It is relay.Config.OnConnect.
 func newClientConn(p *relay.Peer) any {
 	v := &clientConn{addr: clientaddr.AddrOf(p.Addr)}
 	if p.Port != nil {

@@ -59,7 +59,7 @@ const maxMessage = 16 << 20
 // Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log
 // are required.
 type Config struct {
-	// but for what the Gateway itself answers: Origin, Meet, Hidden, Web, Leaving and TooLong
+	// but for what the Gateway itself answers: Origin, OnConnect, Hidden, Web, Leaving and TooLong
 	Relay relay.Config
 	// records who did what; whoever made it closes it, after the Gateway; nil: none
 	Audit      *audit.Log
@@ -196,7 +196,7 @@ func New(cfg Config) (*Gateway, error) {
 
 // configure adds what the Gateway itself answers of what its relay asks.
 func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
-	r.Origin, r.Meet, r.Hidden, r.Web = from.ConnAddr, newClientConn, clientaddr.Reserved, h.setWebClient
+	r.Origin, r.OnConnect, r.Hidden, r.Web = from.ConnAddr, newClientConn, clientaddr.Reserved, h.setWebClient
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
@@ -240,7 +240,7 @@ func (g *Gateway) tell() {
 	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
 	cfg.Metrics.WatchMemory(g.handler.shares.stats)
 	cfg.Metrics.WatchConnections(func() (public, admin telemetry.ConnectionRejections) {
-		return telemetry.ConnectionRejections(g.relay.Crowding()), telemetry.ConnectionRejections(g.admin.Crowding())
+		return telemetry.ConnectionRejections(g.relay.Rejections()), telemetry.ConnectionRejections(g.admin.Rejections())
 	})
 	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
 }

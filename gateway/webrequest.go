@@ -151,7 +151,7 @@ func (v *webRequest) setIdentity(who tenant.Identity) {
 		v.share = ""
 	}
 	if p := relay.PeerOf(v.r.Context()); p != nil {
-		v.h.relay.Adopt(p, v.h.bandwidth.GroupOf(who.Settings))
+		v.h.relay.SetGroup(p, v.h.bandwidth.GroupOf(who.Settings))
 	}
 }
 

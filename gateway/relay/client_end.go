@@ -324,8 +324,8 @@ func (c *clientEnd) ledger() *ledger {
 	return &c.strange
 }
 
-func (c *clientEnd) adopt(g *Group) {
-	c.sh.relay.Adopt(c.request.Peer, g)
+func (c *clientEnd) setGroup(g *Group) {
+	c.sh.relay.SetGroup(c.request.Peer, g)
 }
 
 func (c *clientEnd) tardy() {}

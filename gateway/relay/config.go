@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"runtime"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
 // Config sets a relay's limits. The zero value works.
@@ -21,14 +23,14 @@ type Config struct {
 	// Network is whose a connection's address is taken to be, of whom there may be MaxNetworkConns; false: any number.
 	// nil: there may be any number of all.
 	Network func(net.Addr) (netip.Prefix, bool)
-	// Meet is what Peer.Value is to be, asked once for each client connection when it is set up.
-	Meet func(*Peer) any
+	// OnConnect returns Peer.Value. It is called once for each client connection, when the connection is set up.
+	OnConnect func(*Peer) any
 	// Account is what a client connection may hold for itself, and for its streams that are of no Group: asked once for
-	// each, after Meet, with the shard locked. For calls that the process makes for itself Peer.Internal is set, and for
+	// each, after OnConnect, with the shard locked. For calls that the process makes for itself Peer.Internal is set, and for
 	// what the shards hold for all the Peer is nil. nil: nothing is bounded.
 	Account func(*Peer) Account
-	// ConnAccount is who has what a client connection takes as long as it is there, until a Group adopts it: asked before
-	// Meet. nil: that is not bounded.
+	// ConnAccount returns the account of what a client connection takes as long as it is open, until a Group is set. It is
+	// called before OnConnect. nil: that is not bounded.
 	ConnAccount func(*Peer) Account
 	// UpstreamAccount is what connections to an upstream at that address may hold for themselves. nil: that is not
 	// bounded.
@@ -101,10 +103,16 @@ type Config struct {
 // DefaultMaxConns is the default of Config.MaxConns.
 const DefaultMaxConns = 16 << 10
 
-// Page is the body of an answer.
-type Page struct {
-	Type string // of its content
-	Body []byte
+// accept returns what the accept.Server needs.
+func (c *Config) accept(panicked func(string, any)) accept.Config {
+	return accept.Config{
+		Log: c.Log, Origin: c.Origin, OnConnect: c.OnConnect, Account: c.ConnAccount, Panicked: panicked,
+		MaxHeaderList: c.MaxHeaderList, SetupTimeout: c.SetupTimeout, IdleTimeout: c.IdleTimeout,
+		Limits: accept.Limits{MaxConns: c.MaxConns, MorePorts: c.MorePorts, Network: c.Network,
+			MaxNetworkConns: c.MaxNetworkConns, MaxHandshakes: c.MaxHandshakes, ReservedConns: c.ReservedConns, Evict: c.Evict},
+		Age:   accept.Age{Max: c.MaxAge, Grace: c.Grace, Leaving: c.Leaving},
+		Pages: accept.Pages{HeadersTooLarge: c.TooLong, TooManyRequests: c.TooMuch, TLSRequired: c.Cleartext},
+	}
 }
 
 func (c Config) withDefaults() Config {

@@ -68,7 +68,7 @@ type conn struct {
 
 	own       ledger // of what it holds for itself
 	strangers ledger // of its streams that are nobody's
-	adopted   bool   // own is that of a group
+	grouped   bool   // own is that of a group
 	charged   int64  // to own
 	unsent    int    // bytes of out that the link did not take
 

@@ -40,11 +40,11 @@ func (c *conn) crowded() bool { return c.held > c.sh.relay.cfg.MaxConnBuffered }
 
 func (c *conn) ledger() *ledger { return &c.strangers }
 
-func (c *conn) adopt(g *Group) {
-	if !c.adopted {
-		c.adopted = true
+func (c *conn) setGroup(g *Group) {
+	if !c.grouped {
+		c.grouped = true
 		c.own.move(g.account)
-		c.sh.relay.Adopt(c.peer, g)
+		c.sh.relay.SetGroup(c.peer, g)
 	}
 }
 

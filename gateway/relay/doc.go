@@ -44,6 +44,7 @@
 // A request over HTTP/2 that is not gRPC is served so, too: its handler has the stream as an http.Request and an
 // http.ResponseWriter, which do what net/http's own server does. Bytes cross then, not messages.
 //
+//	accept                      listeners, TLS, connection limits, HTTP/1.1; http2.go takes its connections
 //	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS by net.Conn
 //	shard.go                    lock, timers, flushing
 //	conn*.go, frame.go          HTTP/2 connection: frames in, frames out, settings, flow control
@@ -55,7 +56,7 @@
 //	unary.go                    the same for one message each way
 //	web*.go                     requests that are not gRPC: the http.Handler, for one that came over HTTP/2
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
-//	age.go                      clients that are to connect again, at another replica
+//	age.go                      clients over HTTP/2 that are to connect again, at another replica
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections
 //	guard.go, usage.go          abuse: what a peer may make us do; what is held for it
 //

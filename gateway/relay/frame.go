@@ -1,6 +1,10 @@
 package relay
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/capgate/capgate/gateway/relay/accept"
+)
 
 // Frame types (RFC 9113 §6).
 const (
@@ -43,7 +47,7 @@ const (
 	maxStreamID    = 1<<31 - 1
 )
 
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const preface = accept.Preface
 
 // frameHeader is the nine bytes before every frame's payload.
 type frameHeader struct {

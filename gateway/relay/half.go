@@ -64,8 +64,8 @@ type downstream interface {
 	crowded() bool
 	// ledger is of those streams that are of no group.
 	ledger() *ledger
-	// adopt has a group hold what the transport itself takes.
-	adopt(g *Group)
+	// setGroup has a group hold what the transport itself takes.
+	setGroup(g *Group)
 	// tardy is called when a first message did not come in time.
 	tardy()
 }

@@ -1,11 +1,6 @@
 package relay
 
-// Account is what one owner may hold of the process' memory, in bytes. It is safe for concurrent use, takes no lock and
-// does not block.
-type Account interface {
-	Reserve(n int64) bool // takes n more, or nothing
-	Release(n int64)      // gives n back
-}
+import "github.com/capgate/capgate/gateway/relay/accept"
 
 // ledger is what one shard holds on an Account. It reserves in steps, so that most changes are an addition under the
 // shard's lock.
@@ -49,12 +44,8 @@ const (
 // spareSteps is how many steps a ledger keeps beyond what it holds.
 const spareSteps = 4
 
-// The fixed bytes of a stream, besides its messages.
-const (
-	streamCost = 2 << 10  // the Stream, and its Value
-	webCost    = 32 << 10 // a goroutine of the http.Handler's server with its buffers
-	webHeads   = 3        // how often the headers of a request are there for the http.Handler
-)
+// streamCost is the fixed bytes of a stream: the Stream, and its Value.
+const streamCost = 2 << 10
 
 // add holds n bytes more, or nothing if there is no room for them. Fewer always succeeds.
 func (l *ledger) add(n int64) bool {
@@ -120,6 +111,33 @@ func (r *Relay) claim() {
 	}
 }
 
+// accountOf returns the account of a connection: that of an upstream, or of a client.
+func (r *Relay) accountOf(p *pool, peer *Peer) Account {
+	switch cfg := &r.cfg; {
+	case p != nil:
+		return p.upstream.account()
+	case cfg.Account != nil:
+		return cfg.Account(peer)
+	}
+	return nil
+}
+
+// account returns the account of connections to the upstream.
+func (u *Upstream) account() Account {
+	if of := u.relay.cfg.UpstreamAccount; of != nil {
+		return of(u.cfg.Addr)
+	}
+	return nil
+}
+
+// cost is the bytes that a connection to the upstream takes.
+func (u *Upstream) cost() int64 {
+	if u.tls.Load() != nil {
+		return accept.ConnBytes + accept.CopiedBytes
+	}
+	return accept.ConnBytes
+}
+
 // Charge has a group hold what is held for the stream; without, it is held for the client of its connection. It says
 // whether there was room; without, the stream is to be refused. Call it once, before Forward; Config.Web may.
 func (s *Stream) Charge(g *Group) bool {
@@ -128,7 +146,7 @@ func (s *Stream) Charge(g *Group) bool {
 		s.charged = 0
 	}
 	s.chargeTo(g)
-	s.client.adopt(g)
+	s.client.setGroup(g)
 	return s.recount()
 }
 
@@ -160,7 +178,7 @@ func (s *Stream) recount() bool {
 	}
 	n := int64(streamCost + s.headSize + s.inside + cap(s.up.queue.buf) + cap(s.down.queue.buf))
 	if !s.grpc {
-		n += int64(webCost + (webHeads-1)*s.headSize)
+		n += int64(accept.RequestBytes + (accept.HeaderCopies-1)*s.headSize)
 	}
 	if n == s.charged {
 		return true
@@ -181,14 +199,14 @@ func (s *Stream) release() {
 	}
 }
 
-// charge is what of the connection's input and output its connCost does not cover.
-func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-connFree), 0) }
+// charge is what of the connection's input and output its accept.ConnBytes does not cover.
+func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-accept.FreeBytes), 0) }
 
 func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) }
 
 // recount charges what the connection holds for itself: input that cannot be dealt with yet, and output that its peer
 // has not taken. Where there is no room it lets go of both: a peer that reads, and sends whole frames, has no more
-// than connFree.
+// than accept.FreeBytes.
 func (c *conn) recount() {
 	n := c.charge(c.input())
 	if n == c.charged {
@@ -203,8 +221,8 @@ func (c *conn) recount() {
 		case n == c.charged, c.closed:
 		case c.own.add(n - c.charged):
 			c.charged = n
-		case c.unsent > connFree:
-			c.lost(errNoRoom)
+		case c.unsent > accept.FreeBytes:
+			c.lost(accept.ErrNoMemory)
 		default:
 			c.forgetInput()
 			c.recount()

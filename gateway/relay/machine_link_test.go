@@ -85,7 +85,7 @@ func (m *machine) addClient() *endpoint {
 	e := newEndpoint(m, true)
 	m.sh.enter()
 	e.c = newConn(m.sh, nil, e.link, &Peer{})
-	e.c.adopted = true // one that has no room for itself is cut off
+	e.c.grouped = true // one that has no room for itself is cut off
 	m.sh.leave()
 	e.wire = append(e.wire, preface...)
 	e.hello(1 << 30)

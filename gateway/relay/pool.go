@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
 // pool is a shard's connections to one upstream and the streams that wait for one.
@@ -133,12 +135,12 @@ func (p *pool) dial() {
 	}
 	p.dialing++
 	p.sh.relay.wg.Go(func() {
-		var h hold
-		if !h.begin(p.upstream.account(), p.upstream.cost()) {
-			p.sh.undialed(p, fmt.Errorf("connect: %w", errNoRoom))
+		var memory accept.Reservation
+		if !memory.Begin(p.upstream.account(), p.upstream.cost()) {
+			p.sh.undialed(p, fmt.Errorf("connect: %w", accept.ErrNoMemory))
 			return
 		}
-		defer h.end()
+		defer memory.End()
 		nc, err := p.upstream.reach(p.sh.relay.ctx)
 		if err != nil {
 			p.sh.undialed(p, fmt.Errorf("connect: %w", err))

@@ -26,7 +26,7 @@ func TestPorts(t *testing.T) {
 	var met []any
 	cfg := relay.Config{MaxConns: 2, MorePorts: 2,
 		Origin: func(net.Conn) (net.Addr, error) { return nil, errors.New("no header") },
-		Meet: func(p *relay.Peer) any {
+		OnConnect: func(p *relay.Peer) any {
 			mu.Lock()
 			defer mu.Unlock()
 			if p.Port != nil { // else it is the process

@@ -10,10 +10,10 @@ import (
 // streams may finish until ctx ends, then they get the Handler's answer to Draining.
 // It returns ctx's error if some had to be cut off, and nothing is left behind.
 func (r *Relay) Shutdown(ctx context.Context) error {
-	r.stopListening()
+	r.accept.StopListening()
 	err := r.drain(ctx)
 	if err == nil {
-		err = r.webSrv.Shutdown(ctx)
+		err = r.accept.HTTP1().Shutdown(ctx)
 	}
 	if err == nil {
 		err = r.awaitLocals(ctx)
@@ -27,31 +27,19 @@ func (r *Relay) Shutdown(ctx context.Context) error {
 
 // Close ends everything at once and waits until nothing is left.
 func (r *Relay) Close() {
-	r.stopListening()
-	r.mu.Lock()
-	r.cancel() // under the lock, so that spawn begins nothing after it
-	r.mu.Unlock()
-	_ = r.webSrv.Close()
+	r.accept.Close()
+	r.cancel()
 	for _, sh := range r.shards {
 		sh.closeLocals()
 		sh.each(func(c *conn) { c.lost(ErrClosed) })
 		sh.closeLine()
 		sh.workers.close()
 	}
+	r.accept.Wait()
 	r.wg.Wait()
 	for _, sh := range r.shards {
 		sh.timer.Stop()
 	}
-}
-
-func (r *Relay) stopListening() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stopping = true
-	for ln := range r.listeners {
-		_ = ln.Close()
-	}
-	clear(r.listeners)
 }
 
 // drain asks the clients to leave and waits until they have.
@@ -83,7 +71,7 @@ func (r *Relay) awaitWeb() {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
 	defer cancel()
 	var old sync.WaitGroup
-	old.Go(func() { _ = r.webSrv.Shutdown(ctx) })
+	old.Go(func() { _ = r.accept.HTTP1().Shutdown(ctx) })
 	_ = r.await(ctx, func(c *conn) {
 		web := false
 		c.streams.each(func(h *half) {

@@ -263,7 +263,7 @@ func (c *webContext) Value(key any) any {
 	case http.LocalAddrContextKey:
 		return c.end.peer.Local
 	case http.ServerContextKey:
-		return c.end.sh.relay.webSrv
+		return c.end.sh.relay.accept.HTTP1()
 	}
 	return c.Context.Value(key)
 }

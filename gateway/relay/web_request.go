@@ -57,7 +57,7 @@ func (e *webEnd) request() *http.Request {
 	e.header = nil // its room is the response's now
 	req := http.Request{
 		Method: e.method, URL: target, Proto: "HTTP/2.0", ProtoMajor: 2, Header: header, Host: e.authority,
-		RequestURI: e.path, RemoteAddr: e.peer.address(), TLS: e.peer.TLS, Body: http.NoBody,
+		RequestURI: e.path, RemoteAddr: e.peer.RemoteAddr(), TLS: e.peer.TLS, Body: http.NoBody,
 	}
 	if req.Host == "" {
 		req.Host = header.Get("Host")

@@ -1,4 +1,4 @@
-package relay
+package accept
 
 import (
 	"container/list"
@@ -6,50 +6,50 @@ import (
 	"net/netip"
 )
 
-// guests are the connections without a credential, by network, the oldest first. They are under crowds.mu.
-type guests struct {
-	of map[netip.Prefix]*list.List // of *guest, none of them empty
+// evictables are the unauthenticated connections by network, the oldest first. They are under connLimits.mu.
+type evictables struct {
+	byNetwork map[netip.Prefix]*list.List // of *evictable, none of them empty
 }
 
-// guest is a connection that may be ended to make room for another.
-type guest struct {
+// evictable is a connection that may be ended to make room for another.
+type evictable struct {
 	peer    *Peer
 	nc      net.Conn
-	at      *list.Element // nil: it is no guest any more
-	evicted bool          // it is ending, and counts no longer
+	at      *list.Element // nil: it cannot be evicted any more
+	evicted bool          // it is ending, and no longer counts
 }
 
-func (g *guests) add(p *Peer, nc net.Conn) {
-	if g.of == nil {
-		g.of = map[netip.Prefix]*list.List{}
+func (e *evictables) add(p *Peer, nc net.Conn) {
+	if e.byNetwork == nil {
+		e.byNetwork = map[netip.Prefix]*list.List{}
 	}
-	all := g.of[p.network]
+	all := e.byNetwork[p.network]
 	if all == nil {
 		all = list.New()
-		g.of[p.network] = all
+		e.byNetwork[p.network] = all
 	}
-	p.guest = &guest{peer: p, nc: nc}
-	p.guest.at = all.PushBack(p.guest)
+	p.evictable = &evictable{peer: p, nc: nc}
+	p.evictable.at = all.PushBack(p.evictable)
 }
 
-func (g *guests) drop(p *Peer) {
-	if p.guest == nil || p.guest.at == nil {
+func (e *evictables) remove(p *Peer) {
+	if p.evictable == nil || p.evictable.at == nil {
 		return
 	}
-	all := g.of[p.network]
-	all.Remove(p.guest.at)
-	p.guest.at = nil
+	all := e.byNetwork[p.network]
+	all.Remove(p.evictable.at)
+	p.evictable.at = nil
 	if all.Len() == 0 {
-		delete(g.of, p.network)
+		delete(e.byNetwork, p.network)
 	}
 }
 
-// oldest returns the oldest guest of a network, or of the network with the most guests if that is not valid; nil: there
-// is none.
-func (g *guests) oldest(of netip.Prefix) *guest {
-	all := g.of[of]
-	if !of.IsValid() {
-		for _, l := range g.of {
+// oldest returns the oldest one of a network, or of the network with the most of them if network is not valid; nil if
+// there is none.
+func (e *evictables) oldest(network netip.Prefix) *evictable {
+	all := e.byNetwork[network]
+	if !network.IsValid() {
+		for _, l := range e.byNetwork {
 			if all == nil || l.Len() > all.Len() {
 				all = l
 			}
@@ -58,29 +58,29 @@ func (g *guests) oldest(of netip.Prefix) *guest {
 	if all == nil {
 		return nil
 	}
-	return all.Front().Value.(*guest)
+	return all.Front().Value.(*evictable)
 }
 
-// makeRoom ends a guest if there is no room for a connection of a network, and returns it; nil: there is room, or there
-// is no guest.
-func (c *crowds) makeRoom(network netip.Prefix, most, mostOfNetwork int) *guest {
-	var out *guest
+// makeRoom ends an unauthenticated connection if there is no room for a connection of a network, and returns it. It
+// returns nil if there is room, or no such connection.
+func (l *connLimits) makeRoom(network netip.Prefix, most, mostOfNetwork int) *evictable {
+	var out *evictable
 	switch {
-	case c.of[network] >= mostOfNetwork:
-		out = c.guests.oldest(network)
-	case c.all >= most:
-		out = c.guests.oldest(netip.Prefix{})
+	case l.byNetwork[network] >= mostOfNetwork:
+		out = l.evictable.oldest(network)
+	case l.total >= most:
+		out = l.evictable.oldest(netip.Prefix{})
 	}
 	if out != nil {
-		c.leave(out.peer)
+		l.remove(out.peer)
 		out.evicted = true
-		c.evicted.Add(1)
+		l.evicted.Add(1)
 		shut(out.nc)
 	}
 	return out
 }
 
-// shut ends a connection that another goroutine uses, and closes: that reads the end of the stream.
+// shut ends a connection that another goroutine uses and closes: that goroutine reads the end of the stream.
 func shut(nc net.Conn) {
 	both, ok := nc.(interface {
 		CloseRead() error

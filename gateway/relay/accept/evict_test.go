@@ -1,32 +1,49 @@
-package relay_test
+package accept_test
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestGuestsMakeRoom: at a limit the oldest connection without a credential ends: of the network itself, or of the one
+// serve starts a Server for HTTP/1.1 and returns its address.
+func serve(t *testing.T, limits accept.Limits, h http.Handler) (*accept.Server, string) {
+	s := accept.New(accept.Config{Log: slog.New(slog.DiscardHandler), MaxHeaderList: 64 << 10, SetupTimeout: check.Patience,
+		IdleTimeout: check.Patience, Limits: limits}, nil, h)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln, &accept.Port{}) }()
+	check.Cleanup(t, func() {
+		s.Close()
+		s.Wait()
+		check.Must(t, check.Received(t, served, "the end of serving"))
+	})
+	return s, ln.Addr().String()
+}
+
+// TestUnauthenticatedConnectionsAreEvicted: at a limit the oldest connection without a credential ends: of the network itself, or of the one
 // with the most. Those with a credential stay, and without others a new connection is closed.
-func TestGuestsMakeRoom(t *testing.T) {
+func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	t.Parallel()
-	var r *relay.Relay
+	var s *accept.Server
 	h := http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/known" {
-			r.Authenticated(relay.ClientOf(req.Context()))
+			s.Authenticated(accept.PeerOf(req.Context()))
 		}
 	})
 	ready := make(chan struct{})
-	r, addr := serveRelay(t, relay.Config{Evict: true, WebOnly: true, MaxConns: 4, MorePorts: 4, MaxNetworkConns: 3,
+	s, addr := serve(t, accept.Limits{Evict: true, MaxConns: 4, MorePorts: 4, MaxNetworkConns: 3,
 		Network: func(a net.Addr) (netip.Prefix, bool) {
 			return netip.PrefixFrom(a.(*net.TCPAddr).AddrPort().Addr().Unmap(), 32), true
-		}}, nil, http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { <-ready; h(rw, req) }))
+		}}, http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { <-ready; h(rw, req) }))
 	close(ready)
 	dial := func(local string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
@@ -50,7 +67,7 @@ func TestGuestsMakeRoom(t *testing.T) {
 	}
 	evicted := func(want int64) {
 		t.Helper()
-		if got := r.Crowding().Evicted; got != want {
+		if got := s.Rejections().Evicted; got != want {
 			t.Errorf("%d have ended, want %d", got, want)
 		}
 	}
@@ -72,7 +89,7 @@ func TestGuestsMakeRoom(t *testing.T) {
 	for _, nc := range []net.Conn{kept, second, other, fourth} {
 		check.Must(t, get(nc, "/"))
 	}
-	if got := r.Crowding(); got.Network != 1 || got.Evicted != 1 {
+	if got := s.Rejections(); got.Network != 1 || got.Evicted != 1 {
 		t.Errorf("%+v", got)
 	}
 }

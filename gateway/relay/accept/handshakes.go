@@ -1,4 +1,4 @@
-package relay
+package accept
 
 import (
 	"container/list"
@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// gate lets so many TLS handshakes compute at once, fewer than there are processors: a flood of them must not take
-// all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of the networks that
-// have had no turn and within a network: those that wait longest are the likeliest to have been given up. A handshake
-// that waits for its client is not in. Of a network that is bounded no more than most wait: a newer one takes the place
-// of the oldest, which is ended.
-type gate struct {
-	mu      sync.Mutex
-	free    int
-	most    int                            // 0: any number
-	all     int                            // that wait
-	dropped int64                          // that were ended as there were too many of their network, since the start
-	next    list.List                      // of *handshakes, none of them empty; the front's turn is next
-	of      map[netip.Prefix]*list.Element // the same, by network
+// handshakeLimit bounds how many TLS handshakes compute at once to fewer than there are processors: a flood of them
+// must not take all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of the
+// networks that have had no turn and within a network: those that wait longest are the likeliest to have been given up.
+// A handshake that waits for its client holds no place. Of a network that is bounded no more than most wait: a newer one
+// replaces the oldest, which is ended.
+type handshakeLimit struct {
+	mu        sync.Mutex
+	free      int
+	most      int                            // 0: any number
+	waiting   int                            // handshakes
+	dropped   int64                          // handshakes ended as there were too many of their network, since the start
+	next      list.List                      // of *handshakes, none of them empty; the front's turn is next
+	byNetwork map[netip.Prefix]*list.Element // the same, by network
 }
 
-// handshakes are those that wait of one network; all whose network is not bounded count as one.
+// handshakes are those of one network that wait. All whose network is not bounded count as one network.
 type handshakes struct {
 	network netip.Prefix
 	waiting []chan bool // the newest last; false: it is ended
@@ -34,56 +34,56 @@ type handshakes struct {
 // errHandshakes ends a handshake.
 var errHandshakes = errors.New("too many TLS handshakes of its network wait for a processor")
 
-// enter waits until there is room. Its error is that of ctx, or errHandshakes.
-func (g *gate) enter(ctx context.Context, network netip.Prefix) error {
-	g.mu.Lock()
-	if g.free > 0 {
-		g.free--
-		g.mu.Unlock()
+// acquire waits until a place is free. Its error is that of ctx, or errHandshakes.
+func (l *handshakeLimit) acquire(ctx context.Context, network netip.Prefix) error {
+	l.mu.Lock()
+	if l.free > 0 {
+		l.free--
+		l.mu.Unlock()
 		return nil
 	}
 	mine := make(chan bool, 1)
-	g.add(network, mine)
-	g.mu.Unlock()
+	l.add(network, mine)
+	l.mu.Unlock()
 	select {
-	case in := <-mine:
-		if !in {
+	case acquired := <-mine:
+		if !acquired {
 			return errHandshakes
 		}
 		return nil
 	case <-ctx.Done():
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.drop(network, mine) && <-mine {
-		g.pass() // it was let in meanwhile
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.cancel(network, mine) && <-mine {
+		l.pass() // it was acquired meanwhile
 	}
 	return ctx.Err()
 }
 
-func (g *gate) add(network netip.Prefix, one chan bool) {
-	e := g.of[network]
+func (l *handshakeLimit) add(network netip.Prefix, one chan bool) {
+	e := l.byNetwork[network]
 	if e == nil {
-		if g.of == nil {
-			g.of = map[netip.Prefix]*list.Element{}
+		if l.byNetwork == nil {
+			l.byNetwork = map[netip.Prefix]*list.Element{}
 		}
-		e = g.next.PushFront(&handshakes{network: network})
-		g.of[network] = e
+		e = l.next.PushFront(&handshakes{network: network})
+		l.byNetwork[network] = e
 	}
 	h := e.Value.(*handshakes)
-	if network.IsValid() && g.most > 0 && len(h.waiting) >= g.most {
+	if network.IsValid() && l.most > 0 && len(h.waiting) >= l.most {
 		h.waiting[0] <- false
 		h.waiting = slices.Delete(h.waiting, 0, 1)
-		g.dropped++
-		g.all--
+		l.dropped++
+		l.waiting--
 	}
 	h.waiting = append(h.waiting, one)
-	g.all++
+	l.waiting++
 }
 
-// drop takes one out that waits. It returns false when that one does not wait any more.
-func (g *gate) drop(network netip.Prefix, one chan bool) bool {
-	e := g.of[network]
+// cancel removes one that waits. It returns false if that one does not wait any more.
+func (l *handshakeLimit) cancel(network netip.Prefix, one chan bool) bool {
+	e := l.byNetwork[network]
 	if e == nil {
 		return false
 	}
@@ -93,30 +93,30 @@ func (g *gate) drop(network netip.Prefix, one chan bool) bool {
 		return false
 	}
 	h.waiting = slices.Delete(h.waiting, i, i+1)
-	g.all--
-	g.tidy(e)
+	l.waiting--
+	l.removeEmpty(e)
 	return true
 }
 
-// tidy forgets a network of which none waits.
-func (g *gate) tidy(e *list.Element) {
+// removeEmpty removes a network of which no handshake waits.
+func (l *handshakeLimit) removeEmpty(e *list.Element) {
 	if h := e.Value.(*handshakes); len(h.waiting) == 0 {
-		g.next.Remove(e)
-		delete(g.of, h.network)
+		l.next.Remove(e)
+		delete(l.byNetwork, h.network)
 	}
 }
 
-// leave makes room for another.
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pass()
+// release gives a place back.
+func (l *handshakeLimit) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pass()
 }
 
-func (g *gate) pass() {
-	e := g.next.Front()
+func (l *handshakeLimit) pass() {
+	e := l.next.Front()
 	if e == nil {
-		g.free++
+		l.free++
 		return
 	}
 	h := e.Value.(*handshakes)
@@ -124,56 +124,56 @@ func (g *gate) pass() {
 	h.waiting[last] <- true
 	h.waiting[last] = nil
 	h.waiting = h.waiting[:last]
-	g.all--
-	g.next.MoveToBack(e)
-	g.tidy(e)
+	l.waiting--
+	l.next.MoveToBack(e)
+	l.removeEmpty(e)
 }
 
-// stats tells how many wait, and how many were ended.
-func (g *gate) stats() (waiting int, dropped int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.all, g.dropped
+// stats returns how many handshakes wait, and how many were ended.
+func (l *handshakeLimit) stats() (waiting int, dropped int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting, l.dropped
 }
 
-// gated is a connection whose handshake passes a gate. It is used by one goroutine until open.
-type gated struct {
+// handshakeConn is a connection whose handshake is limited. It is used by one goroutine until done.
+type handshakeConn struct {
 	net.Conn
-	gate *gate
-	peer *Peer
-	ctx  context.Context //nolint:containedctx // of the handshake, which reads and writes without
-	in   bool
-	open bool
-	tls  bool   // it begins as TLS does
-	seen []byte // what came, if it does not begin as TLS does
+	limit    *handshakeLimit
+	peer     *Peer
+	ctx      context.Context //nolint:containedctx // of the handshake, which reads and writes without
+	acquired bool
+	done     bool
+	tls      bool   // it begins as TLS does
+	seen     []byte // what was read, if it does not begin as TLS does
 
-	read    int64 // from the client
-	charged int64 // to peer.hold, beyond handshakeCost
+	read    int64 // bytes from the client
+	charged int64 // to peer.memory, beyond handshakeBytes
 }
 
-func (c *gated) enter() error {
-	err := c.gate.enter(c.ctx, c.peer.network)
-	c.in = err == nil
+func (c *handshakeConn) acquire() error {
+	err := c.limit.acquire(c.ctx, c.peer.network)
+	c.acquired = err == nil
 	return err
 }
 
-func (c *gated) leave() {
-	if c.in {
-		c.in = false
-		c.gate.leave()
+func (c *handshakeConn) release() {
+	if c.acquired {
+		c.acquired = false
+		c.limit.release()
 	}
 }
 
 // Read implements net.Conn.
-func (c *gated) Read(p []byte) (int, error) {
-	n, err := c.outside(p, c.Conn.Read)
-	if c.open {
+func (c *handshakeConn) Read(p []byte) (int, error) {
+	n, err := c.unlimited(p, c.Conn.Read)
+	if c.done {
 		return n, err
 	}
 	c.read += int64(n)
 	if more := handshakeCopies*max(c.read-handshakeFree, 0) - c.charged; more > 0 {
-		if !c.peer.hold.add(more) {
-			return 0, errNoRoom
+		if !c.peer.memory.add(more) {
+			return 0, ErrNoMemory
 		}
 		c.charged += more
 	}
@@ -186,22 +186,23 @@ func (c *gated) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (c *gated) Write(p []byte) (int, error) { return c.outside(p, c.Conn.Write) }
+func (c *handshakeConn) Write(p []byte) (int, error) { return c.unlimited(p, c.Conn.Write) }
 
-func (c *gated) outside(p []byte, do func([]byte) (int, error)) (int, error) {
-	if c.open || !c.in {
+// unlimited waits for the client without a place.
+func (c *handshakeConn) unlimited(p []byte, do func([]byte) (int, error)) (int, error) {
+	if c.done || !c.acquired {
 		return do(p)
 	}
-	c.leave()
+	c.release()
 	n, err := do(p)
-	if entered := c.enter(); err == nil {
-		err = entered
+	if acquired := c.acquire(); err == nil {
+		err = acquired
 	}
 	return n, err
 }
 
-// CloseWrite is for who wants to say that all is said.
-func (c *gated) CloseWrite() error {
+// CloseWrite ends the output alone, where the connection can do that.
+func (c *handshakeConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

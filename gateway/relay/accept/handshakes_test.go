@@ -1,4 +1,4 @@
-package relay
+package accept
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestGate: as many are in as may be, the newest goes first, and who has left does not hold it up.
-func TestGate(t *testing.T) {
+// TestHandshakeLimit: as many are in as may be, the newest goes first, and who has left does not hold it up.
+func TestHandshakeLimit(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		g := &gate{free: 1}
-		check.Must(t, g.enter(t.Context(), netip.Prefix{}))
+		l := &handshakeLimit{free: 1}
+		check.Must(t, l.acquire(t.Context(), netip.Prefix{}))
 		var in []int
 		leaves, leave := context.WithCancel(t.Context())
 		for i := range 4 {
@@ -24,7 +24,7 @@ func TestGate(t *testing.T) {
 				ctx = leaves
 			}
 			go func() {
-				if g.enter(ctx, netip.Prefix{}) == nil {
+				if l.acquire(ctx, netip.Prefix{}) == nil {
 					in = append(in, i)
 				}
 			}()
@@ -33,51 +33,51 @@ func TestGate(t *testing.T) {
 		leave()
 		synctest.Wait()
 		for range 3 {
-			g.leave()
+			l.release()
 			synctest.Wait()
 		}
 		if len(in) != 3 || in[0] != 2 || in[1] != 1 || in[2] != 0 {
 			t.Errorf("%v", in)
 		}
-		g.leave()
-		if g.free != 1 {
-			t.Errorf("%d are free", g.free)
+		l.release()
+		if l.free != 1 {
+			t.Errorf("%d are free", l.free)
 		}
 	})
 }
 
-// TestGateAsOneGivesUp: one that gives up in the moment in which it is let in holds up nobody.
-func TestGateAsOneGivesUp(t *testing.T) {
+// TestHandshakeIsGivenUpAsItAcquires: one that gives up in the moment in which it is let in holds up nobody.
+func TestHandshakeIsGivenUpAsItAcquires(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		g := &gate{free: 1}
-		check.Must(t, g.enter(t.Context(), netip.Prefix{}))
+		l := &handshakeLimit{free: 1}
+		check.Must(t, l.acquire(t.Context(), netip.Prefix{}))
 		ctx, giveUp := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- g.enter(ctx, netip.Prefix{}) }()
+		go func() { ended <- l.acquire(ctx, netip.Prefix{}) }()
 		synctest.Wait()
-		g.mu.Lock()
+		l.mu.Lock()
 		giveUp()
-		g.pass()
-		g.mu.Unlock()
-		if err := <-ended; err == nil || g.free != 1 {
-			t.Errorf("it gave up with %v; %d are free", err, g.free)
+		l.pass()
+		l.mu.Unlock()
+		if err := <-ended; err == nil || l.free != 1 {
+			t.Errorf("it gave up with %v; %d are free", err, l.free)
 		}
 	})
 }
 
-// TestGateTakesTurns: however many handshakes of one network wait, one of another waits for a single one of them.
-func TestGateTakesTurns(t *testing.T) {
+// TestHandshakesOfNetworksTakeTurns: however many handshakes of one network wait, one of another waits for a single one of them.
+func TestHandshakesOfNetworksTakeTurns(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		g := &gate{free: 1}
+		l := &handshakeLimit{free: 1}
 		flood, a, b := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"),
 			netip.MustParsePrefix("2001:db8::/64")
-		check.Must(t, g.enter(t.Context(), flood))
+		check.Must(t, l.acquire(t.Context(), flood))
 		var in []string
 		wait := func(name string, network netip.Prefix) {
 			go func() {
-				if g.enter(t.Context(), network) == nil {
+				if l.acquire(t.Context(), network) == nil {
 					in = append(in, name)
 				}
 			}()
@@ -91,7 +91,7 @@ func TestGateTakesTurns(t *testing.T) {
 		}
 		let := func(n int) {
 			for range n {
-				g.leave()
+				l.release()
 				synctest.Wait()
 			}
 		}
@@ -105,28 +105,28 @@ func TestGateTakesTurns(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		let(98)
-		if len(in) != 104 || g.next.Len() != 0 || len(g.of) != 0 {
-			t.Errorf("%d were in, %d wait", len(in), g.next.Len())
+		if len(in) != 104 || l.next.Len() != 0 || len(l.byNetwork) != 0 {
+			t.Errorf("%d were in, %d wait", len(in), l.next.Len())
 		}
-		if g.leave(); g.free != 1 {
-			t.Errorf("%d are free", g.free)
+		if l.release(); l.free != 1 {
+			t.Errorf("%d are free", l.free)
 		}
 	})
 }
 
-// TestGateEndsTheOldest: of one network no more than so many wait. A newer one takes the place of the oldest; networks
+// TestOldestHandshakeIsEnded: of one network no more than so many wait. A newer one takes the place of the oldest; networks
 // that are not bounded, and others, are not touched.
-func TestGateEndsTheOldest(t *testing.T) {
+func TestOldestHandshakeIsEnded(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		g := &gate{free: 1, most: 2}
+		l := &handshakeLimit{free: 1, most: 2}
 		flood, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
-		check.Must(t, g.enter(t.Context(), flood))
+		check.Must(t, l.acquire(t.Context(), flood))
 		in, ended := 0, 0
 		wait := func(network netip.Prefix, n int) {
 			for range n {
 				go func() {
-					switch err := g.enter(t.Context(), network); err {
+					switch err := l.acquire(t.Context(), network); err {
 					case nil:
 						in++
 					case errHandshakes:
@@ -141,15 +141,15 @@ func TestGateEndsTheOldest(t *testing.T) {
 		wait(flood, 5)
 		wait(other, 1)
 		wait(netip.Prefix{}, 4)
-		if waiting, dropped := g.stats(); waiting != 7 || dropped != 3 || ended != 3 {
+		if waiting, dropped := l.stats(); waiting != 7 || dropped != 3 || ended != 3 {
 			t.Errorf("%d wait, %d were ended, %d heard of it", waiting, dropped, ended)
 		}
 		for range 8 {
-			g.leave()
+			l.release()
 			synctest.Wait()
 		}
-		if waiting, _ := g.stats(); in != 7 || waiting != 0 || g.free != 1 || len(g.of) != 0 {
-			t.Errorf("%d were in, %d wait, %d are free", in, waiting, g.free)
+		if waiting, _ := l.stats(); in != 7 || waiting != 0 || l.free != 1 || len(l.byNetwork) != 0 {
+			t.Errorf("%d were in, %d wait, %d are free", in, waiting, l.free)
 		}
 	})
 }

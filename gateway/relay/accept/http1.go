@@ -1,47 +1,51 @@
-package relay
+package accept
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// The http.Handler is reached in two ways: HTTP/1.1 connections are handed to net/http's server as they are; requests
-// over HTTP/2 are streams that the process serves, see webEnd.
+// Connections over HTTP/1.1 are handed to net/http's server as they are.
 
-func (r *Relay) startWeb(h http.Handler) {
-	r.webHandler, r.webLn = h, newHandoff()
+// newHTTP1 returns net/http's server for connections over HTTP/1.1.
+func (s *Server) newHTTP1(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	r.webSrv = &http.Server{
-		Handler:           heard(r.leaves(r.bounded(h))),
+	return &http.Server{
+		Handler:           withUnread(s.withLastResponse(s.withHeaderLimit(h))),
 		Protocols:         protocols,
-		ReadHeaderTimeout: r.cfg.SetupTimeout,
-		IdleTimeout:       r.cfg.IdleTimeout,
-		MaxHeaderBytes:    2 * r.cfg.MaxHeaderList, // beyond that it answers by itself, with a line of text, and hangs up
-		ConnState:         r.webConnState,
-		ConnContext:       withCarrier,
-		ErrorLog:          slog.NewLogLogger(r.cfg.Log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: s.cfg.SetupTimeout,
+		IdleTimeout:       s.cfg.IdleTimeout,
+		MaxHeaderBytes:    2 * s.cfg.MaxHeaderList, // beyond that it responds by itself, with a line of text, and hangs up
+		ConnState:         s.connState,
+		ConnContext:       withConn,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
-	r.wg.Go(func() { _ = r.webSrv.Serve(r.webLn) })
 }
 
-// bounded answers requests whose header list is too long.
-func (r *Relay) bounded(next http.Handler) http.Handler {
+// withHeaderLimit rejects requests whose header list is too long.
+func (s *Server) withHeaderLimit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if listSize(req) <= r.cfg.MaxHeaderList {
+		if listSize(req) <= s.cfg.MaxHeaderList {
 			next.ServeHTTP(w, req)
 			return
 		}
-		if page := r.cfg.TooLong; len(page.Body) > 0 {
+		page := &s.cfg.Pages.HeadersTooLarge
+		if len(page.Body) > 0 {
 			w.Header().Set("Content-Type", page.Type)
 			w.Header().Set("Content-Length", strconv.Itoa(len(page.Body)))
 		}
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
-		_, _ = w.Write(r.cfg.TooLong.Body) // the client may be gone; there is nobody left to tell
+		_, _ = w.Write(page.Body) // the client may be gone
 	})
 }
 
@@ -58,19 +62,19 @@ func listSize(req *http.Request) int {
 }
 
 // RequestCost is about how many bytes a request over HTTP/1.1 takes besides its body.
-func RequestCost(req *http.Request) int64 { return int64(webCost + webHeads*listSize(req)) }
+func RequestCost(req *http.Request) int64 { return int64(RequestBytes + HeaderCopies*listSize(req)) }
 
-// webConnState gives back the slot of a client connection that was handed over.
-func (r *Relay) webConnState(nc net.Conn, state http.ConnState) {
-	c, ok := nc.(*carrier)
+// connState gives back the slot of a client connection that was handed over.
+func (s *Server) connState(nc net.Conn, state http.ConnState) {
+	c, ok := nc.(*http1Conn)
 	if !ok {
 		return
 	}
 	switch state {
 	case http.StateIdle:
-		c.heads.over(&c.peer.hold)
+		c.headers.release(&c.peer.memory)
 	case http.StateClosed, http.StateHijacked:
-		r.part(c.peer)
+		s.release(c.peer)
 	}
 }
 
@@ -85,11 +89,11 @@ func newHandoff() *handoff {
 	return &handoff{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// give hands a connection over, or closes it when nobody accepts any more.
+// give hands a connection over, or closes it when the server has stopped accepting.
 func (h *handoff) give(nc net.Conn) {
 	select {
 	case h.conns <- nc:
-	case <-h.done: // the relay is stopping: slots do not matter any more
+	case <-h.done: // slots do not matter any more
 		_ = nc.Close()
 	}
 }
@@ -109,3 +113,129 @@ func (h *handoff) Close() error {
 }
 
 func (h *handoff) Addr() net.Addr { return &net.UnixAddr{Name: "handoff", Net: "unix"} }
+
+// http1Conn is a client's connection with its Peer, for net/http's server.
+type http1Conn struct {
+	net.Conn
+	peer    *Peer
+	first   []byte          // read already, to detect the protocol
+	ctx     context.Context //nolint:containedctx // net.Conn has none; it ends with the Server
+	until   time.Time       // when it is to be replaced; zero: never
+	unread  atomic.Bool     // the client may be sending a request whose response is complete
+	headers headerBytes
+	tooMany *Page // Pages.TooManyRequests
+}
+
+// newHTTP1Conn returns the connection of a client of which first was read.
+func (s *Server) newHTTP1Conn(nc net.Conn, p *Peer, first []byte) *http1Conn {
+	c := &http1Conn{Conn: nc, peer: p, first: first, ctx: s.ctx, tooMany: &s.cfg.Pages.TooManyRequests}
+	if age := s.cfg.Age.Spread(); age > 0 {
+		c.until = time.Now().Add(age)
+	}
+	return c
+}
+
+func (c *http1Conn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	n, err := c.Conn.Read(p)
+	if !c.headers.add(&c.peer.memory, n) {
+		c.reject()
+		return 0, io.EOF // to the http.Handler's server, which would respond that the request is malformed
+	}
+	return n, err
+}
+
+// reject responds to a request whose headers have no room.
+func (c *http1Conn) reject() {
+	if c.SetWriteDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s",
+			c.tooMany.Type, len(c.tooMany.Body), c.tooMany.Body) // the client may be gone
+	}
+}
+
+// RemoteAddr returns the client's address.
+func (c *http1Conn) RemoteAddr() net.Addr { return c.peer.Addr }
+
+// CloseWrite is for net/http, which calls it before Close where it knows that the client still sends.
+func (c *http1Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Bounds of the rest of a request whose response is complete.
+const (
+	maxUnread     = 64 << 20 // bytes
+	unreadTimeout = 5 * time.Second
+)
+
+// Close implements net.Conn. A client that still sends would lose the response with the connection (RFC 9112 §9.6), so
+// the rest of the request is read first, for a while.
+func (c *http1Conn) Close() error {
+	if c.unread.Swap(false) && c.ctx.Err() == nil && c.CloseWrite() == nil &&
+		c.SetReadDeadline(time.Now().Add(unreadTimeout)) == nil {
+		_, _ = io.CopyN(io.Discard, c.Conn, maxUnread) // to its end; the client may be gone
+	}
+	return c.Conn.Close()
+}
+
+// withUnread marks connections whose request has its response before the client has sent all of the request.
+func withUnread(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Trailer == nil { // else a copy of req does not get trailers that the client has not announced
+			req.Trailer = http.Header{}
+		}
+		c, ok := req.Context().Value(connKey{}).(*http1Conn)
+		if ok {
+			c.headers.handled()
+		}
+		if !ok || req.Body == nil || req.Body == http.NoBody {
+			next.ServeHTTP(w, req)
+			return
+		}
+		c.unread.Store(false)
+		b := &trackedBody{ReadCloser: req.Body}
+		req = req.WithContext(req.Context()) // net/http looks at the body of its own
+		req.Body = b
+		next.ServeHTTP(w, req)
+		c.unread.Store(!b.over.Load())
+	})
+}
+
+// trackedBody records that a body was read to its end.
+type trackedBody struct {
+	io.ReadCloser
+	over atomic.Bool
+}
+
+func (b *trackedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.over.Store(true)
+	}
+	return n, err
+}
+
+type connKey struct{}
+
+// PeerOf returns the client of a request over HTTP/1.1, and nil for a request that arrived otherwise.
+func PeerOf(ctx context.Context) *Peer {
+	if c, ok := ctx.Value(connKey{}).(*http1Conn); ok {
+		return c.peer
+	}
+	return nil
+}
+
+// withConn is the server's ConnContext.
+func withConn(ctx context.Context, nc net.Conn) context.Context {
+	if c, ok := nc.(*http1Conn); ok {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	return ctx
+}

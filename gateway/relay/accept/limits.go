@@ -1,4 +1,4 @@
-package relay
+package accept
 
 import (
 	"errors"
@@ -9,31 +9,33 @@ import (
 	"time"
 )
 
-// crowds counts the client connections of each network that Config.Network bounds, and those of networks of which no
-// client has authenticated lately.
-type crowds struct {
-	mu       sync.Mutex
-	of       map[netip.Prefix]int
-	unknown  int // connections that count as those of unknown networks
-	known    known
-	crowded  atomic.Int64 // connections that were closed, by reason
-	reserved atomic.Int64
-	roomless atomic.Int64
+// connLimits counts the client connections of each network that Limits.Network bounds, and those of networks of which
+// no client has authenticated recently.
+type connLimits struct {
+	mu         sync.Mutex
+	byNetwork  map[netip.Prefix]int
+	unknown    int // connections that count as those of unknown networks
+	recent     recentNetworks
+	overLimit  atomic.Int64 // connections that were closed, by reason
+	unreserved atomic.Int64
+	noMemory   atomic.Int64
 
-	// With Config.Evict.
-	all     int
-	guests  guests
-	evicted atomic.Int64
+	// With Limits.Evict.
+	total     int
+	evictable evictables
+	evicted   atomic.Int64
 }
 
 var (
-	errCrowded  = errors.New("its network has as many connections as it may have")
-	errFull     = errors.New("there are as many connections as there may be, all with a credential")
-	errReserved = errors.New("what is left of the connections is for networks of which a client has authenticated")
+	errNetworkLimit = errors.New("its network has as many connections as it may have")
+	errConnLimit    = errors.New("there are as many connections as there may be, all with a credential")
+	errReserved     = errors.New("the connection limit is nearly reached; only networks with an authenticated client may " +
+		"connect")
 )
 
-// Crowding is how many client connections were closed because there were too many, since the start, and how many wait.
-type Crowding struct {
+// Rejections is the number of client connections that were closed since the start because of a limit, and of handshakes
+// that wait.
+type Rejections struct {
 	Network   int64 // closed: too many of the same network
 	Reserved  int64 // closed: too many of networks of which no client has authenticated
 	Handshake int64 // closed: too many handshakes of the same network waited
@@ -42,121 +44,123 @@ type Crowding struct {
 	Waiting   int   // TLS handshakes that wait for a processor
 }
 
-// Crowding tells of the connections that were closed because there were too many.
-func (r *Relay) Crowding() Crowding {
-	waiting, dropped := r.gate.stats()
-	return Crowding{Network: r.crowds.crowded.Load(), Reserved: r.crowds.reserved.Load(), Handshake: dropped,
-		Memory: r.crowds.roomless.Load(), Evicted: r.crowds.evicted.Load(), Waiting: waiting}
+// Rejections returns the connections that were closed because of a limit.
+func (s *Server) Rejections() Rejections {
+	waiting, dropped := s.handshakes.stats()
+	l := &s.limits
+	return Rejections{Network: l.overLimit.Load(), Reserved: l.unreserved.Load(), Handshake: dropped,
+		Memory: l.noMemory.Load(), Evicted: l.evicted.Load(), Waiting: waiting}
 }
 
-// join counts a connection whose address is known, or says why there is no room for it.
-func (r *Relay) join(p *Peer, nc net.Conn) error {
-	if r.cfg.Network == nil {
+// admit counts a connection whose address is known, or returns the limit that it exceeds.
+func (s *Server) admit(p *Peer, nc net.Conn) error {
+	max := &s.cfg.Limits
+	if max.Network == nil {
 		return nil
 	}
-	network, bounded := r.cfg.Network(p.Addr)
+	network, bounded := max.Network(p.Addr)
 	if !bounded {
 		return nil
 	}
-	c := &r.crowds
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.cfg.Evict {
-		if out := c.makeRoom(network, r.cfg.MaxConns, r.cfg.MaxNetworkConns); out != nil {
-			r.refused.tell(r, out.nc, "a connection without a credential was ended: a new one needed the room")
+	l := &s.limits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if max.Evict {
+		if out := l.makeRoom(network, max.MaxConns, max.MaxNetworkConns); out != nil {
+			s.refused.warn(s.cfg.Log, out.nc, "a connection without a credential was ended: a new one needed the room")
 		}
 	}
-	unknown := !c.known.has(network, time.Now())
+	unknown := !l.recent.has(network, time.Now())
 	switch {
-	case c.of[network] >= r.cfg.MaxNetworkConns:
-		c.crowded.Add(1)
-		return errCrowded
-	case r.cfg.Evict && c.all >= r.cfg.MaxConns:
-		c.crowded.Add(1)
-		return errFull
-	case unknown && c.unknown >= r.cfg.MaxConns-r.cfg.ReservedConns:
-		c.reserved.Add(1)
+	case l.byNetwork[network] >= max.MaxNetworkConns:
+		l.overLimit.Add(1)
+		return errNetworkLimit
+	case max.Evict && l.total >= max.MaxConns:
+		l.overLimit.Add(1)
+		return errConnLimit
+	case unknown && l.unknown >= max.MaxConns-max.ReservedConns:
+		l.unreserved.Add(1)
 		return errReserved
 	}
-	if c.of == nil {
-		c.of = map[netip.Prefix]int{}
+	if l.byNetwork == nil {
+		l.byNetwork = map[netip.Prefix]int{}
 	}
-	c.of[network]++
-	c.all++
+	l.byNetwork[network]++
+	l.total++
 	p.network = network
-	c.count(p, unknown)
-	if r.cfg.Evict {
-		c.guests.add(p, nc)
+	l.setUnknown(p, unknown)
+	if max.Evict {
+		l.evictable.add(p, nc)
 	}
 	return nil
 }
 
-// takeIn charges what a client's connection takes to whose it is.
-func (r *Relay) takeIn(p *Peer) error {
-	cost := int64(connCost)
+// charge reserves the memory of a client's connection.
+func (s *Server) charge(p *Peer) error {
+	cost := int64(ConnBytes)
 	if p.Port.tls.Load() != nil {
-		cost += copiedCost + handshakeCost
+		cost += CopiedBytes + handshakeBytes
 	}
-	if r.cfg.ConnAccount != nil && !p.hold.begin(r.cfg.ConnAccount(p), cost) {
-		r.crowds.roomless.Add(1)
-		return errNoRoom
+	if s.cfg.Account != nil && !p.memory.Begin(s.cfg.Account(p), cost) {
+		s.limits.noMemory.Add(1)
+		return ErrNoMemory
 	}
 	return nil
 }
 
-// count has a connection count as one of an unknown network, or not.
-func (c *crowds) count(p *Peer, unknown bool) {
+// setUnknown counts a connection as one of an unknown network, or not.
+func (l *connLimits) setUnknown(p *Peer, unknown bool) {
 	if p.unknown != unknown {
 		p.unknown = unknown
 		if unknown {
-			c.unknown++
+			l.unknown++
 		} else {
-			c.unknown--
+			l.unknown--
 		}
 	}
 }
 
-// part takes a connection off the count, and gives its slot back.
-func (r *Relay) part(p *Peer) {
-	p.hold.end()
-	<-r.slots
+// release takes a connection that has ended off the counts, and gives its slot back.
+func (s *Server) release(p *Peer) {
+	p.memory.End()
+	<-s.slots
 	if !p.network.IsValid() {
 		return
 	}
-	c := &r.crowds
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.authenticated.Load() { // its client may come back
-		c.known.add(p.network, time.Now())
+	l := &s.limits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.authenticated.Load() { // its client may connect again
+		l.recent.add(p.network, time.Now())
 	}
-	if g := p.guest; g == nil || !g.evicted {
-		c.leave(p)
-	}
-}
-
-// leave takes a connection off the counts.
-func (c *crowds) leave(p *Peer) {
-	c.count(p, false)
-	c.guests.drop(p)
-	c.all--
-	if c.of[p.network]--; c.of[p.network] == 0 {
-		delete(c.of, p.network)
+	if e := p.evictable; e == nil || !e.evicted {
+		l.remove(p)
 	}
 }
 
-// Authenticated says that a client has shown a credential that is good: for a while its network may have of
-// Config.ReservedConns. It may be called for each call, with a shard locked: but for the first of a connection it costs
-// next to nothing.
-func (r *Relay) Authenticated(p *Peer) {
+// remove takes a connection off the counts.
+func (l *connLimits) remove(p *Peer) {
+	l.setUnknown(p, false)
+	l.evictable.remove(p)
+	l.total--
+	if l.byNetwork[p.network]--; l.byNetwork[p.network] == 0 {
+		delete(l.byNetwork, p.network)
+	}
+}
+
+// Authenticated records that a client has shown a valid credential: for a while its network may use
+// Limits.ReservedConns. It may be called for each call, with a shard locked: except for the first call of a connection
+// it costs next to nothing.
+func (s *Server) Authenticated(p *Peer) {
 	if !p.network.IsValid() || p.authenticated.Load() || p.authenticated.Swap(true) {
 		return
 	}
-	c := &r.crowds
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known.add(p.network, time.Now())
-	if g := p.guest; g == nil || !g.evicted {
-		c.count(p, false)
-		c.guests.drop(p)
+	l := &s.limits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recent.add(p.network, time.Now())
+	if e := p.evictable; e == nil || !e.evicted {
+		l.setUnknown(p, false)
+		l.evictable.remove(p)
 	}
 }

@@ -1,4 +1,4 @@
-package relay
+package accept
 
 import (
 	"container/list"
@@ -7,39 +7,39 @@ import (
 )
 
 const (
-	maxKnown = 4096
-	knownFor = time.Hour
+	maxNetworks  = 4096
+	recentWindow = time.Hour
 )
 
-// known are the networks of which a client has authenticated lately: no more than maxKnown, and for knownFor. Where
-// there is no room the one goes for which that was longest ago. It is under crowds.mu.
-type known struct {
-	latest list.List // of acquaintance, the latest in front
-	of     map[netip.Prefix]*list.Element
+// recentNetworks are the networks of which a client has authenticated within recentWindow, at most maxNetworks. A
+// further one replaces the one that authenticated longest ago. It is under connLimits.mu.
+type recentNetworks struct {
+	latest    list.List // of recentNetwork, the latest in front
+	byNetwork map[netip.Prefix]*list.Element
 }
 
-type acquaintance struct {
+type recentNetwork struct {
 	network netip.Prefix
 	at      time.Time
 }
 
-func (k *known) has(network netip.Prefix, now time.Time) bool {
-	e := k.of[network]
-	return e != nil && now.Sub(e.Value.(acquaintance).at) < knownFor
+func (r *recentNetworks) has(network netip.Prefix, now time.Time) bool {
+	e := r.byNetwork[network]
+	return e != nil && now.Sub(e.Value.(recentNetwork).at) < recentWindow
 }
 
-func (k *known) add(network netip.Prefix, now time.Time) {
-	if k.of == nil {
-		k.of = map[netip.Prefix]*list.Element{}
+func (r *recentNetworks) add(network netip.Prefix, now time.Time) {
+	if r.byNetwork == nil {
+		r.byNetwork = map[netip.Prefix]*list.Element{}
 	}
-	if e := k.of[network]; e != nil {
-		e.Value = acquaintance{network, now}
-		k.latest.MoveToFront(e)
+	if e := r.byNetwork[network]; e != nil {
+		e.Value = recentNetwork{network, now}
+		r.latest.MoveToFront(e)
 		return
 	}
-	k.of[network] = k.latest.PushFront(acquaintance{network, now})
-	if k.latest.Len() > maxKnown {
-		oldest := k.latest.Remove(k.latest.Back()).(acquaintance)
-		delete(k.of, oldest.network)
+	r.byNetwork[network] = r.latest.PushFront(recentNetwork{network, now})
+	if r.latest.Len() > maxNetworks {
+		oldest := r.latest.Remove(r.latest.Back()).(recentNetwork)
+		delete(r.byNetwork, oldest.network)
 	}
 }

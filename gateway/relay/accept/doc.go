@@ -1,0 +1,13 @@
+// Package accept accepts the connections of clients: it listens, bounds how many connections there are, makes TLS
+// handshakes, finds out which protocol a connection speaks, and replaces connections that are old. It serves HTTP/1.1
+// by net/http, and hands each connection that speaks HTTP/2 to its user. It knows nothing of streams.
+//
+//	server.go      listeners, and the setup of a connection
+//	port.go        one listener: its TLS, and what its clients have in common
+//	limits.go      connection limits, for all and for each network; networks.go: recently authenticated networks
+//	evict.go       unauthenticated connections make room for others
+//	handshakes.go  how many TLS handshakes use a processor at once
+//	mismatch.go    clients that speak TLS or cleartext where the port does not
+//	memory.go      the bytes of a connection, charged to an Account
+//	http1.go       connections over HTTP/1.1; headers.go: the bytes of their headers; age.go: which response is the last
+package accept

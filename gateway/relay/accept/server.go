@@ -1,0 +1,277 @@
+package accept
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Preface begins a connection of HTTP/2 (RFC 9113 §3.4).
+const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// HTTP2 serves the connections that speak HTTP/2.
+type HTTP2 interface {
+	// ServeConn serves a connection of which first was read, and returns when the connection has ended.
+	ServeConn(nc net.Conn, first []byte, p *Peer)
+	// RejectCleartext tells a client of HTTP/2 in cleartext that the port speaks TLS. It reads from in, which begins with
+	// the Preface and has a bound and a deadline.
+	RejectCleartext(nc net.Conn, in io.Reader)
+}
+
+// Server accepts connections.
+type Server struct {
+	cfg        Config
+	http2      HTTP2
+	http1      *http.Server
+	http1Ln    *handoff // of connections over HTTP/1.1
+	ctx        context.Context
+	cancel     context.CancelFunc // of ctx, by Close
+	wg         sync.WaitGroup     // every goroutine of the Server
+	slots      chan struct{}      // one per client connection
+	limits     connLimits
+	handshakes handshakeLimit
+	mismatches warnings // connections that speak another protocol than their port
+	refused    warnings // connections for which there was no room
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	stopping  bool
+}
+
+// New returns a Server that hands connections over HTTP/2 to h2, and requests over HTTP/1.1 to h. Close ends it.
+func New(cfg Config, h2 HTTP2, h http.Handler) *Server {
+	s := &Server{
+		cfg:        cfg,
+		http2:      h2,
+		http1Ln:    newHandoff(),
+		slots:      make(chan struct{}, cfg.Limits.MaxConns+cfg.Limits.MorePorts),
+		handshakes: handshakeLimit{free: max(runtime.GOMAXPROCS(0)-1, 1), most: cfg.Limits.MaxHandshakes},
+		listeners:  map[net.Listener]struct{}{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.http1 = s.newHTTP1(h)
+	s.wg.Go(func() { _ = s.http1.Serve(s.http1Ln) })
+	return s
+}
+
+// HTTP1 returns net/http's server of the connections over HTTP/1.1.
+func (s *Server) HTTP1() *http.Server { return s.http1 }
+
+// Serve accepts clients of a port on ln until StopListening or Close, and closes ln. It returns nil after those, or the
+// listener's error.
+func (s *Server) Serve(ln net.Listener, port *Port) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return ln.Close()
+	}
+	s.listeners[ln] = struct{}{}
+	s.mu.Unlock()
+	for pause := time.Duration(0); ; {
+		select {
+		case s.slots <- struct{}{}:
+		case <-s.ctx.Done():
+			return nil
+		}
+		nc, err := ln.Accept()
+		if err == nil {
+			pause = 0
+			if !s.spawn(func() { s.setUp(nc, port) }) {
+				_ = nc.Close()
+				return nil
+			}
+			continue
+		}
+		<-s.slots
+		if s.isStopping() {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		// Out of descriptors, most likely: that passes.
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		s.cfg.Log.Error("accept", "error", err, "retry_in", pause)
+		select {
+		case <-time.After(pause):
+		case <-s.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// StopListening closes the listeners. Connections stay.
+func (s *Server) StopListening() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for ln := range s.listeners {
+		_ = ln.Close()
+	}
+	clear(s.listeners)
+}
+
+// Close ends all that is set up or served over HTTP/1.1. Wait waits until it has ended.
+func (s *Server) Close() {
+	s.StopListening()
+	s.mu.Lock()
+	s.cancel() // under the lock, so that spawn begins nothing after it
+	s.mu.Unlock()
+	_ = s.http1.Close()
+}
+
+// Wait returns when all goroutines of the Server have ended, those that serve HTTP/2 included.
+func (s *Server) Wait() { s.wg.Wait() }
+
+// spawn starts a goroutine that Wait waits for, unless Close was called.
+func (s *Server) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
+
+func (s *Server) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
+// setUp finds out what a new connection speaks and serves it. Its slot is released when an HTTP/2 connection has ended,
+// or by net/http's server for its own (connState).
+func (s *Server) setUp(nc net.Conn, port *Port) {
+	p, given := &Peer{Port: port, Local: nc.LocalAddr()}, false
+	defer func() {
+		if !given {
+			s.release(p)
+		}
+	}()
+	defer s.recoverConn(nc)
+	var err error
+	if p.Addr, err = s.origin(nc, port); err != nil {
+		s.fail(nc, err)
+		return
+	}
+	if err = s.admit(p, nc); err == nil {
+		err = s.charge(p)
+	}
+	if err != nil {
+		s.refused.warn(s.cfg.Log, nc, "a connection was closed: "+err.Error())
+		s.fail(nc, err)
+		return
+	}
+	nc, first, isHTTP2, err := s.detect(nc, p)
+	switch {
+	case err != nil:
+		s.fail(nc, err)
+	case isHTTP2:
+		s.http2.ServeConn(nc, first, p)
+	default:
+		given = true
+		s.http1Ln.give(s.newHTTP1Conn(nc, p, first))
+	}
+}
+
+// detect makes the TLS handshake, if the port speaks TLS, and returns the connection, what was read of it, and whether
+// it speaks HTTP/2.
+func (s *Server) detect(nc net.Conn, p *Peer) (_ net.Conn, first []byte, isHTTP2 bool, err error) {
+	if secure := p.Port.tls.Load(); secure != nil {
+		tc, err := s.handshake(nc, p, secure)
+		if err != nil {
+			s.cleartextToTLS(nc, err)
+			return nc, nil, false, err
+		}
+		state := tc.ConnectionState()
+		p.TLS = &state
+		s.connected(p)
+		return tc, nil, state.NegotiatedProtocol == "h2", nil
+	}
+	if first, err = s.sniff(nc); err != nil {
+		return nc, nil, false, err
+	}
+	s.connected(p)
+	if isHTTP2 = string(first) == Preface; !isHTTP2 {
+		s.tlsToCleartext(nc, first)
+	}
+	return nc, first, isHTTP2, nil
+}
+
+func (s *Server) connected(p *Peer) {
+	if s.cfg.OnConnect != nil {
+		p.Value = s.cfg.OnConnect(p)
+	}
+}
+
+// fail ends a connection that could not be set up.
+func (s *Server) fail(nc net.Conn, err error) {
+	s.cfg.Log.Debug("connection setup", "remote", nc.RemoteAddr(), "error", err)
+	_ = nc.Close()
+}
+
+// recoverConn closes a connection whose goroutine has panicked. It must be deferred.
+func (s *Server) recoverConn(nc net.Conn) {
+	if v := recover(); v != nil {
+		s.cfg.Panicked("relay connection", v)
+		_ = nc.Close()
+	}
+}
+
+// origin returns the client's address.
+func (s *Server) origin(nc net.Conn, port *Port) (net.Addr, error) {
+	if s.cfg.Origin == nil || port.Direct {
+		return nc.RemoteAddr(), nil
+	}
+	if err := nc.SetReadDeadline(time.Now().Add(s.cfg.SetupTimeout)); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(s.ctx, func() { _ = nc.SetReadDeadline(time.Unix(1, 0)) })
+	addr, err := s.cfg.Origin(nc)
+	if !stop() && err == nil {
+		err = s.ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return addr, nc.SetReadDeadline(time.Time{})
+}
+
+func (s *Server) handshake(nc net.Conn, p *Peer, secure *tls.Config) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SetupTimeout)
+	defer cancel()
+	c := &handshakeConn{Conn: nc, limit: &s.handshakes, peer: p, ctx: ctx}
+	if err := c.acquire(); err != nil {
+		return nil, err
+	}
+	defer c.release()
+	tc := tls.Server(c, secure)
+	err := tc.HandshakeContext(ctx)
+	c.done = true
+	p.memory.add(-handshakeBytes - c.charged)
+	return tc, err
+}
+
+// sniff reads until the bytes are the Preface, or cannot become it.
+func (s *Server) sniff(nc net.Conn) ([]byte, error) {
+	if err := nc.SetReadDeadline(time.Now().Add(s.cfg.SetupTimeout)); err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(s.ctx, func() { _ = nc.SetReadDeadline(time.Unix(1, 0)) })()
+	buf := make([]byte, 0, len(Preface))
+	for len(buf) < len(Preface) && string(buf) == Preface[:len(buf)] {
+		n, err := nc.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err != nil {
+			return nil, err
+		}
+	}
+	return buf, nc.SetReadDeadline(time.Time{})
+}
