@@ -16,15 +16,15 @@ func (r *Relay) lifetime(now int64) int64 {
 	return 0
 }
 
-// move has the client go elsewhere, and ends the calls that are left after Config.Grace.
-func (c *conn) move() {
+// replace has the client go elsewhere, and ends the calls that are left after Config.Grace.
+func (c *conn) replace() {
 	if c.drainPhase != notDraining {
-		c.moves = 0
+		c.replaceAt = 0
 		c.cutOff()
 		return
 	}
-	if c.moves = 0; c.sh.relay.cfg.Grace > 0 {
-		c.moves = c.sh.now + int64(c.sh.relay.cfg.Grace)
+	if c.replaceAt = 0; c.sh.relay.cfg.Grace > 0 {
+		c.replaceAt = c.sh.now + int64(c.sh.relay.cfg.Grace)
 	}
 	c.drain()
 }
@@ -34,7 +34,7 @@ func (c *conn) move() {
 func (r *Relay) Move(age time.Duration) {
 	r.eachClient(func(c *conn) {
 		if c.settled && c.drainPhase == notDraining && c.sh.now-c.began > int64(age) {
-			c.move()
+			c.replace()
 			c.setTimer()
 		}
 	})

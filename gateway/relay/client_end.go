@@ -16,7 +16,7 @@ type Request struct {
 	Header    []Field       // metadata; names in lower case. content-type is application/grpc unless it is here
 	Timeout   time.Duration // the call ends with DeadlineExceeded after it; 0: the context's deadline alone counts
 	Peer      *Peer         // the client whose call this is, for Stream.Peer; nil: the process itself
-	Value     any           // for the Handler, as Stream.RequestValue: who the caller was found to be, for example
+	Value     any           // for the Handler, as Stream.RequestValue: the authenticated caller, for example
 
 	// MaxMessage bounds one message of the response, in bytes; default Config.MaxFirstMessage. A longer one ends the
 	// call with MessageTooLarge.
@@ -38,14 +38,14 @@ type clientEnd struct {
 	answer  *Response // of Unary
 
 	// Under the shard's lock.
-	stream         *Stream // nil: not open yet, or no more
-	opened         bool
-	over           bool // the user has been told how the call ended
-	strange        ledger
-	prev, next     *clientEnd // in shard.locals
-	elder, sibling *clientEnd // in the parent's children
-	stop           func() bool
-	junk           uint32 // the status of a response that is not gRPC
+	stream               *Stream // nil: not open yet, or no more
+	opened               bool
+	over                 bool // the user has been told how the call ended
+	ungrouped            ledger
+	prev, next           *clientEnd // in shard.locals
+	prevChild, nextChild *clientEnd // in the parent's children
+	stop                 func() bool
+	httpCode             uint32 // the status of a response that is not gRPC
 
 	// Under mu.
 	canceled error // why the user has ended the call
@@ -249,14 +249,14 @@ func (c *clientEnd) block(h *half, list *hpack.List, end bool) {
 	case c.over, status != "" && status[0] == '1':
 	case end:
 		st := statusOf(list, codeOfEnd(status, code))
-		if code < 0 && c.junk != 0 {
-			st = Status{Code: c.junk, Message: notGRPC}
+		if code < 0 && c.httpCode != 0 {
+			st = Status{Code: c.httpCode, Message: notGRPC}
 		}
 		h.gotEnd = true // there is no more use in what the user may still send
 		c.end(st, keepFields(list))
 	default:
 		if status != "200" {
-			c.junk, c.discards = codeOfHTTP(status), true
+			c.httpCode, c.discards = codeOfHTTP(status), true
 		}
 		c.begun(keepFields(list))
 	}
@@ -270,7 +270,7 @@ func (c *clientEnd) begun(header []Field) {
 	c.headed, c.header = true, header
 	c.mu.Unlock()
 	if !c.unary {
-		c.tell(tellReceiver)
+		c.notify(notifyReceiver)
 	}
 }
 
@@ -284,8 +284,8 @@ func (c *clientEnd) ended(s *Stream) {
 	}
 	st := Status{Code: s.result.Code, Message: "the stream was reset"}
 	switch {
-	case c.junk != 0:
-		st = Status{Code: c.junk, Message: notGRPC}
+	case c.httpCode != 0:
+		st = Status{Code: c.httpCode, Message: notGRPC}
 	case s.result.Failure == DeadlineExceeded:
 		st.Message = "the deadline has passed"
 	case s.result.Code == codeCanceled:
@@ -314,21 +314,21 @@ func (c *clientEnd) end(st Status, trailer []Field) {
 
 func (c *clientEnd) relieve() bool { return true }
 
-func (c *clientEnd) crowded() bool { return false }
+func (c *clientEnd) overBuffer() bool { return false }
 
 // ledger implements downstream: the account is asked for when the first byte is charged to it.
 func (c *clientEnd) ledger() *ledger {
-	if account := c.sh.relay.cfg.Account; account != nil && c.strange.account == nil {
-		c.strange = ledger{account: account(c.request.Peer), step: connStep}
+	if account := c.sh.relay.cfg.Account; account != nil && c.ungrouped.account == nil {
+		c.ungrouped = ledger{account: account(c.request.Peer), step: connStep}
 	}
-	return &c.strange
+	return &c.ungrouped
 }
 
 func (c *clientEnd) setGroup(g *Group) {
 	c.sh.relay.SetGroup(c.request.Peer, g)
 }
 
-func (c *clientEnd) tardy() {}
+func (c *clientEnd) messageTimedOut() {}
 
 // RequestValue is the Value of the Request that began the stream; nil for a stream of a connection.
 func (s *Stream) RequestValue() any {

@@ -54,9 +54,9 @@ type conn struct {
 	dec     *hpack.Decoder
 	enc     *hpack.Encoder
 
-	sendWin int // what we may send, all streams together
-	recvWin int // what the peer may still send
-	owed    int // received, not yet given back to the peer
+	sendWin    int // what we may send, all streams together
+	recvWin    int // what the peer may still send
+	uncredited int // received, not yet replenished
 
 	peerMaxStreams uint32
 	peerWindow     int // the peer's SETTINGS_INITIAL_WINDOW_SIZE
@@ -67,7 +67,7 @@ type conn struct {
 	waiting halfList // have bytes to send that the connection could not take
 
 	own       ledger // of what it holds for itself
-	strangers ledger // of its streams that are nobody's
+	ungrouped ledger // of its streams without a group
 	grouped   bool   // own is that of a group
 	charged   int64  // to own
 	unsent    int    // bytes of out that the link did not take
@@ -80,23 +80,23 @@ type conn struct {
 	backlog []byte // input that was read already when the conn stalled, or its turn was over
 
 	drainPhase drainPhase
-	moves      int64 // when drain is due, and then the end of the calls that are left; 0: never
+	replaceAt  int64 // when drain is due, and then the end of the remaining calls; 0: never
 	draining   bool  // no new streams: GOAWAY was sent or received
 	ending     bool  // input is ignored; closed once the output is written
 	closed     bool
 	left       bool // its pool does not count on it any more
 
-	lined   int64  // when it was in shard.line last
-	noticed uint32 // lastID, when it was asked whether it brings little
-	traffic traffic
+	queuedAt  int64  // when it was in shard.runQueue last
+	checkedID uint32 // lastID at the last checkSensitive
+	traffic   traffic
 
 	timer    timer
 	began    int64 // when the connection did
 	since    int64 // when what has SetupTimeout or lingerTime began
-	heard    int64 // when bytes came last
+	lastRead int64 // when bytes came last
 	quiet    int64 // when the last stream ended
 	pingSent int64 // when an unanswered keepalive PING was sent; 0: none
-	books
+	peerState
 }
 
 // bodyFrame is the DATA frame that is being read.
@@ -107,15 +107,15 @@ type bodyFrame struct {
 	end  bool  // END_STREAM
 }
 
-func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
-	account := sh.relay.accountOf(p, who)
-	if who == nil {
-		who = &Peer{}
+func newConn(sh *shard, p *pool, l link, peer *Peer) *conn {
+	account := sh.relay.accountOf(p, peer)
+	if peer == nil {
+		peer = &Peer{}
 	}
 	c := &conn{
-		sh: sh, link: l, pool: p, peer: who,
+		sh: sh, link: l, pool: p, peer: peer,
 		own:            ledger{account: account, step: connStep},
-		strangers:      ledger{account: account, step: connStep},
+		ungrouped:      ledger{account: account, step: connStep},
 		greeted:        p != nil,
 		dec:            hpack.NewDecoder(sh.interner, 4096),
 		enc:            hpack.NewEncoder(),
@@ -125,12 +125,12 @@ func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
 		peerWindow:     initialWindow,
 		began:          sh.now,
 		since:          sh.now,
-		heard:          sh.now,
+		lastRead:       sh.now,
 		quiet:          sh.now,
-		books:          books{guard: guard{since: sh.now}},
+		peerState:      peerState{guard: floodGuard{since: sh.now}},
 	}
 	if p == nil {
-		c.moves = sh.relay.lifetime(sh.now)
+		c.replaceAt = sh.relay.lifetime(sh.now)
 	}
 	c.timer.expired = c.expire
 	sh.conns[c] = struct{}{}
@@ -142,8 +142,8 @@ func newConn(sh *shard, p *pool, l link, who *Peer) *conn {
 // feed runs the state machine over buf[pos:end]. It may overwrite buf[pos-9:end],
 // and the output may refer to buf until the shard settles. What it leaves is in c.backlog.
 func (c *conn) feed(buf []byte, pos, end int) {
-	c.heard = c.sh.now
-	c.traffic.add(c.heard, end-pos)
+	c.lastRead = c.sh.now
+	c.traffic.add(c.lastRead, end-pos)
 	for pos < end && !c.ending {
 		if c.stalled || c.sh.late() && c.putsOff(end-pos) {
 			c.backlog = append(c.sh.buffers.grow(c.backlog, end-pos), buf[pos:end]...)
@@ -198,7 +198,7 @@ func (c *conn) step(buf []byte, pos, end int) (int, *connError) {
 	if err := c.onFrame(fh, buf[pos+frameHeaderLen:pos+need], buf, pos+need); err != nil {
 		return need, err
 	}
-	return need, c.verdict()
+	return need, c.checkFlood()
 }
 
 // needed is how many bytes of a frame must be there before it is processed: all of
@@ -271,7 +271,7 @@ func (c *conn) complete(p []byte) (int, *connError) {
 	err := c.onFrame(fh, frame[frameHeaderLen:], nil, 0)
 	c.sh.buffers.put(frame)
 	if err == nil {
-		err = c.verdict()
+		err = c.checkFlood()
 	}
 	return n, err
 }
@@ -299,7 +299,7 @@ func (c *conn) onFrame(fh frameHeader, payload []byte, buf []byte, pos int) *con
 	case framePushPromise:
 		return &connError{errProtocol, "PUSH_PROMISE"}
 	}
-	c.guard.control(1) // unknown frames are ignored (RFC 9113 §4.1), but not without end
+	c.guard.addControl(1) // unknown frames are ignored (RFC 9113 §4.1), but not without end
 	return nil
 }
 
@@ -321,7 +321,7 @@ func (c *conn) onData(fh frameHeader, padLen []byte, buf []byte, pos int) *connE
 	}
 	c.credit(fh.length)
 	if fh.length == 0 && fh.flags&flagEndStream == 0 || left == 0 && pad > 0 {
-		c.guard.control(1)
+		c.guard.addControl(1)
 	}
 	h := c.streams.get(fh.stream)
 	if h == nil {
@@ -358,7 +358,7 @@ func (c *conn) moveBody(buf []byte, pos, end int) int {
 // onStray answers a frame for a stream that is over. Frames may still be under way
 // to a stream that we reset (RFC 9113 §5.1); for another, the peer is told.
 func (c *conn) onStray(id uint32) {
-	c.guard.control(1)
+	c.guard.addControl(1)
 	if !c.reset.has(id) {
 		c.writeReset(id, errStreamClosed)
 	}
@@ -367,10 +367,10 @@ func (c *conn) onStray(id uint32) {
 // credit gives received bytes back to the peer's connection window. Streams bound
 // what is held (half.credit); the connection's window only bounds bursts.
 func (c *conn) credit(n int) {
-	if c.owed += n; c.owed >= c.sh.relay.cfg.ConnWindow/2 {
-		c.recvWin += c.owed
-		c.writeWindowUpdate(0, c.owed)
-		c.owed = 0
+	if c.uncredited += n; c.uncredited >= c.sh.relay.cfg.ConnWindow/2 {
+		c.recvWin += c.uncredited
+		c.writeWindowUpdate(0, c.uncredited)
+		c.uncredited = 0
 	}
 }
 

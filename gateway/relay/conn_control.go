@@ -9,7 +9,7 @@ func (c *conn) onSettings(fh frameHeader, p []byte) *connError {
 	if fh.stream != 0 {
 		return &connError{errProtocol, "SETTINGS on a stream"}
 	}
-	c.guard.control(1 + len(p)/6) // an entry can move the windows of all streams
+	c.guard.addControl(1 + len(p)/6) // an entry can move the windows of all streams
 	if fh.flags&flagAck != 0 {
 		if len(p) != 0 {
 			return &connError{errFrameSize, "SETTINGS acknowledgement with a payload"}
@@ -92,7 +92,7 @@ func (c *conn) onPing(fh frameHeader, p []byte) *connError {
 		c.onDrainPing(p)
 		return nil
 	}
-	c.guard.control(1)
+	c.guard.addControl(1)
 	c.write(append(appendFrameHeader(c.space(frameHeaderLen+8), 8, framePing, flagAck, 0), p...))
 	return nil
 }
@@ -109,7 +109,7 @@ func (c *conn) onGoAway(fh frameHeader, p []byte) *connError {
 	}
 	c.draining = true
 	if c.pool == nil {
-		c.guard.control(1)
+		c.guard.addControl(1)
 		c.closeIfDone()
 		return nil
 	}
@@ -137,7 +137,7 @@ func (c *conn) onWindowUpdate(fh frameHeader, p []byte) *connError {
 	if len(p) != 4 {
 		return &connError{errFrameSize, "WINDOW_UPDATE length"}
 	}
-	c.guard.control(1)
+	c.guard.addControl(1)
 	n := int(be32(p) & maxWindow)
 	if fh.stream == 0 {
 		if n == 0 {
@@ -180,7 +180,7 @@ func (c *conn) onReset(fh frameHeader, p []byte) *connError {
 	}
 	h := c.streams.get(fh.stream)
 	if h == nil {
-		c.guard.control(1)
+		c.guard.addControl(1)
 		return nil
 	}
 	code := errCode(be32(p))
@@ -189,7 +189,7 @@ func (c *conn) onReset(fh frameHeader, p []byte) *connError {
 		return nil
 	}
 	if s := h.stream; !s.started && s.phase != answered && c.sh.now-int64(s.began) < premature {
-		c.guard.reset()
+		c.guard.addReset()
 	}
 	h.stream.canceled(code)
 	return nil
@@ -213,6 +213,6 @@ func (c *conn) onPriority(fh frameHeader, p []byte) *connError {
 		}
 		return &connError{errProtocol, "PRIORITY on itself"}
 	}
-	c.guard.control(1)
+	c.guard.addControl(1)
 	return nil
 }

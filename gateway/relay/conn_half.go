@@ -34,11 +34,11 @@ func (c *conn) cutShort(h *half, code errCode) { c.writeReset(h.id, code) }
 
 func (c *conn) replenish(h *half, n int) { c.writeWindowUpdate(h.id, n) }
 
-func (c *conn) account() *books { return &c.books }
+func (c *conn) state() *peerState { return &c.peerState }
 
-func (c *conn) crowded() bool { return c.held > c.sh.relay.cfg.MaxConnBuffered }
+func (c *conn) overBuffer() bool { return c.held > c.sh.relay.cfg.MaxConnBuffered }
 
-func (c *conn) ledger() *ledger { return &c.strangers }
+func (c *conn) ledger() *ledger { return &c.ungrouped }
 
 func (c *conn) setGroup(g *Group) {
 	if !c.grouped {
@@ -48,5 +48,5 @@ func (c *conn) setGroup(g *Group) {
 	}
 }
 
-// tardy sends a client elsewhere that does not finish what it has begun.
-func (c *conn) tardy() { c.drain() }
+// messageTimedOut drains the connection of a client that does not finish what it has begun.
+func (c *conn) messageTimedOut() { c.drain() }

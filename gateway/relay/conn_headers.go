@@ -93,11 +93,11 @@ func (c *conn) onBlock(id uint32, end bool, block []byte) *connError {
 	case c.pool != nil && id > c.lastID:
 		return &connError{errProtocol, "HEADERS on an idle stream"}
 	case c.pool != nil:
-		c.guard.control(1)
+		c.guard.addControl(1)
 		return nil
 	case id <= c.lastID:
 		if c.reset.has(id) {
-			c.guard.control(1)
+			c.guard.addControl(1)
 			return nil
 		}
 		return &connError{errStreamClosed, "HEADERS on a closed stream"}
@@ -112,19 +112,19 @@ const maxHeads = 4 << 20
 
 // onRequest opens a stream.
 func (c *conn) onRequest(id uint32, list *hpack.List, end, tooLong bool) *connError {
-	c.guard.open()
+	c.guard.addStream()
 	cfg := &c.sh.relay.cfg
 	switch {
 	case c.draining, c.streams.count >= int(cfg.MaxStreams), c.heads+list.Size() > maxHeads,
 		c.sh.buffered > cfg.MaxBuffered:
-		c.guard.control(1)
+		c.guard.addControl(1)
 		c.writeReset(id, errRefusedStream)
 		return nil
 	}
 	s := c.sh.newStream()
 	s.open(c, c.peer, id, c.peerWindow, c.sh.keepScratch(), end)
 	if tooLong {
-		c.guard.reset()
+		c.guard.addReset()
 		s.checkRequest() // of what there was room for: its method
 		s.refuseTooLong()
 		return nil

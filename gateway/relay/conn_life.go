@@ -56,7 +56,7 @@ func (c *conn) relieve() bool {
 }
 
 // clogged tells that a client has so much to read, other than DATA, that no more is
-// to be taken from it. DATA has its windows, and who waits for the other end to read
+// to be taken from it. DATA has its windows, and a peer that waits for the other end to read
 // before it reads itself could wait for ever: a backend is never made to wait, as it
 // may be a relay too.
 func (c *conn) clogged() bool {
@@ -69,7 +69,7 @@ func (c *conn) writable() {
 		return
 	}
 	c.blocked = false
-	c.heard = c.sh.now // the peer has taken something
+	c.lastRead = c.sh.now // the peer has taken something
 	if c.pingSent != 0 {
 		c.pingSent = c.sh.now // for which the PING may have had to wait
 	}
@@ -253,13 +253,13 @@ func (c *conn) setTimer() {
 	case c.streams.count == 0 && c.pool != nil:
 		when = c.quiet + int64(cfg.IdleTimeout)
 	default:
-		when = c.heard + int64(c.keepAlive())
+		when = c.lastRead + int64(c.keepAlive())
 		if c.streams.count == 0 {
 			when = min(when, c.quiet+int64(cfg.IdleTimeout))
 		}
 	}
-	if c.moves != 0 && !c.ending {
-		when = min(when, c.moves)
+	if c.replaceAt != 0 && !c.ending {
+		when = min(when, c.replaceAt)
 	}
 	// A timer that fires early looks again; only one that fires late would be wrong.
 	if c.timer.when == 0 || when < c.timer.when {
@@ -277,8 +277,8 @@ func (c *conn) keepAlive() time.Duration {
 func (c *conn) expire() {
 	cfg := &c.sh.relay.cfg
 	now := c.sh.now
-	if c.moves != 0 && now >= c.moves && c.settled && !c.ending {
-		c.move()
+	if c.replaceAt != 0 && now >= c.replaceAt && c.settled && !c.ending {
+		c.replace()
 	}
 	switch {
 	case c.ending:
@@ -300,7 +300,7 @@ func (c *conn) expire() {
 		c.writeGoAway(c.lastPeerID(), errNone, "")
 		c.end(NoFailure, errIdle)
 		return
-	case now-c.heard >= int64(c.keepAlive()) && (c.pool == nil || c.streams.count > 0):
+	case now-c.lastRead >= int64(c.keepAlive()) && (c.pool == nil || c.streams.count > 0):
 		c.pingSent = now
 		c.writePing(uint64(now))
 	}

@@ -75,7 +75,7 @@ func (s *Stream) passFrame(h *half, frame []byte) bool {
 		s.result.BytesOut += int64(n)
 	}
 	c := to.transport.(*conn) // h flows
-	c.guard.pay(dataPays)
+	c.guard.subtract(perData)
 	c.spend(to, n, false)
 	b := c.out.buf
 	if cap(b)-len(b) < len(frame) {

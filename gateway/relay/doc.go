@@ -58,7 +58,8 @@
 //	limits.go, group.go         what a stream may bring; what streams share: a rate, memory
 //	age.go                      clients over HTTP/2 that are to connect again, at another replica
 //	upstream.go, pool.go        backends: dialling, choosing and retiring connections
-//	guard.go, usage.go          abuse: what a peer may make us do; what is held for it
+//	run_queue.go                connections that have used their time slice
+//	flood.go, usage.go          flood protection; what is held for a peer
 //
 // A peer that is slow, greedy or malicious costs at most this: 64 KiB for each open
 // stream and direction, and 1 MiB for its connection, within a share of the memory of

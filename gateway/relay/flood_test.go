@@ -34,9 +34,9 @@ func told(c *conn) (code errCode, ends bool) {
 	return code, c.ending
 }
 
-// TestDebtIsForgivenOnce: the time for which a connection was quiet pays for what its peer makes us do then, and not
-// again for what follows.
-func TestDebtIsForgivenOnce(t *testing.T) {
+// TestQuietTimeCountsOnce: the time for which a connection was quiet is subtracted once from the control frames that
+// follow.
+func TestQuietTimeCountsOnce(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		_, client, _ := greeted(t, Config{})
@@ -48,14 +48,14 @@ func TestDebtIsForgivenOnce(t *testing.T) {
 			feedAll(client, thousand)
 			_, ends = told(client)
 		}
-		if want := (maxDebt + quiet*debtPerSecond) / 1000; n != want {
+		if want := (maxControl + quiet*controlPerSecond) / 1000; n != want {
 			t.Errorf("the connection ends in thousand %d of PINGs, not %d", n, want)
 		}
 	})
 }
 
-// TestMuchForLittle: a frame counts for the work that it makes.
-func TestMuchForLittle(t *testing.T) {
+// TestFramesCountForTheirWork: a frame counts for the work that it makes.
+func TestFramesCountForTheirWork(t *testing.T) {
 	t.Parallel()
 	const settings = 2000
 	for name, test := range map[string]struct {
@@ -67,7 +67,7 @@ func TestMuchForLittle(t *testing.T) {
 		}, resetWindow / 2},
 		"windows that move many times": {func(uint32) frames {
 			return frames(nil).add(frameSettings, 0, 0, bytes.Repeat(appendSetting(nil, settingInitialWindow, 1), settings))
-		}, maxDebt / (settings + 1)},
+		}, maxControl / (settings + 1)},
 	} {
 		_, client, _ := greeted(t, Config{MaxHeaderList: 1000})
 		for i := range uint32(test.most) {

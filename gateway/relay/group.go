@@ -13,7 +13,7 @@ import (
 type Group struct {
 	relay  *Relay
 	nanos  atomic.Int64 // that a mebibyte takes; 0: no time
-	only   atomic.Bool  // who is too fast is told of, and not held up
+	only   atomic.Bool  // streams that are too fast are reported, and not slowed
 	due    atomic.Int64 // on the shards' clock, when all that came may have come
 	slowed func()
 	shards []groupShard
@@ -214,8 +214,8 @@ func (h *half) paced() bool {
 		g.serve(s.sh)
 		return true
 	}
-	g.pay(s.sh.now, h.owed)
-	m.prepaid += h.owed
+	g.pay(s.sh.now, h.uncredited)
+	m.prepaid += h.uncredited
 	return false
 }
 
@@ -230,17 +230,17 @@ func (g *Group) serve(sh *shard) {
 		m := at.first
 		at.remove(m)
 		h := m.half
-		if h.transport == nil || h.gotEnd || h.owed == 0 {
+		if h.transport == nil || h.gotEnd || h.uncredited == 0 {
 			continue
 		}
-		n := h.owed
+		n := h.uncredited
 		if nanos := g.nanos.Load(); nanos > 0 {
 			n = int(min(int64(n), max(slice*(1<<20)/nanos, leastSlice)))
 		}
 		g.pay(sh.now, n)
 		m.prepaid += n
 		h.grant(n)
-		if h.owed >= sh.relay.cfg.StreamWindow/2 {
+		if h.uncredited >= sh.relay.cfg.StreamWindow/2 {
 			at.push(m)
 		}
 	}
@@ -275,7 +275,7 @@ func (at *groupShard) remove(m *meter) {
 // have: what one group does not read must not take the room of all.
 const groupReserve = 4
 
-// crowds says that a group holds more than its part.
-func (s *Stream) crowds() bool {
+// groupOverBuffer says that a group holds more than its part.
+func (s *Stream) groupOverBuffer() bool {
 	return s.group != nil && s.group.shards[s.sh.index].held > groupReserve*(s.sh.relay.cfg.MaxBuffered-s.sh.buffered)
 }

@@ -2,22 +2,22 @@ package relay
 
 // half is one side of a stream: the downstream's or the upstream's.
 type half struct {
-	stream    *Stream
-	transport transport // nil: not attached, or no more
-	books     *books    // of the transport
-	id        uint32    // on its connection
-	gotEnd    bool      // END_STREAM received
-	sentEnd   bool      // END_STREAM sent
-	queueEnd  bool      // END_STREAM is to follow the queue
-	listed    bool      // in conn.waiting
-	sendWin   int       // what we may send to this side
-	recvWin   int       // what this side may still send us
-	owed      int       // received and passed on, not yet given back
-	got       int64
-	length    int64 // content-length, or -1
-	queue     queue // bytes to this side
-	prev      *half // in conn.waiting
-	next      *half
+	stream     *Stream
+	transport  transport  // nil: not attached, or no more
+	state      *peerState // of the transport
+	id         uint32     // on its connection
+	gotEnd     bool       // END_STREAM received
+	sentEnd    bool       // END_STREAM sent
+	queueEnd   bool       // END_STREAM is to follow the queue
+	listed     bool       // in conn.waiting
+	sendWin    int        // what we may send to this side
+	recvWin    int        // what this side may still send us
+	uncredited int        // received and passed on, not yet replenished
+	got        int64
+	length     int64 // content-length, or -1
+	queue      queue // bytes to this side
+	prev       *half // in conn.waiting
+	next       *half
 }
 
 // transport carries one side of streams: an HTTP/2 connection. Its methods are called with the shard locked.
@@ -44,15 +44,15 @@ type transport interface {
 	cutShort(h *half, code errCode)
 	// replenish gives n bytes of window back to this side.
 	replenish(h *half, n int)
-	// account is where its streams are counted, for as long as they are attached.
-	account() *books
+	// state counts its streams, for as long as they are attached.
+	state() *peerState
 }
 
-// books are what a transport is counted for. They are no part of the interface as they change with every frame.
-type books struct {
-	guard guard // what the peer makes us do
-	heads int   // bytes of the headers of requests that are not answered yet
-	held  int   // bytes in the queues of its streams; only when we are the server
+// peerState counts what the peer of a transport causes. It is no part of the interface as it changes with every frame.
+type peerState struct {
+	guard floodGuard // what the peer makes us do
+	heads int        // bytes of the headers of requests that are not answered yet
+	held  int        // bytes in the queues of its streams; only when we are the server
 }
 
 // downstream is what the transport of a client's side has besides.
@@ -60,14 +60,14 @@ type downstream interface {
 	// relieve writes before the turn ends, if what the turn brought is already much: the stream may be over then.
 	// It returns false when too much waits to take another response's headers.
 	relieve() bool
-	// crowded says that its streams hold more than they may.
-	crowded() bool
+	// overBuffer reports whether its streams buffer more than they may.
+	overBuffer() bool
 	// ledger is of those streams that are of no group.
 	ledger() *ledger
 	// setGroup has a group hold what the transport itself takes.
 	setGroup(g *Group)
-	// tardy is called when a first message did not come in time.
-	tardy()
+	// messageTimedOut is called when a first message was not received in time.
+	messageTimedOut()
 }
 
 // client is the transport of a client's side.
@@ -78,7 +78,7 @@ type client interface {
 
 // join attaches a half to its transport. window is what we may send.
 func (h *half) join(t transport, id uint32, window int) {
-	h.transport, h.books, h.id = t, t.account(), id
+	h.transport, h.state, h.id = t, t.state(), id
 	h.sendWin, h.recvWin = window, h.stream.sh.relay.cfg.StreamWindow
 	h.length = -1
 	t.attach(h)

@@ -116,17 +116,17 @@ func (c *clientEnd) joinParent() bool {
 		return false
 	}
 	if c.request.continues {
-		p.tellDone()
+		p.reportDone()
 	}
 	p.children.add(c)
 	return true
 }
 
-// tellDone reports what has continued the call before: that may have ended in this turn.
-func (e *serverEnd) tellDone() {
+// reportDone reports what has continued the call before: that may have ended in this turn.
+func (e *serverEnd) reportDone() {
 	for _, s := range e.sh.ended {
 		if c, local := s.client.(*clientEnd); local && c.request.continues && c.request.Parent.end == e {
-			s.tellDone()
+			s.reportDone()
 		}
 	}
 }

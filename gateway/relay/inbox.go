@@ -10,7 +10,7 @@ import "sync/atomic"
 type inbox struct {
 	newest  atomic.Pointer[event]
 	taken   *event      // drained, the oldest first, and still to be dealt with; under the shard's lock
-	signals []*localEnd // whose users are to be told something when the turn ends; under the shard's lock
+	signals []*localEnd // whose users are notified when the turn ends; under the shard's lock
 	lent    []*localEnd // whose buffers the shard may refer to until it has settled
 }
 
@@ -102,12 +102,12 @@ func (sh *shard) unlock() {
 func (sh *shard) signal() {
 	for i, e := range sh.inbox.signals {
 		sh.inbox.signals[i] = nil
-		told := e.told
-		e.told = 0
-		if told&tellSender != 0 {
+		told := e.notifications
+		e.notifications = 0
+		if told&notifySender != 0 {
 			wake(e.writable)
 		}
-		if told&tellReceiver != 0 {
+		if told&notifyReceiver != 0 {
 			wake(e.readable)
 		}
 	}

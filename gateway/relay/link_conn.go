@@ -9,17 +9,17 @@ import (
 // connLink carries a connection over any net.Conn that is not TCP's, as TLS. Reading and writing block there, so each
 // has a goroutine.
 type connLink struct {
-	c       *conn
-	nc      net.Conn
-	pending []byte // to be written; this and the next four are guarded by the shard
-	writing int    // bytes of the buffer that is being written
-	full    bool   // the conn waits for writable
-	ending  bool   // finish was called
-	closed  bool
-	work    chan struct{} // the writer has something to do
-	resumed chan struct{} // the conn wants input again
-	turned  chan struct{} // it is its turn in shard.line
-	spent   int64         // on its input since it last had to wait for some, in nanoseconds
+	c         *conn
+	nc        net.Conn
+	pending   []byte // to be written; this and the next four are guarded by the shard
+	writing   int    // bytes of the buffer that is being written
+	full      bool   // the conn waits for writable
+	ending    bool   // finish was called
+	closed    bool
+	work      chan struct{} // the writer has something to do
+	resumed   chan struct{} // the conn wants input again
+	scheduled chan struct{} // the run queue runs it
+	spent     int64         // on its input since it last had to wait for some, in nanoseconds
 }
 
 // connBuffer is how much the writer holds, as a socket would, and how much one read takes.
@@ -29,7 +29,7 @@ const (
 )
 
 func newConnLink(nc net.Conn) *connLink {
-	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1), turned: make(chan struct{}, 1)}
+	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1), scheduled: make(chan struct{}, 1)}
 }
 
 // run reads until the connection ends, and waits for the writer.
@@ -45,11 +45,11 @@ func (l *connLink) run() {
 	for next := reads; next != ends; {
 		asked := sh.clock()
 		n, err := l.nc.Read(buf[frameHeaderLen:])
-		if sh.clock()-asked > turn {
+		if sh.clock()-asked > timeSlice {
 			l.spent = 0
 		}
 		for next = l.take(buf, n, err); next == queues; next = l.goOn(err) {
-			<-l.turned
+			<-l.scheduled
 		}
 		if next == stalls {
 			<-l.resumed
@@ -64,7 +64,7 @@ type step uint8
 const (
 	ends   step = iota // so it is after a panic
 	reads              // more
-	queues             // until it is its turn to deal with what was read
+	queues             // until the run queue runs it
 	stalls             // until the conn wants input again
 )
 
@@ -73,7 +73,7 @@ func (l *connLink) take(buf []byte, n int, err error) (next step) {
 	sh := l.c.sh
 	sh.enter()
 	defer sh.leave()
-	sh.hurry()
+	sh.limitInput()
 	if n > 0 {
 		l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
 		sh.settle()
@@ -82,12 +82,12 @@ func (l *connLink) take(buf []byte, n int, err error) (next step) {
 	return l.after(err)
 }
 
-// goOn deals with what was left of it, now that it is the link's turn.
+// goOn processes what was left of it, when the run queue runs the link.
 func (l *connLink) goOn(err error) (next step) {
 	sh := l.c.sh
 	sh.enter()
 	defer sh.leave()
-	sh.hurry()
+	sh.limitInput()
 	if l.c.backlog != nil && !l.c.closed {
 		l.c.feedBacklog()
 		sh.settle()
@@ -96,15 +96,15 @@ func (l *connLink) goOn(err error) (next step) {
 	return l.after(err)
 }
 
-// after queues in the line if the link has had its turn. err is that of the read.
+// after enters the run queue if the link has used its time slice. err is that of the read.
 func (l *connLink) after(err error) step {
 	sh, c := l.c.sh, l.c
-	if l.spent > sh.turn() && !c.closed && !c.stalled {
-		c.lined = sh.now
-		sh.queueUp(l, c.pool != nil)
+	if l.spent > sh.timeSlice() && !c.closed && !c.stalled {
+		c.queuedAt = sh.now
+		sh.enqueue(l, c.pool != nil)
 		return queues
 	}
-	sh.notice(c)
+	sh.checkSensitive(c)
 	if err != nil {
 		c.lost(err)
 	}
@@ -117,8 +117,8 @@ func (l *connLink) after(err error) step {
 	return reads
 }
 
-func (l *connLink) turn()    { wake(l.turned) }
-func (l *connLink) abandon() { wake(l.turned) }
+func (l *connLink) runQueued() { wake(l.scheduled) }
+func (l *connLink) abandon()   { wake(l.scheduled) }
 
 // writeAll is the writer: it takes what is pending and writes it, until the end.
 func (l *connLink) writeAll() {
@@ -173,8 +173,7 @@ func (sh *shard) lose(c *conn, err error) {
 	c.lost(err)
 }
 
-// shut closes for good. TLS would wait until the peer has taken a last alert; who is
-// to be told has been by closeWrite.
+// shut closes for good. TLS would wait until the peer has taken a last alert; closeWrite has sent that.
 func (l *connLink) shut() {
 	if tc, ok := l.nc.(*tls.Conn); ok {
 		_ = tc.NetConn().Close()
@@ -220,7 +219,7 @@ func (l *connLink) close() {
 	_ = l.nc.SetDeadline(time.Unix(1, 0))
 	wake(l.work)
 	wake(l.resumed)
-	wake(l.turned)
+	wake(l.scheduled)
 }
 
 func (l *connLink) resume() { wake(l.resumed) }

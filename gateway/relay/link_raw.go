@@ -22,7 +22,7 @@ type rawLink struct {
 	fd      int
 	waiting bool // a goroutine waits for the socket to be writable
 	suspect bool // in shard.suspects
-	queued  bool // in shard.line
+	queued  bool // in shard.runQueue
 	size    int  // of the next read
 }
 
@@ -41,9 +41,9 @@ func (l *rawLink) run() {
 	err := l.rc.Read(func(uintptr) (done bool) {
 		sh.enter()
 		defer sh.leave()
-		sh.hurry()
+		sh.limitInput()
 		l.come()
-		sh.notice(l.c)
+		sh.checkSensitive(l.c)
 		return l.c.closed
 	})
 	sh.lose(l.c, err)
@@ -58,26 +58,26 @@ const suspectDelay = 50 * time.Millisecond
 // takes, up to readBuffer: what is left of a read has to be kept.
 const leastRead = 32 << 10
 
-// come takes what has come, or puts it off until it is the link's turn.
+// come reads, unless the link is in the run queue.
 func (l *rawLink) come() {
 	if !l.queued {
 		l.read()
 	}
 }
 
-// resume reads when it is the link's turn.
+// resume enters the run queue, which reads.
 func (l *rawLink) resume() {
 	if !l.queued {
-		l.queued, l.c.lined = true, l.c.sh.now
-		l.c.sh.queueUp(l, l.c.pool != nil)
+		l.queued, l.c.queuedAt = true, l.c.sh.now
+		l.c.sh.enqueue(l, l.c.pool != nil)
 	}
 }
 
 func (l *rawLink) abandon() { l.queued = false }
 
-func (l *rawLink) turn() {
+func (l *rawLink) runQueued() {
 	l.queued = false
-	l.c.sh.hurry()
+	l.c.sh.limitInput()
 	l.read()
 }
 
@@ -165,7 +165,7 @@ func (l *rawLink) await() {
 		err := l.rc.Write(func(uintptr) bool {
 			sh.enter()
 			defer sh.leave()
-			sh.hurry()
+			sh.limitInput()
 			l.c.writable()
 			l.waiting = l.c.blocked && !l.c.closed
 			return !l.waiting

@@ -19,25 +19,25 @@ type localEnd struct {
 	owner localOwner
 
 	// Under the shard's lock.
-	half     *half   // nil: not attached yet, or no more
-	told     uint8   // in shard.inbox.signals
-	early    int     // window that the sender has had in advance
-	most     int     // bytes of a message
-	counted  int     // of in's capacity, in Stream.inside
-	pumps    bool    // a pump is put off to the end of the turn
-	discards bool    // what comes is no message
-	tooLong  bool    // a message was longer than most
-	unary    bool    // in is the user's own buffer, and the user is content with the whole
-	raw      bool    // bytes cross, not messages
-	hold     Account // charged with what a user of unary keeps; nil: nothing is
-	counts   books   // of no use: code in the process is not judged
+	half          *half     // nil: not attached yet, or no more
+	notifications uint8     // in shard.inbox.signals
+	early         int       // window that the sender has had in advance
+	most          int       // bytes of a message
+	counted       int       // of in's capacity, in Stream.inside
+	pumps         bool      // a pump is put off to the end of the turn
+	discards      bool      // what comes is no message
+	tooLong       bool      // a message was longer than most
+	unary         bool      // in is the user's own buffer, and the user is content with the whole
+	raw           bool      // bytes cross, not messages
+	hold          Account   // charged with what a user of unary keeps; nil: nothing is
+	counts        peerState // not checked: code in the process causes no floods
 
 	readable, writable chan struct{} // signals to the user
 
 	mu      sync.Mutex
 	in      queue  // to the user; grown and dropped by the shard alone
 	inEnd   bool   // nothing follows in
-	tooMuch bool   // a message that is longer than it may be follows in, for a user who is to be told
+	tooMuch bool   // a message that is longer than it may be follows in; the user is notified
 	taken   int    // bytes that the user took from in since the shard looked
 	out     []byte // from the user, see put
 	spare   []byte // out before, which the shard may still refer to
@@ -58,10 +58,10 @@ type localOwner interface {
 	overlong(h *half)
 }
 
-// Whom to tell.
+// Which user of a local end is notified.
 const (
-	tellReceiver = 1 << iota
-	tellSender
+	notifyReceiver = 1 << iota
+	notifySender
 )
 
 // prefixLen is the length of what stands before a gRPC message.
@@ -78,12 +78,12 @@ func (e *localEnd) init(owner localOwner, sh *shard, most int) {
 	}
 }
 
-// tell signals the user when the turn ends.
-func (e *localEnd) tell(what uint8) {
-	if e.told == 0 {
+// notify signals the user when the turn ends.
+func (e *localEnd) notify(what uint8) {
+	if e.notifications == 0 {
 		e.sh.inbox.signals = append(e.sh.inbox.signals, e)
 	}
-	e.told |= what
+	e.notifications |= what
 }
 
 func (e *localEnd) attach(h *half) { e.half = h }
@@ -169,7 +169,7 @@ func (e *localEnd) look(h *half, have, need int) {
 		e.owner.overlong(h)
 	case e.unary:
 	case need <= have:
-		e.tell(tellReceiver)
+		e.notify(notifyReceiver)
 	default:
 		if more := min(have+readAhead, need) - have - h.sendWin; more > 0 {
 			h.sendWin += more
@@ -242,10 +242,10 @@ func (e *localEnd) replenish(_ *half, n int) {
 	e.mu.Lock()
 	e.credit += n
 	e.mu.Unlock()
-	e.tell(tellSender)
+	e.notify(notifySender)
 }
 
-func (e *localEnd) account() *books { return &e.counts }
+func (e *localEnd) state() *peerState { return &e.counts }
 
 func (e *localEnd) beginBlock() blockWriter { return blockWriter{local: e, list: e.sh.newList()} }
 
@@ -286,8 +286,8 @@ func (e *localEnd) pass() {
 	}
 }
 
-// letOut lets out be sent, as the response has headers now.
-func (e *localEnd) letOut() {
+// releaseHeld lets out be sent, as the response has headers now.
+func (e *localEnd) releaseHeld() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.holds = false
@@ -313,5 +313,5 @@ func (e *localEnd) close() {
 	e.mu.Lock()
 	e.inEnd, e.shut = true, true
 	e.mu.Unlock()
-	e.tell(tellReceiver | tellSender)
+	e.notify(notifyReceiver | notifySender)
 }

@@ -254,7 +254,7 @@ func (m *machine) verify() {
 			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil,
 				c.out.size)
 		}
-		if c.recvWin+c.owed != m.sh.relay.cfg.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
+		if c.recvWin+c.uncredited != m.sh.relay.cfg.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
 			t.Errorf("client %v: windows out of step: receive %d and %d, send %d and %d", e.client, c.recvWin,
 				e.sendConn,
 				c.sendWin, e.recvConn)
@@ -292,12 +292,12 @@ func (m *machine) balance() {
 			if c.body.half == h {
 				waits += c.body.left
 			}
-			if sum := h.recvWin + h.owed + waits; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
-				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.owed, waits, sum)
+			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
+				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.uncredited, waits, sum)
 			}
 			if l := s.limit; l != nil && l.group != nil && s.phase == forwarded && !h.gotEnd {
-				if late := h.owed >= m.sh.relay.cfg.StreamWindow/2; late && !l.meter(h).waits {
-					m.t.Fatalf("client %v: nobody will give %d bytes of window back", c.pool == nil, h.owed)
+				if late := h.uncredited >= m.sh.relay.cfg.StreamWindow/2; late && !l.meter(h).waits {
+					m.t.Fatalf("client %v: nobody will give %d bytes of window back", c.pool == nil, h.uncredited)
 				}
 			}
 			if blocked := h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded; blocked && !h.listed {

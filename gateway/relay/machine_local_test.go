@@ -168,9 +168,9 @@ func (m *machine) balanceLocals() (held int64) {
 			m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 		}
 		h := &s.down
-		sum := h.recvWin + h.owed + s.up.queue.len() - s.early
+		sum := h.recvWin + h.uncredited + s.up.queue.len() - s.early
 		if sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
-			m.t.Fatalf("in the process: window %d + owed %d + waiting = %d", h.recvWin, h.owed, sum)
+			m.t.Fatalf("in the process: window %d + owed %d + waiting = %d", h.recvWin, h.uncredited, sum)
 		}
 		if h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded && !c.pumps {
 			m.t.Fatalf("in the process: %d bytes wait for nothing", h.queue.len())

@@ -150,7 +150,7 @@ func (p *pool) dial() {
 	})
 }
 
-// undialed is pool.undialed, for one who has not the lock.
+// undialed is pool.undialed, for a caller without the lock.
 func (sh *shard) undialed(p *pool, err error) {
 	sh.enter()
 	defer sh.leave()

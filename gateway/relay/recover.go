@@ -135,7 +135,7 @@ func (sh *shard) crashed(v any) {
 		}
 	}
 	sh.wheel.forget()
-	waiting, locals := sh.line.empty(), sh.locals.all()
+	waiting, locals := sh.runQueue.empty(), sh.locals.all()
 	sh.fresh()
 	for _, p := range pools {
 		p.abandon()
@@ -179,7 +179,7 @@ func (c *conn) abandon() {
 	c.streams, c.waiting, c.body = streamTable{}, halfList{}, bodyFrame{}
 	c.out, c.partial, c.block, c.backlog = output{}, nil, headerBlock{}, nil
 	c.own.forget()
-	c.strangers.forget()
+	c.ungrouped.forget()
 	c.charged, c.unsent = 0, 0
 	c.sh.relay.connGone(c)
 	c.link.close()
@@ -249,10 +249,10 @@ func (w *wheel) forget() {
 // reset forgets the streams of the shard.
 func (at *groupShard) reset() { at.held, at.first, at.last = 0, nil, nil }
 
-// empty takes out all that wait in the line.
-func (q *line) empty() []waiter {
-	var all []waiter
-	for q.backs.len()+q.fronts.len() > 0 {
+// empty removes all entries.
+func (q *runQueue) empty() []runnable {
+	var all []runnable
+	for q.upstreams.len()+q.clients.len() > 0 {
 		all = append(all, q.next())
 	}
 	return all

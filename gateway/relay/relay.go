@@ -55,8 +55,8 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 	}
 	for i := range cfg.Shards {
 		sh := newShard(r, i)
-		if err := sh.openLine(); err != nil {
-			cfg.Log.Error("connections that bring much may hold up others", "error", err)
+		if err := sh.startRunQueue(); err != nil {
+			cfg.Log.Error("large requests may delay other connections on this shard", "error", err)
 		}
 		r.shards = append(r.shards, sh)
 	}
@@ -81,22 +81,22 @@ func (r *Relay) Authenticated(p *Peer) { r.accept.Authenticated(p) }
 // Rejections returns the client connections that were closed because of a limit.
 func (r *Relay) Rejections() accept.Rejections { return r.accept.Rejections() }
 
-// Turn waits until it is the turn of one of the shards, each time another: so long bytes of
-// a client would wait that came now, if it were one that brings much.
+// Turn waits in the run queue of one of the shards, each time another: as long as bytes would wait that a client with
+// much to read receives now.
 func (r *Relay) Turn() {
-	t := make(token)
-	r.shards[int(r.turns.Add(1))%len(r.shards)].admit(t)
+	t := make(queueProbe)
+	r.shards[int(r.turns.Add(1))%len(r.shards)].enqueueProbe(t)
 	<-t
 }
 
-// admit gives a token its turn, when it is.
-func (sh *shard) admit(t token) {
+// enqueueProbe appends a probe for the place of a client, or runs it at once if no client waits.
+func (sh *shard) enqueueProbe(t queueProbe) {
 	sh.enter()
 	defer sh.leave()
-	if sh.line.fronts.len() > 0 {
-		sh.queueUp(t, false)
+	if sh.runQueue.clients.len() > 0 {
+		sh.enqueue(t, false)
 	} else {
-		t.turn()
+		t.runQueued()
 	}
 }
 
@@ -105,8 +105,8 @@ func (r *Relay) shard() *shard {
 }
 
 // serve runs an HTTP/2 connection until it ends: a client's, or, with a pool, one to
-// an upstream, where who is nil. first are bytes that were read already.
-func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
+// an upstream, where peer is nil. first are bytes that were read already.
+func (sh *shard) serve(nc net.Conn, p *pool, first []byte, peer *Peer) {
 	raw, isRaw := nc.(*net.TCPConn)
 	var l link
 	var run func()
@@ -125,7 +125,7 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 		cl := newConnLink(nc)
 		l, run, own = cl, cl.run, &cl.c
 	}
-	if !sh.attach(l, own, p, first, who) {
+	if !sh.attach(l, own, p, first, peer) {
 		_ = nc.Close()
 		return
 	}
@@ -133,13 +133,13 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, who *Peer) {
 }
 
 // attach makes a connection one of the shard's. It returns false where that failed.
-func (sh *shard) attach(l link, own **conn, p *pool, first []byte, who *Peer) (joined bool) {
+func (sh *shard) attach(l link, own **conn, p *pool, first []byte, peer *Peer) (joined bool) {
 	sh.enter()
 	defer sh.leave()
 	if p != nil && p.dead {
 		return false
 	}
-	c := newConn(sh, p, l, who)
+	c := newConn(sh, p, l, peer)
 	*own = c
 	if sh.relay.ctx.Err() != nil {
 		c.lost(ErrClosed)

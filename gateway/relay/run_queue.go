@@ -6,108 +6,108 @@ import (
 	"time"
 )
 
-// How long a connection's input is dealt with while others wait, in nanoseconds. Short turns cost more, as less is
-// written at once. They are for when clients are there that bring little, whom the turns of all others delay.
+// How long a connection's input is processed while others wait, in nanoseconds. Short slices cost more, as less is
+// written at once. They are for when latency-sensitive connections are open, which the slices of all others delay.
 const (
-	turn      = int64(100 * time.Microsecond)
-	shortTurn = int64(25 * time.Microsecond)
+	timeSlice  = int64(100 * time.Microsecond)
+	shortSlice = int64(25 * time.Microsecond)
 )
 
-// A client brings little that has not been in the line for so long, whose connection has carried so few bytes of late,
-// and whose calls are dealt with in so short a time. One that gets much is no such client, however small its requests.
+// A client's connection is latency-sensitive if it was not in the run queue for notQueuedFor, has carried no more than
+// fewBytes recently, and its calls are processed within shortWork. A client that receives much is not, however small its
+// requests.
 const (
-	unlined = int64(50 * time.Millisecond)
-	little  = int64(10 * time.Microsecond)
-	company = int64(10 * time.Millisecond) // how long it counts as being there
+	notQueuedFor    = int64(50 * time.Millisecond)
+	shortWork       = int64(10 * time.Microsecond)
+	sensitiveWindow = int64(10 * time.Millisecond) // how long a latency-sensitive connection shortens slices
 
-	littleBytes = 64 << 10
+	fewBytes = 64 << 10
 )
 
-// turn is how long one is now.
-func (sh *shard) turn() int64 {
-	if sh.light != 0 && sh.now-sh.light < company {
-		return shortTurn
+// timeSlice returns the length of a slice that begins now.
+func (sh *shard) timeSlice() int64 {
+	if sh.sensitiveAt != 0 && sh.now-sh.sensitiveAt < sensitiveWindow {
+		return shortSlice
 	}
-	return turn
+	return timeSlice
 }
 
-// notice looks whether a client brings little that began calls in this turn.
-func (sh *shard) notice(c *conn) {
-	if c.pool != nil || c.lastID == c.noticed {
+// checkSensitive records a latency-sensitive connection that began calls in this turn.
+func (sh *shard) checkSensitive(c *conn) {
+	if c.pool != nil || c.lastID == c.checkedID {
 		return
 	}
-	if c.noticed = c.lastID; sh.now-c.lined > unlined && c.traffic.bytes < littleBytes && sh.clock()-sh.now < little {
-		sh.light = sh.now
+	if c.checkedID = c.lastID; sh.now-c.queuedAt > notQueuedFor && c.traffic.bytes < fewBytes && sh.clock()-sh.now < shortWork {
+		sh.sensitiveAt = sh.now
 	}
 }
 
-// traffic is how many bytes a connection has carried of late, both ways.
+// traffic is how many bytes a connection has carried recently, both ways.
 type traffic struct {
 	bytes int
 	since int64
 }
 
-// add counts n bytes more. What is older than company counts half, and a quarter after as long again.
+// add counts n bytes more. What is older than sensitiveWindow counts half, and a quarter after as long again.
 func (t *traffic) add(now int64, n int) {
-	if old := (now - t.since) / company; old > 0 {
+	if old := (now - t.since) / sensitiveWindow; old > 0 {
 		t.bytes >>= min(old, 32)
 		t.since = now
 	}
 	t.bytes += n
 }
 
-// backsFirst is how many turns connections to backends have for one of a client: what was
-// begun comes to its end before more is, else the calls of all wait at the backends.
-const backsFirst = 16
+// upstreamRunsPerClient is how many upstream connections run for one of a client: calls that have begun end before
+// others begin, or all calls would wait at the backends.
+const upstreamRunsPerClient = 16
 
-// line is where connections of a shard wait that had a turn and have more to read. Who has
-// little goes before them: the line moves by one place each time that the runtime has looked
-// which sockets have become readable.
+// runQueue holds the connections of a shard that have used their time slice and have more to read. Connections with
+// little to read go before them: the queue moves by one place each time that the runtime has polled which sockets have
+// become readable.
 //
-// The runtime does not look as long as some goroutine can run, or only every 10 ms: a
-// connection that went on in a goroutine of its own would keep all others waiting. The line
-// therefore tells itself to move by a pipe, which is one of the things that are looked at.
-type line struct {
-	backs  queueOf[waiter] // connections to backends
-	fronts queueOf[waiter] // clients
-	pass   int             // turns of backs until one of fronts
-	r, w   *os.File        // nil: there is no pipe
-	wfd    int
-	woken  bool    // there is a byte in the pipe
-	byte   [1]byte // that is read from it
-	closed bool
+// The runtime does not poll as long as some goroutine can run, or only every 10 ms: a connection that went on in a
+// goroutine of its own would keep all others waiting. The queue therefore wakes itself by a pipe, which is polled like
+// the sockets.
+type runQueue struct {
+	upstreams    queueOf[runnable] // connections to backends
+	clients      queueOf[runnable] // clients
+	upstreamRuns int               // upstream connections that run before the next client
+	r, w         *os.File          // nil: there is no pipe
+	wfd          int
+	woken        bool    // there is a byte in the pipe
+	byte         [1]byte // that is read from it
+	closed       bool
 }
 
-// waiter is who waits in a line.
-type waiter interface {
-	// turn is called once, with the shard locked.
-	turn()
-	// abandon is called instead of turn when the shard has thrown away its connections.
+// runnable is an entry of a run queue.
+type runnable interface {
+	// runQueued is called once, with the shard locked.
+	runQueued()
+	// abandon is called instead of runQueued when the shard has thrown away its connections.
 	abandon()
 }
 
-// queueUp puts a link at the end of the line. answers says that a backend is at its other end.
-func (sh *shard) queueUp(w waiter, answers bool) {
-	q := &sh.line
+// enqueue appends a connection. upstream reports that a backend is at its other end.
+func (sh *shard) enqueue(w runnable, upstream bool) {
+	q := &sh.runQueue
 	switch {
 	case q.r == nil || q.closed:
 		sh.relay.wg.Go(func() {
 			sh.enter()
 			defer sh.leave()
-			w.turn()
+			w.runQueued()
 		})
 		return
-	case answers:
-		q.backs.push(w)
+	case upstream:
+		q.upstreams.push(w)
 	default:
-		q.fronts.push(w)
+		q.clients.push(w)
 	}
 	q.wake()
 }
 
-// openLine makes the line move. Where it fails, who would queue up has its turn in a goroutine
-// of its own.
-func (sh *shard) openLine() error {
+// startRunQueue starts the queue. If it fails, each entry runs in a goroutine of its own.
+func (sh *shard) startRunQueue() error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -116,23 +116,23 @@ func (sh *shard) openLine() error {
 	if err == nil {
 		var out syscall.RawConn
 		if out, err = w.SyscallConn(); err == nil {
-			err = out.Control(func(fd uintptr) { sh.line.wfd = int(fd) })
+			err = out.Control(func(fd uintptr) { sh.runQueue.wfd = int(fd) })
 		}
 	}
 	if err != nil {
 		_, _ = r.Close(), w.Close()
 		return err
 	}
-	sh.line.r, sh.line.w = r, w
-	sh.relay.wg.Go(func() { _ = in.Read(sh.moveLine) })
+	sh.runQueue.r, sh.runQueue.w = r, w
+	sh.relay.wg.Go(func() { _ = in.Read(sh.runNext) })
 	return nil
 }
 
-// moveLine gives the next one its turn, and returns true when there will be none.
-func (sh *shard) moveLine(fd uintptr) bool {
+// runNext runs the next entry. It returns true when the queue is closed.
+func (sh *shard) runNext(fd uintptr) bool {
 	sh.enter()
 	defer sh.leave()
-	q := &sh.line
+	q := &sh.runQueue
 	if q.closed {
 		return true
 	}
@@ -142,49 +142,49 @@ func (sh *shard) moveLine(fd uintptr) bool {
 	_, err := sysRead(int(fd), q.byte[:])
 	q.woken = err != nil
 	if w := q.next(); w != nil {
-		w.turn()
+		w.runQueued()
 	}
-	if q.backs.len()+q.fronts.len() > 0 {
+	if q.upstreams.len()+q.clients.len() > 0 {
 		if q.wake(); q.woken {
-			sh.linger()
+			sh.coalesceWrites()
 		}
 	}
 	return false
 }
 
-func (q *line) wake() {
+func (q *runQueue) wake() {
 	if !q.woken {
 		_, err := syscall.Write(q.wfd, []byte{0})
 		q.woken = err == nil
 	}
 }
 
-// next takes out whose turn it is; nil when nobody waits.
-func (q *line) next() waiter {
-	if q.backs.len() > 0 && (q.pass > 0 || q.fronts.len() == 0) {
-		q.pass--
-		return q.backs.pop()
+// next removes the entry that runs next; nil if the queue is empty.
+func (q *runQueue) next() runnable {
+	if q.upstreams.len() > 0 && (q.upstreamRuns > 0 || q.clients.len() == 0) {
+		q.upstreamRuns--
+		return q.upstreams.pop()
 	}
-	q.pass = backsFirst
-	return q.fronts.pop()
+	q.upstreamRuns = upstreamRunsPerClient
+	return q.clients.pop()
 }
 
-// closeLine ends the line. Who still waits has its turn at once.
-func (sh *shard) closeLine() {
-	q := &sh.line
-	sh.emptyLine()
+// closeRunQueue ends the queue. Its entries run at once.
+func (sh *shard) closeRunQueue() {
+	q := &sh.runQueue
+	sh.flushRunQueue()
 	if q.r != nil {
 		_, _ = q.r.Close(), q.w.Close()
 	}
 }
 
-func (sh *shard) emptyLine() {
+func (sh *shard) flushRunQueue() {
 	sh.enter()
 	defer sh.leave()
-	q := &sh.line
+	q := &sh.runQueue
 	q.closed = true
-	for q.backs.len()+q.fronts.len() > 0 {
-		q.next().turn()
+	for q.upstreams.len()+q.clients.len() > 0 {
+		q.next().runQueued()
 	}
 }
 
@@ -197,7 +197,7 @@ type queueOf[T any] struct {
 func (q *queueOf[T]) len() int { return len(q.all) - q.at }
 func (q *queueOf[T]) push(x T) { q.all = append(q.all, x) }
 
-// pop answers nothing when nobody is there.
+// pop returns the zero value if the queue is empty.
 func (q *queueOf[T]) pop() (x T) {
 	if q.len() == 0 {
 		return x
@@ -211,8 +211,8 @@ func (q *queueOf[T]) pop() (x T) {
 	return x
 }
 
-// token waits in a line to know how long that takes.
-type token chan struct{}
+// queueProbe waits in the run queue to measure how long that takes.
+type queueProbe chan struct{}
 
-func (t token) turn()    { close(t) }
-func (t token) abandon() { close(t) }
+func (t queueProbe) runQueued() { close(t) }
+func (t queueProbe) abandon()   { close(t) }

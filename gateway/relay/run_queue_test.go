@@ -9,9 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestWhoBringsLittleGoesFirst: a client that has brought thousands of calls at once is not
+// TestShortRequestsOvertakeLongOnes: a client that has brought thousands of calls at once is not
 // served to their end while another one has brought a single call.
-func TestWhoBringsLittleGoesFirst(t *testing.T) {
+func TestShortRequestsOvertakeLongOnes(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {
 			const calls = 1500
@@ -33,17 +33,17 @@ func TestWhoBringsLittleGoesFirst(t *testing.T) {
 				served.Add(1)
 				was(s)
 			}
-			much, little := g.attacker(), g.attacker()
-			batch := rawhttp2.Headers(1, true, much.Block(request("/refuse/first")...)).Append(nil)
+			long, short := g.attacker(), g.attacker()
+			batch := rawhttp2.Headers(1, true, long.Block(request("/refuse/first")...)).Append(nil)
 			for i := range uint32(calls) {
-				batch = rawhttp2.Headers(2*i+3, true, much.Block(request("/refuse/many")...)).Append(batch)
+				batch = rawhttp2.Headers(2*i+3, true, long.Block(request("/refuse/many")...)).Append(batch)
 			}
 			written := make(chan error, 1)
-			go func() { written <- much.WriteBytes(batch) }()
+			go func() { written <- long.WriteBytes(batch) }()
 			check.Received(t, begun, "the start")
-			check.Must(t, little.Write(rawhttp2.Headers(1, true, little.Block(request("/refuse/one")...))))
+			check.Must(t, short.Write(rawhttp2.Headers(1, true, short.Block(request("/refuse/one")...))))
 			close(brought)
-			for c, last := range map[*rawhttp2.Conn]uint32{little: 1, much: 2*calls + 1} {
+			for c, last := range map[*rawhttp2.Conn]uint32{short: 1, long: 2*calls + 1} {
 				r, err := c.WaitResponse(last)
 				check.Must(t, err)
 				if r.Status() != "9" {

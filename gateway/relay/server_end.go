@@ -114,10 +114,10 @@ func (e *serverEnd) act() {
 	if h == nil {
 		return
 	}
-	a := e.said()
+	a := e.currentReply()
 	if a.headed && !h.stream.started {
 		e.send(h, a.header, nil)
-		e.letOut()
+		e.releaseHeld()
 	}
 	if e.half == h {
 		e.pass()
@@ -141,7 +141,7 @@ func (e *serverEnd) finish(h *half, a *answer) {
 	e.send(h, a.trailer, &a.status)
 }
 
-func (e *serverEnd) said() answer {
+func (e *serverEnd) currentReply() answer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.reply
@@ -200,7 +200,7 @@ func (e *serverEnd) overlong(*half) {
 	e.mu.Lock()
 	e.tooMuch = true
 	e.mu.Unlock()
-	e.tell(tellReceiver)
+	e.notify(notifyReceiver)
 }
 
 // ended implements localOwner: the request is whole.
@@ -208,10 +208,10 @@ func (e *serverEnd) ended(*Stream) {
 	e.mu.Lock()
 	e.inEnd, e.requestEnd = true, true
 	e.mu.Unlock()
-	e.tell(tellReceiver)
+	e.notify(notifyReceiver)
 }
 
-// detach ends the call for those who serve it, and what they have begun for it.
+// detach ends the call for the code that serves it, and its subrequests.
 func (e *serverEnd) detach(h *half) {
 	e.leave(h)
 	if s := h.stream; s.result.Failure != DeadlineExceeded || s.deadline != e.deadline {
@@ -232,22 +232,22 @@ func (e *serverEnd) abandon() {
 type childList struct{ first *clientEnd }
 
 func (l *childList) add(c *clientEnd) {
-	if c.sibling = l.first; c.sibling != nil {
-		c.sibling.elder = c
+	if c.nextChild = l.first; c.nextChild != nil {
+		c.nextChild.prevChild = c
 	}
 	l.first = c
 }
 
 func (l *childList) remove(c *clientEnd) {
-	if c.elder != nil {
-		c.elder.sibling = c.sibling
+	if c.prevChild != nil {
+		c.prevChild.nextChild = c.nextChild
 	} else if l.first == c {
-		l.first = c.sibling
+		l.first = c.nextChild
 	}
-	if c.sibling != nil {
-		c.sibling.elder = c.elder
+	if c.nextChild != nil {
+		c.nextChild.prevChild = c.prevChild
 	}
-	c.elder, c.sibling = nil, nil
+	c.prevChild, c.nextChild = nil, nil
 }
 
 // cancel ends all of them, unless they were detached.
@@ -255,7 +255,7 @@ func (l *childList) cancel(e *serverEnd) {
 	if e.isDetached() {
 		return
 	}
-	for c := l.first; c != nil; c = c.sibling {
+	for c := l.first; c != nil; c = c.nextChild {
 		c.mu.Lock()
 		c.canceled = context.Canceled
 		c.mu.Unlock()

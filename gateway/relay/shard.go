@@ -17,33 +17,33 @@ type shard struct {
 	relay *Relay
 	index int
 
-	inbox    inbox
-	locals   localEnds // downstreams in the process
-	closed   bool      // none begins any more
-	mu       sync.Mutex
-	now      int64 // nanoseconds since relay.epoch, of this turn
-	light    int64 // when a client was there last that brings little; 0: none was
-	until    int64 // when input is to be put off, on the same clock; 0: never
-	work     int   // since late looked at the clock
-	ahead    int   // bytes of room made for output that is expected in this turn
-	acting   int   // calls of the Handler's into the relay that have not returned
-	buf      []byte
-	iov      [][]byte
-	iovecs   []syscall.Iovec
-	dirty    []*conn    // have output to write
-	held     []*conn    // of these, while the others are written: have output that waits for more
-	lazy     bool       // another turn of the line follows this one: output may wait for it
-	since    int64      // when output began to wait so
-	deferred []func()   // run before this turn's flush
-	ended    []*Stream  // to be reported and recycled at the end of this turn
-	suspects []*rawLink // may have missed an end of file, see rawLink.read
-	line     line
-	workers  webWorkers
-	conns    map[*conn]struct{}
-	pools    map[*Upstream]*pool
-	wheel    wheel
-	timer    *time.Timer
-	timerAt  int64 // when timer fires; 0 when it is not set
+	inbox       inbox
+	locals      localEnds // downstreams in the process
+	closed      bool      // none begins any more
+	mu          sync.Mutex
+	now         int64 // nanoseconds since relay.epoch, of this turn
+	sensitiveAt int64 // when a latency-sensitive connection was active last; 0: none was
+	until       int64 // when input is to be put off, on the same clock; 0: never
+	work        int   // since late looked at the clock
+	ahead       int   // bytes of room made for output that is expected in this turn
+	acting      int   // calls of the Handler's into the relay that have not returned
+	buf         []byte
+	iov         [][]byte
+	iovecs      []syscall.Iovec
+	dirty       []*conn    // have output to write
+	held        []*conn    // of these, while the others are written: have output that waits for more
+	coalesce    bool       // another turn of the run queue follows this one: output may wait for it
+	since       int64      // when output began to wait so
+	deferred    []func()   // run before this turn's flush
+	ended       []*Stream  // to be reported and recycled at the end of this turn
+	suspects    []*rawLink // may have missed an end of file, see rawLink.read
+	runQueue    runQueue
+	workers     webWorkers
+	conns       map[*conn]struct{}
+	pools       map[*Upstream]*pool
+	wheel       wheel
+	timer       *time.Timer
+	timerAt     int64 // when timer fires; 0 when it is not set
 
 	interner *hpack.Interner
 	scratch  *hpack.List // the header block being decoded
@@ -68,13 +68,13 @@ func newShard(r *Relay, index int) *shard {
 	return sh
 }
 
-// fresh makes it a shard without connections. What of it is not state stays: the relay, the lock, the line's
-// pipe, and the wheel, which whoever calls this has emptied.
+// fresh makes it a shard without connections. What is not state stays: the relay, the lock, the run
+// queue's pipe, and the wheel, which the caller has emptied.
 func (sh *shard) fresh() {
-	sh.acting, sh.light, sh.work, sh.timerAt = 0, 0, 0, 0
+	sh.acting, sh.sensitiveAt, sh.work, sh.timerAt = 0, 0, 0, 0
 	sh.buf = make([]byte, frameHeaderLen+readBuffer)
 	sh.iov, sh.iovecs, sh.dirty, sh.deferred, sh.ended, sh.suspects = nil, nil, nil, nil, nil, nil
-	sh.held, sh.lazy, sh.since, sh.ahead = nil, false, 0, 0
+	sh.held, sh.coalesce, sh.since, sh.ahead = nil, false, 0, 0
 	sh.locals = localEnds{}
 	sh.conns, sh.pools = map[*conn]struct{}{}, map[*Upstream]*pool{}
 	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
@@ -94,12 +94,12 @@ func (sh *shard) enter() {
 	sh.begin()
 }
 
-func (sh *shard) begin() { sh.now, sh.until, sh.acting, sh.lazy = sh.clock(), 0, 0, false }
+func (sh *shard) begin() { sh.now, sh.until, sh.acting, sh.coalesce = sh.clock(), 0, 0, false }
 
 func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
 
-// hurry lets this turn deal with input for no longer than others may wait.
-func (sh *shard) hurry() { sh.until = sh.now + sh.turn() }
+// limitInput lets this turn process input for one time slice.
+func (sh *shard) limitInput() { sh.until = sh.now + sh.timeSlice() }
 
 // over says that the turn's time for input is over.
 func (sh *shard) over() bool { return sh.until != 0 && sh.clock() > sh.until }
@@ -159,7 +159,7 @@ func (sh *shard) settle() {
 		clear(sh.deferred)
 		sh.deferred = sh.deferred[:0]
 		for i := 0; i < len(sh.dirty); i++ {
-			if c := sh.dirty[i]; sh.lazy && c.waits() {
+			if c := sh.dirty[i]; sh.coalesce && c.waits() {
 				sh.held = append(sh.held, c)
 			} else {
 				c.flush()
@@ -182,20 +182,20 @@ func (sh *shard) settle() {
 
 // settleReads is settle between two reads of a turn.
 func (sh *shard) settleReads() {
-	sh.lazy = true
+	sh.coalesce = true
 	sh.settle()
-	sh.lazy = false
+	sh.coalesce = false
 }
 
-// longestWait is how long output waits for more while the line moves and no client is there that brings little.
-const longestWait = 4 * turn
+// maxCoalesce is how long output waits for more while the run queue has entries and no connection is latency-sensitive.
+const maxCoalesce = 4 * timeSlice
 
-// linger lets output wait for the next turn of the line, of which there will be one: fewer and longer writes.
-func (sh *shard) linger() {
+// coalesceWrites lets output wait for the next turn of the run queue, which follows: fewer and longer writes.
+func (sh *shard) coalesceWrites() {
 	if sh.since == 0 {
 		sh.since = sh.now
 	}
-	sh.lazy = sh.turn() == turn && sh.now-sh.since < longestWait
+	sh.coalesce = sh.timeSlice() == timeSlice && sh.now-sh.since < maxCoalesce
 }
 
 // waits tells that the connection's output may wait for more.
@@ -226,7 +226,7 @@ func (sh *shard) tick() {
 	defer sh.leave()
 	sh.timerAt = 0
 	sh.wheel.run(sh.now)
-	sh.hurry()
+	sh.limitInput()
 	suspects := sh.suspects
 	sh.suspects = nil
 	for i, l := range suspects {
@@ -295,8 +295,8 @@ func (sh *shard) newStream() *Stream {
 	return s
 }
 
-// tellDone reports the stream, unless it has been.
-func (s *Stream) tellDone() {
+// reportDone reports the stream, unless it was reported.
+func (s *Stream) reportDone() {
 	if s.announced {
 		s.result.Ended = time.Duration(s.sh.now) - s.began
 		s.callDone()
@@ -306,9 +306,9 @@ func (s *Stream) tellDone() {
 // recycle reports a stream that has ended and makes it ready for another call.
 func (sh *shard) recycle(s *Stream) {
 	s.reporting = false
-	s.tellDone()
+	s.reportDone()
 	if s.lingers && s.phase != over {
-		s.dropHead() // which nobody is charged for any more
+		s.dropHead() // which is not charged any more
 		return
 	}
 	s.reset()

@@ -32,7 +32,7 @@ func (r *Relay) Close() {
 	for _, sh := range r.shards {
 		sh.closeLocals()
 		sh.each(func(c *conn) { c.lost(ErrClosed) })
-		sh.closeLine()
+		sh.closeRunQueue()
 		sh.workers.close()
 	}
 	r.accept.Wait()

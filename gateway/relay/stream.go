@@ -44,7 +44,7 @@ type Stream struct {
 	follow    *hpack.List // the request's trailers, to follow up.queue
 	tap       Tap
 	group     *Group
-	ledger    *ledger  // of what is held for it; nil: of nobody yet
+	ledger    *ledger  // of what is held for it; nil: not charged yet
 	charges   *Group   // that the ledger is of; nil: it is its client's
 	charged   int64    // to the ledger
 	limit     *limiter // nil: nothing of it is counted
@@ -55,7 +55,7 @@ type Stream struct {
 	deadline  int64
 	latest    int64 // that the deadline may be; 0: any time
 	messageBy int64 // when the first message has to be there
-	heard     int64 // of down.got, when a stream that lingers has had enough
+	readLimit int64 // of down.got, at which a stream that lingers is reset
 	timer     timer
 	began     time.Duration // since relay.epoch
 	sentAt    int64         // when the request was last sent to an upstream, as shard.now
@@ -257,7 +257,7 @@ func (s *Stream) setTimer() {
 func (s *Stream) expire() {
 	switch {
 	case s.lingers:
-		s.hush()
+		s.stopReading()
 	case s.phase == answered:
 		// The response is whole, but the client has not taken it in its time.
 		s.down.transport.cutShort(&s.down, errCancel)
@@ -268,7 +268,7 @@ func (s *Stream) expire() {
 	case s.phase == reading:
 		c := s.client
 		s.fail(MessageTimeout)
-		c.tardy()
+		c.messageTimedOut()
 	}
 }
 
@@ -279,7 +279,7 @@ func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List
 	s.sh.buffered += int64(s.headSize)
 	s.began, s.peer, s.client = time.Duration(s.sh.now), p, c
 	s.down.join(c, id, window)
-	s.down.books.heads += s.headSize
+	s.down.state.heads += s.headSize
 	s.down.gotEnd, s.up.queueEnd = end, end
 }
 

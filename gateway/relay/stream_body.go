@@ -27,10 +27,10 @@ func (h *half) accept(n, extra int) *half {
 
 // credit gives n bytes, received on this half and done with, back to its peer.
 func (h *half) credit(n int) {
-	h.owed += n
+	h.uncredited += n
 	window := h.stream.sh.relay.cfg.StreamWindow
-	if h.transport != nil && !h.gotEnd && h.owed >= window/2 && !h.paced() {
-		h.grant(h.owed)
+	if h.transport != nil && !h.gotEnd && h.uncredited >= window/2 && !h.paced() {
+		h.grant(h.uncredited)
 	}
 }
 
@@ -38,13 +38,13 @@ func (h *half) credit(n int) {
 func (h *half) grant(n int) {
 	h.recvWin += n
 	h.transport.replenish(h, n)
-	h.owed -= n
+	h.uncredited -= n
 }
 
 // receive takes n bytes of body at buf[pos:] that came on half h.
 func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 	if s.lingers {
-		s.hear(h, n, end)
+		s.readUnread(h, n, end)
 		return
 	}
 	if end {
@@ -102,7 +102,7 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 	t, sent := to.transport, 0
 	if to.queue.len() == 0 {
 		if sent = max(min(n, t.room(to)), 0); sent > 0 || n == 0 && end {
-			to.books.guard.sent(sent, sent < n)
+			to.state.guard.sentData(sent, sent < n)
 			t.writeData(to, buf, pos, sent, end && sent == n)
 			from.credit(sent)
 		}
@@ -153,7 +153,7 @@ func (s *Stream) account(n int) {
 		s.group.shards[s.sh.index].held += int64(n)
 	}
 	if s.down.transport != nil {
-		s.down.books.held += n
+		s.down.state.held += n
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *Stream) buffered(n int) {
 func (s *Stream) holds(n int) Failure {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
-	if s.sh.buffered > cfg.MaxBuffered || s.down.transport != nil && s.client.crowded() || s.crowds() {
+	if s.sh.buffered > cfg.MaxBuffered || s.down.transport != nil && s.client.overBuffer() || s.groupOverBuffer() {
 		return MemoryExceeded
 	}
 	if !s.recount() {
@@ -198,7 +198,7 @@ func (s *Stream) pump(h *half) {
 			return
 		}
 		end := h.queueEnd && n == h.queue.len()
-		h.books.guard.sent(n, n < min(h.queue.len(), maxFrame))
+		h.state.guard.sentData(n, n < min(h.queue.len(), maxFrame))
 		t.copyData(h, h.queue.buf[h.queue.off:h.queue.off+n], end)
 		keep := h == &s.up && s.replay
 		h.queue.sent(&s.sh.buffers, n, keep)

@@ -30,7 +30,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 			s.broken(h, errProtocol)
 			return
 		}
-		h.books.guard.control(1)
+		h.state.guard.addControl(1)
 		s.writeBlock(list, false)
 		return
 	}
@@ -40,7 +40,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		return
 	}
 	if end && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
-		h.books.guard.pay(answerPays)
+		h.state.guard.subtract(perAnswer)
 		s.dropUpstream(errCancel)
 		s.unsent(ErrLost)
 		return
@@ -93,7 +93,7 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 	}
 	s.follow = s.sh.keepScratch()
 	s.headSize += s.follow.Size()
-	s.down.books.heads += s.follow.Size()
+	s.down.state.heads += s.follow.Size()
 	s.sh.buffered += int64(s.follow.Size())
 	if !s.recount() {
 		s.fail(AccountExceeded)
@@ -145,7 +145,7 @@ func (s *Stream) forgetHead() {
 	if s.headSize == 0 {
 		return
 	}
-	s.down.books.heads -= s.headSize
+	s.down.state.heads -= s.headSize
 	s.sh.buffered -= int64(s.headSize)
 	s.headSize = 0
 	s.recount()
@@ -154,7 +154,7 @@ func (s *Stream) forgetHead() {
 // responseEnds leaves the upstream when it has said all; what the client has not
 // read yet is still to be delivered.
 func (s *Stream) responseEnds() {
-	s.up.books.guard.pay(answerPays)
+	s.up.state.guard.subtract(perAnswer)
 	s.dropUpstream(errCancel)
 	s.phase = answered
 	s.checkDone()
@@ -174,7 +174,7 @@ func (s *Stream) checkDone() {
 		return
 	}
 	if s.down.transport != nil {
-		s.down.books.guard.pay(answerPays)
+		s.down.state.guard.subtract(perAnswer)
 	}
 	s.dropUpstream(errCancel)
 	if !s.down.gotEnd && s.down.transport != nil {
@@ -208,7 +208,7 @@ func (s *Stream) finish() {
 	s.phase = over
 	s.report() // first of all: whatever goes wrong
 	s.forgetHead()
-	s.down.books.held -= s.held
+	s.down.state.held -= s.held
 	s.down.detach()
 	s.up.detach()
 	s.sh.wheel.clear(&s.timer)
@@ -281,7 +281,7 @@ func (s *Stream) explainReset() {
 
 // broken ends a stream because one of its peers broke the protocol on it.
 func (s *Stream) broken(h *half, code errCode) {
-	books := h.books
+	books := h.state
 	h.transport.cutShort(h, code)
 	if s.lingers {
 		s.finish()
@@ -292,7 +292,7 @@ func (s *Stream) broken(h *half, code errCode) {
 		s.failWith(UpstreamProtocol)
 		return
 	}
-	books.guard.reset()
+	books.guard.addReset()
 	s.dropUpstream(errCancel)
 	s.result.Code, s.result.Failure = codeInternal, ClientProtocol
 	s.finish()

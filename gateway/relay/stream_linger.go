@@ -14,31 +14,31 @@ const (
 func (s *Stream) linger() {
 	s.report()
 	s.forgetHead()
-	s.phase, s.lingers, s.heard, s.deadline = answered, true, s.down.got+lingerBytes, 0
+	s.phase, s.lingers, s.readLimit, s.deadline = answered, true, s.down.got+lingerBytes, 0
 	s.sh.wheel.set(&s.timer, s.sh.now+lingerReset)
 	s.noReplay()
 	unsent := s.up.queue.len()
 	s.account(-unsent)
 	s.up.queue.drop(&s.sh.buffers)
 	s.recount()
-	s.down.credit(max(unsent-s.early, 0)) // nobody wants it: the client may go on
+	s.down.credit(max(unsent-s.early, 0)) // it is dropped: the client may go on
 }
 
-// hear drops n bytes of a stream that lingers.
-func (s *Stream) hear(h *half, n int, end bool) {
+// readUnread drops n bytes of a stream that lingers.
+func (s *Stream) readUnread(h *half, n int, end bool) {
 	switch {
 	case end:
 		h.gotEnd = true
 		s.finish()
-	case h.got > s.heard:
-		s.hush()
+	case h.got > s.readLimit:
+		s.stopReading()
 	default:
 		h.credit(n)
 	}
 }
 
-// hush asks the client to stop, and forgets the stream.
-func (s *Stream) hush() {
+// stopReading resets the stream, which asks the client to stop sending.
+func (s *Stream) stopReading() {
 	s.down.transport.cutShort(&s.down, errNone)
 	s.finish()
 }

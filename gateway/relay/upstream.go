@@ -82,7 +82,7 @@ func (u *Upstream) Local() bool { return u.cfg.Serve != nil }
 func (u *Upstream) Conns() int { return int(u.conns.Load()) }
 
 // Close takes the backend out: its connections close as soon as they have no streams.
-// Streams that wait for one, or that still come from who has not heard, are served.
+// Streams that wait for one, or that a Handler still forwards, are served.
 func (u *Upstream) Close() {
 	u.closed.Store(true)
 	for _, sh := range u.relay.shards {

@@ -127,7 +127,7 @@ func (e *webEnd) act() {
 	if h == nil {
 		return
 	}
-	a := e.said()
+	a := e.currentReply()
 	s := h.stream
 	for i := range a.early {
 		if e.half == h && !s.started {
@@ -136,7 +136,7 @@ func (e *webEnd) act() {
 	}
 	if a.headed && e.half == h && !s.started {
 		e.send(h, &a.head, a.bare)
-		e.letOut()
+		e.releaseHeld()
 	}
 	if e.half == h {
 		e.pass()
@@ -149,7 +149,7 @@ func (e *webEnd) act() {
 	}
 }
 
-func (e *webEnd) said() webReply {
+func (e *webEnd) currentReply() webReply {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a := e.reply
@@ -220,7 +220,7 @@ func (e *webEnd) ended(*Stream) {
 	e.mu.Lock()
 	e.inEnd, e.requestEnd = true, true
 	e.mu.Unlock()
-	e.tell(tellReceiver)
+	e.notify(notifyReceiver)
 }
 
 // detach ends the request for the handler.
