@@ -10,10 +10,9 @@
 //	call.go          the pooled per-call struct: the shared part, and the state of each filter
 //	handler.go       makes the filters, and connects them and the driver to the relay
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
-//	status.go        the only table from refusals to gRPC codes and HTTP statuses
 //	admin.go         the admin API's port
 //
-// The filters are folders in gateway/filter, and in gateway/engine/filter for engines; engines.go makes the guard.
+// gateway/status turns rejections into statuses of gRPC and HTTP. The filters are folders in gateway/filter, and in gateway/engine/filter for engines; engines.go makes the guard.
 //
 // Requests of the front doors:
 //

@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -78,7 +79,7 @@ type rowIndex int16
 // driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
 // filter can be passed by. All of it runs with the shard of the call's stream locked.
 type driver struct {
-	statuses *statuses
+	statuses *status.Cache
 	stream   func(*callState) stream // of a call; in tests there is no network
 }
 
@@ -114,7 +115,7 @@ func (p parked) Resume(take, gone func()) {
 	})
 }
 
-func newDriver(st *statuses) *driver {
+func newDriver(st *status.Cache) *driver {
 	return &driver{statuses: st, stream: func(t *callState) stream { return t.Stream.(relayed).Stream }}
 }
 
@@ -177,7 +178,7 @@ func (d *driver) end(t *callState) {
 			refusal = filter.AttemptLost
 		}
 		t.Reason = refusal.Reason
-		s.Refuse(d.statuses.of(refusal, t.Attempt.Lost))
+		s.Refuse(d.statuses.Refusal(refusal, progressOf(t.Attempt.Lost)))
 	case a.Upstream != nil:
 		s.Forward(a.Upstream)
 	case a.Server != nil:

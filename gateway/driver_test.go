@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -95,7 +96,7 @@ func drive(all ...steps) *driven {
 	s := &fakeStream{}
 	t := &callState{}
 	s.call, t.Stream = t, s
-	d := &driven{fakeStream: s, t: t, driver: newDriver(newStatuses())}
+	d := &driven{fakeStream: s, t: t, driver: newDriver(status.NewCache())}
 	d.driver.stream = func(*callState) stream { return s }
 	var rows []row
 	for i, does := range all {
@@ -359,7 +360,7 @@ func TestChain(t *testing.T) {
 func BenchmarkDriver(b *testing.B) {
 	s := &fakeStream{log: make([]string, 0, 1)}
 	t := &callState{}
-	d := newDriver(newStatuses())
+	d := newDriver(status.NewCache())
 	d.stream = func(*callState) stream { return quiet{s} }
 	var rows []row
 	for range 15 {

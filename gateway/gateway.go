@@ -36,7 +36,9 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -200,7 +202,7 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 	r.Panicked = recovery.Report
 	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
 	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
-	r.Closed, r.Full = statusOf(filter.ShuttingDown, notStarted), statusOf(filter.Overloaded, notStarted)
+	r.Closed, r.Full = status.Relayed(filter.ShuttingDown, call.NotSent), status.Relayed(filter.Overloaded, call.NotSent)
 	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason,
 		filter.OverAddressShare.Message)}
 	switch {
@@ -252,7 +254,7 @@ func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handl
 		return cfg.Router.Table().Fleet(capability).EventSource(tool)
 	}
 	cfg.REST.Owner = func(r *http.Request) string { return webRequestOf(r).owner() }
-	api, err := rest.New(inside, HTTPStatus, cfg.REST)
+	api, err := rest.New(inside, status.HTTP, cfg.REST)
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)
 	}

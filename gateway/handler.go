@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	overloads "github.com/capgate/capgate/internal/overload"
@@ -55,7 +56,7 @@ type handler struct {
 
 	chain     *chain
 	driver    *driver
-	statuses  *statuses
+	statuses  *status.Cache
 	calls     callPool
 	answers   answers
 	shares    *shares
@@ -69,7 +70,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		cfg:        cfg,
 		callers:    authenticate.NewCallers(cfg.Authenticator, cfg.Signed),
 		translator: translate.NewServer(q, maxMessage, refuse),
-		services:   &localgrpc.Server{Name: "services", Unknown: noMethod, MaxMessage: maxMessage},
+		services:   &localgrpc.Server{Name: "services", Unknown: status.UnknownMethod, MaxMessage: maxMessage},
 		guard:      guard,
 		authorize:  newAuthorize(cfg, own.deciding),
 		bandwidth:  bandwidth.New(bandwidth.Config{Metrics: cfg.Metrics, Accounts: own.calls, Replicas: cfg.Replicas}),
@@ -77,7 +78,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		ratelimit:  newRatelimit(cfg, own),
 		trace:      trace.New(cfg.Tracer),
 		ready:      ready.New(cfg.Expedite, own.unready),
-		statuses:   newStatuses(),
+		statuses:   status.NewCache(),
 		shares:     own,
 		fairQueue:  q,
 	}
@@ -242,10 +243,10 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 	case f == relay.UpstreamLost && !ran && t.Fleet != nil: // what the backend refused cannot go elsewhere
 		refusal = filter.Unreachable(t.Fleet)
 	case f == relay.UpstreamReset:
-		return explainAs(codes.Code(s.ResetCode()), f, progressOf(ran))
+		return status.Reset(codes.Code(s.ResetCode()), f, progressOf(ran))
 	default:
-		return h.statuses.explain(f, ran)
+		return h.statuses.Failure(f, progressOf(ran))
 	}
 	t.Reason = refusal.Reason
-	return h.statuses.of(refusal, ran)
+	return h.statuses.Refusal(refusal, progressOf(ran))
 }

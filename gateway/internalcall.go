@@ -2,15 +2,16 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -51,13 +52,11 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]b
 		CapabilityId: q.Capability, ToolName: q.Tool, ArgsJson: []byte("{}"), SessionId: q.Session, ThreadId: q.Thread,
 	})
 	if err != nil {
-		st := status.Convert(err)
-		for _, d := range st.Details() {
-			if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == errorDomain {
-				return nil, fmt.Errorf("the call of %s ended with %s, %s", q.Tool, st.Code(), info.GetReason())
-			}
+		text := fmt.Sprintf("the call of %s ended with %s", q.Tool, grpcstatus.Code(err))
+		if info := status.InfoOf(err); info != nil {
+			text += ", " + info.GetReason()
 		}
-		return nil, fmt.Errorf("the call of %s ended with %s", q.Tool, st.Code())
+		return nil, errors.New(text)
 	}
 	if resp.GetError() != "" {
 		return nil, fmt.Errorf("%s answers with an error", q.Tool)

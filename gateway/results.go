@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"sync"
 
-	"google.golang.org/grpc/status"
-
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/tenant"
@@ -59,7 +58,7 @@ var refusedResult = &call.Refusal{Kind: call.ResourceExhausted, Reason: "RESULTS
 
 // Exceeded implements frontdoor.Results.
 func (*results) Exceeded() error {
-	return status.FromProto(protoOf(refusedResult, progressOf(true))).Err()
+	return status.Of(refusedResult, call.Sent).Err()
 }
 
 // end releases all that the request holds.

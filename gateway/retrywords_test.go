@@ -12,6 +12,8 @@ import (
 
 	"github.com/capgate/capgate/docs"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // retryWords are words by which clients take an error for a failure that a further call mends, in any case: a text of a
@@ -44,9 +46,9 @@ func RetryWord(text string) string {
 // of the refusals in the source that say so.
 func TestWordsThatClientsRetryOn(t *testing.T) {
 	t.Parallel()
-	for f := range failures {
-		if text := newStatuses().explain(relay.Failure(f), true).Message; RetryWord(text) != "" {
-			t.Errorf("%v: %q has %q", relay.Failure(f), text, RetryWord(text))
+	for f := relay.NoFailure; f <= relay.UpstreamReset; f++ {
+		if text := status.Failure(f, call.Sent).Message; RetryWord(text) != "" {
+			t.Errorf("%v: %q has %q", f, text, RetryWord(text))
 		}
 	}
 	_, listed, _ := strings.Cut(docs.Errors, "no word of these:")

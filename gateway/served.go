@@ -3,10 +3,9 @@ package gateway
 import (
 	"context"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -27,12 +26,20 @@ type serving struct {
 
 // refuse is the error by which served code refuses its call, for the reason that the call's record has.
 func refuse(ctx context.Context, refusal *call.Refusal) error {
-	far := unsaid
+	p := call.Answered
 	if v := filter.ServedOf(ctx); v != nil {
 		v.Refused.Store(refusal)
-		far = progressOf(v.Begun.Load() || v.Acted.Load())
+		p = progressOf(v.Begun.Load() || v.Acted.Load())
 	}
-	return status.FromProto(protoOf(refusal, far)).Err()
+	return status.Of(refusal, p).Err()
+}
+
+// progressOf returns the progress of a call that a backend may have carried out, or not.
+func progressOf(ran bool) call.Progress {
+	if ran {
+		return call.Sent
+	}
+	return call.NotSent
 }
 
 // tell adds to a call what the code that served it says of it, when its stream has ended with r.
@@ -41,7 +48,7 @@ func (v *serving) tell(t *callState, r *relay.Result) {
 	case v.explained != "":
 		t.Reason = v.explained
 	case t.Reason != "":
-	case refusal != nil && r.Upstream && r.Code == uint32(codeOf(refusal.Kind)):
+	case refusal != nil && r.Upstream && r.Code == uint32(status.CodeOf(refusal.Kind)):
 		t.Reason = refusal.Reason
 		if refusal.Reason == filter.Overloaded.Reason {
 			t.Shed, t.ShedBy = true, filter.ByQueue

@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 )
 
 // twoStreams is a call on two streams: the caller's, which code in the process serves, and one that continues it.
@@ -110,7 +111,7 @@ func TestServedAlone(t *testing.T) {
 	d.list.rows[2].admit = func(t *callState) filter.Step { return t.ServeBy(&localgrpc.Server{}, nil) }
 	d.begin()
 	d.t.walk.serving.Refused.Store(filter.Malformed)
-	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(codeOf(filter.Malformed.Kind)), Upstream: true,
+	d.driver.done(d.t, d.t.Stream, &relay.Result{Code: uint32(status.CodeOf(filter.Malformed.Kind)), Upstream: true,
 		Forwarded: 7})
 	if atBackend != 0 || d.t.Reason != filter.Malformed.Reason || !d.t.walk.over {
 		t.Errorf("%v, %q, over %t", atBackend, d.t.Reason, d.t.walk.over)
@@ -139,11 +140,11 @@ func TestServedOutlives(t *testing.T) {
 // same code.
 func TestServedRejected(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[uint32]string{uint32(codeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason,
+	for code, want := range map[uint32]string{uint32(status.CodeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason,
 		1: ""} {
 		s := serve(attemptHere, steps{deny}, steps{send})
 		s.proceed()
-		s.ends(s.second, relay.Result{Code: uint32(codeOf(filter.ShuttingDown.Kind))})
+		s.ends(s.second, relay.Result{Code: uint32(status.CodeOf(filter.ShuttingDown.Kind))})
 		s.ends(s.first, relay.Result{Code: code, Upstream: true})
 		if s.t.Reason != want {
 			t.Errorf("%d: %q, want %q", code, s.t.Reason, want)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
@@ -17,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/overload"
@@ -215,7 +215,7 @@ func (v *webRequest) refuse(refusal *call.Refusal, bytesIn int64) error {
 
 // shed is refuse, for a limit of overload; "": another reason.
 func (v *webRequest) shed(refusal *call.Refusal, limit string, bytesIn int64) error {
-	st := status.FromProto(protoOf(refusal, notStarted))
+	st := status.Of(refusal, call.NotSent)
 	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: limit != "",
 		ShedBy: limit})
 	return st.Err()

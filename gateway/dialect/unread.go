@@ -3,11 +3,11 @@ package dialect
 import (
 	"strings"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -21,7 +21,7 @@ func unread(err error, header metadata.MD) *call.Refusal {
 	if err == nil || len(header) == 0 {
 		return nil
 	}
-	switch said := status.Convert(err); {
+	switch said := grpcstatus.Convert(err); {
 	case tooLong(said):
 		return refusedLongAnswer
 	case !strings.HasPrefix(said.Message(), ownWords):
@@ -34,13 +34,8 @@ func unread(err error, header metadata.MD) *call.Refusal {
 }
 
 // tooLong reports whether the gateway itself has ended a call since its answer is longer than a message may be.
-func tooLong(st *status.Status) bool {
-	for _, d := range st.Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == refusedLongAnswer.Reason {
-			return st.Code() == codes.ResourceExhausted
-		}
-	}
-	return false
+func tooLong(st *grpcstatus.Status) bool {
+	return st.Code() == codes.ResourceExhausted && status.DetailsOf(st.Err()).Info.GetReason() == refusedLongAnswer.Reason
 }
 
 var (

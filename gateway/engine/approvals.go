@@ -134,7 +134,7 @@ func (g *Guard) resolveQuestion(a *pendingQuestion, approved bool) {
 		if err == nil {
 			return
 		}
-		if !unsent(status.Convert(err)) || !g.pause(ctx, retryInterval) {
+		if !unsent(err) || !g.pause(ctx, retryInterval) {
 			g.cfg.Log.Warn("an engine may not have received the answer to an approval", "capability", a.call.Fleet,
 				"approval", a.approval.ID, "error", status.Code(err).String())
 			return

@@ -3,9 +3,7 @@ package engine
 import (
 	"context"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
-
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -24,11 +22,4 @@ func (g *Guard) subrequest(ctx context.Context, p *Call, path string, msg []byte
 }
 
 // unsent reports whether a call provably did not reach an engine.
-func unsent(st *status.Status) bool {
-	for _, d := range st.Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetDomain() == "capgate.dev" && info.GetMetadata()[call.NotStarted] == "true"
-		}
-	}
-	return false
-}
+func unsent(err error) bool { return status.InfoOf(err).GetMetadata()[call.NotStarted] == "true" }

@@ -219,7 +219,7 @@ func sendNext(s grpc.ServerStream, b *backlog) error {
 // to its history; if it was never sent, the gateway's error is returned.
 func (g *Guard) streamError(ctx context.Context, p *Call, err error, read bool) error {
 	st := status.Convert(err)
-	if !read && unsent(st) {
+	if !read && unsent(st.Err()) {
 		return err
 	}
 	switch st.Code() {

@@ -3,6 +3,7 @@ package filter
 import (
 	"time"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
@@ -21,8 +22,7 @@ var (
 		Message: "the gateway holds as much for this tenant as its share of the memory allows"}
 	OverAddressShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
 		Message: "the gateway holds too much for callers at this address that it does not know yet"}
-	Panicked = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
-		Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
+	Panicked  = status.Panicked
 	NoMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MISSING",
 		Message: "the call ended without a request message"}
 	Malformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",

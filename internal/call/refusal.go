@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is the kind of a refusal. gateway/status.go alone converts it into a gRPC code and an HTTP status.
+// Kind is the kind of a refusal. gateway/status alone converts it into a gRPC code and an HTTP status.
 type Kind uint8
 
 // The kinds of refusal, named like the gRPC codes that they become.

@@ -17,9 +17,10 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 )
 
 const (
@@ -159,14 +160,14 @@ func explainAdmin(ctx context.Context, admin *adminAccess, err error) error {
 	if wrong != nil {
 		return wrong
 	}
-	switch status.Code(err) {
+	switch grpcstatus.Code(err) {
 	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
 		if portAt(ctx, p.client, p.base) == publicPort {
 			return refused("%s", wrongPort(p.base))
 		}
 	}
-	if reason := infoOf(err).GetReason(); reason != "" && !away(err) {
-		return refused("%s (%s)", admin.explainRefusal(reason, status.Convert(err).Message()), reason)
+	if reason := status.InfoOf(err).GetReason(); reason != "" && !away(err) {
+		return refused("%s (%s)", admin.explainRefusal(reason, grpcstatus.Convert(err).Message()), reason)
 	}
 	return explainCall(ctx, "admin API", admin.target(), "--admin or CAPGATE_ADMIN", err)
 }
@@ -210,7 +211,7 @@ func within(c *cobra.Command, most time.Duration) (cancel func()) {
 
 // explainedBy leaves alone the errors that are not of a call.
 func explainedBy(err error, explain func(error) error) error {
-	if _, isStatus := status.FromError(err); !isStatus {
+	if _, isStatus := grpcstatus.FromError(err); !isStatus {
 		return err
 	}
 	return explain(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/gateway/status"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -108,7 +109,7 @@ func answered(e *capgatepb.WatchApprovalsResponse) string {
 
 // lost describes the end of a stream, without the words of the transport.
 func lost(err error) string {
-	if infoOf(err) != nil {
+	if status.InfoOf(err) != nil {
 		return describeStatus(err)
 	}
 	return "the connection to the gateway was lost"

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -39,7 +40,7 @@ func TestApprovalLink(t *testing.T) {
 		return err
 	}
 	for reason, pairs := range map[string][]string{approvalRequired: nil, approvalPending: {"x-approval-id", id}} {
-		if info := infoOf(invoke(pairs...)); info.GetReason() != reason || info.GetMetadata()["approval_link"] != link {
+		if info := status.InfoOf(invoke(pairs...)); info.GetReason() != reason || info.GetMetadata()["approval_link"] != link {
 			t.Errorf("%s: %v", reason, info)
 		}
 	}

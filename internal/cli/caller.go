@@ -20,8 +20,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/container"
 )
 
@@ -106,11 +107,11 @@ func (c *caller) dial(agent string) (*grpc.ClientConn, error) {
 
 // explain describes the error of a call. If only one side uses TLS, it says so as probe does.
 func (c *caller) explain(ctx context.Context, err error) error {
-	if status.Code(err) == codes.Unimplemented && infoOf(err) == nil && c.asksOperators(ctx) {
+	if grpcstatus.Code(err) == codes.Unimplemented && status.InfoOf(err) == nil && c.asksOperators(ctx) {
 		return refused("%s is the admin API of a gateway; calls go to its public port, the address listen in its "+
 			"configuration (--addr)", c.addr)
 	}
-	if infoOf(err).GetReason() == "CREDENTIAL_MISSING" {
+	if status.InfoOf(err).GetReason() == "CREDENTIAL_MISSING" {
 		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)",
 			c.addr)
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/container"
 )
 
@@ -27,7 +27,7 @@ func explainCall(ctx context.Context, what string, target container.Target, flag
 	switch {
 	case !away(err):
 		return exitError{exitRefused, errors.New(describeStatus(err))}
-	case infoOf(err) != nil:
+	case status.InfoOf(err) != nil:
 		return exitError{exitUnreachable, errors.New(describeStatus(err))}
 	}
 	text := unreachable(ctx, what, target, err) + "; the flag " + flag + " sets its address"
@@ -41,7 +41,7 @@ func unreachable(ctx context.Context, what string, target container.Target, err 
 	text := "the " + what + " cannot be reached: "
 	var problem *container.Problem
 	answers := !errors.As(target.Reach(ctx), &problem)
-	late := status.Code(err) == codes.DeadlineExceeded || os.IsTimeout(err)
+	late := grpcstatus.Code(err) == codes.DeadlineExceeded || os.IsTimeout(err)
 	switch {
 	case !answers && problem.Kind == container.NothingThere:
 		return text + problem.Words + "; start it, or look for another port"
@@ -51,7 +51,7 @@ func unreachable(ctx context.Context, what string, target container.Target, err 
 		return fmt.Sprintf("the %s at %s did not answer in time", what, target.Addr)
 	case !answers:
 		return text + target.Addr + " takes connections, but does not answer as a gateway does"
-	case status.Code(err) == codes.Unavailable && !ofTransport(err):
+	case grpcstatus.Code(err) == codes.Unavailable && !ofTransport(err):
 		return describeStatus(err)
 	}
 	return fmt.Sprintf("the connection to the %s at %s was lost before the answer", what, target.Addr)
@@ -59,7 +59,7 @@ func unreachable(ctx context.Context, what string, target container.Target, err 
 
 // ofTransport reports whether a status was made by this end, from an error of the connection.
 func ofTransport(err error) bool {
-	text := status.Convert(err).Message()
+	text := grpcstatus.Convert(err).Message()
 	for _, mark := range []string{"connection", "reading from server", "transport", "produced zero addresses",
 		"name resolver error", "unexpected HTTP status", "tcp", "broken pipe"} {
 		if strings.Contains(text, mark) {
@@ -85,22 +85,20 @@ func targetOf(u *url.URL, secure *tls.Config) container.Target {
 
 // away reports whether a retry may succeed.
 func away(err error) bool {
-	code := status.Code(err)
+	code := grpcstatus.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
 }
 
 // describeStatus returns the message of a call's status, with the reason if the gateway rejected the call, and the
 // gRPC code otherwise.
 func describeStatus(err error) string {
-	st, ok := status.FromError(err)
+	st, ok := grpcstatus.FromError(err)
 	if !ok {
 		return err.Error()
 	}
 	why := code.Code_name[int32(st.Code())] //nolint:gosec // there are 17
-	for _, detail := range st.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			why = info.GetReason()
-		}
+	if info := status.DetailsOf(err).Info; info != nil {
+		why = info.GetReason()
 	}
 	if st.Message() == "" {
 		return why

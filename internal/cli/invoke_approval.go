@@ -11,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -98,27 +96,17 @@ func (inv *invocation) checkArgs(c *cobra.Command, args []string) error {
 	return checkPositional(c, args)
 }
 
-// infoOf returns the ErrorInfo of a rejection by the gateway; nil for other errors.
-func infoOf(err error) *errdetails.ErrorInfo {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
-			return info
-		}
-	}
-	return nil
-}
-
 // notRun reports whether a call did not run because it lacks an approval.
 func notRun(err error) bool {
 	return slices.Contains([]string{
 		approvalRequired, approvalPending, "APPROVAL_DENIED", "APPROVAL_EXPIRED", "APPROVAL_USED",
 		"APPROVAL_UNKNOWN", "APPROVAL_MISMATCH",
-	}, infoOf(err).GetReason())
+	}, status.InfoOf(err).GetReason())
 }
 
 // askedIn returns the id of the pending approval in an error, or "".
 func askedIn(err error) string {
-	info := infoOf(err)
+	info := status.InfoOf(err)
 	if info.GetReason() != approvalRequired && info.GetReason() != approvalPending {
 		return ""
 	}
@@ -133,11 +121,11 @@ func (inv *invocation) howToRun(err error) string {
 	}
 	id = word(id)
 	text := fmt.Sprintf("a person has to approve this call of %s of %s (%s): approval %s", inv.req.GetToolName(),
-		inv.req.GetCapabilityId(), infoOf(err).GetReason(), id)
-	if until := infoOf(err).GetMetadata()["expires"]; until != "" {
+		inv.req.GetCapabilityId(), status.InfoOf(err).GetReason(), id)
+	if until := status.InfoOf(err).GetMetadata()["expires"]; until != "" {
 		text += ", until " + word(until)
 	}
-	if page := infoOf(err).GetMetadata()["approval_link"]; page != "" {
+	if page := status.InfoOf(err).GetMetadata()["approval_link"]; page != "" {
 		text += "\n  page:         " + word(page)
 	}
 	text += fmt.Sprintf(`
@@ -159,7 +147,7 @@ func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient,
 	over, cancel := context.WithTimeout(ctx, inv.waitTimeout)
 	defer cancel()
 	id := askedIn(err)
-	until, _ := time.Parse(time.RFC3339, infoOf(err).GetMetadata()["expires"]) // zero: not known
+	until, _ := time.Parse(time.RFC3339, status.InfoOf(err).GetMetadata()["expires"]) // zero: not known
 	inv.waiting = true
 	fmt.Fprintf(inv.errs, "capgate invoke: %s\nwaiting for the approval…\n", inv.howToRun(err))
 	inv.waiting = false
@@ -168,7 +156,7 @@ func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient,
 		if left <= 0 {
 			return err
 		}
-		if infoOf(err).GetReason() == approvalPending { // a call that names its approval does not wait at the gateway
+		if status.InfoOf(err).GetReason() == approvalPending { // a call that names its approval does not wait at the gateway
 			select {
 			case <-over.Done():
 				return err

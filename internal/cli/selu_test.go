@@ -13,10 +13,11 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/selu"
 	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -146,7 +147,7 @@ func TestSeluForward(t *testing.T) {
 		t.Errorf("tools: %v %v", tools, err)
 	}
 	wrong := dialSelu(t, "dynamic", attribute(container.stderr.String(), "listen"))
-	if _, err := wrong.Invoke(t.Context(), selu.Call{Tool: gatewaytest.Echo}); !strings.Contains(infoOf(err).GetReason(),
+	if _, err := wrong.Invoke(t.Context(), selu.Call{Tool: gatewaytest.Echo}); !strings.Contains(status.InfoOf(err).GetReason(),
 		"ROUTING_KEY_CONFLICT") {
 		t.Errorf("a call that names another capability than its container: %v", err)
 	}
@@ -234,7 +235,7 @@ func TestSeluErrors(t *testing.T) {
 			}
 			_, client := own.container(t, test.url, test.capability)
 			_, err := client.Invoke(t.Context(), selu.Call{Tool: "get_current_weather", Args: `{"location":"Berlin"}`})
-			got := status.Code(err).String() + ": " + status.Convert(err).Message()
+			got := grpcstatus.Code(err).String() + ": " + grpcstatus.Convert(err).Message()
 			if !strings.HasPrefix(got, test.want) || client.Repeated() != test.repeated {
 				t.Errorf("got %s, and %d repetitions; want %s, and %d", got, client.Repeated(), test.want, test.repeated)
 			}

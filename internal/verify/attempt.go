@@ -5,15 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/status"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// domain is google.rpc.ErrorInfo.domain of the gateway's refusals.
-const domain = "capgate.dev"
 
 // attempt is one call.
 type attempt struct {
@@ -57,13 +54,8 @@ func (v *verifier) try(ctx context.Context, a attempt) ending {
 	if err == nil {
 		return ending{ran: true} // even if the tool reports an error
 	}
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
-			return ending{reason: info.GetReason(), info: info.GetMetadata(), text: status.Convert(err).Message(),
-				err: err}
-		}
-	}
-	return ending{text: status.Convert(err).Message(), err: err}
+	info := status.InfoOf(err)
+	return ending{reason: info.GetReason(), info: info.GetMetadata(), text: grpcstatus.Convert(err).Message(), err: err}
 }
 
 func first(a, b string) string {

@@ -12,10 +12,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -80,7 +80,7 @@ func TestOnlyTheFirstMessageIsBeforeTheCall(t *testing.T) {
 func TestErrorsOfCalls(t *testing.T) {
 	t.Parallel()
 	unauthenticated := func(domain string) error {
-		st, err := status.New(codes.Unauthenticated, "who?").
+		st, err := grpcstatus.New(codes.Unauthenticated, "who?").
 			WithDetails(&errdetails.ErrorInfo{Domain: domain, Reason: "CREDENTIAL_EXPIRED"})
 		check.Must(t, err)
 		return st.Err()
@@ -90,11 +90,11 @@ func TestErrorsOfCalls(t *testing.T) {
 		code      connect.Code
 		challenge string
 	}{
-		"another":        {status.Error(codes.NotFound, ""), connect.CodeNotFound, ""},
-		"the last":       {status.Error(codes.Unauthenticated, ""), connect.CodeUnauthenticated, "Bearer"},
-		"without a name": {status.Error(codes.Unauthenticated+1, ""), connect.CodeUnknown, ""},
+		"another":        {grpcstatus.Error(codes.NotFound, ""), connect.CodeNotFound, ""},
+		"the last":       {grpcstatus.Error(codes.Unauthenticated, ""), connect.CodeUnauthenticated, "Bearer"},
+		"without a name": {grpcstatus.Error(codes.Unauthenticated+1, ""), connect.CodeUnknown, ""},
 		"of a backend":   {unauthenticated("example.com"), connect.CodeUnauthenticated, "Bearer"},
-		"of the gateway": {unauthenticated(problem.OwnDomain), connect.CodeUnauthenticated, `Bearer error="invalid_token"`},
+		"of the gateway": {unauthenticated(status.Domain), connect.CodeUnauthenticated, `Bearer error="invalid_token"`},
 	} {
 		err := errorOf(test.err)
 		if err.Code() != test.code || err.Meta().Get("WWW-Authenticate") != test.challenge {

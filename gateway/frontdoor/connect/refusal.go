@@ -9,11 +9,12 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -42,7 +43,7 @@ func said(err error, notStarted bool) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: problem.OwnDomain}
+	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: status.Domain}
 	if notStarted {
 		info.Metadata = map[string]string{call.NotStarted: "true"}
 	}
@@ -61,7 +62,7 @@ func rejected(ctx context.Context, err error) error {
 
 // errorOf is how a call of gRPC ended, which was not well.
 func errorOf(err error) *connect.Error {
-	st := status.Convert(err)
+	st := grpcstatus.Convert(err)
 	code := st.Code()
 	if code == codes.OK || code > codes.Unauthenticated { // it has no name
 		code = codes.Unknown
@@ -71,20 +72,10 @@ func errorOf(err error) *connect.Error {
 		addDetail(failed, d)
 	}
 	if code == codes.Unauthenticated {
-		failed.Meta().Set("WWW-Authenticate", challengeOf(st))
+		// A browser would take a backend's challenge for the gateway's.
+		failed.Meta().Set("WWW-Authenticate", status.Challenge(status.InfoOf(err).GetReason()))
 	}
 	return failed
-}
-
-// challengeOf always returns the gateway's own challenge: a browser would take a backend's challenge for the
-// gateway's.
-func challengeOf(st *status.Status) string {
-	for _, d := range st.Details() {
-		if info, is := d.(*errdetails.ErrorInfo); is && info.GetDomain() == problem.OwnDomain {
-			return problem.Challenge(info.GetReason())
-		}
-	}
-	return problem.Challenge("")
 }
 
 func addDetail(err *connect.Error, detail proto.Message) {

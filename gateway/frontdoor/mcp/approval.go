@@ -12,10 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -56,14 +55,7 @@ func pendingOf(err error) (p pending, ok bool) {
 }
 
 // ownInfo returns the ErrorInfo of a refusal of the gateway; nil, which has no reason, of other errors.
-func ownInfo(err error) *errdetails.ErrorInfo {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
-			return info
-		}
-	}
-	return nil
-}
+func ownInfo(err error) *errdetails.ErrorInfo { return status.InfoOf(err) }
 
 // state is what a client brings back with the call that was to be approved (2026-07-28, Multi Round-Trip Requests).
 type state struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 )
 
 // codeRefused is the JSON-RPC code of refusals that JSON-RPC has no code for. Its range is the server's own
@@ -54,7 +55,7 @@ func (h *Handler) refusalOf(r *http.Request, err error) *refusal {
 		RequestID: p.RequestID, TraceID: p.TraceID,
 	}}
 	if p.Status == http.StatusUnauthorized {
-		f.auth = h.challenge(r, problem.Challenge(p.Reason))
+		f.auth = h.challenge(r, status.Challenge(p.Reason))
 	}
 	return f
 }

@@ -15,12 +15,12 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -79,8 +79,8 @@ func (a *asking) call(_ context.Context, q *relay.Request, _ []byte, r *relay.Re
 		a.ran++
 		r.Message, refusal = proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{}`)})
 	} else {
-		asked := status.New(codes.FailedPrecondition, "a person has to approve it")
-		asked, refusal = asked.WithDetails(&errdetails.ErrorInfo{Domain: problem.OwnDomain, Reason: "APPROVAL_REQUIRED",
+		asked := grpcstatus.New(codes.FailedPrecondition, "a person has to approve it")
+		asked, refusal = asked.WithDetails(&errdetails.ErrorInfo{Domain: status.Domain, Reason: "APPROVAL_REQUIRED",
 			Metadata: map[string]string{"approval": "apr_1", "approval_link": "https://capgate.example.com/inbox"}})
 		r.Status = relay.Status{Code: uint32(codes.FailedPrecondition), Message: asked.Message()}
 		r.Status.Details, _ = proto.Marshal(asked.Proto())

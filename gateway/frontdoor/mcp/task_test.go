@@ -8,12 +8,12 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 )
 
 // tasks are those of one caller. The states of their approvals are given one after the other.
@@ -54,8 +54,8 @@ func TestTaskOfARefusedCall(t *testing.T) {
 			Tenant:       func(*http.Request) string { return "acme" },
 			Caller:       func(*http.Request) string { return "acme" },
 			Unary: func(_ context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
-				refused, err := status.New(codes.FailedPrecondition, "refused").WithDetails(&errdetails.ErrorInfo{
-					Domain: problem.OwnDomain, Reason: reason,
+				refused, err := grpcstatus.New(codes.FailedPrecondition, "refused").WithDetails(&errdetails.ErrorInfo{
+					Domain: status.Domain, Reason: reason,
 					Metadata: map[string]string{"approval": "apr_1", "expires": "2100-01-01T00:00:00Z"}})
 				if err != nil {
 					t.Error(err)

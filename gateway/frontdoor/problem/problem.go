@@ -9,18 +9,13 @@ import (
 	"strconv"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 )
-
-// OwnDomain is google.rpc.ErrorInfo.domain of the gateway's refusals. Capabilities have others.
-const OwnDomain = "capgate.dev"
-
-// notStarted is call.NotStarted.
-const notStarted = "not_started"
 
 // ContentType is the media type of problem documents.
 const ContentType = "application/problem+json"
@@ -52,7 +47,7 @@ func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
 
 // NotStarted returns p with the metadata of a call that no backend got.
 func (p Problem) NotStarted() Problem {
-	said := map[string]string{notStarted: "true"}
+	said := map[string]string{call.NotStarted: "true"}
 	maps.Copy(said, p.Metadata)
 	p.Metadata = said
 	return p
@@ -72,19 +67,12 @@ func statusOf(reason string, httpStatus int) int {
 // Of returns the problem for the error of a gRPC call, the gateway's or a capability's. The function httpStatus
 // is the gateway's table of HTTP statuses for gRPC codes.
 func Of(err error, httpStatus func(codes.Code) int) Problem {
-	st := status.Convert(err)
-	p := Problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String()}
-	for _, d := range st.Details() {
-		switch d := d.(type) {
-		case *errdetails.ErrorInfo:
-			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
-			if d.GetDomain() == OwnDomain {
-				p.Type = typeOf(d.GetReason())
-				p.Status = statusOf(d.GetReason(), p.Status)
-			}
-		case *errdetails.RetryInfo:
-			p.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0).Seconds()
-		}
+	st, d := grpcstatus.Convert(err), status.DetailsOf(err)
+	p := Problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String(),
+		Reason: d.Info.GetReason(), Metadata: d.Info.GetMetadata(), RetryAfter: d.RetryAfter.Seconds()}
+	if d.Own != nil {
+		p.Type = typeOf(d.Own.GetReason())
+		p.Status = statusOf(d.Own.GetReason(), p.Status)
 	}
 	return p
 }
@@ -130,7 +118,7 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
 	}
 	if p.Status == http.StatusUnauthorized {
-		head.Set("WWW-Authenticate", Challenge(p.Reason))
+		head.Set("WWW-Authenticate", status.Challenge(p.Reason))
 	}
 	w.WriteHeader(p.Status)
 	if r.Method == http.MethodHead {
@@ -172,12 +160,4 @@ func textOf(p Problem) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(p)
 	return bytes.TrimRight(b.Bytes(), "\n"), err
-}
-
-// Challenge returns the WWW-Authenticate header for a reason (RFC 9110 §15.5.2).
-func Challenge(reason string) string {
-	if reason == "CREDENTIAL_INVALID" || reason == "CREDENTIAL_EXPIRED" {
-		return `Bearer error="invalid_token"` // RFC 6750 §3.1
-	}
-	return "Bearer"
 }

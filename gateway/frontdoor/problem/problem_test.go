@@ -10,12 +10,13 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/docs"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -112,11 +113,11 @@ func TestWhatAProblemSays(t *testing.T) {
 func TestWhoseReason(t *testing.T) {
 	t.Parallel()
 	for domain, want := range map[string]problem.Problem{
-		problem.OwnDomain: {Status: 421, Type: "/docs/errors#HOST_UNKNOWN"},
+		status.Domain:     {Status: 421, Type: "/docs/errors#HOST_UNKNOWN"},
 		"weather.example": {Status: 418},
 		"":                {Status: 418},
 	} {
-		st, err := status.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN", Domain: domain})
+		st, err := grpcstatus.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN", Domain: domain})
 		check.Must(t, err)
 		p := problem.Of(st.Err(), func(codes.Code) int { return 418 })
 		if p.Status != want.Status || p.Type != want.Type || p.Reason != "HOST_UNKNOWN" {

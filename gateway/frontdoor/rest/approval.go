@@ -4,10 +4,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -32,32 +31,23 @@ type awaited struct {
 // awaitApproval answers a request whose call waits for a person: 202, and where to look.
 // It is false for any other error.
 func awaitApproval(w http.ResponseWriter, err error) bool {
-	st := status.Convert(err)
-	var info *errdetails.ErrorInfo
-	var again *errdetails.RetryInfo
-	for _, d := range st.Details() {
-		switch d := d.(type) {
-		case *errdetails.ErrorInfo:
-			info = d
-		case *errdetails.RetryInfo:
-			again = d
-		}
-	}
-	id := info.GetMetadata()["approval"]
-	if info.GetDomain() != problem.OwnDomain || info.GetReason() != call.ApprovalRequired || id == "" {
+	details := status.DetailsOf(err)
+	of := details.Own.GetMetadata()
+	id := of["approval"]
+	if details.Own.GetReason() != call.ApprovalRequired || id == "" {
 		return false
 	}
-	path, expires := "/v1/approvals/"+id, info.GetMetadata()["expires"]
-	asked := awaited{ID: id, Path: path, Link: info.GetMetadata()["approval_link"], Expires: expires}
+	path, expires := "/v1/approvals/"+id, of["expires"]
+	asked := awaited{ID: id, Path: path, Link: of["approval_link"], Expires: expires}
 	out, err := plainJSON(awaiting{Status: "approval_required", Approval: asked, ID: id, Expires: expires,
-		Detail: st.Message()})
+		Detail: grpcstatus.Convert(err).Message()})
 	if err != nil {
 		return false
 	}
 	head := w.Header()
 	head.Set("Content-Type", "application/json")
 	head.Set("Location", path)
-	if seconds := int(again.GetRetryDelay().AsDuration().Seconds()); seconds > 0 {
+	if seconds := int(details.RetryAfter.Seconds()); seconds > 0 {
 		head.Set("Retry-After", strconv.Itoa(seconds))
 	}
 	w.WriteHeader(http.StatusAccepted)

@@ -10,14 +10,13 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/openapi"
 	"github.com/capgate/capgate/openapi/viewer"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -105,21 +104,14 @@ func (d *documents) document(ctx context.Context, only, form string, keyed bool)
 		text, err = openapi.YAML(text)
 	}
 	if err != nil {
-		return nil, "", g.listed(), status.Error(codes.Internal, "the document cannot be written")
+		return nil, "", g.listed(), grpcstatus.Error(codes.Internal, "the document cannot be written")
 	}
 	d.kept.put(tag, text)
 	return text, tag, g.listed(), nil
 }
 
 // nobody reports whether a caller was rejected because it sent no credential. The fixed routes are public.
-func nobody(err error) bool {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
-			return info.GetReason() == "CREDENTIAL_MISSING"
-		}
-	}
-	return false
-}
+func nobody(err error) bool { return status.InfoOf(err).GetReason() == "CREDENTIAL_MISSING" }
 
 // gathering collects the tools that one caller may use.
 type gathering struct {
@@ -150,7 +142,7 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 			if !c.GetToolsKnown() {
 				continue
 			}
-			if err := g.add(ctx, c.GetId()); err != nil && status.Code(err) != codes.NotFound { // it may be gone since
+			if err := g.add(ctx, c.GetId()); err != nil && grpcstatus.Code(err) != codes.NotFound { // it may be gone since
 				return err
 			}
 			if g.room < 0 {
@@ -166,7 +158,7 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 func (g *gathering) add(ctx context.Context, id string) error {
 	list, err := g.catalog.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
 	switch {
-	case ownReason(err) == "MESSAGE_TOO_LARGE": // the list would have no room anyway
+	case status.InfoOf(err).GetReason() == "MESSAGE_TOO_LARGE": // the list would have no room anyway
 		g.more = true
 		return nil
 	case err != nil:

@@ -11,14 +11,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 )
 
 // Patterns of the routes of files. A file's id may contain slashes.
@@ -202,23 +201,10 @@ func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
 			mayHaveRun: !own.NotStarted}
 	}
 	p := h.problemIn(r, err)
-	if p.Reason == tooLargeReason && isOwn(err) && r.Method == http.MethodPost {
+	if p.Reason == tooLargeReason && status.InfoOf(err) != nil && r.Method == http.MethodPost {
 		p.Status = http.StatusRequestEntityTooLarge
 	}
 	return p
-}
-
-// isOwn is whether an error is the gateway's, and not a capability's.
-func isOwn(err error) bool { return ownReason(err) != "" }
-
-// ownReason is the reason of an error that is the gateway's; "" for any other.
-func ownReason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == problem.OwnDomain {
-			return info.GetReason()
-		}
-	}
-	return ""
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {

@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
+	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
@@ -46,7 +44,7 @@ func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), er
 	release, err := p.slots.Acquire(ctx, owner)
 	switch {
 	case ctx.Err() != nil:
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return nil, grpcstatus.FromContextError(ctx.Err()).Err()
 	case err != nil:
 		return nil, tooManyDocuments(time.Second)
 	}
@@ -80,11 +78,6 @@ func (p *pace) pay(owner string, tools int, now time.Time) {
 // tooManyDocuments returns the refusal of a request for a document.
 func tooManyDocuments(wait time.Duration) error {
 	const text = "too many OpenAPI documents were requested in a short time; keep the document for a while"
-	st, err := status.New(codes.ResourceExhausted, text).WithDetails(
-		&errdetails.ErrorInfo{Reason: "DOCUMENTS_LIMITED", Domain: problem.OwnDomain},
-		&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-	if err != nil {
-		return status.Error(codes.ResourceExhausted, text)
-	}
-	return st.Err()
+	return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "DOCUMENTS_LIMITED", Message: text,
+		RetryAfter: wait}).Err()
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -79,7 +79,7 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		h.fail(w, r, b.failed)
 		return
 	}
-	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 &&
+	if st, ok := grpcstatus.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 &&
 		r.Method == http.MethodGet {
 		h.writeRefusal(w, r, &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY",
 			detail: "the query is invalid: " + st.Message()})
@@ -137,10 +137,8 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, err error, httpStatus 
 
 // tellQuota writes the headers of the limit that rejected a call, if any.
 func tellQuota(head http.Header, err error, p *problem.Problem) {
-	for _, d := range status.Convert(err).Details() {
-		if _, quota := d.(*errdetails.QuotaFailure); quota {
-			tellLimit(head, p)
-		}
+	if status.DetailsOf(err).Quota {
+		tellLimit(head, p)
 	}
 }
 

@@ -1,4 +1,4 @@
-package gateway
+package status
 
 import (
 	"go/ast"
@@ -72,14 +72,14 @@ func constants(tb testing.TB, file, typ string) int {
 
 func TestEveryKindHasARow(t *testing.T) {
 	t.Parallel()
-	if n := constants(t, "../internal/call/refusal.go", "Kind"); len(kindCodes) != n {
+	if n := constants(t, "../../internal/call/refusal.go", "Kind"); len(kindCodes) != n {
 		t.Fatalf("%d rows for %d kinds", len(kindCodes), n)
 	}
 	seen := make(map[codes.Code]call.Kind)
 	for k := range kindCodes {
 		r := &call.Refusal{Kind: call.Kind(k), Reason: "WHY", Message: "because",
 			Metadata: map[string]string{"capability": "weather"}}
-		st, info, retry := unpack(t, statusOf(r, notStarted))
+		st, info, retry := unpack(t, Relayed(r, call.NotSent))
 		if other, dup := seen[st.Code()]; dup || st.Code() == codes.OK {
 			t.Errorf("kind %d has the code of kind %d: %v; dup %+v", k, other, st.Code(), dup)
 		}
@@ -89,20 +89,21 @@ func TestEveryKindHasARow(t *testing.T) {
 			t.Errorf("kind %d: %v; info %+v; retry %+v", k, st, info, retry)
 		}
 	}
-	if s := statusOf(&call.Refusal{Kind: 200}, unsaid); codes.Code(s.Code) != codes.Internal {
+	if s := Relayed(&call.Refusal{Kind: 200}, call.Answered); codes.Code(s.Code) != codes.Internal {
 		t.Errorf("a kind without a row is %v", codes.Code(s.Code))
 	}
 }
 
 func TestEveryFailureHasARow(t *testing.T) {
 	t.Parallel()
-	if n := constants(t, "relay/handler.go", "Failure"); len(failures) != n {
+	if n := constants(t, "../relay/handler.go", "Failure"); len(failures) != n {
 		t.Fatalf("%d rows for %d failures", len(failures), n)
 	}
-	table := newStatuses()
+	table := NewCache()
 	for f, row := range failures {
-		for _, ran := range []bool{false, true} {
-			got := table.explain(relay.Failure(f), ran)
+		for _, p := range []call.Progress{call.NotSent, call.Sent} {
+			ran := p == call.Sent
+			got := table.Failure(relay.Failure(f), p)
 			st, info, retry := unpack(t, got)
 			if st.Code() != row.code || row.code == codes.OK || info.GetReason() == "" || retry != nil ||
 				!strings.HasPrefix(st.Message(), row.message) || strings.HasSuffix(st.Message(), ranText) != ran {
@@ -114,12 +115,12 @@ func TestEveryFailureHasARow(t *testing.T) {
 			if (info.GetMetadata()[call.NotStarted] == "true") == ran || got.NoRetry != ran {
 				t.Errorf("%v, which may have run %v: %v, no retry %v", relay.Failure(f), ran, info, got.NoRetry)
 			}
-			if !reflect.DeepEqual(got, explain(relay.Failure(f), progressOf(ran))) {
+			if !reflect.DeepEqual(got, Failure(relay.Failure(f), p)) {
 				t.Errorf("%v: the table says otherwise", relay.Failure(f))
 			}
 		}
 	}
-	if s := table.explain(200, true); codes.Code(s.Code) != codes.Internal {
+	if s := table.Failure(200, call.Sent); codes.Code(s.Code) != codes.Internal {
 		t.Errorf("a failure without a row is %v", codes.Code(s.Code))
 	}
 }
@@ -132,7 +133,7 @@ func TestFailureCodes(t *testing.T) {
 		relay.MessageMalformed: codes.InvalidArgument, relay.MessageTimeout: codes.DeadlineExceeded,
 		relay.MemoryExceeded: codes.ResourceExhausted, relay.Draining: codes.Unavailable, relay.ClientGone: codes.Canceled,
 	} {
-		if got := codes.Code(explain(f, notStarted).Code); got != want {
+		if got := codes.Code(Failure(f, call.NotSent).Code); got != want {
 			t.Errorf("%v is %v, want %v", f, got, want)
 		}
 	}
@@ -140,14 +141,14 @@ func TestFailureCodes(t *testing.T) {
 
 func TestStatusDetails(t *testing.T) {
 	t.Parallel()
-	_, _, retry := unpack(t, statusOf(&call.Refusal{Kind: call.ResourceExhausted, RetryAfter: 1500 * time.Millisecond},
-		notStarted))
+	_, _, retry := unpack(t, Relayed(&call.Refusal{Kind: call.ResourceExhausted, RetryAfter: 1500 * time.Millisecond},
+		call.NotSent))
 	if d := retry.GetRetryDelay().AsDuration(); d != 1500*time.Millisecond {
 		t.Errorf("retry after %v", d)
 	}
 	metadata := map[string]string{"cap\xff": "we\xc3"}
-	st, info, _ := unpack(t, statusOf(&call.Refusal{Kind: call.NotFound, Message: "no \xff", Metadata: metadata},
-		unsaid))
+	st, info, _ := unpack(t, Relayed(&call.Refusal{Kind: call.NotFound, Message: "no \xff", Metadata: metadata},
+		call.Answered))
 	if st.Message() != "no \uFFFD" || info.GetMetadata()["cap\uFFFD"] != "we\uFFFD" {
 		t.Errorf("invalid UTF-8 became %v; info %+v", st, info)
 	}
@@ -156,21 +157,46 @@ func TestStatusDetails(t *testing.T) {
 	}
 }
 
+// TestProgress: a client learns from a refusal whether it may repeat the call. A reason that implies that the call may
+// have run counts more than the progress of this call.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		p                          call.Progress
+		implied                    bool
+		notStarted, again, noRetry bool
+	}{
+		"no backend got it":               {call.NotSent, false, true, true, false},
+		"a backend may have got it":       {call.Sent, false, false, false, true},
+		"its service answers":             {call.Answered, false, false, true, false},
+		"its service answers for another": {call.Answered, true, false, false, true},
+		"it is for an earlier call":       {call.NotSent, true, false, false, true},
+	} {
+		r := &call.Refusal{Kind: call.Unavailable, Reason: "WHY", RetryAfter: time.Second, MayHaveRun: test.implied}
+		got := Relayed(r, test.p)
+		_, info, retry := unpack(t, got)
+		if got.NoRetry != test.noRetry || (retry != nil) != test.again ||
+			(info.GetMetadata()[call.NotStarted] == "true") != test.notStarted {
+			t.Errorf("%s: no retry %t, %v, %v", name, got.NoRetry, info, retry)
+		}
+	}
+}
+
 func TestStatusesRememberAndStayBounded(t *testing.T) {
 	t.Parallel()
-	table := newStatuses()
+	table := NewCache()
 	shared := &call.Refusal{Kind: call.Unavailable, Reason: "NO_BACKEND", Message: "none"}
-	first := table.of(shared, false)
-	if again := table.of(shared, false); &again.Details[0] != &first.Details[0] {
+	first := table.Refusal(shared, call.NotSent)
+	if again := table.Refusal(shared, call.NotSent); &again.Details[0] != &first.Details[0] {
 		t.Error("a shared refusal was marshalled twice")
 	}
 	for i := range 5000 {
 		own := &call.Refusal{Kind: call.NotFound, Reason: "UNKNOWN_CAPABILITY", Message: strconv.Itoa(i)}
-		if got := table.of(own, false); got.Message != own.Message {
+		if got := table.Refusal(own, call.NotSent); got.Message != own.Message {
 			t.Fatalf("got %q for %q", got.Message, own.Message)
 		}
 	}
-	if again := table.of(shared, false); !reflect.DeepEqual(again, first) {
+	if again := table.Refusal(shared, call.NotSent); !reflect.DeepEqual(again, first) {
 		t.Errorf("later the shared refusal is %v", again)
 	}
 }
@@ -179,29 +205,29 @@ func TestHTTPStatus(t *testing.T) {
 	t.Parallel()
 	want := []int{200, 499, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401}
 	for code, status := range want {
-		if got := HTTPStatus(codes.Code(code)); got != status {
+		if got := HTTP(codes.Code(code)); got != status {
 			t.Errorf("%v is %d, want %d", codes.Code(code), got, status)
 		}
 	}
-	if got := HTTPStatus(99); got != 500 {
+	if got := HTTP(99); got != 500 {
 		t.Errorf("an unknown code is %d", got)
 	}
 }
 
 func BenchmarkStatuses(b *testing.B) {
-	table := newStatuses()
+	table := NewCache()
 	shared := &call.Refusal{Kind: call.Unavailable, Reason: "NO_BACKEND", Message: "no backend can take the call"}
 	b.Run("shared", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			table.of(shared, false)
+			table.Refusal(shared, call.NotSent)
 		}
 	})
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			own := *shared
-			table.of(&own, false)
+			table.Refusal(&own, call.NotSent)
 		}
 	})
 }

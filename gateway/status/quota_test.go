@@ -1,4 +1,4 @@
-package gateway
+package status
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 // TestQuotaFailure: the rejection by a limit names the limit, its owner, and when to retry.
 func TestQuotaFailure(t *testing.T) {
 	t.Parallel()
-	st := GRPCStatus(tenant.Exceeded("acme", call.CallsPerSecond, 100, time.Second))
+	st := Answer(tenant.Exceeded("acme", call.CallsPerSecond, 100, time.Second))
 	var quota *errdetails.QuotaFailure
 	var retry *errdetails.RetryInfo
 	var info *errdetails.ErrorInfo

@@ -1,0 +1,58 @@
+package status
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Domain is google.rpc.ErrorInfo.domain of the gateway's rejections. Backends have others.
+const Domain = "capgate.dev"
+
+// Details are the parts of a status that the gateway reads.
+type Details struct {
+	Info       *errdetails.ErrorInfo // nil: none
+	Own        *errdetails.ErrorInfo // the one of the gateway; nil, which has no reason: the gateway has not rejected the call
+	RetryAfter time.Duration         // 0: the status has no google.rpc.RetryInfo
+	Quota      bool                  // a limit rejected the call
+}
+
+// DetailsOf returns the details of an error of a gRPC call, the gateway's or a backend's.
+func DetailsOf(err error) (d Details) {
+	for _, detail := range status.Convert(err).Details() {
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			d.Info = detail
+			if d.Own == nil && detail.GetDomain() == Domain {
+				d.Own = detail
+			}
+		case *errdetails.RetryInfo:
+			d.RetryAfter = max(detail.GetRetryDelay().AsDuration(), 0)
+		case *errdetails.QuotaFailure:
+			d.Quota = true
+		}
+	}
+	return d
+}
+
+// InfoOf returns the ErrorInfo of a rejection by the gateway; nil, which has no reason, for other errors.
+func InfoOf(err error) *errdetails.ErrorInfo { return DetailsOf(err).Own }
+
+// newInfo returns the ErrorInfo of a rejection by the gateway.
+func newInfo(reason string, metadata map[string]string, p call.Progress) *errdetails.ErrorInfo {
+	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: make(map[string]string, len(metadata)+1)}
+	for k, v := range metadata {
+		info.Metadata[validUTF8(k)] = validUTF8(v)
+	}
+	if p == call.NotSent {
+		info.Metadata[call.NotStarted] = "true"
+	}
+	return info
+}
+
+// validUTF8 makes a string fit for protobuf, which refuses any other. Refusals quote names that clients sent.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,64 @@
+package status
+
+import (
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// ranText follows the message of a failure of a call that may have run. Some clients repeat calls by the words of their
+// errors: TestWordsThatClientsRetryOn has those that must not be in such a message.
+const ranText = "; the call may have been carried out"
+
+// failures says how the relay's own failures read, before ranText. Their reason is the failure's name. None tells the
+// caller to retry.
+var failures = [...]struct {
+	code    codes.Code
+	message string
+}{
+	relay.NoFailure:        {codes.Internal, "the call ended without a reason"},
+	relay.UpstreamLost:     {codes.Unavailable, "the backend was lost before its answer was complete"},
+	relay.UpstreamProtocol: {codes.Internal, "the backend broke the HTTP/2 protocol"}, // as grpc maps PROTOCOL_ERROR
+	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's time is over"},
+	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
+	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or cut off"},
+	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
+	relay.MemoryExceeded:   {codes.ResourceExhausted, "the gateway holds too much that this call's reader has not read"},
+	relay.Draining:         {codes.Unavailable, "the gateway is stopping"},
+	relay.ClientGone:       {codes.Canceled, "the caller left"},
+	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
+	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
+	relay.Panicked:         {codes.Internal, Panicked.Message},
+	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
+	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message"},
+	relay.AccountExceeded: {codes.ResourceExhausted,
+		"the gateway holds as much for this caller as its share of the memory allows"},
+	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // the code is that of the reset
+}
+
+// Panicked is the rejection of a call during which the gateway panicked.
+var Panicked = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
+	Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
+
+// Failure returns the status for a failure of the relay.
+func Failure(f relay.Failure, p call.Progress) relay.Status {
+	if int(f) >= len(failures) {
+		f = relay.NoFailure
+	}
+	return Reset(failures[f].code, f, p)
+}
+
+// Reset is Failure with another code: that of the reset by which a backend ended the call.
+func Reset(code codes.Code, f relay.Failure, p call.Progress) relay.Status {
+	reason, text := f.String(), failures[f].message
+	if f == relay.NoFailure {
+		reason = "INTERNAL"
+	}
+	if p == call.Sent {
+		text += ranText
+	}
+	s := marshal(newStatus(code, text, newInfo(reason, nil, p)))
+	s.NoRetry = p == call.Sent
+	return s
+}
